@@ -1,0 +1,4 @@
+//! One file a command: its arguments, what it wires together, what it prints.
+
+pub(crate) mod policies;
+pub(crate) mod trace;

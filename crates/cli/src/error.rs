@@ -1,0 +1,30 @@
+//! How a command fails: one message on stderr and an exit status.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// A failed command.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    message: String,
+    status: u8,
+}
+
+impl CliError {
+    /// The input, the configuration or the command line is wrong (status 2).
+    pub(crate) fn input(message: impl Display) -> CliError {
+        CliError { message: message.to_string(), status: 2 }
+    }
+
+    /// The work could not be done, or a verdict is negative (status 1).
+    pub(crate) fn failed(message: impl Display) -> CliError {
+        CliError { message: message.to_string(), status: 1 }
+    }
+
+    /// Prints the message; the exit code. A reader that closed our pipe (`… | head`) is no failure.
+    #[allow(clippy::print_stderr)]
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        ExitCode::from(self.status)
+    }
+}

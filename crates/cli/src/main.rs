@@ -1,0 +1,39 @@
+//! The one binary: parse, wire, run.
+//!
+//! Results go to stdout, everything said on the way (progress, notes, errors) to stderr. Exit status:
+//! 0 done, 1 the work could not be done or a verdict is negative, 2 the input or the command line is
+//! wrong.
+
+mod commands;
+mod error;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Hybrid storage, live and in the laboratory: where data lives and how it moves.
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Characterise, convert, picture and make block traces.
+    #[command(subcommand)]
+    Trace(commands::trace::Command),
+    /// List every policy with its source and settings.
+    Policies(commands::policies::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Trace(command) => commands::trace::run(command),
+        Command::Policies(args) => commands::policies::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
+    }
+}

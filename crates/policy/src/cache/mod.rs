@@ -1,0 +1,203 @@
+//! Per-access policies: what a cache of equal lines keeps.
+//!
+//! A policy is written as a [`Replacement`] (one access at a time, plus two prefetch hooks) and gets
+//! [`CachePolicy`], the joint that the laboratory, the engine and Python hold, from it: batches with
+//! the state of coming accesses already on its way to the processor.
+//!
+//! Lines are dense numbers ([`LineId`]); whoever feeds the policy owns the map from addresses. A
+//! policy neither knows what is dirty nor what an access costs: the caller does.
+
+mod links;
+mod lru;
+
+pub(crate) use links::{Links, NONE, Queue, Slots};
+
+use crate::Footprint;
+use thermocline_units::{LineId, Nanos};
+
+/// Registry entries of this folder's policies: one line each.
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[lru::ENTRY];
+
+/// What accompanies a line: which volume it belongs to, and whether this access writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(transparent)]
+pub struct Tag(u16);
+
+impl Tag {
+    /// The largest volume number a tag can carry.
+    pub const VOLUME_MAX: u32 = (1 << 15) - 1;
+
+    /// A tag for an access of `volume`.
+    ///
+    /// # Panics
+    /// When `volume` exceeds [`Tag::VOLUME_MAX`].
+    pub const fn new(volume: u32, write: bool) -> Tag {
+        assert!(volume <= Tag::VOLUME_MAX, "more volumes than a tag can carry");
+        Tag((volume as u16) << 1 | write as u16)
+    }
+
+    /// The volume's number.
+    pub const fn volume(self) -> u32 {
+        (self.0 >> 1) as u32
+    }
+
+    /// Whether the access writes.
+    pub const fn is_write(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// What one access did to the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Outcome(u32);
+
+impl Outcome {
+    /// The line was resident.
+    pub const HIT: Outcome = Outcome(u32::MAX);
+    /// A miss; the line was admitted into free room.
+    pub const ADMITTED: Outcome = Outcome(u32::MAX - 1);
+    /// A miss; the line was not admitted, and nothing was evicted. If the line was resident and the
+    /// access wrote it, the policy has dropped it.
+    pub const BYPASSED: Outcome = Outcome(u32::MAX - 2);
+
+    /// A miss; the line was admitted and `victim` left.
+    #[inline]
+    pub const fn evicting(victim: LineId) -> Outcome {
+        debug_assert!(victim.0 <= LineId::MAX.0);
+        Outcome(victim.0)
+    }
+
+    /// Whether the line was resident.
+    #[inline]
+    pub const fn is_hit(self) -> bool {
+        self.0 == Outcome::HIT.0
+    }
+
+    /// Whether the line is resident after the access.
+    #[inline]
+    pub const fn is_resident(self) -> bool {
+        self.0 != Outcome::BYPASSED.0
+    }
+
+    /// The line that left, if one did.
+    #[inline]
+    pub const fn evicted(self) -> Option<LineId> {
+        if self.0 <= LineId::MAX.0 { Some(LineId(self.0)) } else { None }
+    }
+}
+
+/// A replacement rule over equal lines, one access at a time.
+///
+/// The caller guarantees that `reserve(n)` has been called before a line ≥ the last `n` is named.
+/// The implementer must evict at most one line per access, never hold more than its capacity, and
+/// keep every operation O(1) amortised (state it where it is not).
+pub trait Replacement: Send {
+    /// Lines below `universe` may be named from now on. Never shrinks.
+    fn reserve(&mut self, universe: u32);
+
+    /// Accesses `line`, which is resident afterwards.
+    fn access(&mut self, line: LineId) -> Outcome;
+
+    /// Whether `line` is resident. Changes nothing.
+    fn contains(&self, line: LineId) -> bool;
+
+    /// Drops `line` if it is resident (a discard, or a write around the cache); whether it was.
+    /// Ghost entries may be kept or dropped.
+    fn invalidate(&mut self, line: LineId) -> bool;
+
+    /// Lines resident now.
+    fn resident(&self) -> u32;
+
+    /// Memory in use now, from the sizes of the structures.
+    fn footprint(&self) -> Footprint;
+
+    /// First hint: `line` comes in about [`PREFETCH_FAR`] accesses.
+    #[inline]
+    fn prefetch_far(&self, _line: LineId) {}
+
+    /// Second hint: `line` comes in about [`PREFETCH_NEAR`] accesses; what `prefetch_far` fetched has
+    /// arrived and may be looked at.
+    #[inline]
+    fn prefetch_near(&self, _line: LineId) {}
+}
+
+/// Accesses between the first hint and the access itself.
+pub const PREFETCH_FAR: usize = 24;
+/// Accesses between the second hint and the access itself.
+pub const PREFETCH_NEAR: usize = 12;
+
+/// A cache policy as everybody outside this folder holds it.
+///
+/// The caller guarantees `lines.len() == tags.len() == out.len()`, and `reserve` as for
+/// [`Replacement`].
+pub trait CachePolicy: Send {
+    /// Lines below `universe` may be named from now on. Never shrinks.
+    fn reserve(&mut self, universe: u32);
+
+    /// Accesses the lines in order and writes what each did.
+    fn access_batch(&mut self, lines: &[LineId], tags: &[Tag], out: &mut [Outcome]);
+
+    /// One access; same meaning as a batch of one.
+    fn access(&mut self, line: LineId, tag: Tag) -> Outcome;
+
+    /// Whether `line` is resident. Changes nothing.
+    fn contains(&self, line: LineId) -> bool;
+
+    /// Drops `line` if it is resident; whether it was.
+    fn invalidate(&mut self, line: LineId) -> bool;
+
+    /// Lines resident now.
+    fn resident(&self) -> u32;
+
+    /// Memory in use now.
+    fn footprint(&self) -> Footprint;
+
+    /// Called at the end of every epoch, with the time; lets partitions resize.
+    fn end_epoch(&mut self, _now: Nanos) {}
+}
+
+impl<R: Replacement> CachePolicy for R {
+    fn reserve(&mut self, universe: u32) {
+        Replacement::reserve(self, universe);
+    }
+
+    fn access_batch(&mut self, lines: &[LineId], tags: &[Tag], out: &mut [Outcome]) {
+        assert!(
+            lines.len() == tags.len() && lines.len() == out.len(),
+            "one tag and outcome a line"
+        );
+        for (i, (&line, out)) in lines.iter().zip(out).enumerate() {
+            if let Some(&coming) = lines.get(i + PREFETCH_FAR) {
+                self.prefetch_far(coming);
+            }
+            if let Some(&coming) = lines.get(i + PREFETCH_NEAR) {
+                self.prefetch_near(coming);
+            }
+            *out = Replacement::access(self, line);
+        }
+    }
+
+    fn access(&mut self, line: LineId, _tag: Tag) -> Outcome {
+        Replacement::access(self, line)
+    }
+
+    fn contains(&self, line: LineId) -> bool {
+        Replacement::contains(self, line)
+    }
+
+    fn invalidate(&mut self, line: LineId) -> bool {
+        Replacement::invalidate(self, line)
+    }
+
+    fn resident(&self) -> u32 {
+        Replacement::resident(self)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Replacement::footprint(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! Every decision of the project, pure: which line a cache keeps, what a filter admits, which chunk
+//! lives on flash.
+//!
+//! Two shapes of policy and one registry that names them all:
+//! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted and
+//!   evicted;
+//! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a read-only
+//!   view; the machine validates and acts.
+//!
+//! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random. `now`,
+//! randomness and budgets are arguments; everything random is seeded.
+
+pub mod cache;
+pub mod placement;
+pub mod registry;
+
+/// Bytes of memory a policy needs, said apart because they grow with different things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Footprint {
+    /// Grows with the capacity (resident entries, ghosts, sketches).
+    pub resident: u64,
+    /// Grows with the distinct lines or chunks seen (the dense index, counters of all bins).
+    pub index: u64,
+}

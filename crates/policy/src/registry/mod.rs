@@ -1,0 +1,101 @@
+//! The one list of policies: name, one line, source, settings with units and defaults.
+//!
+//! The command line, the engine and Python build policies only from here. A new policy is one file
+//! plus one line in its folder's `ENTRIES`.
+
+mod settings;
+mod spec;
+
+pub use settings::{Setting, Settings, SettingsError};
+pub use spec::{PolicySpec, SpecError};
+
+use crate::cache::{self, CachePolicy};
+use crate::placement::{self, Placement};
+use std::sync::Arc;
+use thermocline_units::Bytes;
+
+/// What a cache policy is built for.
+#[derive(Debug, Clone, Copy)]
+pub struct Geometry {
+    /// Capacity in lines, ≥ 1.
+    pub lines: u32,
+    /// Bytes a line.
+    pub line_bytes: Bytes,
+    /// Volumes that share the cache, ≥ 1.
+    pub volumes: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+#[cfg(test)]
+impl Geometry {
+    pub(crate) fn for_tests() -> Geometry {
+        Geometry { lines: 64, line_bytes: Bytes::from_kib(4), volumes: 1, seed: 1 }
+    }
+}
+
+/// Builds a policy of one family from plain settings.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// A per-access cache policy.
+    Cache(fn(&Geometry, &Settings) -> Result<Box<dyn CachePolicy>, SettingsError>),
+    /// A cache policy that is told the future: `next[i]` is the position of the next access to the
+    /// line of access `i`, `u32::MAX` for none; accesses must then be made in exactly that order.
+    Clairvoyant(
+        fn(&Geometry, &Settings, Arc<[u32]>) -> Result<Box<dyn CachePolicy>, SettingsError>,
+    ),
+    /// A per-epoch placement.
+    Placement(fn(&Settings) -> Result<Box<dyn Placement>, SettingsError>),
+}
+
+/// One policy in the registry.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The name on the command line, lower case with hyphens.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Its settings, with units and defaults.
+    pub settings: &'static [Setting],
+    /// How it is built.
+    pub build: Build,
+}
+
+/// Every policy, in the order of the folders.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    cache::ENTRIES.iter().chain(placement::ENTRIES)
+}
+
+/// The policy called `name`.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    entries().find(|entry| entry.name == name)
+}
+
+/// The candidate most like `word`, for "did you mean".
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates.map(|c| (edit_distance(word, c), c)).min().filter(|(d, _)| *d <= 3).map(|(_, c)| c)
+}
+
+/// Levenshtein distance, O(|a|·|b|).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Block request records: readers of every known trace format, writers, statistics, synthetic
+//! workloads.
+//!
+//! Everything here works over `Read`/`BufRead`/`Write` handed in by the caller; this crate opens no
+//! file, holds no clock and no thread. Readers stream: their memory does not grow with the trace.
+
+mod error;
+mod request;
+
+pub use error::{Place, TraceError};
+pub use request::{Batch, ContentHash, HashRange, Op, Request};
+
+/// A stream of requests.
+pub trait TraceReader: Send {
+    /// Clears `batch` and fills it with the next requests, at most [`Batch::CAPACITY`]. An empty
+    /// batch afterwards means the end.
+    ///
+    /// # Errors
+    /// When the input is not what its format promises, with the file and the line or byte.
+    fn read_batch(&mut self, batch: &mut Batch) -> Result<(), TraceError>;
+
+    /// Names of the volumes seen so far; index is the `VolumeId`.
+    fn volumes(&self) -> &[String];
+
+    /// What was repaired on the way, in words, with counts; empty when nothing was.
+    fn repairs(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Bytes of the input consumed so far, for progress; 0 where it is not known.
+    fn bytes_read(&self) -> u64 {
+        0
+    }
+}
+
+impl<R: TraceReader + ?Sized> TraceReader for Box<R> {
+    fn read_batch(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
+        (**self).read_batch(batch)
+    }
+
+    fn volumes(&self) -> &[String] {
+        (**self).volumes()
+    }
+
+    fn repairs(&self) -> Vec<String> {
+        (**self).repairs()
+    }
+
+    fn bytes_read(&self) -> u64 {
+        (**self).bytes_read()
+    }
+}

@@ -1,0 +1,83 @@
+//! One block request, the same whatever format it came from.
+
+use thermocline_units::{Bytes, Nanos, VolumeId};
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Reads a range.
+    Read = 0,
+    /// Writes a range.
+    Write = 1,
+    /// Makes earlier writes durable; has no range.
+    Flush = 2,
+    /// Discards a range.
+    Trim = 3,
+}
+
+/// A digest of one 4 KiB block's content, as the trace recorded it (MD5 of FIU; shorter digests are
+/// padded with zeroes at the end).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ContentHash(pub [u8; 16]);
+
+/// Where a request's content hashes lie in [`Batch::hashes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HashRange {
+    /// Index of the first.
+    pub start: u32,
+    /// How many; 0 where the trace has none.
+    pub count: u32,
+}
+
+/// One block request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Issue time since the trace's time zero (its first request).
+    pub time: Nanos,
+    /// The volume (disk, LUN, VM disk) it addresses; names are in `TraceReader::volumes`.
+    pub volume: VolumeId,
+    /// What it does.
+    pub op: Op,
+    /// First byte addressed.
+    pub offset: Bytes,
+    /// Bytes addressed; 0 for a flush.
+    pub length: Bytes,
+    /// How long the recorded device took, where the trace says so.
+    pub response: Option<Nanos>,
+    /// Content hashes, one a 4 KiB block, where the trace has them.
+    pub hashes: HashRange,
+}
+
+impl Request {
+    /// One past the last byte addressed.
+    pub fn end(&self) -> Bytes {
+        Bytes(self.offset.0 + self.length.0)
+    }
+}
+
+/// A block of requests, reused from call to call.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// The requests, in trace order.
+    pub requests: Vec<Request>,
+    /// Content hashes the requests refer to.
+    pub hashes: Vec<ContentHash>,
+}
+
+impl Batch {
+    /// Requests at most in one batch.
+    pub const CAPACITY: usize = 4096;
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.hashes.clear();
+    }
+
+    /// The content hashes of one of its requests.
+    pub fn hashes_of(&self, request: &Request) -> &[ContentHash] {
+        let start = request.hashes.start as usize;
+        &self.hashes[start..start + request.hashes.count as usize]
+    }
+}

@@ -1,0 +1,47 @@
+//! The words every other room speaks in: sizes, times, ids, the seeded generator.
+//!
+//! Invariants: a size is always in bytes and a time always in nanoseconds inside the project; units
+//! appear in text only at the edges, where they are parsed and printed here. Nothing in this crate
+//! reads a clock, a file or the environment.
+
+mod bytes;
+mod ids;
+mod nanos;
+mod prefetch;
+mod rng;
+
+pub use bytes::Bytes;
+pub use ids::{ChunkId, LineId, PoolId, VolumeId};
+pub use nanos::Nanos;
+pub use prefetch::prefetch;
+pub use rng::Rng;
+
+/// A quantity in text that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a {what}; write it like {example}")]
+pub struct ParseQuantityError {
+    /// What the user wrote.
+    pub text: String,
+    /// What was expected: "size", "duration".
+    pub what: &'static str,
+    /// An example that would have worked.
+    pub example: &'static str,
+}
+
+/// Splits `"1.5GiB"` into the number and its unit; the unit is trimmed and may be empty.
+fn split_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+/// Scales `number` by `factor`; `None` when the result is not a whole, representable count.
+fn scale(number: f64, factor: u64) -> Option<u64> {
+    let value = (number * factor as f64).round();
+    (value.is_finite() && value >= 0.0 && value < u64::MAX as f64).then_some(value as u64)
+}
+
+#[cfg(test)]
+mod tests;

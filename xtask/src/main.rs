@@ -1,0 +1,3 @@
+//! The workshop: `cargo xtask ci|tidy|oracle|bench`.
+
+fn main() {}
