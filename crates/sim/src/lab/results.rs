@@ -1,0 +1,235 @@
+//! Results by name: one row a policy and size, for tables, JSON and CSV.
+
+use super::size::CacheSize;
+use crate::replay::cost::Cost;
+use crate::replay::{Counts, Side, Traffic};
+use crate::workload::{Sampling, Workload};
+use serde::Serialize;
+use thermocline_policy::Footprint;
+use thermocline_policy::registry::PolicySpec;
+use thermocline_units::Bytes;
+
+/// Hits of one direction of the requests.
+#[derive(Debug, Clone, Serialize)]
+pub struct SideRow {
+    /// Requests.
+    pub requests: u64,
+    /// Requests served by flash alone.
+    pub request_hits: u64,
+    /// Lines touched (chunks, for placements).
+    pub lines: u64,
+    /// Lines touched that were on flash.
+    pub line_hits: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Bytes asked for that were on flash.
+    pub byte_hits: u64,
+}
+
+/// Operations of one device in one direction, at real sizes.
+#[derive(Debug, Clone, Serialize)]
+pub struct TrafficRow {
+    /// Operations.
+    pub operations: u64,
+    /// Of those, sequential ones.
+    pub sequential: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// One volume's hits.
+#[derive(Debug, Clone, Serialize)]
+pub struct VolumeRow {
+    /// Its name in the trace.
+    pub volume: String,
+    /// Reads and writes.
+    pub requests: u64,
+    /// Served by flash alone.
+    pub request_hits: u64,
+}
+
+/// One policy at one size.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The policy as the user wrote it.
+    pub policy: String,
+    /// The size as the user wrote it.
+    pub size: String,
+    /// Capacity in bytes (in objects with `--objects`).
+    pub capacity_bytes: u64,
+    /// Capacity in lines, or chunks for placements.
+    pub capacity_units: u32,
+    /// Bytes of one line or chunk.
+    pub unit_bytes: u64,
+    /// Share of requests served by flash alone, 0 to 1.
+    pub request_hit_ratio: f64,
+    /// Share of lines touched that were on flash, 0 to 1.
+    pub line_hit_ratio: f64,
+    /// Share of bytes asked for that were on flash, 0 to 1.
+    pub byte_hit_ratio: f64,
+    /// Line misses.
+    pub line_misses: u64,
+    /// Reads.
+    pub reads: SideRow,
+    /// Writes.
+    pub writes: SideRow,
+    /// I/O cost as the source charges it, seconds.
+    pub cost_source_s: f64,
+    /// I/O cost at real sizes, seconds.
+    pub cost_real_s: f64,
+    /// Disk-head time, seconds.
+    pub disk_head_s: f64,
+    /// Bytes written to flash.
+    pub flash_written_bytes: u64,
+    /// Bytes moved between the devices in the background or on misses.
+    pub moved_bytes: u64,
+    /// Lines admitted or chunks migrated in.
+    pub admitted: u64,
+    /// Lines or chunks that left.
+    pub evicted: u64,
+    /// Dirty ones among them, written back.
+    pub written_back: u64,
+    /// Flash reads at real sizes.
+    pub flash_reads: TrafficRow,
+    /// Flash writes at real sizes.
+    pub flash_writes: TrafficRow,
+    /// Disk reads at real sizes.
+    pub disk_reads: TrafficRow,
+    /// Disk writes at real sizes.
+    pub disk_writes: TrafficRow,
+    /// Policy memory that grows with the capacity, bytes.
+    pub memory_resident_bytes: u64,
+    /// Policy memory that grows with the distinct lines seen, bytes.
+    pub memory_index_bytes: u64,
+    /// Hits by volume.
+    pub volumes: Vec<VolumeRow>,
+}
+
+/// A whole run: what was replayed, and the rows.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Version of thermocline.
+    pub version: &'static str,
+    /// The traces, as named on the command line.
+    pub traces: Vec<String>,
+    /// Bytes of one line; 0 for objects.
+    pub line_bytes: u64,
+    /// Reads and writes replayed, warm-up included.
+    pub requests: u64,
+    /// Lines touched.
+    pub lines: u64,
+    /// Distinct lines.
+    pub distinct_lines: u64,
+    /// Working set, bytes (objects with `--objects`).
+    pub working_set_bytes: u64,
+    /// Bytes of memory the workload takes.
+    pub workload_memory_bytes: u64,
+    /// What cached writes do: back, through, around.
+    pub write_mode: String,
+    /// Share of the lines that was replayed; 1 when all.
+    pub sampling_rate: f64,
+    /// What the reader repaired.
+    pub repairs: Vec<String>,
+    /// One a policy and size.
+    pub rows: Vec<Row>,
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Line hits and lines touched, corrected as SHARDS-adj does: the sample's surplus or lack of
+/// accesses counts as hits, because it comes from a few very hot lines.
+fn adjusted(total: &Side, sampling: Sampling) -> (f64, f64) {
+    if sampling.is_whole() {
+        return (total.line_hits as f64, (total.lines as f64).max(1.0));
+    }
+    let expected = sampling.touches as f64 * sampling.rate;
+    let hits = total.line_hits as f64 + expected - total.lines as f64;
+    (hits.clamp(0.0, expected), expected)
+}
+
+fn volume_rows(workload: &Workload, counts: &Counts) -> Vec<VolumeRow> {
+    let rows = workload.volumes.iter().zip(&counts.volumes);
+    rows.map(|(name, counts)| VolumeRow {
+        volume: name.clone(),
+        requests: counts.requests,
+        request_hits: counts.request_hits,
+    })
+    .collect()
+}
+
+impl From<&Side> for SideRow {
+    fn from(side: &Side) -> SideRow {
+        SideRow {
+            requests: side.requests,
+            request_hits: side.request_hits,
+            lines: side.lines,
+            line_hits: side.line_hits,
+            bytes: side.bytes,
+            byte_hits: side.byte_hits,
+        }
+    }
+}
+
+impl SideRow {
+    /// Share of the requests served by flash alone, 0 to 1; 0 when there were none.
+    pub fn request_hit_ratio(&self) -> f64 {
+        ratio(self.request_hits, self.requests)
+    }
+}
+
+impl From<&Traffic> for TrafficRow {
+    fn from(traffic: &Traffic) -> TrafficRow {
+        TrafficRow {
+            operations: traffic.operations(),
+            sequential: traffic.sequential,
+            bytes: traffic.bytes().0,
+        }
+    }
+}
+
+impl Row {
+    pub(crate) fn new(
+        workload: &Workload,
+        spec: &PolicySpec,
+        size: CacheSize,
+        (capacity, unit): (u32, Bytes),
+        counts: Counts,
+        cost: Cost,
+        footprint: Footprint,
+    ) -> Row {
+        let total = counts.total();
+        let sampling = workload.sampling;
+        let (line_hits, lines) = adjusted(&total, sampling);
+        let capacity = (f64::from(capacity) / sampling.rate).round() as u32;
+        Row {
+            policy: spec.label.clone(),
+            size: size.to_string(),
+            capacity_bytes: u64::from(capacity) * unit.0,
+            capacity_units: capacity,
+            unit_bytes: unit.0,
+            request_hit_ratio: ratio(total.request_hits, total.requests),
+            line_hit_ratio: line_hits / lines,
+            byte_hit_ratio: ratio(total.byte_hits, total.bytes),
+            line_misses: total.lines - total.line_hits,
+            reads: (&counts.reads).into(),
+            writes: (&counts.writes).into(),
+            cost_source_s: cost.source.as_secs_f64(),
+            cost_real_s: cost.real.as_secs_f64(),
+            disk_head_s: cost.disk_head.as_secs_f64(),
+            flash_written_bytes: cost.flash_written.0,
+            moved_bytes: counts.moved,
+            admitted: counts.admitted,
+            evicted: counts.evicted,
+            written_back: counts.written_back,
+            flash_reads: (&counts.flash_reads).into(),
+            flash_writes: (&counts.flash_writes).into(),
+            disk_reads: (&counts.disk_reads).into(),
+            disk_writes: (&counts.disk_writes).into(),
+            memory_resident_bytes: footprint.resident,
+            memory_index_bytes: footprint.index,
+            volumes: volume_rows(workload, &counts),
+        }
+    }
+}

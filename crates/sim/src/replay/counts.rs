@@ -1,0 +1,165 @@
+//! What a replay counted: hits by request, line and byte, and the operations each device saw.
+
+use thermocline_units::{Bytes, VolumeId};
+
+/// One direction of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Side {
+    /// Requests.
+    pub requests: u64,
+    /// Requests served by flash alone: all their lines were there.
+    pub request_hits: u64,
+    /// Lines touched.
+    pub lines: u64,
+    /// Lines touched that were on flash.
+    pub line_hits: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Bytes asked for that were on flash.
+    pub byte_hits: u64,
+}
+
+/// Operations one device did in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Operations that had to seek (every flash operation counts as one).
+    pub random: u64,
+    /// Their bytes.
+    pub random_bytes: u64,
+    /// Operations that began where the device's last one ended.
+    pub sequential: u64,
+    /// Their bytes.
+    pub sequential_bytes: u64,
+}
+
+impl Traffic {
+    /// Operations of both kinds.
+    pub fn operations(&self) -> u64 {
+        self.random + self.sequential
+    }
+
+    /// Bytes of both kinds.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.random_bytes + self.sequential_bytes)
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: u64, sequential: bool) {
+        if sequential {
+            self.sequential += 1;
+            self.sequential_bytes += bytes;
+        } else {
+            self.random += 1;
+            self.random_bytes += bytes;
+        }
+    }
+}
+
+/// Which device an operation went to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The flash device.
+    Flash,
+    /// The disk behind it.
+    Disk,
+}
+
+/// One volume's share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VolumeCounts {
+    /// Reads and writes.
+    pub requests: u64,
+    /// Served by flash alone.
+    pub request_hits: u64,
+}
+
+/// Operations as the source's Tables 10 and 11 charge them: in units of 4 KiB for caches, 128 KiB for
+/// flash managers, each alone (001 §4.2.3.1, eq. 21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SourceOperations {
+    /// N_SsdRead.
+    pub flash_reads: u64,
+    /// N_SsdWrt.
+    pub flash_writes: u64,
+    /// N_MdRead.
+    pub disk_reads: u64,
+    /// N_MdWrt.
+    pub disk_writes: u64,
+}
+
+/// Everything one replay counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Reads.
+    pub reads: Side,
+    /// Writes.
+    pub writes: Side,
+    /// Lines admitted to flash (chunks migrated in, for placements).
+    pub admitted: u64,
+    /// Lines or chunks that left flash to make room.
+    pub evicted: u64,
+    /// Of those, dirty ones written back.
+    pub written_back: u64,
+    /// Bytes moved between the devices in the background or because of a miss: admissions,
+    /// write-backs, migrations.
+    pub moved: u64,
+    /// Operations as the source charges them.
+    pub source: SourceOperations,
+    /// Flash reads at their real sizes.
+    pub flash_reads: Traffic,
+    /// Flash writes at their real sizes.
+    pub flash_writes: Traffic,
+    /// Disk reads at their real sizes.
+    pub disk_reads: Traffic,
+    /// Disk writes at their real sizes.
+    pub disk_writes: Traffic,
+    /// By volume id.
+    pub volumes: Vec<VolumeCounts>,
+    /// Where the disk's head is: volume and offset after its last operation.
+    head: (u32, u64),
+}
+
+impl Counts {
+    pub(crate) fn new(volumes: usize) -> Counts {
+        Counts {
+            volumes: vec![VolumeCounts::default(); volumes],
+            head: (u32::MAX, 0),
+            ..Counts::default()
+        }
+    }
+
+    /// Forgets everything but where the disk's head is: the warm-up is over.
+    pub(crate) fn restart(&mut self) {
+        let fresh = Counts { head: self.head, ..Counts::new(self.volumes.len()) };
+        *self = fresh;
+    }
+
+    /// Reads and writes together.
+    pub fn total(&self) -> Side {
+        let (r, w) = (&self.reads, &self.writes);
+        Side {
+            requests: r.requests + w.requests,
+            request_hits: r.request_hits + w.request_hits,
+            lines: r.lines + w.lines,
+            line_hits: r.line_hits + w.line_hits,
+            bytes: r.bytes + w.bytes,
+            byte_hits: r.byte_hits + w.byte_hits,
+        }
+    }
+
+    /// One operation on flash, which has no head to move.
+    #[inline]
+    pub(crate) fn flash(&mut self, write: bool, bytes: u64) {
+        let traffic = if write { &mut self.flash_writes } else { &mut self.flash_reads };
+        traffic.add(bytes, false);
+    }
+
+    /// One operation on the disk at `offset` of `volume`.
+    #[inline]
+    pub(crate) fn disk(&mut self, write: bool, volume: VolumeId, offset: u64, bytes: u64) {
+        let sequential = self.head == (volume.0, offset);
+        self.head = (volume.0, offset + bytes);
+        let traffic = if write { &mut self.disk_writes } else { &mut self.disk_reads };
+        traffic.add(bytes, sequential);
+    }
+}

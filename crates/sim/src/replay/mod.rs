@@ -1,0 +1,138 @@
+//! Replaying a workload through one policy at one size, and counting what it did.
+//!
+//! The drivers own everything a policy does not know: requests and their lines, what is dirty, what a
+//! hit or a miss makes the devices do. Counts are facts (operations and bytes by device); [`cost`]
+//! turns them into time.
+
+mod cache;
+pub mod cost;
+mod counts;
+mod flash;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cache::SOURCE_OPERATION as CACHE_OPERATION;
+pub use cache::replay_cache;
+pub use counts::{Counts, Device, Side, Traffic, VolumeCounts};
+pub(crate) use flash::OPERATION as FLASH_OPERATION;
+pub use flash::replay_flash;
+
+use thermocline_units::Nanos;
+
+/// What a cache does with writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteMode {
+    /// Writes go to flash; a dirty line is written to disk when it is evicted.
+    #[default]
+    Back,
+    /// Writes go to flash and to disk; nothing is ever dirty.
+    Through,
+    /// Writes go to disk only; a cached copy is dropped.
+    Around,
+}
+
+impl std::str::FromStr for WriteMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<WriteMode, String> {
+        match text {
+            "back" => Ok(WriteMode::Back),
+            "through" => Ok(WriteMode::Through),
+            "around" => Ok(WriteMode::Around),
+            _ => Err(format!("`{text}` is not a write mode; use back, through or around")),
+        }
+    }
+}
+
+/// From where on a replay counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Warmup {
+    /// The first part of the requests, 0 to 1, is not counted.
+    Fraction(f64),
+    /// The first so many requests are not counted.
+    Requests(u64),
+    /// Requests before this time are not counted.
+    Time(Nanos),
+}
+
+impl Warmup {
+    /// Index of the first request that counts.
+    pub(crate) fn first_counted(self, heads: &[crate::workload::Head]) -> usize {
+        match self {
+            Warmup::Fraction(part) => (heads.len() as f64 * part) as usize,
+            Warmup::Requests(count) => (count as usize).min(heads.len()),
+            Warmup::Time(time) => heads.partition_point(|head| head.time < time),
+        }
+    }
+}
+
+impl std::str::FromStr for Warmup {
+    type Err = String;
+
+    /// Reads `10%`, `1h` or a number of requests.
+    fn from_str(text: &str) -> Result<Warmup, String> {
+        let error = || format!("`{text}` is not a warm-up; write 10%, 1h or a number of requests");
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: f64 = percent.trim().parse().map_err(|_| error())?;
+            return if (0.0..100.0).contains(&percent) {
+                Ok(Warmup::Fraction(percent / 100.0))
+            } else {
+                Err(error())
+            };
+        }
+        if let Ok(count) = text.parse() {
+            return Ok(Warmup::Requests(count));
+        }
+        text.parse().map(Warmup::Time).map_err(|_| error())
+    }
+}
+
+/// How a replay is run.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayOptions {
+    /// What the cache does with writes. Placements are always write-back.
+    pub write_mode: WriteMode,
+    /// What is left out of the counts.
+    pub warmup: Warmup,
+    /// How often `end_epoch` and `propose` are called.
+    pub epoch: Nanos,
+}
+
+impl Default for ReplayOptions {
+    fn default() -> ReplayOptions {
+        ReplayOptions {
+            write_mode: WriteMode::Back,
+            warmup: Warmup::Fraction(0.0),
+            epoch: Nanos::from_secs(300),
+        }
+    }
+}
+
+/// The ends of epochs, as virtual time passes.
+pub(crate) struct Epochs {
+    length: Nanos,
+    next: Nanos,
+}
+
+impl Epochs {
+    pub(crate) fn new(length: Nanos) -> Epochs {
+        assert!(length.0 > 0, "an epoch lasts some time");
+        Epochs { length, next: length }
+    }
+
+    /// When the current epoch ends.
+    pub(crate) fn next_end(&self) -> Nanos {
+        self.next
+    }
+
+    /// Epoch ends at or before `now` that were not yet reported, one a call.
+    #[inline]
+    pub(crate) fn passed(&mut self, now: Nanos) -> Option<Nanos> {
+        if now < self.next {
+            return None;
+        }
+        let end = self.next;
+        self.next = Nanos(self.next.0.saturating_add(self.length.0));
+        Some(end)
+    }
+}
