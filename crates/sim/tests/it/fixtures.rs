@@ -1,0 +1,101 @@
+//! Real traces as accesses to dense lines. They are found through `THERMOCLINE_SHARED`, by default
+//! `../shared` beside the workspace; they are never part of the project.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
+use thermocline_policy::registry::{Build, Geometry, PolicySpec};
+use thermocline_units::{Bytes, LineId};
+
+/// A trace of unit-size objects.
+pub(crate) struct Accesses {
+    pub(crate) lines: Vec<LineId>,
+    pub(crate) distinct: u32,
+}
+
+/// The contents of a shared file; `None`, said loudly, when it is not there.
+pub(crate) fn shared(name: &str) -> Option<Vec<u8>> {
+    let root = std::env::var_os("THERMOCLINE_SHARED").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
+    let path = root.join(name);
+    let bytes = std::fs::read(&path).ok();
+    if bytes.is_none() {
+        eprintln!("SKIPPED: {} is not there (set THERMOCLINE_SHARED)", path.display());
+    }
+    bytes
+}
+
+impl Accesses {
+    fn numbered(keys: impl Iterator<Item = u64>) -> Accesses {
+        let mut ids = HashMap::new();
+        let lines = keys
+            .map(|key| {
+                let next = ids.len() as u32;
+                LineId(*ids.entry(key).or_insert(next))
+            })
+            .collect();
+        Accesses { lines, distinct: ids.len() as u32 }
+    }
+
+    /// The CloudPhysics slice: each request is one access to the object named by its first byte, as
+    /// libCacheSim counts with sizes ignored.
+    pub(crate) fn cloudphysics() -> Option<Accesses> {
+        let packed = shared("traces/cloudphysics_2h.csv.gz")?;
+        let mut text = String::new();
+        let mut stream = flate2::read::MultiGzDecoder::new(packed.as_slice());
+        stream.read_to_string(&mut text).expect("the shared trace is gzip text");
+        let offset = |row: &str| row.split(',').nth(4).expect("seven columns").parse();
+        Some(Accesses::numbered(text.lines().map(|row| offset(row).expect("a byte offset"))))
+    }
+
+    /// A trace of the ARC paper: `first count ignored request` a line, every page one access.
+    pub(crate) fn arc_paper(name: &str) -> Option<Accesses> {
+        let packed = shared(&format!("traces/arc_{name}.lis.zst"))?;
+        let text = zstd::decode_all(packed.as_slice()).expect("the shared trace is zstd");
+        let text = String::from_utf8(text).expect("numbers in ASCII");
+        let pages = text.lines().flat_map(|row| {
+            let mut words = row.split_ascii_whitespace().map(|w| w.parse::<u64>());
+            let mut number = || words.next().expect("four columns").expect("a number");
+            let (first, count) = (number(), number());
+            first..first + count
+        });
+        Some(Accesses::numbered(pages))
+    }
+
+    /// For each access, the position of the next one to the same line; `u32::MAX` for none.
+    fn next_uses(&self) -> Arc<[u32]> {
+        let mut seen = vec![u32::MAX; self.distinct as usize];
+        let mut next = vec![u32::MAX; self.lines.len()];
+        for (i, line) in self.lines.iter().enumerate().rev() {
+            next[i] = std::mem::replace(&mut seen[line.index()], i as u32);
+        }
+        next.into()
+    }
+
+    /// Misses of the policy written as `spec` with room for `capacity` lines.
+    pub(crate) fn misses(&self, spec: &str, capacity: u32) -> u64 {
+        let spec = PolicySpec::parse(spec).expect("a policy of the registry");
+        let line_bytes = Bytes::from_kib(4);
+        let geometry = Geometry { lines: capacity, line_bytes, volumes: 1, seed: 1 };
+        let built = match spec.entry.build {
+            Build::Cache(build) => build(&geometry, &spec.settings),
+            Build::Clairvoyant(build) => build(&geometry, &spec.settings, self.next_uses()),
+            Build::Placement(_) => unreachable!("{spec:?} is not a cache"),
+        };
+        let mut cache: Box<dyn CachePolicy> = built.expect("its settings are valid");
+        cache.reserve(self.distinct);
+        let tags = [Tag::default(); 4096];
+        let mut out = [Outcome::HIT; 4096];
+        let mut misses = 0;
+        for lines in self.lines.chunks(4096) {
+            let out = &mut out[..lines.len()];
+            cache.access_batch(lines, &tags[..lines.len()], out);
+            misses += out.iter().filter(|o| !o.is_hit()).count() as u64;
+        }
+        misses
+    }
+}
