@@ -8,7 +8,7 @@
 mod dense;
 mod sample;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use dense::{Address, DenseIds};
 use thermocline_policy::cache::Tag;
@@ -377,10 +377,12 @@ impl Builder {
     }
 
     fn check_length(&self, request: &Request, discard: bool) -> Result<(), WorkloadError> {
-        let too_long = !discard
-            && (self.lines.count(request) > TOUCHES_PER_REQUEST_MAX
-                || request.length.0 > u64::from(u32::MAX));
-        if too_long || request.offset.0.checked_add(request.length.0).is_none() {
+        let overflows = request.offset.0.checked_add(request.length.0).is_none();
+        let too_long = overflows
+            || !discard
+                && (request.length.0 > u64::from(u32::MAX)
+                    || self.lines.count(request) > TOUCHES_PER_REQUEST_MAX);
+        if too_long {
             return Err(WorkloadError::Huge {
                 index: self.seen,
                 length: request.length,

@@ -1,1 +1,144 @@
+use super::{Cut, Touches, Unit, Workload, WorkloadError};
+use thermocline_trace::{Batch, HashRange, Op, Request, TraceError, TraceReader};
+use thermocline_units::{Bytes, LineId, Nanos, VolumeId};
 
+/// A reader over a list of requests.
+struct Listed {
+    requests: std::vec::IntoIter<Request>,
+    volumes: Vec<String>,
+}
+
+impl TraceReader for Listed {
+    fn read_batch(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
+        batch.clear();
+        batch.requests.extend(self.requests.by_ref().take(3));
+        Ok(())
+    }
+
+    fn volumes(&self) -> &[String] {
+        &self.volumes
+    }
+}
+
+pub(crate) fn request(second: u64, volume: u32, op: Op, offset: u64, length: u64) -> Request {
+    Request {
+        time: Nanos::from_secs(second),
+        volume: VolumeId(volume),
+        op,
+        offset: Bytes(offset),
+        length: Bytes(length),
+        response: None,
+        hashes: HashRange::default(),
+    }
+}
+
+pub(crate) fn workload_of(requests: Vec<Request>, cut: Cut) -> Result<Workload, WorkloadError> {
+    let volumes = vec!["a".to_string(), "b".to_string()];
+    let mut reader = Listed { requests: requests.into_iter(), volumes };
+    Workload::read(&mut reader, cut, &|_| ())
+}
+
+pub(crate) const LINES_4K: Cut = Cut { unit: Unit::Lines(Bytes::from_kib(4)), chunk: None };
+
+fn touched(touches: &Touches) -> Vec<Vec<u32>> {
+    (0..touches.ends.len())
+        .map(|i| touches.ids[touches.of(i)].iter().map(|id| id.0).collect())
+        .collect()
+}
+
+#[test]
+fn a_request_touches_every_line_it_overlaps_and_no_other() {
+    let requests = vec![
+        request(0, 0, Op::Read, 3072, 6144),
+        request(1, 0, Op::Read, 4096, 4096),
+        request(2, 0, Op::Write, 12288, 1),
+        request(3, 1, Op::Read, 0, 512),
+    ];
+    let workload = workload_of(requests, LINES_4K).unwrap();
+    assert_eq!(touched(&workload.lines), [vec![0, 1, 2], vec![1], vec![3], vec![4]]);
+    assert_eq!(workload.lines.address(LineId(4)), (VolumeId(1), 0));
+    assert_eq!(workload.working_set(), Bytes(5 * 4096));
+}
+
+#[test]
+fn chunks_are_cut_beside_lines() {
+    let cut = Cut { chunk: Some(Bytes::from_mib(1)), ..LINES_4K };
+    let requests = vec![
+        request(0, 0, Op::Read, (1 << 20) - 4096, 8192),
+        request(1, 0, Op::Read, 5 << 20, 4096),
+    ];
+    let workload = workload_of(requests, cut).unwrap();
+    let chunks = workload.chunks.as_ref().unwrap();
+    assert_eq!(touched(chunks), [vec![0, 1], vec![2]]);
+    assert_eq!(chunks.address(LineId(2)), (VolumeId(0), 5));
+    assert_eq!(chunks.find(VolumeId(0), 5), Some(LineId(2)));
+    assert_eq!(chunks.find(VolumeId(1), 5), None);
+}
+
+#[test]
+fn objects_are_named_by_volume_and_offset_whatever_their_length() {
+    let cut = Cut { unit: Unit::Objects, chunk: None };
+    let requests = vec![
+        request(0, 0, Op::Read, 512, 512),
+        request(1, 0, Op::Read, 512, 65536),
+        request(2, 1, Op::Read, 512, 512),
+        request(3, 0, Op::Read, 1024, 512),
+    ];
+    let workload = workload_of(requests, cut).unwrap();
+    assert_eq!(touched(&workload.lines), [vec![0], vec![0], vec![1], vec![2]]);
+}
+
+#[test]
+fn a_discard_touches_only_known_lines_that_it_covers_whole() {
+    let requests = vec![
+        request(0, 0, Op::Write, 0, 16384),
+        request(1, 0, Op::Trim, 2048, 10240),
+        request(2, 0, Op::Trim, 0, 1 << 40),
+        request(3, 1, Op::Trim, 0, 1 << 40),
+    ];
+    let workload = workload_of(requests, LINES_4K).unwrap();
+    assert_eq!(touched(&workload.lines), [vec![0, 1, 2, 3], vec![1, 2], vec![0, 1, 2, 3], vec![]]);
+}
+
+#[test]
+fn many_scattered_addresses_keep_distinct_numbers() {
+    let mut rng = thermocline_units::Rng::seeded(3);
+    let requests: Vec<_> = (0..200_000)
+        .map(|_| request(0, rng.below(2) as u32, Op::Read, rng.below(1 << 17) << 15, 4096))
+        .collect();
+    let distinct: std::collections::BTreeSet<_> =
+        requests.iter().map(|r| (r.volume, r.offset)).collect();
+    let workload = workload_of(requests.clone(), LINES_4K).unwrap();
+    assert_eq!(workload.lines.distinct as usize, distinct.len());
+    for (i, request) in requests.iter().enumerate() {
+        let id = workload.lines.ids[workload.lines.of(i).start];
+        assert_eq!(workload.lines.address(id), (request.volume, request.offset.0 / 4096));
+        assert_eq!(workload.lines.find(request.volume, request.offset.0 / 4096), Some(id));
+    }
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_with_a_reason() {
+    let error = |requests| workload_of(requests, LINES_4K).unwrap_err().to_string();
+    assert!(error(vec![]).contains("nothing to cache"));
+    assert!(error(vec![request(0, 0, Op::Flush, 0, 0)]).contains("nothing to cache"));
+    assert!(error(vec![request(0, 1 << 15, Op::Read, 0, 512)]).contains("volumes"));
+    assert!(error(vec![request(0, 0, Op::Read, 0, 1 << 40)]).contains("request 1 "));
+    assert!(error(vec![request(0, 0, Op::Read, u64::MAX - 5, 4096)]).contains("request 1 "));
+}
+
+#[test]
+fn a_sample_keeps_about_its_share_of_the_lines_and_all_their_accesses() {
+    let mut rng = thermocline_units::Rng::seeded(9);
+    let requests: Vec<_> =
+        (0..300_000).map(|_| request(0, 0, Op::Read, rng.below(50_000) * 4096, 4096)).collect();
+    let whole = workload_of(requests, LINES_4K).unwrap();
+    let sample = whole.sample(0.1, 1);
+    let share = f64::from(sample.lines.distinct) / f64::from(whole.lines.distinct);
+    assert!((share - 0.1).abs() < 0.01, "{share}");
+    assert!((sample.distinct() / whole.distinct() - 1.0).abs() < 0.1);
+    let kept = sample.lines.address(LineId(7));
+    let count =
+        |w: &Workload| w.lines.ids.iter().filter(|id| w.lines.address(**id) == kept).count();
+    assert_eq!(count(&sample), count(&whole));
+}
