@@ -6,6 +6,8 @@
 
 mod commands;
 mod error;
+mod progress;
+mod source;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -1,7 +1,9 @@
 //! The laboratory: traces into policies, costs, curves, experiments and reports.
 //!
-//! Runs the same decision code as the engine, in virtual time. Never reaches a real device.
+//! Runs the same decision code as the engine, in virtual time. Never reaches a real device: what it
+//! opens are trace files and the results it writes.
 
 pub mod lab;
 pub mod replay;
+pub mod source;
 pub mod workload;

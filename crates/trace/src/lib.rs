@@ -5,10 +5,17 @@
 //! file, holds no clock and no thread. Readers stream: their memory does not grow with the trace.
 
 mod error;
+mod merge;
+pub mod native;
+mod open;
 mod request;
+mod write;
 
 pub use error::{Place, TraceError};
+pub use merge::Merge;
+pub use open::{ColumnMap, Format, ReadOptions, open};
 pub use request::{Batch, ContentHash, HashRange, Op, Request};
+pub use write::TraceWriter;
 
 /// A stream of requests.
 pub trait TraceReader: Send {

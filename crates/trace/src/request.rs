@@ -80,4 +80,18 @@ impl Batch {
         let start = request.hashes.start as usize;
         &self.hashes[start..start + request.hashes.count as usize]
     }
+
+    /// Appends a request's content hashes and says where they lie.
+    ///
+    /// # Panics
+    /// When a batch would hold more than 2³² hashes.
+    pub fn push_hashes(&mut self, hashes: &[ContentHash]) -> HashRange {
+        if hashes.is_empty() {
+            return HashRange::default();
+        }
+        let start = u32::try_from(self.hashes.len()).expect("a batch holds less than 2^32 hashes");
+        let count = u32::try_from(hashes.len()).expect("a request has less than 2^32 hashes");
+        self.hashes.extend_from_slice(hashes);
+        HashRange { start, count }
+    }
 }

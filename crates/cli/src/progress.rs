@@ -1,0 +1,60 @@
+//! Progress on long work: a bar on stderr when that is a terminal, nothing otherwise.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// How often the bar is redrawn when nothing moves.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A running job's progress; disappears when dropped.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Bytes of input.
+    Bytes,
+    /// Requests, sizes, cells: things.
+    Things,
+}
+
+impl Progress {
+    /// A bar up to `total`, or a spinner with a count where the total is not known. `label` says
+    /// what is going on: "reading web.csv".
+    pub(crate) fn bar(total: Option<u64>, unit: Unit, label: &str) -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress { bar: ProgressBar::hidden() };
+        }
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        bar.set_style(style(total.is_some(), unit));
+        bar.set_message(label.to_string());
+        bar.enable_steady_tick(TICK);
+        Progress { bar }
+    }
+
+    /// Says how far the work is.
+    pub(crate) fn at(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(bounded: bool, unit: Unit) -> ProgressStyle {
+    let template = match (bounded, unit) {
+        (true, Unit::Bytes) => {
+            "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}"
+        }
+        (true, Unit::Things) => "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}",
+        (false, Unit::Bytes) => "{spinner} {msg} {binary_bytes} {binary_bytes_per_sec}",
+        (false, Unit::Things) => "{spinner} {msg} {human_pos} {per_sec}",
+    };
+    ProgressStyle::with_template(template).expect("the templates above are well formed")
+}

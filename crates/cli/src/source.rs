@@ -1,0 +1,55 @@
+//! The arguments by which every command takes its traces, and their opening.
+
+use crate::error::CliError;
+use std::convert::Infallible;
+use thermocline_sim::source::{Source, open_all};
+use thermocline_trace::{ColumnMap, Format, ReadOptions, TraceReader};
+
+/// Which traces to read, and how.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Traces")]
+pub(crate) struct SourceArgs {
+    /// Traces to read, `-` for the standard input; several are merged into one multi-VM workload,
+    /// each from its own time zero.
+    #[arg(value_name = "TRACE", value_parser = source, required_unless_present = "more")]
+    traces: Vec<Source>,
+    /// A trace, like a bare TRACE; may be repeated.
+    #[arg(long = "trace", short = 't', value_name = "TRACE", value_parser = source, id = "more")]
+    more: Vec<Source>,
+    /// The format of all of them, when it should not be found from the content.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The columns of generic CSV.
+    #[arg(long, value_name = "MAP")]
+    columns: Option<ColumnMap>,
+}
+
+fn source(text: &str) -> Result<Source, Infallible> {
+    text.parse()
+}
+
+impl SourceArgs {
+    /// The traces, in the order in which the command line names them.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        self.traces.iter().chain(&self.more).cloned().collect()
+    }
+
+    /// Opens the one trace, or all of them merged.
+    ///
+    /// # Errors
+    /// Status 2, naming the trace that could not be opened and why.
+    pub(crate) fn open(&self) -> Result<Box<dyn TraceReader>, CliError> {
+        let sources = self.sources();
+        let stdins = sources.iter().filter(|source| **source == Source::Stdin).count();
+        if stdins > 1 {
+            return Err(CliError::input("`-` is given twice, but there is one standard input"));
+        }
+        let options = ReadOptions { format: self.format, columns: self.columns.clone() };
+        open_all(&sources, &options).map_err(CliError::input)
+    }
+
+    /// Bytes of all files together, for progress; `None` where one is not known beforehand.
+    pub(crate) fn size_bytes(&self) -> Option<u64> {
+        self.sources().iter().map(Source::size_bytes).sum()
+    }
+}

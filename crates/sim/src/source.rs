@@ -1,0 +1,130 @@
+//! Where traces come from: files, the standard input, and the synthetic generator.
+//!
+//! A file that begins with Parquet's magic is given to the native reader as a file, because Parquet
+//! is read from its end; everything else is a stream. Several sources become one multi-VM workload.
+//! Does not decide formats: that is `thermocline_trace::open`.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use thermocline_trace::native::open_parquet;
+use thermocline_trace::{Format, ReadOptions, TraceError, TraceReader};
+
+/// The first and the last four bytes of every Parquet file.
+const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
+
+/// One trace, as a user names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file.
+    File(PathBuf),
+    /// The standard input, written `-`.
+    Stdin,
+}
+
+impl FromStr for Source {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Source, Self::Err> {
+        Ok(match text {
+            "-" => Source::Stdin,
+            path => Source::File(PathBuf::from(path)),
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::Stdin => write!(f, "<stdin>"),
+        }
+    }
+}
+
+impl Source {
+    /// Opens it for reading.
+    ///
+    /// # Errors
+    /// When it cannot be opened or its format is not recognised; the message names it.
+    pub fn open(&self, options: &ReadOptions) -> Result<Box<dyn TraceReader>, TraceError> {
+        match self {
+            Source::File(path) => open_file(path, options),
+            Source::Stdin => {
+                thermocline_trace::open(Box::new(std::io::stdin()), &self.to_string(), options)
+            }
+        }
+    }
+
+    /// Bytes of the file, for progress; `None` where it is not known before the end.
+    pub fn size_bytes(&self) -> Option<u64> {
+        match self {
+            Source::File(path) => {
+                let metadata = std::fs::metadata(path).ok()?;
+                metadata.is_file().then_some(metadata.len())
+            }
+            Source::Stdin => None,
+        }
+    }
+}
+
+/// Opens `sources` as one workload: one alone as it is, several merged by time, each from its own
+/// time zero.
+///
+/// # Errors
+/// When one of them cannot be opened, or there is none.
+pub fn open_all(
+    sources: &[Source],
+    options: &ReadOptions,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    let mut readers = Vec::with_capacity(sources.len());
+    for source in sources {
+        readers.push((source.prefix(), source.open(options)?));
+    }
+    match readers.len() {
+        1 => Ok(readers.remove(0).1),
+        _ => Ok(Box::new(thermocline_trace::Merge::new(readers))),
+    }
+}
+
+impl Source {
+    /// What volume names get in front when two sources use the same: the file's name up to its
+    /// first dot.
+    fn prefix(&self) -> String {
+        match self {
+            Source::File(path) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.split('.').next().unwrap_or_default().to_string()
+            }
+            Source::Stdin => "stdin".to_string(),
+        }
+    }
+}
+
+fn open_file(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, TraceError> {
+    let name = path.display().to_string();
+    let io = |source| TraceError::Io { input: name.clone(), source };
+    let mut file = File::open(path).map_err(io)?;
+    let parquet = match options.format {
+        Some(format) => format == Format::Parquet,
+        None => begins_with_magic(&mut file).map_err(io)?,
+    };
+    if parquet {
+        return open_parquet(file, &name);
+    }
+    thermocline_trace::open(Box::new(file), &name, options)
+}
+
+/// Whether the file is Parquet by its first bytes; leaves the position at the start. Pipes and
+/// devices cannot be looked at twice and are never taken for Parquet here.
+fn begins_with_magic(file: &mut File) -> std::io::Result<bool> {
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut magic = Vec::with_capacity(PARQUET_MAGIC.len());
+    file.by_ref().take(PARQUET_MAGIC.len() as u64).read_to_end(&mut magic)?;
+    file.rewind()?;
+    Ok(magic == PARQUET_MAGIC)
+}

@@ -1,0 +1,26 @@
+//! The native trace format: Parquet that pandas, polars and DuckDB open directly.
+//!
+//! `docs/formats/trace-parquet.md` is the layout. The `parquet` crate reads the footer and page
+//! headers and decompresses pages; values are decoded here ([`encoding`]), because strings come as
+//! dictionary codes that never need to become strings, and because no byte of a page may make us
+//! panic. Does not need Arrow.
+
+mod column;
+mod encoding;
+mod reader;
+mod schema;
+mod values;
+mod writer;
+
+pub use reader::{ParquetReader, open_parquet, open_parquet_stream};
+pub use writer::{ParquetSettings, ParquetWriter};
+
+use crate::{Place, TraceError};
+
+/// An error about a Parquet file as a whole.
+fn malformed(input: &str, problem: impl Into<String>) -> TraceError {
+    TraceError::Malformed { input: input.to_string(), place: Place::Whole, problem: problem.into() }
+}
+
+#[cfg(test)]
+mod tests;

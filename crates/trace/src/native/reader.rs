@@ -1,0 +1,421 @@
+//! Reads native traces, row group by row group, page by page.
+//!
+//! Invariants: the memory held is one page of each column, whatever the file's size; times never run
+//! backwards; `offset + length` fits in 63 bits. Files of other tools are read when their columns
+//! have the right names ([`super::schema`]); their times are counted from the first row.
+
+use super::column::Column;
+use super::malformed;
+use super::schema::{self, Columns, Found};
+use super::values::{Decode, Hashes, MISSING, Number, OPS, OpNames, Text, VolumeNames};
+use crate::{Batch, ContentHash, HashRange, Op, Request, TraceError, TraceReader};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::ChunkReader;
+use parquet::file::serialized_reader::SerializedPageReader;
+use std::io::Read;
+use std::sync::Arc;
+use thermocline_units::{Bytes, Nanos, VolumeId};
+
+/// Bytes of Parquet that are taken from a pipe at most: Parquet is read from its end, so all of it
+/// must be held.
+const STREAM_BYTES_MAX: u64 = 8 << 30;
+
+/// Opens the Parquet trace in `input`, called `name` in messages.
+///
+/// # Errors
+/// When it is not Parquet, is damaged, or has not the columns of a trace.
+pub fn open_parquet<R: ChunkReader + 'static>(
+    input: R,
+    name: &str,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    Ok(Box::new(ParquetReader::new(input, name)?))
+}
+
+/// Opens a Parquet trace that comes through a pipe, by reading all of it into memory first.
+///
+/// # Errors
+/// Like [`open_parquet`]; and when it is larger than 8 GiB.
+pub fn open_parquet_stream(
+    input: Box<dyn Read + Send>,
+    name: &str,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    let mut whole = Vec::new();
+    input
+        .take(STREAM_BYTES_MAX + 1)
+        .read_to_end(&mut whole)
+        .map_err(|source| TraceError::Io { input: name.to_string(), source })?;
+    if whole.len() as u64 > STREAM_BYTES_MAX {
+        let problem = "Parquet through a pipe is held in memory, at most 8 GiB; name the file";
+        return Err(malformed(name, problem));
+    }
+    open_parquet(bytes::Bytes::from(whole), name)
+}
+
+/// A native trace being read.
+pub struct ParquetReader<R: ChunkReader + 'static> {
+    input: Arc<R>,
+    name: String,
+    metadata: ParquetMetaData,
+    next_row_group: usize,
+    /// Rows of the open row group, and how many of them are still to come.
+    group_rows: u64,
+    group_rows_left: u64,
+    /// Rows given out.
+    rows: u64,
+    /// Compressed bytes of the row groups that are done, and of the open one.
+    done_bytes: u64,
+    group_bytes: u64,
+    /// What is taken off every time: `Some(0)` in our own files.
+    origin: Option<i64>,
+    latest: i64,
+    columns: OpenColumns,
+    scratch: Scratch,
+}
+
+struct OpenColumns {
+    time: Leaf<Number>,
+    volume: Option<Leaf<Text<VolumeNames>>>,
+    op: Leaf<Text<OpNames>>,
+    offset: Leaf<Number>,
+    length: Leaf<Number>,
+    response: Option<Leaf<Number>>,
+    hashes: Option<Leaf<Hashes>>,
+    /// What the volume is called in a file without that column.
+    only_volume: [String; 1],
+}
+
+struct Leaf<D: Decode> {
+    leaf: usize,
+    column: Column<D>,
+}
+
+/// One batch of each column.
+#[derive(Default)]
+struct Scratch {
+    time: Vec<i64>,
+    volume: Vec<i64>,
+    op: Vec<i64>,
+    offset: Vec<i64>,
+    length: Vec<i64>,
+    response: Vec<i64>,
+    response_valid: Vec<bool>,
+    hash_counts: Vec<u32>,
+}
+
+impl<R: ChunkReader + 'static> ParquetReader<R> {
+    /// Reads the file's footer.
+    ///
+    /// # Errors
+    /// When it is not Parquet, is damaged, or has not the columns of a trace.
+    pub fn new(input: R, name: &str) -> Result<ParquetReader<R>, TraceError> {
+        let metadata = ParquetMetaDataReader::new()
+            .parse_and_finish(&input)
+            .map_err(|error| malformed(name, format!("not a readable Parquet file: {error}")))?;
+        let fail = |problem: String| malformed(name, problem);
+        check_layout(&metadata, input.len()).map_err(fail)?;
+        let schema = metadata.file_metadata().schema_descr();
+        let columns = Columns::find(schema).map_err(fail)?;
+        let ours = check_version(&metadata).map_err(fail)?;
+        let origin = (ours && !Columns::calendar_time(schema)).then_some(0);
+        Ok(ParquetReader {
+            input: Arc::new(input),
+            name: name.to_string(),
+            metadata,
+            next_row_group: 0,
+            group_rows: 0,
+            group_rows_left: 0,
+            rows: 0,
+            done_bytes: 0,
+            group_bytes: 0,
+            origin,
+            latest: 0,
+            columns: OpenColumns::new(&columns),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Requests in the file.
+    pub fn request_count(&self) -> u64 {
+        self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
+    }
+
+    /// What the file says about itself: how it was made, as pairs of key and value.
+    pub fn about(&self) -> Vec<(String, String)> {
+        let pairs = self.metadata.file_metadata().key_value_metadata().into_iter().flatten();
+        pairs.filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?))).collect()
+    }
+
+    /// Opens the next row group that has rows; false at the end.
+    fn next_group(&mut self) -> Result<bool, TraceError> {
+        while self.group_rows_left == 0 {
+            let Some(group) = self.metadata.row_groups().get(self.next_row_group) else {
+                return Ok(false);
+            };
+            self.next_row_group += 1;
+            self.done_bytes += self.group_bytes;
+            self.group_rows = group.num_rows() as u64;
+            self.group_rows_left = self.group_rows;
+            self.group_bytes = group.columns().iter().map(|c| c.compressed_size() as u64).sum();
+            self.columns
+                .begin(&self.input, group.columns(), self.group_rows)
+                .map_err(|problem| malformed(&self.name, problem))?;
+        }
+        Ok(true)
+    }
+
+    /// Puts the rows in `scratch` together.
+    fn assemble(&mut self, rows: usize, batch: &mut Batch) -> Result<(), String> {
+        let scratch = &self.scratch;
+        let origin = *self.origin.get_or_insert_with(|| scratch.time[0]);
+        let mut hash_start = 0;
+        batch.requests.reserve(rows);
+        for row in 0..rows {
+            let wrong = |problem: String| format!("row {}: {problem}", self.rows + row as u64 + 1);
+            let time = scratch.time[row];
+            if time == MISSING || time < origin {
+                return Err(wrong(early(time, origin)));
+            }
+            let time = time.wrapping_sub(origin);
+            if time < self.latest {
+                return Err(wrong(backwards(time, self.latest)));
+            }
+            self.latest = time;
+            let (offset, length) = (scratch.offset[row], scratch.length[row]);
+            if offset < 0 || length < 0 || offset.checked_add(length).is_none() {
+                return Err(wrong(format!(
+                    "offset {offset} and length {length}; neither may be missing or negative, nor \
+                     their sum beyond 8 EiB"
+                )));
+            }
+            let response = scratch.response(row);
+            if response.is_some_and(|ns| ns < 0) {
+                return Err(wrong("the response time is negative".to_string()));
+            }
+            let count = scratch.hash_counts.get(row).copied().unwrap_or(0);
+            batch.requests.push(Request {
+                time: Nanos(time as u64),
+                volume: VolumeId(scratch.volume.get(row).map_or(0, |id| *id as u32)),
+                op: op(scratch.op[row]),
+                offset: Bytes(offset as u64),
+                length: Bytes(length as u64),
+                response: response.map(|ns| Nanos(ns as u64)),
+                hashes: HashRange { start: if count == 0 { 0 } else { hash_start }, count },
+            });
+            hash_start += count;
+        }
+        Ok(())
+    }
+}
+
+fn early(time: i64, origin: i64) -> String {
+    match time {
+        MISSING => format!("{} is missing", schema::TIME),
+        _ if origin == 0 => format!("{} is negative ({time})", schema::TIME),
+        _ => backwards(time, origin),
+    }
+}
+
+fn backwards(time: i64, latest: i64) -> String {
+    format!(
+        "time runs backwards, from {latest} to {time} ns; sort the file by {0} (in DuckDB: ORDER BY \
+         {0})",
+        schema::TIME
+    )
+}
+
+fn op(number: i64) -> Op {
+    OPS[number as usize].0
+}
+
+impl Scratch {
+    fn response(&self, row: usize) -> Option<i64> {
+        let value = *self.response.get(row)?;
+        let valid = self.response_valid.get(row).copied().unwrap_or(true);
+        (valid && value != MISSING).then_some(value)
+    }
+}
+
+impl OpenColumns {
+    fn new(found: &Columns) -> OpenColumns {
+        let number = |found: &Found<Number>| Leaf::new(found, found.stored);
+        OpenColumns {
+            time: number(&found.time),
+            volume: found.volume.as_ref().map(|f| Leaf::new(f, Text(VolumeNames::default()))),
+            op: Leaf::new(&found.op, Text(OpNames)),
+            offset: number(&found.offset),
+            length: number(&found.length),
+            response: found.response.as_ref().map(number),
+            hashes: found.hashes.as_ref().map(|f| Leaf::new(f, f.hashes())),
+            only_volume: ["0".to_string()],
+        }
+    }
+
+    /// Goes on with a row group of `rows` rows.
+    fn begin<R: ChunkReader + 'static>(
+        &mut self,
+        input: &Arc<R>,
+        chunks: &[ColumnChunkMetaData],
+        rows: u64,
+    ) -> Result<(), String> {
+        self.time.begin(input, chunks, rows)?;
+        self.op.begin(input, chunks, rows)?;
+        self.offset.begin(input, chunks, rows)?;
+        self.length.begin(input, chunks, rows)?;
+        if let Some(volume) = &mut self.volume {
+            volume.begin(input, chunks, rows)?;
+        }
+        if let Some(response) = &mut self.response {
+            response.begin(input, chunks, rows)?;
+        }
+        if let Some(hashes) = &mut self.hashes {
+            hashes.begin(input, chunks, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the next `rows` rows of every column.
+    fn read(
+        &mut self,
+        rows: usize,
+        into: &mut Scratch,
+        hashes: &mut Vec<ContentHash>,
+    ) -> Result<(), String> {
+        let mut valid = std::mem::take(&mut into.response_valid);
+        self.time.rows(rows, &mut into.time, &mut valid, schema::TIME)?;
+        self.op.rows(rows, &mut into.op, &mut valid, schema::OP)?;
+        self.offset.rows(rows, &mut into.offset, &mut valid, schema::OFFSET)?;
+        self.length.rows(rows, &mut into.length, &mut valid, schema::LENGTH)?;
+        if let Some(volume) = &mut self.volume {
+            volume.rows(rows, &mut into.volume, &mut valid, schema::VOLUME)?;
+        }
+        if let Some(response) = &mut self.response {
+            let read = response.column.rows(rows, &mut into.response, &mut valid);
+            read.map_err(|problem| in_column(schema::RESPONSE, &problem))?;
+        }
+        into.response_valid = valid;
+        if let Some(column) = &mut self.hashes {
+            let read = column.column.lists(rows, hashes, &mut into.hash_counts);
+            read.map_err(|problem| in_column(schema::HASHES, &problem))?;
+        }
+        Ok(())
+    }
+}
+
+fn in_column(name: &str, problem: &str) -> String {
+    format!("column `{name}`: {problem}")
+}
+
+impl<D: Decode> Leaf<D> {
+    fn new<S>(found: &Found<S>, decode: D) -> Leaf<D> {
+        Leaf { leaf: found.leaf, column: Column::new(decode, found.max_def, found.max_rep) }
+    }
+
+    fn begin<R: ChunkReader + 'static>(
+        &mut self,
+        input: &Arc<R>,
+        chunks: &[ColumnChunkMetaData],
+        rows: u64,
+    ) -> Result<(), String> {
+        let chunk = &chunks[self.leaf];
+        let rows = usize::try_from(rows).map_err(|_| format!("{rows} rows in one row group"))?;
+        let pages = SerializedPageReader::new(Arc::clone(input), chunk, rows, None)
+            .map_err(|error| in_column(&chunk.column_path().string(), &error.to_string()))?;
+        self.column.begin(Box::new(pages));
+        Ok(())
+    }
+
+    /// The next `rows` rows of a column in which no row may be null.
+    fn rows(
+        &mut self,
+        rows: usize,
+        values: &mut Vec<D::Value>,
+        valid: &mut Vec<bool>,
+        name: &str,
+    ) -> Result<(), String> {
+        self.column.rows(rows, values, valid).map_err(|problem| in_column(name, &problem))?;
+        match valid.iter().position(|valid| !valid) {
+            None => Ok(()),
+            Some(_) => Err(format!("column `{name}` holds nulls; every request needs one")),
+        }
+    }
+}
+
+impl<R: ChunkReader + 'static> TraceReader for ParquetReader<R> {
+    fn read_batch(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
+        batch.clear();
+        if !self.next_group()? {
+            return Ok(());
+        }
+        let rows = self.group_rows_left.min(Batch::CAPACITY as u64) as usize;
+        self.columns
+            .read(rows, &mut self.scratch, &mut batch.hashes)
+            .and_then(|()| self.assemble(rows, batch))
+            .map_err(|problem| malformed(&self.name, problem))?;
+        self.group_rows_left -= rows as u64;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    fn volumes(&self) -> &[String] {
+        match &self.columns.volume {
+            Some(volume) => &volume.column.decode.0.names,
+            None => &self.columns.only_volume,
+        }
+    }
+
+    fn bytes_read(&self) -> u64 {
+        if self.group_rows == 0 {
+            return 0;
+        }
+        let given = (self.group_rows - self.group_rows_left) as u128;
+        let share = u128::from(self.group_bytes) * given / u128::from(self.group_rows);
+        self.done_bytes + share as u64
+    }
+}
+
+/// Checks what the footer says about sizes and places, on which everything later relies.
+fn check_layout(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), String> {
+    let leaves = metadata.file_metadata().schema_descr().num_columns();
+    let mut bytes = 0u64;
+    let mut rows = 0u64;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let damaged =
+            |what: String| format!("the footer is damaged: row group {} {what}", index + 1);
+        let group_rows = u64::try_from(group.num_rows());
+        let total = group_rows.ok().and_then(|more| rows.checked_add(more));
+        rows = total.ok_or_else(|| damaged("has an impossible number of rows".to_string()))?;
+        if group.columns().len() != leaves {
+            return Err(damaged(format!("has {} of {leaves} columns", group.columns().len())));
+        }
+        for chunk in group.columns() {
+            let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+            let range = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
+            let end = range.and_then(|(start, length)| start.checked_add(length));
+            let (Some((_, length)), Some(end)) = (range, end) else {
+                return Err(damaged("has a column at a negative place".to_string()));
+            };
+            if end > file_bytes {
+                return Err(damaged(format!(
+                    "ends at byte {end} of {file_bytes}; was the file cut off?"
+                )));
+            }
+            bytes = bytes.saturating_add(length);
+        }
+    }
+    Ok(())
+}
+
+/// Whether we wrote the file.
+fn check_version(metadata: &ParquetMetaData) -> Result<bool, String> {
+    let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    let Some(pair) = pairs.find(|pair| pair.key == schema::VERSION_KEY) else { return Ok(false) };
+    let version = pair.value.as_deref().unwrap_or_default();
+    match version.parse::<u32>() {
+        Ok(number) if number <= schema::VERSION => Ok(true),
+        Ok(number) => Err(format!(
+            "layout version {number}; this program knows {} at most and is too old for the file",
+            schema::VERSION
+        )),
+        Err(_) => Err(format!("`{version}` is not a layout version")),
+    }
+}
