@@ -4,6 +4,7 @@
 //! 0 done, 1 the work could not be done or a verdict is negative, 2 the input or the command line is
 //! wrong.
 
+mod allocator;
 mod commands;
 mod error;
 mod progress;
@@ -11,6 +12,9 @@ mod source;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: allocator::HugePages = allocator::HugePages;
 
 /// Hybrid storage, live and in the laboratory: where data lives and how it moves.
 #[derive(Parser)]
@@ -25,6 +29,9 @@ enum Command {
     /// Characterise, convert, picture and make block traces.
     #[command(subcommand)]
     Trace(commands::trace::Command),
+    /// Try policies out on traces, in virtual time.
+    #[command(subcommand)]
+    Lab(commands::lab::Command),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -32,6 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(command) => commands::trace::run(command),
+        Command::Lab(command) => commands::lab::run(command),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

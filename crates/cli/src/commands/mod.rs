@@ -1,4 +1,5 @@
 //! One file a command: its arguments, what it wires together, what it prints.
 
+pub(crate) mod lab;
 pub(crate) mod policies;
 pub(crate) mod trace;

@@ -1,11 +1,13 @@
 //! `lab cache`: every policy at every size over one workload, on all cores.
 
+mod flat;
 mod results;
 mod run;
 mod size;
 #[cfg(test)]
 mod tests;
 
+pub use flat::{write_csv, write_parquet};
 pub use results::{Report, Row};
-pub use run::{LabError, LabOptions, run};
+pub use run::{LabError, LabOptions, run, use_threads};
 pub use size::{CacheSize, SizeError};

@@ -1,12 +1,13 @@
 //! Results by name: one row a policy and size, for tables, JSON and CSV.
 
+use super::run::LabOptions;
 use super::size::CacheSize;
 use crate::replay::cost::Cost;
 use crate::replay::{Counts, Side, Traffic};
 use crate::workload::{Sampling, Workload};
 use serde::Serialize;
 use thermocline_policy::Footprint;
-use thermocline_policy::registry::PolicySpec;
+use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_units::Bytes;
 
 /// Hits of one direction of the requests.
@@ -55,6 +56,8 @@ pub struct Row {
     pub policy: String,
     /// The size as the user wrote it.
     pub size: String,
+    /// Whether it was told the future: a bound, not a competitor.
+    pub clairvoyant: bool,
     /// Capacity in bytes (in objects with `--objects`).
     pub capacity_bytes: u64,
     /// Capacity in lines, or chunks for placements.
@@ -114,6 +117,8 @@ pub struct Report {
     pub traces: Vec<String>,
     /// Bytes of one line; 0 for objects.
     pub line_bytes: u64,
+    /// Volumes.
+    pub volumes: u64,
     /// Reads and writes replayed, warm-up included.
     pub requests: u64,
     /// Lines touched.
@@ -132,6 +137,43 @@ pub struct Report {
     pub repairs: Vec<String>,
     /// One a policy and size.
     pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// The report of a run.
+    pub fn new(
+        workload: &Workload,
+        traces: Vec<String>,
+        options: &LabOptions,
+        rows: Vec<Row>,
+    ) -> Report {
+        Report {
+            version: env!("CARGO_PKG_VERSION"),
+            traces,
+            line_bytes: workload.lines.unit_bytes.0,
+            volumes: workload.volumes.len() as u64,
+            requests: workload.heads.iter().filter(|head| !head.discard).count() as u64,
+            lines: workload.sampling.touches,
+            distinct_lines: workload.distinct() as u64,
+            working_set_bytes: workload.working_set().0,
+            workload_memory_bytes: workload.bytes(),
+            write_mode: options.replay.write_mode.to_string(),
+            sampling_rate: workload.sampling.rate,
+            repairs: workload.repairs.clone(),
+            rows,
+        }
+    }
+
+    /// The sizes, each once, in the order asked for.
+    pub fn sizes(&self) -> Vec<&str> {
+        let mut sizes: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !sizes.contains(&row.size.as_str()) {
+                sizes.push(&row.size);
+            }
+        }
+        sizes
+    }
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
@@ -206,6 +248,7 @@ impl Row {
         Row {
             policy: spec.label.clone(),
             size: size.to_string(),
+            clairvoyant: matches!(spec.entry.build, Build::Clairvoyant(_)),
             capacity_bytes: u64::from(capacity) * unit.0,
             capacity_units: capacity,
             unit_bytes: unit.0,

@@ -66,6 +66,18 @@ pub fn run(
     jobs.par_iter().with_max_len(1).map(run_one).collect()
 }
 
+/// Bounds the threads of every later run in this process.
+///
+/// # Errors
+/// When `threads` is 0, or a run has already begun.
+pub fn use_threads(threads: usize) -> Result<(), String> {
+    if threads == 0 {
+        return Err("0 threads can do nothing; leave it out to use every core".to_string());
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    pool.build_global().map_err(|error| error.to_string())
+}
+
 /// What every job reads.
 struct Bench<'a> {
     workload: &'a Workload,

@@ -31,6 +31,16 @@ pub enum WriteMode {
     Around,
 }
 
+impl std::fmt::Display for WriteMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WriteMode::Back => "back",
+            WriteMode::Through => "through",
+            WriteMode::Around => "around",
+        })
+    }
+}
+
 impl std::str::FromStr for WriteMode {
     type Err = String;
 

@@ -1,0 +1,150 @@
+//! `thermocline lab cache`: which cache or flash manager, at which size, serves a trace best, and at
+//! what cost.
+
+use super::table;
+use crate::error::CliError;
+use crate::progress::{Progress, Unit as Counted};
+use crate::source::SourceArgs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thermocline_policy::registry::{self, PolicySpec};
+use thermocline_sim::lab::{self, CacheSize, LabOptions, Report};
+use thermocline_sim::replay::cost::Profile;
+use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
+use thermocline_sim::workload::{Cut, Unit, Workload};
+use thermocline_units::{Bytes, Nanos};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline lab cache --synth mixed                    every policy on a made multi-VM workload
+  thermocline lab cache web.csv.gz --policy lru,arc,g2-vfrm --size 1GiB,4GiB,10%
+  thermocline lab cache a.csv b.csv --policy larc+arc --size 5% --write through --json
+
+A size is bytes (4GiB), a share of the working set (10%) or a number of lines (1000lines). A policy is
+a name with settings (lirs:hir=0.02), with an admission filter in front if wanted (larc+arc);
+`thermocline policies` lists them all.";
+
+/// What to replay, through what, and how to report it.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Policies, separated by commas; `all` for every one.
+    #[arg(long, short, value_name = "POLICIES", default_value = "all", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// Cache sizes, separated by commas.
+    #[arg(long, short, value_name = "SIZES", default_value = "1%,5%,20%", value_delimiter = ',')]
+    size: Vec<CacheSize>,
+    #[command(flatten)]
+    model: Model,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How the replay works.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Model")]
+struct Model {
+    /// Bytes of a cache line.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    line: Bytes,
+    /// Take each request as one object of unit size, named by its offset (as libCacheSim does with
+    /// object sizes ignored), instead of splitting it into lines.
+    #[arg(long, conflicts_with = "line")]
+    objects: bool,
+    /// Bytes of a chunk that flash managers move (the sources' bin).
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    chunk: Bytes,
+    /// How often flash managers and partitions reconsider.
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    epoch: Nanos,
+    /// What caches do with writes: back, through or around.
+    #[arg(long, value_name = "MODE", default_value = "back")]
+    write: WriteMode,
+    /// Leave the beginning out of the counts: 10%, 1h, or a number of requests.
+    #[arg(long, value_name = "PART", default_value = "0")]
+    warmup: Warmup,
+    /// Device latencies, a TOML file; the sources' SSD and disk when not given.
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Seed of everything random.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads; all cores when not given.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Where the results go.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+struct Output {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let specs = parse_policies(&args.policy)?;
+    let options = lab_options(&args.model)?;
+    if let Some(threads) = args.model.threads {
+        lab::use_threads(threads).map_err(CliError::input)?;
+    }
+    let workload = read_workload(&args, &specs)?;
+    let touches = workload.lines.ids.len() as u64 * (specs.len() * args.size.len()) as u64;
+    let bar = Progress::bar(Some(touches), Counted::Things, "replaying lines");
+    let done = AtomicU64::new(0);
+    let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+    let rows = lab::run(&workload, &specs, &args.size, &options, &progress);
+    drop(bar);
+    let traces = args.source.sources().iter().map(ToString::to_string).collect();
+    let report = Report::new(&workload, traces, &options, rows.map_err(CliError::input)?);
+    if args.output.json { table::print_json(&report) } else { table::print(&report) }
+}
+
+fn parse_policies(words: &[String]) -> Result<Vec<PolicySpec>, CliError> {
+    let mut specs = Vec::new();
+    for word in words {
+        if word == "all" {
+            let every = registry::entries().map(|entry| PolicySpec::parse(entry.name));
+            specs.extend(every.filter_map(Result::ok));
+        } else {
+            specs.push(PolicySpec::parse(word).map_err(CliError::input)?);
+        }
+    }
+    Ok(specs)
+}
+
+fn lab_options(model: &Model) -> Result<LabOptions, CliError> {
+    if model.epoch.0 == 0 {
+        return Err(CliError::input("--epoch 0s: an epoch lasts some time; the default is 5m"));
+    }
+    let profile = match &model.profile {
+        None => Profile::source(),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| CliError::input(format!("{name}: {error}")))?;
+            Profile::parse(&text, &name).map_err(CliError::input)?
+        }
+    };
+    let replay =
+        ReplayOptions { write_mode: model.write, warmup: model.warmup, epoch: model.epoch };
+    Ok(LabOptions { replay, profile, seed: model.seed })
+}
+
+fn read_workload(args: &Args, specs: &[PolicySpec]) -> Result<Workload, CliError> {
+    let model = &args.model;
+    for (flag, size) in [("--line", model.line), ("--chunk", model.chunk)] {
+        if size.0 < 512 || !size.0.is_power_of_two() {
+            return Err(CliError::input(format!("{flag} {size}: use a power of two from 512 up")));
+        }
+    }
+    let unit = if model.objects { Unit::Objects } else { Unit::Lines(model.line) };
+    let needs_chunks = !model.objects && specs.iter().any(PolicySpec::is_placement);
+    let cut = Cut { unit, chunk: needs_chunks.then_some(model.chunk) };
+    let mut reader = args.source.open()?;
+    let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "reading");
+    Workload::read(&mut *reader, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
+}

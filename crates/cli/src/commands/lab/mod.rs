@@ -1,0 +1,20 @@
+//! `thermocline lab …`: the laboratory.
+
+mod cache;
+mod table;
+
+use crate::error::CliError;
+use clap::Subcommand;
+
+/// What to try out.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Replay traces through cache policies and flash managers at several sizes.
+    Cache(Box<cache::Args>),
+}
+
+pub(crate) fn run(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Cache(args) => cache::run(*args),
+    }
+}

@@ -1,0 +1,120 @@
+//! The results of `lab cache` for people and for machines.
+
+use crate::error::CliError;
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use std::io::Write;
+use thermocline_sim::lab::{Report, Row};
+use thermocline_units::{Bytes, Nanos};
+
+/// Columns: heading, and how a row fills it.
+type Column = (&'static str, fn(&Row) -> String);
+
+const COLUMNS: [Column; 13] = [
+    ("policy", |row| row.policy.clone()),
+    ("hit %\nrequests", |row| percent(row.request_hit_ratio)),
+    ("hit %\nlines", |row| percent(row.line_hit_ratio)),
+    ("hit %\nbytes", |row| percent(row.byte_hit_ratio)),
+    ("hit %\nreads", |row| percent(row.reads.request_hit_ratio())),
+    ("hit %\nwrites", |row| percent(row.writes.request_hit_ratio())),
+    ("I/O cost\nas in 001", |row| seconds(row.cost_source_s)),
+    ("I/O cost\nreal sizes", |row| seconds(row.cost_real_s)),
+    ("disk head\nbusy", |row| seconds(row.disk_head_s)),
+    ("flash\nwrites", |row| Bytes(row.flash_written_bytes).to_string()),
+    ("moved", |row| Bytes(row.moved_bytes).to_string()),
+    ("written\nback", |row| row.written_back.to_string()),
+    ("policy\nmemory", |row| Bytes(row.memory_resident_bytes + row.memory_index_bytes).to_string()),
+];
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2}", ratio * 100.0)
+}
+
+fn seconds(seconds: f64) -> String {
+    Nanos((seconds * 1e9) as u64).to_string()
+}
+
+/// Prints the report as JSON.
+pub(crate) fn print_json(report: &Report) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, report)
+        .map_err(std::io::Error::from)
+        .and_then(|()| writeln!(out))
+        .or_else(closed_pipe_is_fine)
+}
+
+/// Prints the report as one table a size.
+pub(crate) fn print(report: &Report) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    write_tables(report, &mut out).or_else(closed_pipe_is_fine)
+}
+
+fn closed_pipe_is_fine(error: std::io::Error) -> Result<(), CliError> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(CliError::failed(format!("standard output: {error}"))),
+    }
+}
+
+fn write_tables(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{} requests, {} lines touched, working set {}, {} volume(s); writes go {}",
+        report.requests,
+        report.lines,
+        Bytes(report.working_set_bytes),
+        report.volumes,
+        report.write_mode,
+    )?;
+    for repair in &report.repairs {
+        writeln!(out, "note: {repair}")?;
+    }
+    for size in report.sizes() {
+        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.size == size).collect();
+        writeln!(out, "\n{}", heading(report, size, rows[0]))?;
+        writeln!(out, "{}", table(&rows))?;
+        writeln!(out, "{}", verdict(&rows))?;
+    }
+    Ok(())
+}
+
+fn heading(report: &Report, size: &str, row: &Row) -> String {
+    let share = row.capacity_bytes as f64 / report.working_set_bytes as f64 * 100.0;
+    let capacity = Bytes(row.capacity_bytes);
+    if size.ends_with('%') {
+        format!("Flash of {size} of the working set ({capacity})")
+    } else {
+        format!("Flash of {size} ({share:.1} % of the working set)")
+    }
+}
+
+fn table(rows: &[&Row]) -> Table {
+    let mut table = Table::new();
+    let rule = LineStyle::none().fill('─').junction('─');
+    table.load_style(presets::NOTHING.header_separator(rule).bottom_border(rule));
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(COLUMNS.map(|(heading, _)| heading));
+    for row in rows {
+        table.add_row(COLUMNS.map(|(_, cell)| cell(row)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Who served best, and at what cost; the clairvoyant bound does not compete.
+fn verdict(rows: &[&Row]) -> String {
+    let real = || rows.iter().filter(|row| !row.clairvoyant);
+    let best = real().max_by(|a, b| a.request_hit_ratio.total_cmp(&b.request_hit_ratio));
+    let cheapest = real().min_by(|a, b| a.cost_real_s.total_cmp(&b.cost_real_s));
+    match (best, cheapest) {
+        (Some(best), Some(cheapest)) => format!(
+            "Most requests from flash: {} ({} %). Least I/O time at real sizes: {} ({}).",
+            best.policy,
+            percent(best.request_hit_ratio),
+            cheapest.policy,
+            seconds(cheapest.cost_real_s),
+        ),
+        _ => String::new(),
+    }
+}

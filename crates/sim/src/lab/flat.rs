@@ -1,0 +1,187 @@
+//! Rows as flat, named columns: CSV and Parquet.
+//!
+//! One list of columns serves both, so that a name means the same everywhere; nested values of the
+//! JSON become `reads_requests`, `flash_writes_bytes` and so on. Hits by volume are only in the JSON.
+
+use super::results::{Row, SideRow, TrafficRow};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use std::io::Write;
+use std::sync::Arc;
+
+/// One cell.
+enum Cell {
+    Text(String),
+    Count(u64),
+    Number(f64),
+}
+
+/// One column: its name, and how a row fills it.
+type Column = (String, Box<dyn Fn(&Row) -> Cell>);
+
+fn column(name: &str, cell: impl Fn(&Row) -> Cell + 'static) -> Column {
+    (name.to_string(), Box::new(cell))
+}
+
+fn side(prefix: &'static str, of: fn(&Row) -> &SideRow) -> Vec<Column> {
+    let parts: [(&str, fn(&SideRow) -> u64); 6] = [
+        ("requests", |s| s.requests),
+        ("request_hits", |s| s.request_hits),
+        ("lines", |s| s.lines),
+        ("line_hits", |s| s.line_hits),
+        ("bytes", |s| s.bytes),
+        ("byte_hits", |s| s.byte_hits),
+    ];
+    let make = |(name, get): (&str, fn(&SideRow) -> u64)| {
+        column(&format!("{prefix}_{name}"), move |row| Cell::Count(get(of(row))))
+    };
+    parts.into_iter().map(make).collect()
+}
+
+fn traffic(prefix: &'static str, of: fn(&Row) -> &TrafficRow) -> Vec<Column> {
+    let parts: [(&str, fn(&TrafficRow) -> u64); 3] = [
+        ("operations", |t| t.operations),
+        ("sequential", |t| t.sequential),
+        ("bytes", |t| t.bytes),
+    ];
+    let make = |(name, get): (&str, fn(&TrafficRow) -> u64)| {
+        column(&format!("{prefix}_{name}"), move |row| Cell::Count(get(of(row))))
+    };
+    parts.into_iter().map(make).collect()
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns = vec![
+        column("policy", |row| Cell::Text(row.policy.clone())),
+        column("size", |row| Cell::Text(row.size.clone())),
+        column("capacity_bytes", |row| Cell::Count(row.capacity_bytes)),
+        column("capacity_units", |row| Cell::Count(row.capacity_units.into())),
+        column("unit_bytes", |row| Cell::Count(row.unit_bytes)),
+        column("request_hit_ratio", |row| Cell::Number(row.request_hit_ratio)),
+        column("line_hit_ratio", |row| Cell::Number(row.line_hit_ratio)),
+        column("byte_hit_ratio", |row| Cell::Number(row.byte_hit_ratio)),
+        column("line_misses", |row| Cell::Count(row.line_misses)),
+        column("cost_source_s", |row| Cell::Number(row.cost_source_s)),
+        column("cost_real_s", |row| Cell::Number(row.cost_real_s)),
+        column("disk_head_s", |row| Cell::Number(row.disk_head_s)),
+        column("flash_written_bytes", |row| Cell::Count(row.flash_written_bytes)),
+        column("moved_bytes", |row| Cell::Count(row.moved_bytes)),
+        column("admitted", |row| Cell::Count(row.admitted)),
+        column("evicted", |row| Cell::Count(row.evicted)),
+        column("written_back", |row| Cell::Count(row.written_back)),
+        column("memory_resident_bytes", |row| Cell::Count(row.memory_resident_bytes)),
+        column("memory_index_bytes", |row| Cell::Count(row.memory_index_bytes)),
+    ];
+    columns.extend(side("reads", |row| &row.reads));
+    columns.extend(side("writes", |row| &row.writes));
+    columns.extend(traffic("flash_reads", |row| &row.flash_reads));
+    columns.extend(traffic("flash_writes", |row| &row.flash_writes));
+    columns.extend(traffic("disk_reads", |row| &row.disk_reads));
+    columns.extend(traffic("disk_writes", |row| &row.disk_writes));
+    columns
+}
+
+/// Writes the rows as CSV with a header, quoted where RFC 4180 asks for it.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_csv(rows: &[Row], out: &mut impl Write) -> std::io::Result<()> {
+    let columns = columns();
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    writeln!(out, "{}", names.join(","))?;
+    for row in rows {
+        let cells: Vec<String> = columns.iter().map(|(_, cell)| csv(cell(row))).collect();
+        writeln!(out, "{}", cells.join(","))?;
+    }
+    Ok(())
+}
+
+fn csv(cell: Cell) -> String {
+    match cell {
+        Cell::Text(text) if text.contains([',', '"', '\n', '\r']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+        Cell::Text(text) => text,
+        Cell::Count(count) => count.to_string(),
+        Cell::Number(number) => number.to_string(),
+    }
+}
+
+/// Writes the rows as one Parquet row group.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_parquet(rows: &[Row], out: impl Write + Send) -> Result<(), ParquetError> {
+    let columns = columns();
+    let filled: Vec<Vec<Cell>> =
+        columns.iter().map(|(_, cell)| rows.iter().map(cell).collect()).collect();
+    let mut fields = Vec::new();
+    for ((name, _), cells) in columns.iter().zip(&filled) {
+        fields.push(Arc::new(field(name, cells.first())?));
+    }
+    let schema = Type::group_type_builder("lab_cache").with_fields(fields).build()?;
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut file = SerializedFileWriter::new(out, Arc::new(schema), properties)?;
+    let mut group = file.next_row_group()?;
+    for cells in filled {
+        let mut writer = group.next_column()?.expect("one writer a column");
+        match cells.first() {
+            Some(Cell::Text(_)) => {
+                let texts: Vec<ByteArray> =
+                    cells.iter().map(|c| ByteArray::from(text(c).as_str())).collect();
+                writer.typed::<ByteArrayType>().write_batch(&texts, None, None)?;
+            }
+            Some(Cell::Number(_)) => {
+                let numbers: Vec<f64> = cells.iter().map(number).collect();
+                writer.typed::<DoubleType>().write_batch(&numbers, None, None)?;
+            }
+            _ => {
+                let counts: Vec<i64> = cells.iter().map(count).collect();
+                writer.typed::<Int64Type>().write_batch(&counts, None, None)?;
+            }
+        }
+        writer.close()?;
+    }
+    group.close()?;
+    file.close().map(|_| ())
+}
+
+fn field(name: &str, first: Option<&Cell>) -> Result<Type, ParquetError> {
+    let (physical, logical) = match first {
+        Some(Cell::Text(_)) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        Some(Cell::Number(_)) => (PhysicalType::DOUBLE, None),
+        _ => (PhysicalType::INT64, None),
+    };
+    Type::primitive_type_builder(name, physical)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(logical)
+        .build()
+}
+
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Count(count) => count.to_string(),
+        Cell::Number(number) => number.to_string(),
+    }
+}
+
+/// Counts stay below 2⁶³: no trace holds as many bytes.
+fn count(cell: &Cell) -> i64 {
+    match cell {
+        Cell::Count(count) => i64::try_from(*count).unwrap_or(i64::MAX),
+        _ => 0,
+    }
+}
+
+fn number(cell: &Cell) -> f64 {
+    match cell {
+        Cell::Text(_) => f64::NAN,
+        Cell::Count(count) => *count as f64,
+        Cell::Number(number) => *number,
+    }
+}
