@@ -7,6 +7,7 @@
 mod allocator;
 mod commands;
 mod error;
+mod output;
 mod progress;
 mod source;
 

@@ -3,6 +3,7 @@
 
 use super::table;
 use crate::error::CliError;
+use crate::output::{self, OutputFile};
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
@@ -80,9 +81,18 @@ struct Model {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 struct Output {
-    /// Print JSON.
+    /// Print JSON instead of tables.
     #[arg(long)]
     json: bool,
+    /// Print CSV instead of tables.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Also write the rows as a Parquet file.
+    #[arg(long, value_name = "OUT")]
+    parquet: Option<PathBuf>,
+    /// Write over files that exist.
+    #[arg(long)]
+    force: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
@@ -100,7 +110,28 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     drop(bar);
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
     let report = Report::new(&workload, traces, &options, rows.map_err(CliError::input)?);
-    if args.output.json { table::print_json(&report) } else { table::print(&report) }
+    args.output.deliver(&report)
+}
+
+impl Output {
+    fn deliver(&self, report: &Report) -> Result<(), CliError> {
+        if let Some(path) = &self.parquet {
+            let name = || path.display();
+            let mut file = OutputFile::create(path, self.force)?;
+            lab::write_parquet(&report.rows, &mut file)
+                .map_err(|error| CliError::failed(format!("{}: {error}", name())))?;
+            file.finish()?;
+        }
+        if self.json {
+            output::print(&table::json(report)?)
+        } else if self.csv {
+            let mut csv = Vec::new();
+            lab::write_csv(&report.rows, &mut csv).map_err(CliError::failed)?;
+            output::print(&String::from_utf8_lossy(&csv))
+        } else {
+            output::print(&table::text(report))
+        }
+    }
 }
 
 fn parse_policies(words: &[String]) -> Result<Vec<PolicySpec>, CliError> {

@@ -1,6 +1,7 @@
 //! `thermocline lab …`: the laboratory.
 
 mod cache;
+mod run;
 mod table;
 
 use crate::error::CliError;
@@ -11,10 +12,13 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Replay traces through cache policies and flash managers at several sizes.
     Cache(Box<cache::Args>),
+    /// Reproduce one published figure or table.
+    Run(run::Args),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Cache(args) => cache::run(*args),
+        Command::Run(args) => run::run(args),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
-use std::io::Write;
+use std::fmt::Write;
 use thermocline_sim::lab::{Report, Row};
 use thermocline_units::{Bytes, Nanos};
 
@@ -33,29 +33,20 @@ fn seconds(seconds: f64) -> String {
     Nanos((seconds * 1e9) as u64).to_string()
 }
 
-/// Prints the report as JSON.
-pub(crate) fn print_json(report: &Report) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, report)
-        .map_err(std::io::Error::from)
-        .and_then(|()| writeln!(out))
-        .or_else(closed_pipe_is_fine)
+/// The report as JSON.
+pub(crate) fn json(report: &Report) -> Result<String, CliError> {
+    let text = serde_json::to_string_pretty(report).map_err(CliError::failed)?;
+    Ok(text + "\n")
 }
 
-/// Prints the report as one table a size.
-pub(crate) fn print(report: &Report) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    write_tables(report, &mut out).or_else(closed_pipe_is_fine)
+/// The report as one table a size.
+pub(crate) fn text(report: &Report) -> String {
+    let mut out = String::new();
+    write_tables(report, &mut out).expect("a String takes every text");
+    out
 }
 
-fn closed_pipe_is_fine(error: std::io::Error) -> Result<(), CliError> {
-    match error.kind() {
-        std::io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(CliError::failed(format!("standard output: {error}"))),
-    }
-}
-
-fn write_tables(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
+fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
     writeln!(
         out,
         "{} requests, {} lines touched, working set {}, {} volume(s); writes go {}",

@@ -1,0 +1,68 @@
+//! `thermocline lab run`: one published figure or table.
+
+use crate::error::CliError;
+use crate::output;
+use std::path::PathBuf;
+use thermocline_sim::experiment::{self, Config, Folders, Outcome};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline lab run experiments/vfrm --traces ~/msr-cambridge
+  thermocline lab run experiments/gvfrm --out results/
+
+The traces of MSR Cambridge are looked for by their published names (mds_0.csv.gz, …) in the folders
+given with --traces. Without them the stand-ins that the experiment names are used, from the folder
+`traces` under THERMOCLINE_SHARED (../shared when it is not set). Exit status 1: an expected feature did
+not appear.";
+
+/// Which experiment, and where its traces are.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The experiment's folder.
+    experiment: PathBuf,
+    /// A folder with the published traces; may be repeated.
+    #[arg(long, value_name = "DIR")]
+    traces: Vec<PathBuf>,
+    /// Write result.md and result.json into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[allow(clippy::print_stderr)]
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let path = args.experiment.join("experiment.toml");
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        CliError::input(format!("{name}: {error}; give an experiment's folder"))
+    })?;
+    let config = Config::parse(&text, &name).map_err(CliError::input)?;
+    let shared = std::env::var_os("THERMOCLINE_SHARED").unwrap_or_else(|| "../shared".into());
+    let folders =
+        Folders { published: args.traces, stand_ins: PathBuf::from(shared).join("traces") };
+    let outcome = experiment::run(&config, &folders, &mut |note| eprintln!("{note}"))
+        .map_err(CliError::input)?;
+    let json = serde_json::to_string_pretty(&outcome).map_err(CliError::failed)?;
+    if let Some(folder) = &args.out {
+        write_results(folder, &outcome, &json)?;
+    }
+    let printed = if args.json { json + "\n" } else { outcome.to_markdown() };
+    output::print(&printed)?;
+    if outcome.all_hold() {
+        Ok(())
+    } else {
+        Err(CliError::failed("an expected feature did not appear; the verdicts above say which"))
+    }
+}
+
+fn write_results(folder: &PathBuf, outcome: &Outcome, json: &str) -> Result<(), CliError> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
+    for (name, text) in [("result.md", outcome.to_markdown().as_str()), ("result.json", json)] {
+        output::write_text(&folder.join(name), text)?;
+    }
+    Ok(())
+}

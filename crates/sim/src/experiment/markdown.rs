@@ -1,0 +1,105 @@
+//! An outcome as Markdown: readable on a terminal and kept beside the experiment.
+
+use super::{Outcome, Panel};
+use crate::lab::Row;
+use std::fmt::Write;
+use thermocline_units::Bytes;
+
+impl Outcome {
+    /// The whole outcome as Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::new();
+        let traces = if self.published_traces {
+            "the source's own traces"
+        } else {
+            "stand-in traces: the source's own were not given, so only the shape can be compared"
+        };
+        line(
+            &mut out,
+            format_args!("# {}\n\nSource: {}. Replayed: {traces}.", self.title, self.source),
+        );
+        for panel in &self.panels {
+            panel.write(&mut out);
+        }
+        let verdicts = || self.panels.iter().flat_map(|panel| &panel.verdicts);
+        let held = verdicts().filter(|verdict| verdict.holds).count();
+        line(
+            &mut out,
+            format_args!("\n**{held} of {} expected features hold.**", verdicts().count()),
+        );
+        out
+    }
+
+    /// Whether every expected feature appeared.
+    pub fn all_hold(&self) -> bool {
+        self.panels.iter().flat_map(|panel| &panel.verdicts).all(|verdict| verdict.holds)
+    }
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("a String takes every text");
+}
+
+impl Panel {
+    fn write(&self, out: &mut String) {
+        let set = Bytes(self.working_set_bytes);
+        line(out, format_args!("\n## {}\n", self.workload));
+        let files: Vec<&str> =
+            self.traces.iter().map(|t| t.rsplit('/').next().unwrap_or(t)).collect();
+        line(
+            out,
+            format_args!(
+                "{} requests, working set {set}, epochs of {}; {}\n",
+                self.requests,
+                self.epoch,
+                files.join(" + "),
+            ),
+        );
+        self.grid(out, "Requests served by flash, %", |row, _| row.request_hit_ratio * 100.0);
+        self.grid(out, "I/O cost as the source charges it, % of LRU's", |row, base| {
+            row.cost_source_s / base.cost_source_s * 100.0
+        });
+        self.grid(out, "I/O cost at real sizes, % of LRU's", |row, base| {
+            row.cost_real_s / base.cost_real_s * 100.0
+        });
+        self.grid(out, "Flash written, MiB", |row, _| row.flash_written_bytes as f64 / 1048576.0);
+        for verdict in &self.verdicts {
+            let word = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
+            line(out, format_args!("- {word}: {}", verdict.claim));
+        }
+    }
+
+    /// One figure as a table: a row a policy, a column a size.
+    fn grid(&self, out: &mut String, title: &str, value: impl Fn(&Row, &Row) -> f64) {
+        let mut sizes: Vec<&str> = Vec::new();
+        let mut policies: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !sizes.contains(&row.size.as_str()) {
+                sizes.push(&row.size);
+            }
+            if !policies.contains(&row.policy.as_str()) {
+                policies.push(&row.policy);
+            }
+        }
+        line(out, format_args!("| {title} | {} |", sizes.join(" | ")));
+        line(out, format_args!("|---|{}", "---:|".repeat(sizes.len())));
+        let find = |policy: &str, size: &str| {
+            self.rows.iter().find(|row| row.policy == policy && row.size == size)
+        };
+        for policy in policies {
+            let cells: Vec<String> = sizes
+                .iter()
+                .map(|size| match (find(policy, size), find(BASELINE, size)) {
+                    (Some(row), Some(base)) => format!("{:.2}", value(row, base)),
+                    (Some(row), None) => format!("{:.2}", value(row, row)),
+                    _ => String::new(),
+                })
+                .collect();
+            line(out, format_args!("| {policy} | {} |", cells.join(" | ")));
+        }
+        line(out, format_args!(""));
+    }
+}
+
+/// Whose cost is 100 %.
+const BASELINE: &str = "lru";

@@ -1,0 +1,186 @@
+//! One published figure or table, reproduced: what to run, what shape to expect, what came out.
+//!
+//! An experiment is a folder with `experiment.toml`. It names the source's own traces first; when the
+//! user has them they are used, otherwise the stand-ins it names, and every result says which.
+
+mod config;
+mod expect;
+mod markdown;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, ConfigError, Set};
+pub use expect::{Expectation, Verdict};
+
+use crate::lab::{self, CacheSize, LabError, LabOptions, Row};
+use crate::replay::ReplayOptions;
+use crate::replay::cost::Profile;
+use crate::source::{Source, open_all};
+use crate::workload::{Cut, Unit, Workload, WorkloadError};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use thermocline_policy::registry::{PolicySpec, SpecError};
+use thermocline_trace::{ReadOptions, TraceError};
+
+/// An experiment that could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// Its description is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Neither the source's traces nor the stand-ins are there.
+    #[error(
+        "no trace found for this experiment. Looked for {published} in the folders given, and for \
+         {stand_ins}. Give a folder with `--traces DIR`, or set THERMOCLINE_SHARED"
+    )]
+    NoTraces {
+        /// The published names.
+        published: String,
+        /// The stand-ins.
+        stand_ins: String,
+    },
+    /// A trace could not be opened.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A trace could not be replayed.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A policy is unknown.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A policy or a size cannot be run.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+}
+
+/// One workload's results.
+#[derive(Debug, Serialize)]
+pub struct Panel {
+    /// The workload's name in the figure.
+    pub workload: String,
+    /// The files it came from.
+    pub traces: Vec<String>,
+    /// Reads and writes.
+    pub requests: u64,
+    /// Working set, bytes.
+    pub working_set_bytes: u64,
+    /// Epoch, as text.
+    pub epoch: String,
+    /// One a policy and size.
+    pub rows: Vec<Row>,
+    /// Whether the expected shape appeared.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// What an experiment came to.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// Its title.
+    pub title: String,
+    /// The figure or table it reproduces.
+    pub source: String,
+    /// Whether the source's own traces were used.
+    pub published_traces: bool,
+    /// One a workload.
+    pub panels: Vec<Panel>,
+}
+
+/// Where traces are looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Folders {
+    /// Folders that may hold the published traces under their published names.
+    pub published: Vec<PathBuf>,
+    /// The folder with the stand-ins.
+    pub stand_ins: PathBuf,
+}
+
+/// Runs the experiment. `note` is told what is going on, for people.
+///
+/// # Errors
+/// When its description is wrong, or no trace for it is there or readable.
+pub fn run(
+    config: &Config,
+    folders: &Folders,
+    note: &mut dyn FnMut(&str),
+) -> Result<Outcome, ExperimentError> {
+    let specs: Vec<PolicySpec> =
+        config.policies.iter().map(|p| PolicySpec::parse(p)).collect::<Result<_, _>>()?;
+    let published = found(&config.published, &folders.published);
+    let used_published = !published.is_empty();
+    let sets = if used_published {
+        published
+    } else {
+        found(&config.stand_ins, std::slice::from_ref(&folders.stand_ins))
+    };
+    if sets.is_empty() {
+        return Err(ExperimentError::NoTraces {
+            published: names(&config.published),
+            stand_ins: names(&config.stand_ins),
+        });
+    }
+    let mut panels = Vec::new();
+    for (set, paths) in sets {
+        note(&format!("{}: {} trace(s)", set.name, paths.len()));
+        panels.push(panel(config, set, &paths, &specs)?);
+    }
+    Ok(Outcome {
+        title: config.title.clone(),
+        source: config.source.clone(),
+        published_traces: used_published,
+        panels,
+    })
+}
+
+fn names(sets: &[Set]) -> String {
+    let mut all: Vec<&str> = sets.iter().flat_map(|s| &s.traces).map(String::as_str).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.join(", ")
+}
+
+/// The sets whose every trace is in one of the folders, with the paths.
+fn found<'a>(sets: &'a [Set], folders: &[PathBuf]) -> Vec<(&'a Set, Vec<PathBuf>)> {
+    let look = |set: &'a Set| {
+        let paths: Option<Vec<_>> = set.traces.iter().map(|name| find(name, folders)).collect();
+        paths.map(|paths| (set, paths))
+    };
+    sets.iter().filter_map(look).collect()
+}
+
+/// The file called `name`, with any of the usual endings.
+fn find(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    let endings = ["", ".csv", ".csv.gz", ".csv.zst", ".parquet"];
+    let candidates =
+        folders.iter().flat_map(|f| endings.iter().map(move |e| f.join(format!("{name}{e}"))));
+    candidates.into_iter().find(|path| Path::is_file(path))
+}
+
+fn panel(
+    config: &Config,
+    set: &Set,
+    paths: &[PathBuf],
+    specs: &[PolicySpec],
+) -> Result<Panel, ExperimentError> {
+    let sources: Vec<Source> = paths.iter().cloned().map(Source::File).collect();
+    let mut reader = open_all(&sources, &ReadOptions::default())?;
+    let cut = Cut { unit: Unit::Lines(config.line), chunk: Some(config.chunk) };
+    let workload = Workload::read(&mut *reader, cut, &|_| ())?;
+    let epoch = set.epoch.unwrap_or(config.epoch);
+    let options = LabOptions {
+        replay: ReplayOptions { epoch, ..ReplayOptions::default() },
+        profile: Profile::source(),
+        seed: 1,
+    };
+    let sizes: &[CacheSize] = set.sizes.as_deref().unwrap_or(&config.sizes);
+    let rows = lab::run(&workload, specs, sizes, &options, &|_| ())?;
+    let verdicts = config.expect.iter().flat_map(|e| e.judge(&rows)).collect();
+    Ok(Panel {
+        workload: set.name.clone(),
+        traces: sources.iter().map(ToString::to_string).collect(),
+        requests: workload.heads.iter().filter(|head| !head.discard).count() as u64,
+        working_set_bytes: workload.working_set().0,
+        epoch: epoch.to_string(),
+        rows,
+        verdicts,
+    })
+}
