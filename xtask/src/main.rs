@@ -1,3 +1,105 @@
-//! The workshop: `cargo xtask ci|tidy|oracle|bench`.
+//! The workshop: everything a person or a gate runs on this repository, started as `cargo xtask`.
+//!
+//! A table of subcommands and nothing else. Exit status: 0 done, 1 a check failed, 2 the command
+//! line is wrong. Unlike the product this program is about a checkout: it reads files and starts
+//! processes freely, and it prints as it goes.
 
-fn main() {}
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A program for a terminal, not a library.
+
+mod ci;
+mod deny;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// How a subcommand ended short of its goal.
+#[derive(Debug)]
+enum Failure {
+    /// A check failed or work could not be done; the text says what to do. Exit status 1.
+    Failed(String),
+    /// The command line is wrong. Exit status 2.
+    Usage(String),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Failed(message)
+    }
+}
+
+/// One subcommand: its name, its arguments, one line of help, and what it does with the arguments.
+struct Subcommand {
+    name: &'static str,
+    arguments: &'static str,
+    summary: &'static str,
+    run: fn(&[String]) -> Result<(), Failure>,
+}
+
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "ci",
+        arguments: "[--fast] [STEP…]",
+        summary: "the gate: every step, or the fast ones, or the named ones",
+        run: ci::run,
+    },
+    Subcommand {
+        name: "tidy",
+        arguments: "",
+        summary: "house rules that no compiler checks",
+        run: tidy::run,
+    },
+    Subcommand {
+        name: "deny",
+        arguments: "",
+        summary: "licences, bans, sources and advisories of dependencies",
+        run: deny::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = match arguments.split_first() {
+        Some((name, rest)) => (name.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    if matches!(name, "help" | "--help" | "-h") {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    let result = match SUBCOMMANDS.iter().find(|s| s.name == name) {
+        Some(subcommand) => (subcommand.run)(rest),
+        None => Err(Failure::Usage(format!("there is no subcommand `{name}`\n\n{}", usage()))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("usage: cargo xtask SUBCOMMAND\n\n");
+    for Subcommand { name, arguments, summary, .. } in SUBCOMMANDS {
+        let left = format!("{name} {arguments}");
+        text.push_str(&format!("  {left:<24} {summary}\n"));
+    }
+    text.push_str(&format!("\nsteps of `ci`: {}\n", ci::step_names().join(", ")));
+    text
+}
+
+/// Refuses arguments where a subcommand takes none.
+fn no_arguments(arguments: &[String]) -> Result<(), Failure> {
+    match arguments.first() {
+        None => Ok(()),
+        Some(first) => {
+            Err(Failure::Usage(format!("`{first}`: this subcommand takes no arguments")))
+        }
+    }
+}

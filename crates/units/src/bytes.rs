@@ -52,7 +52,7 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, factor) in UNITS {
             if self.0 >= factor {
-                return if self.0 % factor == 0 {
+                return if self.0.is_multiple_of(factor) {
                     f.pad(&format!("{} {name}", self.0 / factor))
                 } else {
                     f.pad(&format!("{:.2} {name}", self.0 as f64 / factor as f64))

@@ -34,16 +34,17 @@ impl Geometry {
     }
 }
 
+/// A cache policy, or which setting is wrong.
+pub type BuiltCache = Result<Box<dyn CachePolicy>, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
     /// A per-access cache policy.
-    Cache(fn(&Geometry, &Settings) -> Result<Box<dyn CachePolicy>, SettingsError>),
+    Cache(fn(&Geometry, &Settings) -> BuiltCache),
     /// A cache policy that is told the future: `next[i]` is the position of the next access to the
     /// line of access `i`, `u32::MAX` for none; accesses must then be made in exactly that order.
-    Clairvoyant(
-        fn(&Geometry, &Settings, Arc<[u32]>) -> Result<Box<dyn CachePolicy>, SettingsError>,
-    ),
+    Clairvoyant(fn(&Geometry, &Settings, Arc<[u32]>) -> BuiltCache),
     /// A per-epoch placement.
     Placement(fn(&Settings) -> Result<Box<dyn Placement>, SettingsError>),
 }

@@ -1,0 +1,180 @@
+//! `cargo xtask ci`: the only gate, the same for people and machines.
+//!
+//! A list of steps, run in order; a step that fails does not stop the later ones, so that one run
+//! shows everything that is wrong. Each has a heading and a time; a table and the test runner's
+//! closing lines end the output. What could not be checked (skipped tests, advisories) is said there.
+
+mod report;
+
+use crate::{Failure, deny, tidy, workspace};
+use report::{Row, Tests};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// What a step has to say besides having passed.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// One line for the summary table.
+    detail: String,
+    /// What could not be checked; repeated at the very end.
+    warnings: Vec<String>,
+    /// The test runner's closing lines.
+    closing: Vec<String>,
+}
+
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    /// Whether `--fast`, the run before a commit, includes it.
+    fast: bool,
+    run: fn() -> Result<Passed, Failure>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "fmt", what: "cargo fmt --check", fast: true, run: fmt },
+    Step { name: "tidy", what: "house rules", fast: true, run: tidy_step },
+    Step { name: "clippy", what: "clippy, warnings denied", fast: true, run: clippy },
+    Step { name: "test", what: "tests of every target", fast: true, run: test },
+    Step { name: "doctest", what: "examples in the documentation", fast: false, run: doctest },
+    Step { name: "doc", what: "documentation, warnings denied", fast: false, run: doc },
+    Step { name: "deny", what: "licences, bans, sources, advisories", fast: false, run: deny_step },
+];
+
+/// Names of the steps, in order.
+pub(crate) fn step_names() -> Vec<&'static str> {
+    STEPS.iter().map(|s| s.name).collect()
+}
+
+/// The subcommand: all steps, the fast ones, or the named ones.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let chosen = choose(arguments)?;
+    let start = Instant::now();
+    let rows: Vec<Row> = chosen.iter().map(|step| run_step(step)).collect();
+    let failed: Vec<&str> = rows.iter().filter(|r| r.result.is_err()).map(|r| r.name).collect();
+    println!("\n{}", report::summary(&rows, start.elapsed()));
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "failed: {}; run one alone with `cargo xtask ci {}`",
+        failed.join(", "),
+        failed[0]
+    )))
+}
+
+fn choose(arguments: &[String]) -> Result<Vec<&'static Step>, Failure> {
+    if arguments.is_empty() {
+        return Ok(STEPS.iter().collect());
+    }
+    if arguments == ["--fast"] {
+        return Ok(STEPS.iter().filter(|s| s.fast).collect());
+    }
+    let find = |argument: &String| {
+        STEPS.iter().find(|s| s.name == argument.as_str()).ok_or_else(|| {
+            let known = step_names().join(", ");
+            Failure::Usage(format!("`{argument}` is neither --fast nor a step ({known})"))
+        })
+    };
+    arguments.iter().map(find).collect()
+}
+
+fn run_step(step: &Step) -> Row {
+    println!("\n==== {}: {}", step.name, step.what);
+    let start = Instant::now();
+    let result = (step.run)().map_err(|failure| match failure {
+        Failure::Failed(message) | Failure::Usage(message) => message,
+    });
+    let elapsed = start.elapsed();
+    match &result {
+        Ok(passed) => {
+            println!("---- {} ok, {:.1} s  {}", step.name, elapsed.as_secs_f64(), passed.detail)
+        }
+        Err(message) => println!("---- {} FAILED: {message}", step.name),
+    }
+    Row { name: step.name, elapsed, result }
+}
+
+fn fmt() -> Result<Passed, Failure> {
+    cargo(&["fmt", "--all", "--check"], &[])
+}
+
+fn tidy_step() -> Result<Passed, Failure> {
+    let detail = tidy::check()?;
+    Ok(Passed { detail, ..Passed::default() })
+}
+
+fn clippy() -> Result<Passed, Failure> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+}
+
+fn doc() -> Result<Passed, Failure> {
+    cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn deny_step() -> Result<Passed, Failure> {
+    Ok(Passed { warnings: deny::check()?, ..Passed::default() })
+}
+
+fn test() -> Result<Passed, Failure> {
+    // --show-output: a test that found no data says SKIPPED, and the runner would hide it.
+    tests(
+        &[
+            &["test", "--workspace", "--lib", "--bins", "--tests", "--examples"][..],
+            &["--locked", "--no-fail-fast", "--", "--show-output"],
+        ]
+        .concat(),
+    )
+}
+
+fn doctest() -> Result<Passed, Failure> {
+    tests(&["test", "--workspace", "--doc", "--locked", "--no-fail-fast"])
+}
+
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Passed, Failure> {
+    let status = started(arguments, environment)
+        .status()
+        .map_err(|e| Failure::Failed(format!("cargo does not start: {e}")))?;
+    ended(arguments, status.success()).map(|()| Passed::default())
+}
+
+/// Runs a test command, passing its output on line by line and keeping the lines that matter.
+fn tests(arguments: &[&str]) -> Result<Passed, Failure> {
+    let mut child = started(arguments, &[])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| Failure::Failed(format!("cargo does not start: {e}")))?;
+    let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
+    let mut tests = Tests::default();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.map_err(|e| format!("reading the test runner: {e}"))?;
+        let line = String::from_utf8_lossy(&line);
+        tests.line(&line);
+        // When nobody reads our output any more the exit status still counts.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+    let status = child.wait().map_err(|e| format!("waiting for the test runner: {e}"))?;
+    println!("{}", tests.closing.join("\n"));
+    ended(arguments, status.success())?;
+    if tests.passed == 0 {
+        return Err(Failure::Failed("no test ran at all".to_string()));
+    }
+    Ok(Passed { detail: tests.detail(), warnings: tests.skipped, closing: tests.closing })
+}
+
+fn started(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+    println!("cargo {}", arguments.join(" "));
+    let mut command = workspace::cargo();
+    command.args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
+    command
+}
+
+fn ended(arguments: &[&str], success: bool) -> Result<(), Failure> {
+    if success {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("`cargo {}` failed; its output is above", arguments.join(" "))))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The floor table of ARCHITECTURE.md against what `cargo metadata` says.
+//!
+//! The table is the truth: a crate without a row, a row without a crate, a dependency that the row
+//! does not name, and a row that contradicts its own floors are all findings. Development
+//! dependencies between workspace crates obey the same arrows (tests stand where code stands);
+//! libraries that only tests use are free.
+
+use super::Finding;
+use crate::workspace::Package;
+
+pub(super) const PATH: &str = "ARCHITECTURE.md";
+
+const RULE: &str = "floors";
+const HEADER: [&str; 5] = ["floor", "crate", "may stand on", "outside libraries", "unsafe"];
+
+/// The highest floor whose crates only decide: no clock, file, socket, thread, environment.
+const DECISION_FLOOR_MAX: u32 = 1;
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Room {
+    /// Line in ARCHITECTURE.md, from 1.
+    line: usize,
+    floor: u32,
+    name: String,
+    stands_on: Vec<String>,
+    /// `None` where any library may be used.
+    libraries: Option<Vec<String>>,
+    /// Files below the crate's folder that may hold `unsafe`.
+    unsafe_files: Vec<String>,
+}
+
+/// The table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FloorTable {
+    rooms: Vec<Room>,
+}
+
+impl FloorTable {
+    /// Reads the one table that has the expected header.
+    pub(super) fn parse(text: &str) -> Result<FloorTable, String> {
+        let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
+        lines.find(|(_, line)| cells(line) == HEADER).ok_or_else(|| {
+            format!("{PATH}: no table with the header | {} |", HEADER.join(" | "))
+        })?;
+        let rows = lines.skip(1).take_while(|(_, line)| line.trim_start().starts_with('|'));
+        let rooms = rows.map(|(number, line)| room(number, line)).collect::<Result<_, _>>()?;
+        Ok(FloorTable { rooms })
+    }
+
+    /// Whether `room` is a decision crate.
+    pub(super) fn is_decision(&self, room: &str) -> bool {
+        self.rooms.iter().any(|r| r.name == room && r.floor <= DECISION_FLOOR_MAX)
+    }
+
+    /// Whether the file at `path` may hold `unsafe`.
+    pub(super) fn may_be_unsafe(&self, path: &str) -> bool {
+        self.rooms.iter().any(|room| {
+            room.unsafe_files.iter().any(|file| path == format!("crates/{}/{file}", room.name))
+        })
+    }
+
+    /// The table against itself and against the workspace.
+    pub(super) fn compare(&self, packages: &[Package]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for room in &self.rooms {
+            let mut found = |message| findings.push(Finding::new(PATH, room.line, RULE, message));
+            if !packages.iter().any(|p| p.room == room.name) {
+                found(format!("there is no crate `{}`: delete the row", room.name));
+            }
+            for below in &room.stands_on {
+                if self.room(below).is_none_or(|b| b.floor >= room.floor) {
+                    found(format!("`{}` may not stand on `{below}`: not a lower floor", room.name));
+                }
+            }
+        }
+        findings.extend(packages.iter().flat_map(|package| self.judge(package)));
+        findings
+    }
+
+    fn judge(&self, package: &Package) -> Vec<Finding> {
+        let Package { room: name, rooms, libraries } = package;
+        let Some(room) = self.room(name) else {
+            let message = format!("crate `{name}` has no row in the floor table: add one");
+            return vec![Finding::new(PATH, 0, RULE, message)];
+        };
+        let manifest = if name == "xtask" {
+            "xtask/Cargo.toml".to_string()
+        } else {
+            format!("crates/{name}/Cargo.toml")
+        };
+        let up = rooms
+            .iter()
+            .filter(|r| !room.stands_on.contains(r))
+            .map(|r| format!("`{name}` depends on `{r}`, which its row in {PATH} does not allow"));
+        let allowed = |library: &str| match &room.libraries {
+            None => true,
+            Some(listed) => listed.iter().any(|l| l == library),
+        };
+        let foreign = libraries.iter().filter(|l| !allowed(l)).map(|l| {
+            format!("`{name}` depends on the library `{l}`, which its row in {PATH} does not name")
+        });
+        up.chain(foreign).map(|message| Finding::new(&manifest, 0, RULE, message)).collect()
+    }
+
+    /// Decision crates all carry the same `clippy.toml`, the list of what is banned there.
+    pub(super) fn decision_crates_share_bans<'a>(
+        &self,
+        text_of: impl Fn(&str) -> Option<&'a str>,
+    ) -> Vec<Finding> {
+        let decides = self.rooms.iter().filter(|r| r.floor <= DECISION_FLOOR_MAX);
+        let paths: Vec<_> = decides.map(|r| format!("crates/{}/clippy.toml", r.name)).collect();
+        let reference = paths.first().and_then(|path| text_of(path));
+        let differs = |path: &&String| reference.is_none() || text_of(path) != reference;
+        let differing = paths.iter().filter(differs);
+        differing
+            .map(|path| {
+                let message = format!("must be the same list as {}: copy it", paths[0]);
+                Finding::new(path, 0, RULE, message)
+            })
+            .collect()
+    }
+
+    fn room(&self, name: &str) -> Option<&Room> {
+        self.rooms.iter().find(|r| r.name == name)
+    }
+}
+
+fn room(line: usize, text: &str) -> Result<Room, String> {
+    let wrong = |what: &str| format!("{PATH}:{line}: {what}: `{text}`");
+    let [floor, name, stands_on, libraries, unsafe_files] = cells(text)[..] else {
+        return Err(wrong("a row of the floor table has five cells"));
+    };
+    Ok(Room {
+        line,
+        floor: floor.parse().map_err(|_| wrong("the floor is not a number"))?,
+        name: name.to_string(),
+        stands_on: list(stands_on, "nothing"),
+        libraries: (libraries != "any").then(|| list(libraries, "none")),
+        unsafe_files: list(unsafe_files, "none"),
+    })
+}
+
+fn cells(line: &str) -> Vec<&str> {
+    let inner = line.trim().strip_prefix('|').and_then(|l| l.strip_suffix('|'));
+    inner.map(|l| l.split('|').map(str::trim).collect()).unwrap_or_default()
+}
+
+fn list(cell: &str, empty: &str) -> Vec<String> {
+    if cell == empty {
+        return Vec::new();
+    }
+    cell.split(',').map(|item| item.trim().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests;

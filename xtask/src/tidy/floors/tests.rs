@@ -1,0 +1,89 @@
+//! The table is read exactly, and every way to break it is found.
+
+use super::FloorTable;
+use crate::workspace::Package;
+
+const TABLE: &str = "\
+# Map
+
+| floor | crate | may stand on | outside libraries | unsafe |
+|---|---|---|---|---|
+| 0 | units | nothing | thiserror | src/prefetch.rs |
+| 1 | policy | units | thiserror | none |
+| 3 | sim | units, policy | any | none |
+
+| floor | crate |
+";
+
+fn package(room: &str, rooms: &[&str], libraries: &[&str]) -> Package {
+    let own = |list: &[&str]| list.iter().map(|s| s.to_string()).collect();
+    Package { room: room.to_string(), rooms: own(rooms), libraries: own(libraries) }
+}
+
+fn workspace() -> Vec<Package> {
+    vec![
+        package("units", &[], &["thiserror"]),
+        package("policy", &["units"], &["thiserror"]),
+        package("sim", &["units", "policy"], &["rayon"]),
+    ]
+}
+
+fn complaints(table: &str, packages: &[Package]) -> String {
+    let table = FloorTable::parse(table).unwrap();
+    table.compare(packages).iter().map(|f| format!("{f}\n")).collect()
+}
+
+#[test]
+fn a_workspace_that_obeys_its_table_is_tidy() {
+    assert_eq!(complaints(TABLE, &workspace()), "");
+}
+
+#[test]
+fn an_arrow_upward_is_found() {
+    let mut packages = workspace();
+    packages[1] = package("policy", &["units", "sim"], &[]);
+    let text = complaints(TABLE, &packages);
+    assert!(text.contains("crates/policy/Cargo.toml: `policy` depends on `sim`"), "{text}");
+}
+
+#[test]
+fn a_library_that_a_decision_crate_does_not_name_is_found() {
+    let mut packages = workspace();
+    packages[1] = package("policy", &["units"], &["rand"]);
+    let text = complaints(TABLE, &packages);
+    assert!(text.contains("the library `rand`"), "{text}");
+}
+
+#[test]
+fn crates_without_rows_and_rows_without_crates_are_found() {
+    let mut packages = workspace();
+    packages[2].room = "volume".to_string();
+    let text = complaints(TABLE, &packages);
+    assert!(text.contains("crate `volume` has no row"), "{text}");
+    assert!(text.contains("ARCHITECTURE.md:7: there is no crate `sim`"), "{text}");
+}
+
+#[test]
+fn a_table_that_contradicts_its_floors_is_found() {
+    let table = TABLE.replace("| 1 | policy | units |", "| 1 | policy | units, sim |");
+    let text = complaints(&table, &workspace());
+    assert!(text.contains("`policy` may not stand on `sim`"), "{text}");
+}
+
+#[test]
+fn a_missing_or_broken_table_is_an_error_with_its_line() {
+    assert!(FloorTable::parse("# nothing").unwrap_err().contains("no table"));
+    let broken = TABLE.replace("| 1 | policy", "| one | policy");
+    assert!(FloorTable::parse(&broken).unwrap_err().contains("ARCHITECTURE.md:6: the floor"));
+}
+
+#[test]
+fn decision_crates_must_carry_one_list_of_bans() {
+    let table = FloorTable::parse(TABLE).unwrap();
+    assert!(table.decision_crates_share_bans(|_| Some("same")).is_empty());
+    let findings = table.decision_crates_share_bans(|path| {
+        Some(if path.contains("policy") { "other" } else { "same" })
+    });
+    assert_eq!(findings[0].path, "crates/policy/clippy.toml");
+    assert_eq!(table.decision_crates_share_bans(|_| None).len(), 2);
+}

@@ -1,0 +1,22 @@
+//! Rules about papers: links that lead somewhere, and records that keep their form.
+
+mod links;
+mod records;
+
+use super::Finding;
+use crate::workspace::TextFile;
+
+/// Every paper rule over the checkout's text files; `exists` answers for a path below the root.
+pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let markdown = || papers.iter().filter(|p| p.path.ends_with(".md"));
+    let mut findings: Vec<Finding> =
+        markdown().flat_map(|p| links::check(&p.path, &p.text, &exists)).collect();
+    let below = |folder: &'static str| {
+        markdown().filter_map(move |p| Some((p.path.strip_prefix(folder)?, p.text.as_str())))
+    };
+    findings.extend(records::decisions(below(records::DECISIONS)));
+    findings.extend(below(records::CHANGES).flat_map(|(name, text)| records::change(name, text)));
+    let changelog = markdown().find(|p| p.path == records::CHANGELOG);
+    findings.extend(records::changelog(changelog.map_or("", |p| &p.text)));
+    findings
+}
