@@ -5,6 +5,7 @@
 //! file, holds no clock and no thread. Readers stream: their memory does not grow with the trace.
 
 mod error;
+mod filter;
 mod merge;
 pub mod native;
 mod open;
@@ -12,10 +13,11 @@ mod request;
 mod write;
 
 pub use error::{Place, TraceError};
+pub use filter::{Filter, Selection};
 pub use merge::Merge;
 pub use open::{ColumnMap, Format, ReadOptions, open};
 pub use request::{Batch, ContentHash, HashRange, Op, Request};
-pub use write::TraceWriter;
+pub use write::{CsvWriter, FioWriter, HashColumn, MsrWriter, TraceWriter};
 
 /// A stream of requests.
 pub trait TraceReader: Send {

@@ -15,11 +15,16 @@ mod writer;
 pub use reader::{ParquetReader, open_parquet, open_parquet_stream};
 pub use writer::{ParquetSettings, ParquetWriter};
 
-use crate::{Place, TraceError};
+use crate::{Op, Place, TraceError};
 
 /// An error about a Parquet file as a whole.
 fn malformed(input: &str, problem: impl Into<String>) -> TraceError {
     TraceError::Malformed { input: input.to_string(), place: Place::Whole, problem: problem.into() }
+}
+
+/// The operation's name in files: `read`, `write`, `flush`, `trim`.
+pub(crate) fn op_name(op: Op) -> &'static str {
+    values::OPS[op as usize].1
 }
 
 #[cfg(test)]

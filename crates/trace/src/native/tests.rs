@@ -1,1 +1,193 @@
+use super::{ParquetReader, ParquetSettings, ParquetWriter, open_parquet};
+use crate::{Batch, ContentHash, Op, Request, TraceError, TraceReader, TraceWriter};
+use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
+/// What a trace holds, apart from how it is cut into batches.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Held {
+    requests: Vec<Request>,
+    hashes: Vec<Vec<ContentHash>>,
+    volumes: Vec<String>,
+}
+
+fn written(held: &Held, settings: ParquetSettings) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = ParquetWriter::new(&mut file, "t", settings);
+    for at in (0..held.requests.len()).step_by(Batch::CAPACITY) {
+        let end = (at + Batch::CAPACITY).min(held.requests.len());
+        let mut batch = Batch::default();
+        for index in at..end {
+            let hashes = batch.push_hashes(&held.hashes[index]);
+            batch.requests.push(Request { hashes, ..held.requests[index] });
+        }
+        writer.write_batch(&batch, &held.volumes).unwrap();
+    }
+    writer.finish().unwrap();
+    drop(writer);
+    file
+}
+
+fn read(file: &[u8]) -> Result<Held, TraceError> {
+    let mut reader = open_parquet(bytes::Bytes::copy_from_slice(file), "t.parquet")?;
+    let mut held = Held::default();
+    let mut batch = Batch::default();
+    loop {
+        reader.read_batch(&mut batch)?;
+        if batch.requests.is_empty() {
+            held.volumes = reader.volumes().to_vec();
+            return Ok(held);
+        }
+        for request in &batch.requests {
+            held.hashes.push(batch.hashes_of(request).to_vec());
+            held.requests.push(Request { hashes: Default::default(), ..*request });
+        }
+    }
+}
+
+/// `count` requests of every kind, with responses and hashes here and there.
+fn mixture(count: u64, with_hashes: bool) -> Held {
+    let mut rng = Rng::seeded(count);
+    let mut held =
+        Held { volumes: vec!["web".into(), "db 2".into(), "ü".into()], ..Held::default() };
+    let mut time = 0;
+    for index in 0..count {
+        time += rng.below(1_000_000) * rng.below(3);
+        let op = [Op::Read, Op::Write, Op::Flush, Op::Trim][rng.below(4) as usize];
+        // The first requests name the volumes in order, as every reader does.
+        let volume = if index < 3 { index } else { rng.below(3) } as u32;
+        let flush = op == Op::Flush;
+        held.requests.push(Request {
+            time: Nanos(time),
+            volume: VolumeId(volume),
+            op,
+            offset: Bytes(if flush { 0 } else { rng.below(1 << 50) }),
+            length: Bytes(if flush { 0 } else { rng.below(1 << 20) }),
+            response: (rng.below(2) == 0).then(|| Nanos(rng.below(1 << 30))),
+            hashes: Default::default(),
+        });
+        let hashes = if with_hashes && op == Op::Write { rng.below(4) } else { 0 };
+        held.hashes.push((0..hashes).map(|_| ContentHash([rng.below(256) as u8; 16])).collect());
+    }
+    held
+}
+
+fn problem_of(file: &[u8]) -> String {
+    read(file).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for (count, with_hashes) in [(0, false), (1, false), (1000, true), (5000, false), (9000, true)]
+    {
+        let held = mixture(count, with_hashes);
+        let again = read(&written(&held, ParquetSettings::default())).unwrap();
+        assert_eq!(again.requests, held.requests, "{count}");
+        assert_eq!(again.hashes, held.hashes, "{count}");
+        assert!(held.volumes.starts_with(&again.volumes));
+    }
+}
+
+#[test]
+fn traces_of_several_row_groups_are_read_whole() {
+    let held = mixture(super::writer::ROW_GROUP_ROWS as u64 + 4097, true);
+    assert!(read(&written(&held, ParquetSettings::default())).unwrap() == held);
+}
+
+#[test]
+fn the_extremes_of_every_number_survive() {
+    let top = i64::MAX as u64;
+    let request = |time, offset, length, response| Request {
+        time: Nanos(time),
+        volume: VolumeId(0),
+        op: Op::Write,
+        offset: Bytes(offset),
+        length: Bytes(length),
+        response,
+        hashes: Default::default(),
+    };
+    let requests = vec![
+        request(0, 0, 0, Some(Nanos(0))),
+        request(0, top, 0, None),
+        request(top, 0, top, Some(Nanos(top))),
+    ];
+    let held = Held { requests, hashes: vec![vec![]; 3], volumes: vec![String::new()] };
+    assert_eq!(read(&written(&held, ParquetSettings::default())).unwrap(), held);
+}
+
+#[test]
+fn requests_the_format_cannot_hold_are_refused_by_the_writer() {
+    let mut held = mixture(3, false);
+    let refused = |held: &Held| {
+        let mut writer = ParquetWriter::new(Vec::new(), "out", ParquetSettings::default());
+        let batch = Batch { requests: held.requests.clone(), hashes: Vec::new() };
+        writer.write_batch(&batch, &held.volumes).unwrap_err().to_string()
+    };
+    held.requests[1].offset = Bytes(u64::MAX - 5);
+    assert!(refused(&held).contains("request 2 cannot be written: it ends beyond 8 EiB"));
+    held.requests[1].offset = Bytes(0);
+    held.requests[0].time = Nanos(1 << 40);
+    assert!(refused(&held).contains("time runs backwards"), "{}", refused(&held));
+}
+
+#[test]
+fn the_file_says_how_it_was_made() {
+    let about = vec![("source".to_string(), "web.csv".to_string())];
+    let held = mixture(10, false);
+    let file = written(&held, ParquetSettings { about, hashes: None });
+    let reader = ParquetReader::new(bytes::Bytes::from(file), "t").unwrap();
+    assert_eq!(reader.request_count(), 10);
+    let about = reader.about();
+    assert!(about.contains(&("source".into(), "web.csv".into())), "{about:?}");
+    assert!(about.contains(&("thermocline.trace.version".into(), "1".into())), "{about:?}");
+}
+
+#[test]
+fn hashes_are_kept_or_left_out_as_asked() {
+    let held = mixture(100, true);
+    let file = written(&held, ParquetSettings { hashes: Some(false), ..Default::default() });
+    assert!(read(&file).unwrap().hashes.iter().all(Vec::is_empty));
+    let none = mixture(100, false);
+    let file = written(&none, ParquetSettings { hashes: Some(true), ..Default::default() });
+    assert_eq!(read(&file).unwrap().hashes, none.hashes);
+}
+
+#[test]
+fn a_later_layout_is_refused_by_its_number() {
+    let file = written(&mixture(5, false), ParquetSettings::default());
+    let key = super::schema::VERSION_KEY.as_bytes();
+    let at = file.windows(key.len()).position(|window| window == key).unwrap() + key.len();
+    let mut later = file.clone();
+    let digit = (at..at + 8).find(|i| later[*i] == b'1').unwrap();
+    later[digit] = b'9';
+    assert!(problem_of(&later).contains("layout version 9"), "{}", problem_of(&later));
+}
+
+#[test]
+fn a_damaged_byte_is_an_error_or_another_value_but_never_a_panic() {
+    let file = written(&mixture(200, true), ParquetSettings::default());
+    let mut refused = 0;
+    for at in 0..file.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut damaged = file.clone();
+            damaged[at] ^= flip;
+            match read(&damaged) {
+                Err(error) => {
+                    assert!(error.to_string().starts_with("t.parquet"), "{error}");
+                    refused += 1;
+                }
+                Ok(held) => assert!(held.requests.len() <= 200, "byte {at}"),
+            }
+        }
+    }
+    // Statistics, names and values can change without contradiction; most of the file cannot.
+    assert!(refused > file.len(), "{refused} of {} refused", 3 * file.len());
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_an_error() {
+    let file = written(&mixture(200, true), ParquetSettings::default());
+    for length in 0..file.len() {
+        let problem = problem_of(&file[..length]);
+        assert!(problem.starts_with("t.parquet"), "{problem}");
+    }
+}
