@@ -4,11 +4,27 @@
 //! each epoch proposes moves from a read-only view. It never holds a device; the machine validates
 //! every move, and may carry out only the first of them.
 
+mod bins;
+mod cooling;
+mod difference;
+mod frequency;
+mod g1_vfrm;
+mod g2_vfrm;
+mod grem;
+mod heat;
+mod rank;
+mod vfrm;
+mod zones;
+
 use crate::Footprint;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] = &[];
+pub(crate) const ENTRIES: &[crate::registry::Entry] =
+    &[vfrm::ENTRY, g1_vfrm::ENTRY, g2_vfrm::ENTRY, grem::ENTRY];
+
+/// The fastest pool; what the flash managers call flash.
+pub const FLASH: PoolId = PoolId(0);
 
 /// One request's touch on one chunk. A request that spans chunks touches each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +55,13 @@ pub trait VolumeView {
 
     /// Chunks on `pool` now.
     fn used_chunks(&self, pool: PoolId) -> u64;
+
+    /// Shows every chunk on `pool` once, by ascending id.
+    ///
+    /// A placement compares what it wants with what is there, and not with what it once proposed:
+    /// moves that were refused, put off or undone, and chunks that were placed before it started,
+    /// then need no bookkeeping of their own. O(chunks on the pool).
+    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId));
 }
 
 /// A chunk shall move to a pool.
@@ -63,8 +86,11 @@ impl Budget {
 }
 
 /// A placement policy.
+///
+/// Time is cut into epochs by the caller, who calls `propose` at the end of each and feeds accesses in
+/// time order; a placement that needs the length of an epoch states its settings in epochs.
 pub trait Placement: Send {
-    /// Takes note of one access. O(1) amortised.
+    /// Takes note of one access, whichever pool served it. O(1) amortised.
     fn observe(&mut self, access: &ChunkAccess);
 
     /// Ends the epoch and appends moves, best first.
@@ -77,3 +103,6 @@ pub trait Placement: Send {
     /// Memory in use now.
     fn footprint(&self) -> Footprint;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The bins a flash manager has met, numbered densely in the order of their first access.
+//!
+//! *Bin* is the sources' word for a chunk (001 §4.2.1.2: 1 MB). Counters live in flat arrays indexed
+//! by bin number; the map from chunk to number is one page table a volume, its pages allocated when
+//! first touched, so that a sparse 64 TiB volume costs what it uses. Bins are never forgotten: the
+//! sources keep their heat map for every block of a volume.
+//!
+//! State: 12 B a bin (8 its chunk, 4 its number), the 12 B of address of 001 §4.2.2.3.
+
+use thermocline_units::ChunkId;
+
+/// Chunks in one page of the table.
+const PAGE_CHUNKS: usize = 1 << PAGE_BITS;
+const PAGE_BITS: u32 = 10;
+
+/// Not met yet.
+const UNKNOWN: u32 = u32::MAX;
+
+type Page = Box<[u32]>;
+
+/// Chunk to bin number and back.
+#[derive(Debug, Default)]
+pub(super) struct Bins {
+    volumes: Vec<Vec<Option<Page>>>,
+    chunks: Vec<ChunkId>,
+    /// Pages allocated.
+    pages: u64,
+}
+
+impl Bins {
+    /// The number of `chunk`, new or old; a new one is the largest.
+    #[inline]
+    pub(super) fn number(&mut self, chunk: ChunkId) -> u32 {
+        let (volume, page) = (chunk.volume.0 as usize, chunk.index as usize >> PAGE_BITS);
+        let slot = chunk.index as usize & (PAGE_CHUNKS - 1);
+        if let Some(Some(found)) = self.volumes.get(volume).and_then(|v| v.get(page))
+            && found[slot] != UNKNOWN
+        {
+            return found[slot];
+        }
+        self.add(chunk, (volume, page, slot))
+    }
+
+    #[cold]
+    fn add(&mut self, chunk: ChunkId, (volume, page, slot): (usize, usize, usize)) -> u32 {
+        if self.volumes.len() <= volume {
+            self.volumes.resize_with(volume + 1, Vec::new);
+        }
+        let table = &mut self.volumes[volume];
+        if table.len() <= page {
+            table.resize_with(page + 1, || None);
+        }
+        let found = table[page].get_or_insert_with(|| {
+            self.pages += 1;
+            vec![UNKNOWN; PAGE_CHUNKS].into_boxed_slice()
+        });
+        let number = u32::try_from(self.chunks.len()).expect("fewer than 2³² bins fit in memory");
+        found[slot] = number;
+        self.chunks.push(chunk);
+        number
+    }
+
+    /// Bins met so far; their numbers are below this.
+    pub(super) fn len(&self) -> u32 {
+        self.chunks.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn chunk(&self, bin: u32) -> ChunkId {
+        self.chunks[bin as usize]
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let tables: usize =
+            self.volumes.iter().map(|v| v.capacity() * size_of::<Option<Page>>()).sum();
+        self.chunks.capacity() as u64 * 8 + self.pages * PAGE_CHUNKS as u64 * 4 + tables as u64
+    }
+}

@@ -1,0 +1,119 @@
+//! Claims that hold for every registered placement.
+
+use super::machine::{Machine, chunk};
+use super::{build, propose, touch};
+use crate::placement::{Budget, ENTRIES};
+use thermocline_units::{Nanos, Rng};
+
+/// Skewed accesses to 3 volumes of `bins` bins, the hot spot drifting with the epoch.
+fn accesses(rng: &mut Rng, epoch: u32, bins: u32, count: usize) -> Vec<(u32, u32)> {
+    let draw = |rng: &mut Rng| (rng.unit_f64().powi(3) * f64::from(bins)) as u32;
+    (0..count).map(|_| (rng.below(3) as u32, (draw(rng) + epoch / 4 * 7) % bins)).collect()
+}
+
+#[test]
+fn any_prefix_of_the_moves_is_valid_and_a_machine_that_carries_out_few_still_converges() {
+    for entry in ENTRIES {
+        let mut placement = build(entry.name);
+        let mut machine = Machine::new(20, 3);
+        let mut rng = Rng::seeded(11);
+        for epoch in 0..60 {
+            for (vm, index) in accesses(&mut rng, epoch, 100, 200) {
+                touch(placement.as_mut(), chunk(vm, index), 1);
+            }
+            let moves = propose(placement.as_mut(), &machine);
+            machine.carry_out(&moves, rng.below(6) as usize);
+        }
+        // Without accesses, temperatures still change order until the history is empty.
+        for _ in 0..9 {
+            let moves = propose(placement.as_mut(), &machine);
+            machine.carry_out(&moves, usize::MAX);
+        }
+        assert_eq!(machine.flash.len(), 20, "{}: flash is not filled", entry.name);
+        assert_eq!(propose(placement.as_mut(), &machine), [], "{}: not settled", entry.name);
+    }
+}
+
+#[test]
+fn a_budget_bounds_the_moves_and_takes_the_first_of_them() {
+    for entry in ENTRIES {
+        let (mut one, mut other) = (build(entry.name), build(entry.name));
+        let mut machine = Machine::new(10, 1);
+        for (epoch, budget) in [(0, 3), (1, 0), (2, 7)] {
+            for index in epoch * 5..epoch * 5 + 20 {
+                touch(one.as_mut(), chunk(0, index), u64::from(index % 7) + 1);
+                touch(other.as_mut(), chunk(0, index), u64::from(index % 7) + 1);
+            }
+            let mut few = Vec::new();
+            one.propose(Nanos(0), &machine, Budget { moves: budget }, &mut few);
+            let all = propose(other.as_mut(), &machine);
+            assert_eq!(few, all[..all.len().min(budget as usize)], "{}", entry.name);
+            machine.carry_out(&all, usize::MAX);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_and_a_full_flash_still_allow_valid_moves_only() {
+    for entry in ENTRIES {
+        for spare in [0, 1] {
+            let mut placement = build(entry.name);
+            let mut machine = Machine::new(4, 1);
+            (machine.chunks, machine.disk_capacity) = (12, 8 + spare);
+            machine.flash = (0..4).map(|i| chunk(0, i)).collect();
+            (4..12).for_each(|i| touch(placement.as_mut(), chunk(0, i), 5));
+            let moves = propose(placement.as_mut(), &machine);
+            machine.carry_out(&moves, usize::MAX);
+            assert_eq!(moves.is_empty(), spare == 0, "{}: {moves:?}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn chunks_found_on_flash_by_a_fresh_placement_are_judged_like_any_other() {
+    for entry in ENTRIES {
+        let mut placement = build(entry.name);
+        let mut machine = Machine::new(4, 1);
+        machine.flash = (100..104).map(|i| chunk(0, i)).collect();
+        (0..8).for_each(|i| touch(placement.as_mut(), chunk(0, i), 5));
+        let moves = propose(placement.as_mut(), &machine);
+        machine.carry_out(&moves, usize::MAX);
+        assert!(machine.flash.iter().all(|c| c.index < 8), "{}: {:?}", entry.name, machine.flash);
+    }
+}
+
+#[test]
+fn the_same_accesses_give_the_same_moves() {
+    for entry in ENTRIES {
+        let run = || {
+            let mut placement = build(entry.name);
+            let mut machine = Machine::new(30, 3);
+            let mut rng = Rng::seeded(3);
+            let mut all = Vec::new();
+            for epoch in 0..20 {
+                for (vm, index) in accesses(&mut rng, epoch, 200, 300) {
+                    touch(placement.as_mut(), chunk(vm, index), 1);
+                }
+                let moves = propose(placement.as_mut(), &machine);
+                machine.carry_out(&moves, usize::MAX);
+                all.extend(moves);
+            }
+            all
+        };
+        let (first, second) = (run(), run());
+        assert!(first.len() > 30 && first == second, "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_bin_costs_the_bytes_that_its_algorithm_states() {
+    const BINS: u32 = 1 << 16;
+    for (name, bytes) in [("vfrm", 28), ("g1-vfrm", 28), ("g2-vfrm", 32), ("grem", 32)] {
+        let mut placement = build(name);
+        (0..BINS).for_each(|i| touch(placement.as_mut(), chunk(0, i), 1));
+        let index = placement.footprint().index;
+        // Vectors double: up to twice the counters, and the page table above them.
+        let (low, high) = (bytes * u64::from(BINS), 2 * bytes * u64::from(BINS) + 4096);
+        assert!((low..=high).contains(&index), "{name}: {index} B for {BINS} bins");
+    }
+}

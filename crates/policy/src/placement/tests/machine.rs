@@ -1,0 +1,77 @@
+//! A machine of two pools that carries moves out and checks each against the joint's contract.
+
+use crate::placement::{FLASH, Move, VolumeView};
+use std::collections::BTreeSet;
+use thermocline_units::{ChunkId, PoolId, VolumeId};
+
+pub(crate) const DISK: PoolId = PoolId(1);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) flash: BTreeSet<ChunkId>,
+    pub(crate) flash_capacity: u64,
+    pub(crate) disk_capacity: u64,
+    /// Chunks that exist; those not on flash are on disk.
+    pub(crate) chunks: u64,
+    pub(crate) volumes: u32,
+}
+
+pub(crate) fn chunk(volume: u32, index: u32) -> ChunkId {
+    ChunkId { volume: VolumeId(volume), index }
+}
+
+impl Machine {
+    /// Empty flash of `capacity` chunks over a disk that is never full.
+    pub(crate) fn new(capacity: u64, volumes: u32) -> Machine {
+        Machine {
+            flash: BTreeSet::new(),
+            flash_capacity: capacity,
+            disk_capacity: u64::MAX,
+            chunks: 1 << 20,
+            volumes,
+        }
+    }
+
+    /// Carries out the first `count` of `moves`; every one must be possible and do something.
+    pub(crate) fn carry_out(&mut self, moves: &[Move], count: usize) {
+        for (i, step) in moves.iter().take(count).enumerate() {
+            let done = if step.to == FLASH {
+                self.flash.insert(step.chunk)
+            } else {
+                assert_eq!(step.to, DISK, "move {i} goes to a pool that does not exist");
+                self.flash.remove(&step.chunk)
+            };
+            assert!(done, "move {i} of {} goes where the chunk is", step.chunk);
+            assert!(self.flash.len() as u64 <= self.flash_capacity, "move {i} overfills flash");
+            assert!(self.used_chunks(DISK) <= self.disk_capacity, "move {i} overfills the disk");
+        }
+    }
+}
+
+impl VolumeView for Machine {
+    fn volume_count(&self) -> u32 {
+        self.volumes
+    }
+
+    fn pool_count(&self) -> u16 {
+        2
+    }
+
+    fn capacity_chunks(&self, pool: PoolId) -> u64 {
+        if pool == FLASH { self.flash_capacity } else { self.disk_capacity }
+    }
+
+    fn pool_of(&self, chunk: ChunkId) -> PoolId {
+        if self.flash.contains(&chunk) { FLASH } else { DISK }
+    }
+
+    fn used_chunks(&self, pool: PoolId) -> u64 {
+        let flash = self.flash.len() as u64;
+        if pool == FLASH { flash } else { self.chunks - flash }
+    }
+
+    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        assert_eq!(pool, FLASH, "the flash managers look at flash only");
+        self.flash.iter().copied().for_each(visit);
+    }
+}

@@ -1,0 +1,67 @@
+//! vFRM: the hottest bins live on flash.
+//!
+//! 1. Requests heat the bins they touch; nothing moves on a miss.
+//! 2. At an epoch's end every bin has a temperature (see `heat`).
+//! 3. The hottest bins, as many as flash holds, belong there. A bin without heat in the whole history
+//!    never enters, but one that is there stays until a warmer one needs its place.
+//! 4. Only the difference moves (see `difference`).
+//!
+//! Source: 001 §4.2 (J. Tai, VMware Flash Resource Manager); 004 §4. Differs from it in the cooling
+//! factors where the history is not 8 epochs (decision 0013), and in nothing else.
+//!
+//! State: 28 B a bin at 8 epochs, 16 of them counters. O(1) an access, O(bins) an epoch.
+
+use super::difference::Difference;
+use super::heat::{self, HeatMap, HeatSettings};
+use super::rank::{Candidate, hottest};
+use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
+use crate::Footprint;
+use crate::registry::{Build, Entry};
+use thermocline_units::Nanos;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "vfrm",
+    summary: "keeps the bins with the highest temperature on flash, updated each epoch",
+    source: "vFRM, 001 §4.2 and 004 §4",
+    settings: &[heat::HISTORY, heat::LAMBDA, heat::COOLING, heat::HALF_LIFE],
+    build: Build::Placement(|settings| Ok(Box::new(Vfrm::new(HeatSettings::read(settings)?)))),
+};
+
+/// Temperature-based placement of one or more volumes in one common flash.
+#[derive(Debug)]
+pub(crate) struct Vfrm {
+    heat: HeatMap,
+}
+
+impl Vfrm {
+    pub(super) fn new(settings: HeatSettings) -> Vfrm {
+        Vfrm { heat: HeatMap::new(settings) }
+    }
+}
+
+impl Placement for Vfrm {
+    #[inline]
+    fn observe(&mut self, access: &ChunkAccess) {
+        self.heat.record(access);
+    }
+
+    fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        self.heat.look(view);
+        let bins = 0..self.heat.bins.len();
+        let mut candidates: Vec<Candidate> = bins
+            .map(|bin| Candidate::by_temperature(&self.heat, bin))
+            .filter(|c| c.is_on_flash() || !c.is_cold())
+            .collect();
+        let capacity = usize::try_from(view.capacity_chunks(FLASH)).unwrap_or(usize::MAX);
+        let (hot, cold) = hottest(&mut candidates, capacity);
+        let mut difference = Difference::default();
+        hot.iter().for_each(|c| difference.keep(*c));
+        cold.iter().for_each(|c| difference.leave(*c));
+        difference.propose(&self.heat, view, budget, moves);
+        self.heat.advance();
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint { resident: 0, index: self.heat.bytes() }
+    }
+}
