@@ -105,9 +105,24 @@ impl VolumeView for Driver<'_> {
         let flash = self.on_flash.len() as u64;
         if pool == FLASH { flash } else { self.places.len() as u64 - flash }
     }
+
+    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        if pool == FLASH {
+            self.on_flash.iter().copied().for_each(visit);
+            return;
+        }
+        let all = (0..self.chunks.distinct).map(|id| self.chunk(LineId(id)));
+        let on_disk: BTreeSet<ChunkId> = all.filter(|c| !self.on_flash.contains(c)).collect();
+        on_disk.into_iter().for_each(visit);
+    }
 }
 
 impl<'a> Driver<'a> {
+    fn chunk(&self, id: LineId) -> ChunkId {
+        let (volume, unit) = self.chunks.address(id);
+        ChunkId { volume, index: unit as u32 }
+    }
+
     fn new(workload: &Workload, chunks: &'a Touches, capacity: u64) -> Driver<'a> {
         Driver {
             chunks,
@@ -188,8 +203,7 @@ impl<'a> Driver<'a> {
     fn discard(&mut self, id: LineId) {
         let place = std::mem::take(&mut self.places[id.index()]);
         if place.on_flash {
-            let (volume, unit) = self.chunks.address(id);
-            self.on_flash.remove(&ChunkId { volume, index: unit as u32 });
+            self.on_flash.remove(&self.chunk(id));
         }
     }
 
