@@ -100,8 +100,8 @@ fn tool() -> Result<PathBuf, Failure> {
     let _ = std::fs::remove_dir_all(&build);
     if !status.success() {
         return Err(Failure::Failed(format!(
-            "cargo-deny could not be built; `cargo install cargo-deny --locked --version {VERSION}` \
-             says why"
+            "cargo-deny could not be built: \
+             `cargo install cargo-deny --locked --version {VERSION}` says why"
         )));
     }
     Ok(binary)
