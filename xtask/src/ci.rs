@@ -2,7 +2,8 @@
 //!
 //! A list of steps, run in order; a step that fails does not stop the later ones, so that one run
 //! shows everything that is wrong. Each has a heading and a time; a table and the test runner's
-//! closing lines end the output. What could not be checked (skipped tests, advisories) is said there.
+//! closing lines end the output. What could not be checked (skipped tests, advisories) is said
+//! there.
 
 mod report;
 

@@ -1,7 +1,7 @@
 //! The checkout this program works on: where it is, what files and packages it has.
 //!
-//! Everything is asked of the file system and of `cargo metadata` at the moment of the call; nothing
-//! is cached.
+//! Everything is asked of the file system and of `cargo metadata` at the moment of the call;
+//! nothing is cached.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -66,8 +66,8 @@ impl fmt::Display for Bytes {
 impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
-    /// Reads `4096`, `64KiB`, `1.5 GiB`; `64K` and `1G` mean the IEC unit, as in `fio` and `qemu-img`.
-    /// Decimal units (`MB`) are refused rather than guessed at.
+    /// Reads `4096`, `64KiB`, `1.5 GiB`; `64K` and `1G` mean the IEC unit, as in `fio` and
+    /// `qemu-img`. Decimal units (`MB`) are refused rather than guessed at.
     fn from_str(text: &str) -> Result<Bytes, ParseQuantityError> {
         let error = || ParseQuantityError {
             text: text.to_string(),

@@ -3,7 +3,8 @@
 use crate::{ParseQuantityError, scale, split_number};
 use std::{fmt, str::FromStr};
 
-/// Nanoseconds since a trace's time zero, or a span of them. Prints with SI units (`5 min`, `1.20 ms`).
+/// Nanoseconds since a trace's time zero, or a span of them. Prints with SI units (`5 min`, `1.20
+/// ms`).
 ///
 /// ```
 /// use thermocline_units::Nanos;

@@ -1,3 +1,5 @@
+//! Sizes and durations as people write them; the generator against its published stream.
+
 use crate::{Bytes, Nanos, Rng};
 
 #[test]

@@ -48,7 +48,8 @@ fn count_before(line: &str, word: &str) -> u64 {
     before.and_then(|b| b.rsplit(' ').next()).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// The table of steps, then everything that could not be checked, then the test runner's last words.
+/// The table of steps, then everything that could not be checked, then the test runner's last
+/// words.
 pub(super) fn summary(rows: &[Row], total: Duration) -> String {
     let mut text = String::from("==== summary\n");
     for Row { name, elapsed, result } in rows {

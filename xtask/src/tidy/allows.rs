@@ -1,8 +1,8 @@
 //! Doors in the fence: where a lint that carries a house rule may be switched off.
 //!
-//! The workspace's lints forbid `unwrap()` outside tests, printing in libraries, `unsafe`, dead code
-//! and (in decision crates) the banned calls. `#[allow]` and `#[expect]` of these lints are found
-//! everywhere but where the rule itself makes room.
+//! The workspace's lints forbid `unwrap()` outside tests, printing in libraries, `unsafe`, dead
+//! code and (in decision crates) the banned calls. `#[allow]` and `#[expect]` of these lints are
+//! found everywhere but where the rule itself makes room.
 
 use super::source::closing;
 use super::{Finding, FloorTable, Source};
@@ -45,7 +45,8 @@ fn may_allow(source: &Source, table: &FloorTable, lint: &str, at: usize) -> bool
             source.is_test() || ["cli", "xtask"].contains(&source.room())
         }
         "disallowed_methods" | "disallowed_types" | "disallowed_macros" => {
-            // `#![cfg_attr(test, allow(…))]` opens the whole crate to its tests, and to nothing else.
+            // `#![cfg_attr(test, allow(…))]` opens the whole crate to its tests, and to nothing
+            // else.
             let before = source.code[..at].trim_end();
             source.is_test() || before.ends_with("cfg_attr(test,")
         }

@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the house rules that neither the compiler nor clippy checks.
 //!
 //! Reads text, compiles nothing, and takes under a second. Each rule is one file: it gets what it
-//! judges as plain values and returns findings, so that its tests are small strings. What clippy can
-//! name by type or path is banned in `clippy.toml` instead; tidy guards the doors around it.
+//! judges as plain values and returns findings, so that its tests are small strings. What clippy
+//! can name by type or path is banned in `clippy.toml` instead; tidy guards the doors around it.
 
 mod allows;
 mod bans;

@@ -1,9 +1,9 @@
 //! The ratchet: files and functions that are still too long, with how long, in a list that may only
 //! shrink.
 //!
-//! An entry is a debt of exactly so many lines. Growth is a finding; so is shrinkage until the entry
-//! is lowered, and a debt that was paid until its entry is deleted. Nothing here writes the list: it
-//! is edited by hand, in the open.
+//! An entry is a debt of exactly so many lines. Growth is a finding; so is shrinkage until the
+//! entry is lowered, and a debt that was paid until its entry is deleted. Nothing here writes the
+//! list: it is edited by hand, in the open.
 
 use super::{Finding, shape::Excess};
 

@@ -11,7 +11,7 @@ pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
     let places = source.words("unsafe");
     places
         .map(|at| {
-            let message = "`unsafe` lives only in the files that ARCHITECTURE.md lists: find a safe \
+            let message = "`unsafe` lives only in files that ARCHITECTURE.md lists: find a safe \
                            way, or add the file there and a decision record";
             Finding::new(source.path, source.line_of(at), "unsafe", message)
         })

@@ -1,6 +1,7 @@
 //! Links in Markdown to files of the checkout must lead to a file.
 //!
-//! Links to other sites and to headings are not followed; code blocks and inline code hold no links.
+//! Links to other sites and to headings are not followed; code blocks and inline code hold no
+//! links.
 
 use super::Finding;
 

@@ -1,8 +1,8 @@
 //! Decision records, change notes and the change log keep their form.
 //!
-//! A decision is `docs/decisions/NNNN-title.md` with a number of its own and four sections. A change
-//! that a user can see is `changes/topic.md` until the release that carries it, when its text moves
-//! into CHANGELOG.md; so two branches never edit the same lines.
+//! A decision is `docs/decisions/NNNN-title.md` with a number of its own and four sections. A
+//! change that a user can see is `changes/topic.md` until the release that carries it, when its
+//! text moves into CHANGELOG.md; so two branches never edit the same lines.
 
 use super::Finding;
 use std::collections::BTreeMap;
