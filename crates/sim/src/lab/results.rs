@@ -104,6 +104,8 @@ pub struct Row {
     pub memory_resident_bytes: u64,
     /// Policy memory that grows with the distinct lines seen, bytes.
     pub memory_index_bytes: u64,
+    /// Wall time of this replay on its thread, seconds.
+    pub replay_s: f64,
     /// Hits by volume.
     pub volumes: Vec<VolumeRow>,
 }
@@ -272,6 +274,7 @@ impl Row {
             disk_writes: (&counts.disk_writes).into(),
             memory_resident_bytes: footprint.resident,
             memory_index_bytes: footprint.index,
+            replay_s: 0.0,
             volumes: volume_rows(workload, &counts),
         }
     }

@@ -7,6 +7,7 @@ use crate::replay::{Counts, ReplayOptions, WriteMode, replay_cache, replay_flash
 use crate::workload::Workload;
 use rayon::prelude::*;
 use std::sync::Arc;
+use std::time::Instant;
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::{Build, Geometry, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, LineId};
@@ -135,6 +136,7 @@ impl Bench<'_> {
     }
 
     fn run(&self, job: &Job<'_>, progress: &(dyn Fn(u64) + Sync)) -> Result<Row, LabError> {
+        let started = Instant::now();
         let replay = &self.options.replay;
         let settings = &job.spec.settings;
         let wrong = |source| settings_error(job, source);
@@ -158,7 +160,8 @@ impl Bench<'_> {
                 (counts, policy.footprint())
             }
         };
-        Ok(self.row(job, counts, footprint))
+        let row = self.row(job, counts, footprint);
+        Ok(Row { replay_s: started.elapsed().as_secs_f64(), ..row })
     }
 
     fn row(&self, job: &Job<'_>, counts: Counts, footprint: Footprint) -> Row {
