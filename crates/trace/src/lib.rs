@@ -5,9 +5,17 @@
 //! file, holds no clock and no thread. Readers stream: their memory does not grow with the trace.
 
 mod error;
+mod formats;
+mod input;
+mod numbers;
+mod open;
+mod order;
 mod request;
+mod volumes;
 
 pub use error::{Place, TraceError};
+pub use formats::{ColumnMap, Format, ParseColumnMapError, ParseFormatError};
+pub use open::{ReadOptions, open};
 pub use request::{Batch, ContentHash, HashRange, Op, Request};
 
 /// A stream of requests.

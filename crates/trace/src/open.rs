@@ -1,0 +1,69 @@
+//! Opening a trace: unpack it, tell its format, give its reader.
+//!
+//! Opens no file: the bytes come from whoever has them. Parquet is told and refused here, because it is
+//! read from its end and so needs a file, not a stream.
+
+use crate::TraceReader;
+use crate::error::{Place, TraceError};
+use crate::formats::{self, ColumnMap, Format};
+use crate::input::{Compression, Source};
+use std::io::Read;
+
+/// How a trace is to be read, as far as its content does not say so itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The format; told from the content when not given.
+    pub format: Option<Format>,
+    /// The columns of a [`Format::Csv`] text; implies that format.
+    pub columns: Option<ColumnMap>,
+    /// The event of [`Format::Blkparse`] that counts as a request; `Q` when not given.
+    pub blkparse_event: Option<char>,
+}
+
+/// The bytes a Parquet file begins with.
+const PARQUET_MAGIC: &[u8] = b"PAR1";
+
+/// Opens a trace called `name` in messages. Takes gzip (of any number of members), zstd (frames) and xz
+/// (streams) as it comes, told by their first bytes.
+///
+/// # Errors
+/// When the input is empty or cannot be read, when its packing is damaged, and when its format cannot
+/// be told or does not fit the options. Each says what to do.
+pub fn open(
+    input: Box<dyn Read + Send>,
+    name: &str,
+    options: &ReadOptions,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    let mut source = Source::new(input, name)?;
+    if source.sample().is_empty() {
+        // Reading on brings the error that left the beginning empty, if there was one.
+        source.read(&mut [0], Place::Whole)?;
+        return Err(source.malformed(Place::Whole, "the input is empty".to_string()));
+    }
+    if source.sample().starts_with(PARQUET_MAGIC) {
+        // The one place where Parquet joins: a caller that has a file opens it with
+        // `native::open_parquet` before it comes here with a stream.
+        return Err(source.malformed(Place::Whole, formats::PARQUET_HERE.to_string()));
+    }
+    if let (Some(outer), Some(inner)) = (source.compression(), Compression::of(source.sample())) {
+        return Err(source.malformed(
+            Place::Whole,
+            format!("packed twice, {} inside {}; unpack it once first", inner.name(), outer.name()),
+        ));
+    }
+    let format = match (options.format, &options.columns) {
+        (Some(format), None) => format,
+        (None | Some(Format::Csv), Some(_)) => Format::Csv,
+        (None, None) => formats::detect(&source)?,
+        (Some(format), Some(_)) => {
+            return Err(source.malformed(
+                Place::Whole,
+                format!("a column map was given, but {format} has its own columns; leave one out"),
+            ));
+        }
+    };
+    formats::reader_of(format, source, options)
+}
+
+#[cfg(test)]
+mod tests;
