@@ -22,6 +22,9 @@ pub(crate) struct SourceArgs {
     /// The columns of generic CSV.
     #[arg(long, value_name = "MAP")]
     columns: Option<ColumnMap>,
+    /// The blkparse event that counts as a request: Q (queued) unless given, D (issued), C (completed).
+    #[arg(long, value_name = "LETTER")]
+    blkparse_event: Option<char>,
 }
 
 fn source(text: &str) -> Result<Source, Infallible> {
@@ -44,7 +47,11 @@ impl SourceArgs {
         if stdins > 1 {
             return Err(CliError::input("`-` is given twice, but there is one standard input"));
         }
-        let options = ReadOptions { format: self.format, columns: self.columns.clone() };
+        let options = ReadOptions {
+            format: self.format,
+            columns: self.columns.clone(),
+            blkparse_event: self.blkparse_event,
+        };
         open_all(&sources, &options).map_err(CliError::input)
     }
 
