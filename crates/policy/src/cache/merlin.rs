@@ -3,8 +3,9 @@
 //!
 //! 1. Four FIFO queues: *filter* (10 %), *staging* (5 %), *core* (the rest), and *ghosts* (numbers and
 //!    counts of lines that left filter or staging). A line's count is of its hits, at most 7.
-//! 2. A sketch counts *residencies*: how often a line was sent from queue to queue, not its accesses.
-//!    It is halved every 32 epochs, an epoch being as many evictions as the cache has lines.
+//! 2. Besides, *residencies* are counted for every line: how often it was sent from queue to queue,
+//!    not its accesses. They are halved every `fade` epochs, an epoch being as many evictions as the
+//!    cache has lines.
 //! 3. Hit: count + 1. Miss of a ghost: the ghost's count + 1; if that reaches the guard the line
 //!    enters core with that count and the ghost is dropped, otherwise it enters staging with count 0,
 //!    and the ghost stays. Other misses enter the filter. While filter and staging are both empty
@@ -13,8 +14,8 @@
 //!    than core holds, down while fewer than core holds have one hit less; it stays in 1 to 7.
 //! 5. If the filter is at its share, its oldest lines go to core while their counts reach the guard.
 //!    The first that does not duels the oldest of staging: it takes its place, and leaves a ghost, if
-//!    that one has count 0 and the sketch has seen it less often (and the newcomer at most 32 times);
-//!    staging's oldest is evicted then. Otherwise the filter's line is evicted and becomes a ghost.
+//!    that one has count 0 and fewer residencies (and the newcomer at most 32); staging's oldest is
+//!    evicted then. Otherwise the filter's line is evicted and becomes a ghost.
 //! 6. If the filter is below its share: core over its share sends its oldest to staging; staging's
 //!    oldest with hits go back to core (a hit less, ghost dropped); the first without is evicted.
 //! 7. The oldest ghosts beyond the cache's number of lines are dropped.
@@ -22,17 +23,18 @@
 //! Source: "Merlin: an efficient adaptive cache eviction algorithm via fine-grained
 //! characterization", OSDI 2026, after its artifact (TELOS-syslab/MerlinOSDI26AE). Differences: the
 //! guard is bounded by 7, the largest count, where the artifact's search has no bound; a rule-6
-//! eviction with no staging line to be found takes the filter's oldest; the sketch is blocked.
-//! Hit ratios are within 0.0003 of the artifact's on the traces at hand.
+//! eviction that finds no staging line takes the filter's oldest; residencies are counted exactly,
+//! where the artifact has a counting Bloom filter of about 14 counters a line, which the residencies
+//! of 32 epochs overfill. Hit ratios are within 0.0003 of the artifact's on the traces at hand.
 //!
-//! State: 9.5 B of resident and ghost entries and 16 B of counters: 25.5 B a cached line; 8 B a
-//! distinct line. O(1) amortised: a line re-enters core at most 7 times for each time it enters.
+//! State: 15 B a cached line (8.5 B for staging and core, which may each grow to the whole cache, and
+//! 5 B × `ghost`), 12 B a distinct line. O(1) amortised: a line re-enters core at most 7 times for
+//! each time it enters, and fading is done when a count is read.
 
 use super::log::{Log, Words, room_for, share};
-use super::sketch::Sketch;
 use super::{Outcome, Replacement};
 use crate::Footprint;
-use crate::registry::{Build, Entry, Geometry, Setting, Settings, SettingsError};
+use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::LineId;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -72,7 +74,7 @@ pub(crate) const ENTRY: Entry = Entry {
         },
     ],
     build: Build::Cache(|geometry, settings| {
-        Ok(Box::new(Merlin::new(&Shape::read(geometry, settings)?)))
+        Ok(Box::new(Merlin::new(&Shape::read(geometry.lines, settings)?)))
     }),
 };
 
@@ -91,8 +93,6 @@ const GHOST_COUNT_SHIFT: u32 = 1;
 const COUNT_MAX: u32 = 7;
 /// A line with more residencies than this wins no duel.
 const RESIDENCIES_MAX: u32 = 32;
-/// Bytes of counters a line of capacity: 16 counters, 4 a row.
-const SKETCH_BYTES_PER_LINE: u32 = 16;
 
 /// Sizes in lines.
 struct Shape {
@@ -102,12 +102,10 @@ struct Shape {
     ghost: u32,
     guard: u32,
     fade: u64,
-    seed: u64,
 }
 
 impl Shape {
-    fn read(geometry: &Geometry, settings: &Settings) -> Result<Shape, SettingsError> {
-        let capacity = geometry.lines;
+    fn read(capacity: u32, settings: &Settings) -> Result<Shape, SettingsError> {
         let ghost = settings.number("ghost", 0.0, 4.0)?;
         room_for::<FLAGS>("merlin", capacity, 1.25)?;
         room_for::<GHOST_FLAGS>("merlin", capacity, ghost.max(1.0) * 1.5)?;
@@ -118,10 +116,53 @@ impl Shape {
             ghost: share(capacity, ghost),
             guard: settings.count("guard", 1, COUNT_MAX.into())? as u32,
             fade: settings.count("fade", 1, 1 << 20)?,
-            seed: geometry.seed,
         })
     }
 }
+
+/// How often each line was sent from queue to queue, halved now and then. A word holds the count and
+/// the number of halvings when it was last written; those missed since are applied when it is read.
+#[derive(Debug, Default)]
+struct Residencies {
+    words: Vec<u32>,
+    halvings: u32,
+}
+
+impl Residencies {
+    const COUNT_BITS: u32 = 6;
+    const COUNT_MAX: u32 = (1 << Self::COUNT_BITS) - 1;
+
+    fn reserve(&mut self, universe: u32) {
+        if self.words.len() < universe as usize {
+            self.words.resize(universe as usize, 0);
+        }
+    }
+
+    #[inline]
+    fn of(&self, line: LineId) -> u32 {
+        let word = self.words[line.index()];
+        let missed = self.halvings - (word >> Self::COUNT_BITS);
+        (word & Self::COUNT_MAX).checked_shr(missed).unwrap_or(0)
+    }
+
+    #[inline]
+    fn count(&mut self, line: LineId) {
+        let count = (self.of(line) + 1).min(Self::COUNT_MAX);
+        self.words[line.index()] = self.halvings << Self::COUNT_BITS | count;
+    }
+
+    /// Halves every count.
+    fn fade(&mut self) {
+        // 2²⁶ halvings are 2³¹ cache-fulls of evictions with the defaults; after those, counts stay.
+        self.halvings = (self.halvings + 1).min(u32::MAX >> Self::COUNT_BITS);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 4
+    }
+}
+
+const _: () = assert!(RESIDENCIES_MAX < Residencies::COUNT_MAX, "a full count must lose");
 
 /// Merlin.
 #[derive(Debug)]
@@ -132,7 +173,7 @@ pub(crate) struct Merlin {
     core: Log<FLAGS>,
     ghost_words: Words<GHOST_FLAGS>,
     ghosts: Log<GHOST_FLAGS>,
-    sketch: Sketch<8>,
+    residencies: Residencies,
     /// How many tracked lines have each count; a line both resident and ghost counts twice.
     with_count: [u64; COUNT_MAX as usize + 1],
     guard: u32,
@@ -156,7 +197,7 @@ impl Merlin {
             core: log(shape.capacity, CORE),
             ghost_words: Words::new(),
             ghosts: Log::new(shape.ghost + 2, shape.ghost / 4 + 16, GHOST, &[GHOST]),
-            sketch: Sketch::new(shape.capacity, SKETCH_BYTES_PER_LINE, shape.seed),
+            residencies: Residencies::default(),
             with_count: [0; COUNT_MAX as usize + 1],
             guard: shape.guard,
             evictions: 0,
@@ -247,7 +288,7 @@ impl Merlin {
     fn evict(&mut self) -> LineId {
         self.evictions += 1;
         if self.evictions.is_multiple_of(self.fade_evictions) {
-            self.sketch.halve();
+            self.residencies.fade();
         }
         self.move_guard();
         if self.filter.len() >= self.filter_share
@@ -265,12 +306,12 @@ impl Merlin {
             let count = self.leave(line);
             if count >= self.guard {
                 self.enter(line, CORE, 0);
-                self.sketch.count(line);
+                self.residencies.count(line);
                 continue;
             }
             let rival = self.staging.oldest(&self.words);
             let won = rival.filter(|rival| self.wins_over(line, *rival));
-            self.sketch.count(line);
+            self.residencies.count(line);
             if let Some(rival) = won {
                 self.enter(line, STAGING, 0);
                 self.staging.pop(&self.words);
@@ -282,10 +323,10 @@ impl Merlin {
     }
 
     fn wins_over(&self, line: LineId, rival: LineId) -> bool {
-        let residencies = self.sketch.estimate(line);
+        let residencies = self.residencies.of(line);
         self.count_of(rival) == 0
             && residencies <= RESIDENCIES_MAX
-            && residencies > self.sketch.estimate(rival)
+            && residencies > self.residencies.of(rival)
     }
 
     /// Rule 6.
@@ -306,14 +347,14 @@ impl Merlin {
             }
             self.drop_ghost(line);
             self.enter(line, CORE, count - 1);
-            self.sketch.count(line);
+            self.residencies.count(line);
         }
     }
 
     fn evict_oldest_of_filter(&mut self) -> LineId {
         let line = self.filter.pop(&self.words).expect("a full cache has lines");
         let count = self.leave(line);
-        self.sketch.count(line);
+        self.residencies.count(line);
         self.become_ghost(line, count);
         line
     }
@@ -333,6 +374,7 @@ impl Replacement for Merlin {
     fn reserve(&mut self, universe: u32) {
         self.words.reserve(universe);
         self.ghost_words.reserve(universe);
+        self.residencies.reserve(universe);
     }
 
     #[inline]
@@ -354,7 +396,7 @@ impl Replacement for Merlin {
             self.drop_ghost(line);
             self.enter(line, CORE, count);
         } else if ghost.is_some() {
-            self.sketch.count(line);
+            self.residencies.count(line);
             self.enter(line, STAGING, 0);
         } else {
             self.enter(line, FILTER, 0);
@@ -385,8 +427,8 @@ impl Replacement for Merlin {
     fn footprint(&self) -> Footprint {
         let logs = self.filter.bytes() + self.staging.bytes() + self.core.bytes();
         Footprint {
-            resident: logs + self.ghosts.bytes() + self.sketch.bytes(),
-            index: self.words.bytes() + self.ghost_words.bytes(),
+            resident: logs + self.ghosts.bytes(),
+            index: self.words.bytes() + self.ghost_words.bytes() + self.residencies.bytes(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! A count-min sketch of how often lines were seen, in blocks of one processor cache line.
 //!
 //! 1. A seeded hash of the line picks one 64-byte block and, in each of its four rows of 16 bytes, one
-//!    counter of `BITS` bits.
-//! 2. Counting adds one to all four, each stopping at its largest value; the estimate is their
-//!    smallest. It is never below the true count (since the last halving, up to the largest value).
+//!    of 32 counters of 4 bits.
+//! 2. Counting adds one to all four, each stopping at 15; the estimate is their
+//!    smallest. It is never below the true count (since the last halving, up to 15).
 //! 3. Halving shifts every counter right by one: the past fades.
 //!
 //! Source: Cormode & Muthukrishnan, "An improved data stream summary", 2005; blocks as in Caffeine's
@@ -17,9 +17,9 @@ const ROWS: usize = 4;
 #[repr(align(64))]
 struct Block([u64; 8]);
 
-/// Counters of `BITS` bits (4 or 8), four a line.
+/// Counters of 4 bits, four a line.
 #[derive(Debug)]
-pub(crate) struct Sketch<const BITS: u32> {
+pub(crate) struct Sketch {
     blocks: Vec<Block>,
     seed: u64,
 }
@@ -30,23 +30,18 @@ struct Place {
     columns: u32,
 }
 
-impl<const BITS: u32> Sketch<BITS> {
+impl Sketch {
     /// The largest count.
-    pub(crate) const MAX: u32 = (1 << BITS) - 1;
-    const PER_WORD: u32 = 64 / BITS;
-    /// The lowest bit of every counter cleared: what is left of a word after halving.
-    const HALF_MASK: u64 = {
-        let mut mask = 0;
-        let mut counter = 0;
-        while counter < Self::PER_WORD {
-            mask |= (Self::MAX as u64 >> 1) << (counter * BITS);
-            counter += 1;
-        }
-        mask
-    };
+    pub(crate) const MAX: u32 = (1 << Self::BITS) - 1;
+    const BITS: u32 = 4;
+    const PER_WORD: u32 = 64 / Self::BITS;
+    /// The lowest bit of every counter.
+    const ONES: u64 = u64::MAX / Self::MAX as u64;
+    /// Every counter's bits but the highest: what may be left of a counter after halving.
+    const HALVES: u64 = Self::ONES * (Self::MAX as u64 >> 1);
 
     /// A sketch with about `bytes_per_line` × `lines` bytes, zero counts.
-    pub(crate) fn new(lines: u32, bytes_per_line: u32, seed: u64) -> Sketch<BITS> {
+    pub(crate) fn new(lines: u32, bytes_per_line: u32, seed: u64) -> Sketch {
         let bytes = u64::from(lines) * u64::from(bytes_per_line);
         let count = bytes.div_ceil(size_of::<Block>() as u64).max(1);
         Sketch { blocks: vec![Block([0; 8]); count as usize], seed }
@@ -83,11 +78,10 @@ impl<const BITS: u32> Sketch<BITS> {
 
     /// Halves every count, rounding down; how many counters were odd.
     pub(crate) fn halve(&mut self) -> u64 {
-        let ones = Self::lowest_bits();
         let mut odd = 0;
         for word in self.blocks.iter_mut().flat_map(|block| &mut block.0) {
-            odd += u64::from((*word & ones).count_ones());
-            *word = *word >> 1 & Self::HALF_MASK;
+            odd += u64::from((*word & Self::ONES).count_ones());
+            *word = *word >> 1 & Self::HALVES;
         }
         odd
     }
@@ -100,10 +94,6 @@ impl<const BITS: u32> Sketch<BITS> {
     /// Bytes of the counters.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.len() as u64 * size_of::<Block>() as u64
-    }
-
-    const fn lowest_bits() -> u64 {
-        u64::MAX / Self::MAX as u64
     }
 
     #[inline]
@@ -123,7 +113,7 @@ impl<const BITS: u32> Sketch<BITS> {
     fn counter(place: &Place, row: usize) -> (usize, u32) {
         let column = place.columns >> (8 * row) & (2 * Self::PER_WORD - 1);
         let word = 2 * row + (column / Self::PER_WORD) as usize;
-        (word, column % Self::PER_WORD * BITS)
+        (word, column % Self::PER_WORD * Self::BITS)
     }
 }
 

@@ -99,7 +99,7 @@ pub(crate) struct WTinyLfu {
     window: Log<FLAGS>,
     probation: Log<FLAGS>,
     protected: Log<FLAGS>,
-    sketch: Sketch<4>,
+    sketch: Sketch,
     counted: u64,
     sample: u64,
     capacity: u32,
