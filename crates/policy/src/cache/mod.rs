@@ -8,7 +8,13 @@
 //! policy neither knows what is dirty nor what an access costs: the caller does.
 
 mod links;
+mod lirs;
+mod log;
 mod lru;
+mod merlin;
+mod s3_fifo;
+mod sketch;
+mod w_tinylfu;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
 
@@ -16,7 +22,7 @@ use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] = &[lru::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[lru::ENTRY, lirs::ENTRY, s3_fifo::ENTRY, w_tinylfu::ENTRY, merlin::ENTRY];
 
 /// What accompanies a line: which volume it belongs to, and whether this access writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

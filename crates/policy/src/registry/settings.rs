@@ -40,6 +40,19 @@ pub enum SettingsError {
         /// What would have been right.
         expected: String,
     },
+    /// The cache is larger than the policy's numbers reach.
+    #[error(
+        "policy `{policy}` with these settings takes at most {lines_max} lines, not {lines}; use a \
+         larger --line or a smaller cache"
+    )]
+    Capacity {
+        /// The policy.
+        policy: String,
+        /// Lines that were asked for.
+        lines: u32,
+        /// Lines that are possible.
+        lines_max: u32,
+    },
 }
 
 /// Values of every declared setting of one policy.
