@@ -17,7 +17,7 @@ pub struct SideRow {
     pub requests: u64,
     /// Requests served by flash alone.
     pub request_hits: u64,
-    /// Lines touched (chunks, for placements).
+    /// Lines touched.
     pub lines: u64,
     /// Lines touched that were on flash.
     pub line_hits: u64,

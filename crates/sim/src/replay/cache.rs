@@ -6,8 +6,9 @@
 //! What the devices are made to do (Table 10 (a) and (b) of 001): a read hit reads flash; a read miss
 //! reads disk and, if admitted, writes flash; a write that is cached writes flash (and disk, when
 //! writing through); one that is not writes disk; a dirty line evicted is read from flash and written
-//! to disk. At real sizes, contiguous lines of a request with the same fate are one operation, and a
-//! write that covers only part of an absent line first reads that line from disk.
+//! to disk. At real sizes, contiguous lines of a request with the same fate are one operation, so are
+//! neighbours among the dirty lines that one request evicts, and a write that covers only part of an
+//! absent line first reads that line from disk.
 
 use super::counts::{Counts, Side};
 use super::{Epochs, ReplayOptions, WriteMode};
@@ -270,22 +271,33 @@ impl Driver<'_> {
                 self.set_dirty(self.workload.lines.ids[first + i], dirty);
             }
         }
-        while let Some(victim) = self.write_backs.pop() {
-            self.write_back(victim);
+        if !self.write_backs.is_empty() {
+            self.write_back();
         }
     }
 
-    fn write_back(&mut self, victim: LineId) {
-        let (volume, unit) = self.workload.lines.address(victim);
+    /// Writes back the dirty lines that one request evicted, neighbours together.
+    fn write_back(&mut self) {
         let bytes = self.workload.line_bytes().0;
         let charged = self.source_operations();
+        let address = |line: &LineId| self.workload.lines.address(*line);
+        self.write_backs.sort_unstable_by_key(address);
+        let runs = self.write_backs.chunk_by(|a, b| {
+            let ((volume, unit), next) = (address(a), address(b));
+            next == (volume, unit + 1)
+        });
         let counts = &mut self.counts;
-        counts.written_back += 1;
-        counts.source.flash_reads += charged;
-        counts.source.disk_writes += charged;
-        counts.flash(false, bytes);
-        counts.disk(true, volume, unit * bytes, bytes);
-        counts.moved += bytes;
+        for run in runs {
+            let (volume, unit) = address(&run[0]);
+            let lines = run.len() as u64;
+            counts.written_back += lines;
+            counts.source.flash_reads += lines * charged;
+            counts.source.disk_writes += lines * charged;
+            counts.flash(false, lines * bytes);
+            counts.disk(true, volume, unit * bytes, lines * bytes);
+            counts.moved += lines * bytes;
+        }
+        self.write_backs.clear();
     }
 
     /// Operations the source charges for one line.

@@ -74,7 +74,15 @@ struct Place {
     dirty: bool,
 }
 
+/// Lines (not chunks, so that caches and placements can be compared) and bytes of a request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hits {
+    lines: u64,
+    bytes: u64,
+}
+
 struct Driver<'a> {
+    line: Bytes,
     chunks: &'a Touches,
     places: Vec<Place>,
     volumes: u32,
@@ -125,6 +133,7 @@ impl<'a> Driver<'a> {
 
     fn new(workload: &Workload, chunks: &'a Touches, capacity: u64) -> Driver<'a> {
         Driver {
+            line: workload.line_bytes(),
             chunks,
             places: vec![Place::default(); chunks.distinct as usize],
             volumes: workload.volumes.len() as u32,
@@ -148,17 +157,25 @@ impl<'a> Driver<'a> {
     fn serve(&mut self, head: &Head, touches: std::ops::Range<usize>) {
         let write = head.tag.is_write();
         let count = touches.len();
-        let (mut hits, mut byte_hits) = (0, 0);
+        let mut all = Hits { lines: 0, bytes: head.length.into() };
+        let (mut hits, mut hit) = (Hits::default(), true);
         for (portion, at) in touches.enumerate() {
             let id = self.chunks.ids[at];
             let (chunk, bytes) = self.portion(head, count, portion, id);
+            let offset = if portion == 0 {
+                head.offset.0
+            } else {
+                u64::from(chunk.index) * self.chunks.unit_bytes.0
+            };
+            let lines = (offset + bytes.0).div_ceil(self.line.0) - offset / self.line.0;
             let charged = bytes.0.div_ceil(OPERATION.0);
+            all.lines += lines;
             let place = &mut self.places[id.index()];
             let counts = &mut self.counts;
             if place.on_flash {
                 place.dirty |= write;
-                hits += 1;
-                byte_hits += bytes.0;
+                hits.lines += lines;
+                hits.bytes += bytes.0;
                 counts.flash(write, bytes.0);
                 let n = if write {
                     &mut counts.source.flash_writes
@@ -167,11 +184,7 @@ impl<'a> Driver<'a> {
                 };
                 *n += charged;
             } else {
-                let offset = if portion == 0 {
-                    head.offset.0
-                } else {
-                    u64::from(chunk.index) * self.chunks.unit_bytes.0
-                };
+                hit = false;
                 counts.disk(write, chunk.volume, offset, bytes.0);
                 let n = if write {
                     &mut counts.source.disk_writes
@@ -181,19 +194,18 @@ impl<'a> Driver<'a> {
                 *n += charged;
             }
         }
-        self.count_request(head, count as u64, hits, byte_hits);
+        self.count_request(head, all, hits, u64::from(hit));
     }
 
-    fn count_request(&mut self, head: &Head, chunks: u64, hits: u64, byte_hits: u64) {
-        let hit = u64::from(hits == chunks);
+    fn count_request(&mut self, head: &Head, all: Hits, hits: Hits, hit: u64) {
         let side: &mut Side =
             if head.tag.is_write() { &mut self.counts.writes } else { &mut self.counts.reads };
         side.requests += 1;
         side.request_hits += hit;
-        side.lines += chunks;
-        side.line_hits += hits;
-        side.bytes += u64::from(head.length);
-        side.byte_hits += byte_hits;
+        side.lines += all.lines;
+        side.line_hits += hits.lines;
+        side.bytes += all.bytes;
+        side.byte_hits += hits.bytes;
         let volume = &mut self.counts.volumes[head.tag.volume() as usize];
         volume.requests += 1;
         volume.request_hits += hit;

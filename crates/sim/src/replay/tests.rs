@@ -95,6 +95,15 @@ fn a_partial_write_of_an_absent_line_reads_the_line_first() {
 }
 
 #[test]
+fn dirty_neighbours_evicted_together_are_written_back_as_one_operation() {
+    let requests =
+        vec![request(0, 0, Write, 0, 16 * KIB), request(1, 0, Read, 400 * KIB, 16 * KIB)];
+    let counts = lru(requests, 4, &back());
+    assert_eq!((counts.written_back, counts.source.disk_writes), (4, 4));
+    assert_eq!(counts.disk_writes, random(1, 16 * KIB));
+}
+
+#[test]
 fn write_through_leaves_nothing_dirty() {
     let requests = vec![request(0, 0, Write, 0, 4 * KIB), request(1, 0, Read, 40 * KIB, 4 * KIB)];
     let options = ReplayOptions { write_mode: WriteMode::Through, ..back() };
@@ -200,7 +209,7 @@ fn migrations_move_whole_chunks_in_operations_of_128_kib_at_the_end_of_the_epoch
         replay_flash(&workload, &mut LastEpoch::default(), 8, &ReplayOptions::default(), &|_| ());
     let total = counts.total();
     assert_eq!((total.requests, total.request_hits), (5, 1));
-    assert_eq!((total.lines, total.line_hits), (6, 2));
+    assert_eq!((total.lines, total.line_hits), (6, 2), "in lines of 4 KiB, not in chunks");
     assert_eq!((counts.admitted, counts.evicted, counts.written_back), (3, 2, 1));
     assert_eq!(counts.moved, 4 * mib);
     let expected = SourceOperations {
