@@ -7,13 +7,22 @@
 //! Lines are dense numbers ([`LineId`]); whoever feeds the policy owns the map from addresses. A
 //! policy neither knows what is dirty nor what an access costs: the caller does.
 
+mod arc;
+mod arrivals;
+mod car;
+mod clock;
+mod fifo;
+mod lane;
 mod links;
 mod lirs;
 mod log;
 mod lru;
 mod merlin;
+mod pair;
 mod s3_fifo;
+mod sieve;
 mod sketch;
+mod two_q;
 mod w_tinylfu;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
@@ -22,8 +31,26 @@ use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[lru::ENTRY, lirs::ENTRY, s3_fifo::ENTRY, w_tinylfu::ENTRY, merlin::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
+    fifo::ENTRY,
+    clock::ENTRY,
+    lru::ENTRY,
+    two_q::ENTRY,
+    arc::ENTRY,
+    car::ENTRY,
+    sieve::ENTRY,
+    lirs::ENTRY,
+    s3_fifo::ENTRY,
+    w_tinylfu::ENTRY,
+    merlin::ENTRY,
+];
+
+/// Makes an index from line to word hold lines below `universe`; 0 is "not here".
+fn grow(index: &mut Vec<u32>, universe: u32) {
+    if index.len() < universe as usize {
+        index.resize(universe as usize, 0);
+    }
+}
 
 /// What accompanies a line: which volume it belongs to, and whether this access writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

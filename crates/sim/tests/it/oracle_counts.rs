@@ -4,7 +4,15 @@ use crate::fixtures::{Accesses, shared};
 use rayon::prelude::*;
 
 /// Rows of `peers/oracle_cpio.txt` (libCacheSim 0.3.5), and the policy that must equal them.
-const ROWS: &[(&str, &str)] = &[("LRU", "lru")];
+const ROWS: &[(&str, &str)] = &[
+    ("FIFO", "fifo"),
+    ("Clock", "clock"),
+    ("LRU", "lru"),
+    ("TwoQ", "2q"),
+    ("ARC", "arc"),
+    ("CAR", "car"),
+    ("Sieve", "sieve"),
+];
 
 /// One line of the table: `FILE POLICY cache size N, R req, miss ratio M`.
 fn parse_row(row: &str) -> Option<(&str, u32, u64)> {

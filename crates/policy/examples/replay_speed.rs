@@ -1,0 +1,96 @@
+//! Nanoseconds an access of every cache policy, on ids made beforehand.
+//!
+//! `cargo run --release -p thermocline-policy --example replay_speed [ACCESSES [POLICY…]]`
+//!
+//! Independent draws from a Zipf law with exponent 1 over a fifth as many ids as accesses, seeded; caches of 1 % and
+//! 10 % of the distinct ids seen; median (and fastest) of five runs, each from an empty cache, batches of
+//! 4,096. Making the ids is not timed.
+#![allow(clippy::print_stdout)] // it is a program that reports
+
+use std::hint::black_box;
+use std::time::Instant;
+use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
+use thermocline_policy::registry::{self, Build, Geometry, PolicySpec};
+use thermocline_units::{Bytes, LineId, Rng};
+
+const BATCH: usize = 4096;
+const RUNS: usize = 5;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let count = arguments.next().map_or(20_000_000, |n| n.parse().expect("a number of accesses"));
+    let mut names: Vec<String> = arguments.collect();
+    if names.is_empty() {
+        names = registry::entries()
+            .filter(|e| matches!(e.build, Build::Cache(_)))
+            .map(|e| e.name.to_string())
+            .collect();
+    }
+    let (lines, distinct) = zipf(count, count / 5, 1);
+    println!("{count} accesses, {distinct} distinct lines");
+    println!("{:<12} {:>9} {:>7}  ns/access  fastest", "policy", "lines", "hit %");
+    for name in &names {
+        for size in [distinct / 100, distinct / 10] {
+            report(name, size, &lines, distinct);
+        }
+    }
+}
+
+/// Draws with P(rank) ∝ 1/rank by inverting the continuous law, numbered in order of appearance.
+fn zipf(count: usize, ids: usize, seed: u64) -> (Vec<LineId>, u32) {
+    let mut rng = Rng::seeded(seed);
+    let log = (ids as f64 + 1.0).ln();
+    let mut number = vec![u32::MAX; ids + 1];
+    let mut distinct = 0;
+    let lines = (0..count)
+        .map(|_| {
+            let rank = ((rng.unit_f64() * log).exp() as usize - 1).min(ids);
+            if number[rank] == u32::MAX {
+                number[rank] = distinct;
+                distinct += 1;
+            }
+            LineId(number[rank])
+        })
+        .collect();
+    (lines, distinct)
+}
+
+fn report(name: &str, size: u32, lines: &[LineId], distinct: u32) {
+    let spec = PolicySpec::parse(name).expect("a policy of the registry");
+    let Build::Cache(build) = spec.entry.build else { panic!("{name} is not a plain cache") };
+    let geometry =
+        Geometry { lines: size, line_bytes: Bytes::from_kib(4), volumes: 1, seed: 1 };
+    let mut times = [0.0; RUNS];
+    let mut hits = 0;
+    for time in &mut times {
+        let mut cache = build(&geometry, &spec.settings).expect("valid settings");
+        cache.reserve(distinct);
+        let (wall, cpu) = (Instant::now(), cpu_nanos());
+        hits = replay(cache.as_mut(), lines);
+        let wall = wall.elapsed().as_nanos() as f64;
+        let spent = cpu_nanos().zip(cpu).map_or(wall, |(end, start)| (end - start) as f64);
+        *time = spent / lines.len() as f64;
+    }
+    times.sort_by(f64::total_cmp);
+    let percent = 100.0 * hits as f64 / lines.len() as f64;
+    println!("{name:<12} {size:>9} {percent:>7.2} {:>10.2} {:>8.2}", times[RUNS / 2], times[0]);
+}
+
+/// Nanoseconds this thread has been on a processor, where the kernel says so: on a busy machine the
+/// wall clock measures the neighbours.
+fn cpu_nanos() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn replay(cache: &mut dyn CachePolicy, lines: &[LineId]) -> usize {
+    let tags = [Tag::default(); BATCH];
+    let mut out = [Outcome::HIT; BATCH];
+    let mut hits = 0;
+    for batch in lines.chunks(BATCH) {
+        let out = &mut out[..batch.len()];
+        cache.access_batch(batch, &tags[..batch.len()], out);
+        hits += black_box(out).iter().filter(|o| o.is_hit()).count();
+    }
+    hits
+}
