@@ -9,6 +9,7 @@
 
 mod links;
 mod lru;
+mod partition;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
 
@@ -16,7 +17,8 @@ use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] = &[lru::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] =
+    &[lru::ENTRY, partition::equal::ENTRY, partition::ucp::ENTRY, partition::eci::ENTRY];
 
 /// What accompanies a line: which volume it belongs to, and whether this access writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
