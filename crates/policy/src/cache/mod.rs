@@ -19,6 +19,7 @@ mod log;
 mod lru;
 mod merlin;
 mod pair;
+mod partition;
 mod s3_fifo;
 mod sieve;
 mod sketch;
@@ -43,6 +44,9 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     s3_fifo::ENTRY,
     w_tinylfu::ENTRY,
     merlin::ENTRY,
+    partition::equal::ENTRY,
+    partition::ucp::ENTRY,
+    partition::eci::ENTRY,
 ];
 
 /// Makes an index from line to word hold lines below `universe`; 0 is "not here".
