@@ -14,6 +14,7 @@ mod numbers;
 mod open;
 mod order;
 mod request;
+pub mod synth;
 mod volumes;
 mod write;
 

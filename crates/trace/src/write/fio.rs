@@ -1,6 +1,6 @@
 //! fio's I/O log, version 3, for `fio --read_iolog`.
 //!
-//! Times in µs since the start, rounded down; a volume becomes a file of its name in the folder where
+//! Times in µs, rounded down, from 1 on; a volume becomes a file of its name in the folder where
 //! fio runs, without what fio takes apart (blanks, `/`, `:`). Needs fio 3.31 or later. fio replays a
 //! trim only in a job whose `rw` allows it (`--rw=randtrim`). Responses and hashes are not part of a
 //! log; hashes are counted as left out.
@@ -13,6 +13,10 @@ use std::io::Write;
 
 /// Nanoseconds of one unit of the log's time.
 const TICK_NS: u64 = 1_000;
+
+/// Where the log's time begins, in µs: fio 3.33 takes a timestamp of 0 for "none yet" and then skips
+/// the wait that follows it.
+const START_US: u64 = 1;
 
 /// A fio I/O log being written.
 pub struct FioWriter<W: Write> {
@@ -28,7 +32,7 @@ impl<W: Write + Send> FioWriter<W> {
     pub fn new(output: W, name: &str) -> FioWriter<W> {
         let mut text = TextOutput::new(output, name);
         text.add(format_args!("fio version 3 iolog\n"));
-        FioWriter { text, files: Vec::new(), latest_us: 0, hashes: 0 }
+        FioWriter { text, files: Vec::new(), latest_us: START_US, hashes: 0 }
     }
 
     /// Adds and opens the files of volumes that are new.
@@ -55,7 +59,7 @@ impl<W: Write + Send> TraceWriter for FioWriter<W> {
                 Op::Flush => "sync",
                 Op::Trim => "trim",
             };
-            self.latest_us = request.time.0 / TICK_NS;
+            self.latest_us = START_US + request.time.0 / TICK_NS;
             self.hashes += u64::from(request.hashes.count);
             self.text.add(format_args!(
                 "{} {} {action} {} {}\n",
