@@ -22,7 +22,8 @@ use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] = &[lru::ENTRY, lirs::ENTRY, s3_fifo::ENTRY, w_tinylfu::ENTRY, merlin::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] =
+    &[lru::ENTRY, lirs::ENTRY, s3_fifo::ENTRY, w_tinylfu::ENTRY, merlin::ENTRY];
 
 /// What accompanies a line: which volume it belongs to, and whether this access writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
