@@ -150,9 +150,10 @@ fn tests(arguments: &[&str]) -> Result<Passed, Failure> {
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.map_err(|e| format!("reading the test runner: {e}"))?;
         let line = String::from_utf8_lossy(&line);
-        tests.line(&line);
-        // When nobody reads our output any more the exit status still counts.
-        let _ = writeln!(std::io::stdout(), "{line}");
+        if tests.line(&line) {
+            // When nobody reads our output any more the exit status still counts.
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
     }
     let status = child.wait().map_err(|e| format!("waiting for the test runner: {e}"))?;
     println!("{}", tests.closing.join("\n"));

@@ -3,7 +3,8 @@
 //! Licences, bans and sources always; advisories when the RustSec database can be fetched, and
 //! loudly not when it cannot (a gate without network to GitHub is a fact of life, a silent one is a
 //! lie). cargo-deny is a build of one fixed version; when it is missing it is built once, without
-//! optimisation (78 s on two cores), into the user's cache folder, from where every checkout uses it.
+//! optimisation (78 s on two cores), into the user's cache folder, from where every checkout uses
+//! it.
 
 use crate::{Failure, no_arguments, workspace};
 use std::path::{Path, PathBuf};

@@ -19,25 +19,33 @@ pub(super) struct Tests {
     pub(super) closing: Vec<String>,
     /// `SKIPPED: …` lines of tests that found no data.
     pub(super) skipped: Vec<String>,
+    /// Between a line `successes:` and the runner's result.
+    in_successes: bool,
 }
 
 impl Tests {
-    /// Takes note of one line of the runner's output.
-    pub(super) fn line(&mut self, line: &str) {
+    /// Takes note of one line of the runner's output; whether it is worth showing. The runner lists
+    /// the names of passed tests once more after their output: that list is not.
+    pub(super) fn line(&mut self, line: &str) -> bool {
+        let is_name = line.strip_prefix("    ").is_some_and(|name| !name.contains(' '));
         let line = line.trim();
-        if line.starts_with("SKIPPED") {
+        if line == "successes:" {
+            self.in_successes = true;
+        } else if line.starts_with("SKIPPED") {
             self.skipped.push(line.to_string());
         } else if line.starts_with("test result:") {
+            self.in_successes = false;
             let passed = count_before(line, " passed");
             if passed + count_before(line, " failed") > 0 {
                 self.closing.push(line.to_string());
             }
             self.passed += passed;
         }
+        !(line.is_empty() || self.in_successes && (is_name || line == "successes:"))
     }
 
     pub(super) fn detail(&self) -> String {
-        let Tests { passed, closing, skipped } = self;
+        let Tests { passed, closing, skipped, .. } = self;
         format!("{passed} passed in {} binaries, {} skipped", closing.len(), skipped.len())
     }
 }

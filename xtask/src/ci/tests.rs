@@ -17,7 +17,9 @@ test result: FAILED. 40 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out;
 
 fn read(text: &str) -> Tests {
     let mut tests = Tests::default();
-    text.lines().for_each(|line| tests.line(line));
+    text.lines().for_each(|line| {
+        tests.line(line);
+    });
     tests
 }
 
@@ -31,6 +33,24 @@ fn closing_lines_skips_and_counts_of_the_runner_are_kept() {
     assert_eq!(tests.passed, 42);
     assert_eq!(tests.closing.len(), 2, "binaries without tests say nothing");
     assert_eq!(tests.skipped, ["SKIPPED: ../shared/traces is not here"]);
+}
+
+#[test]
+fn the_second_list_of_passed_tests_is_left_out_and_what_they_said_is_shown() {
+    let text = "test a::b ... ok\n\nsuccesses:\n\n---- a::b stdout ----\nSKIPPED: no traces\n\n\n\
+                successes:\n    a::b\n\ntest result: ok. 1 passed; 0 failed;\n    a::b\n";
+    let mut tests = Tests::default();
+    let shown: Vec<_> = text.lines().filter(|line| tests.line(line)).collect();
+    assert_eq!(
+        shown,
+        [
+            "test a::b ... ok",
+            "---- a::b stdout ----",
+            "SKIPPED: no traces",
+            "test result: ok. 1 passed; 0 failed;",
+            "    a::b",
+        ]
+    );
 }
 
 #[test]

@@ -66,7 +66,10 @@ impl Arrivals {
     /// An empty log in which at most `live` entries live at once, with at least `slack` > 1 times as
     /// many slots.
     pub(crate) fn new(live: u32, slack: f64) -> Arrivals {
-        assert!(slack > 1.0 && check_capacity(live, slack).is_ok(), "a ring has at most {SLOTS_MAX} slots");
+        assert!(
+            slack > 1.0 && check_capacity(live, slack).is_ok(),
+            "a ring has at most {SLOTS_MAX} slots"
+        );
         let slots = ((f64::from(live) * slack) as usize + 128).next_power_of_two();
         Arrivals {
             lines: vec![0; slots],

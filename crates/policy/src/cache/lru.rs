@@ -9,8 +9,8 @@
 //! State: a ring of the next power of two above 2 slots a line, 8.25–16.5 B a cached line; 4 B a
 //! distinct line. O(1) an access, amortised.
 
-use super::lane::{Lane, make_room};
 use super::arrivals::{Arrivals, check_capacity};
+use super::lane::{Lane, make_room};
 use super::{Outcome, Replacement};
 use crate::Footprint;
 use crate::registry::{Build, Entry};

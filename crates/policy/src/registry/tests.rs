@@ -1,3 +1,5 @@
+//! The list of policies is consistent, and helps whoever misspells.
+
 use super::{Build, Geometry, PolicySpec, Settings, entries, find, nearest};
 
 #[test]

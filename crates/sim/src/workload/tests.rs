@@ -1,3 +1,5 @@
+//! Requests become lines and chunks exactly, and what cannot be replayed is refused.
+
 use super::{Cut, Touches, Unit, Workload, WorkloadError};
 use thermocline_trace::{Batch, HashRange, Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, LineId, Nanos, VolumeId};

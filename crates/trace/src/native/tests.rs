@@ -1,3 +1,5 @@
+//! The native format gives back what it was given, and survives every damage without a panic.
+
 use super::{ParquetReader, ParquetSettings, ParquetWriter, open_parquet};
 use crate::{Batch, ContentHash, Op, Request, TraceError, TraceReader, TraceWriter};
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};

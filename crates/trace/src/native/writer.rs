@@ -1,4 +1,4 @@
-//! Writes native traces.
+//! Writes native traces: Parquet files that carry how they were made.
 //!
 //! Requests are gathered as columns and written a row group at a time ([`ROW_GROUP_ROWS`]), so memory
 //! is bounded. Encodings: times as deltas, offsets plain, what repeats (volume, op, length) through
