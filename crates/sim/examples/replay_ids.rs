@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
-use thermocline_policy::registry::{Build, Geometry, PolicySpec};
+use thermocline_policy::registry::{Built, Geometry, PolicySpec};
 use thermocline_units::{Bytes, LineId};
 
 type Failure = Box<dyn std::error::Error>;
@@ -43,9 +43,12 @@ fn read(path: &str) -> Result<Vec<LineId>, Failure> {
 fn build(policy: &str, lines: u32) -> Result<Box<dyn CachePolicy>, Failure> {
     let spec = PolicySpec::parse(policy)?;
     let geometry = Geometry { lines, line_bytes: Bytes::from_kib(4), volumes: 1, seed: 1 };
-    match spec.entry.build {
-        Build::Cache(build) => Ok(build(&geometry, &spec.settings)?),
-        _ => Err(format!("{policy} is not a per-access cache").into()),
+    if spec.is_clairvoyant() {
+        return Err(format!("{policy} needs the future, which this program does not tell").into());
+    }
+    match spec.build(&geometry, None)? {
+        Built::Cache(cache) => Ok(cache),
+        Built::Placement(_) => Err(format!("{policy} is not a per-access cache").into()),
     }
 }
 

@@ -7,6 +7,7 @@
 //! Lines are dense numbers ([`LineId`]); whoever feeds the policy owns the map from addresses. A
 //! policy neither knows what is dirty nor what an access costs: the caller does.
 
+pub mod admission;
 mod arc;
 mod arrivals;
 mod car;
@@ -24,7 +25,7 @@ mod s3_fifo;
 mod sieve;
 mod sketch;
 mod two_q;
-mod w_tinylfu;
+mod w_tiny_lfu;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
 
@@ -42,7 +43,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     sieve::ENTRY,
     lirs::ENTRY,
     s3_fifo::ENTRY,
-    w_tinylfu::ENTRY,
+    w_tiny_lfu::ENTRY,
     merlin::ENTRY,
     partition::equal::ENTRY,
     partition::ucp::ENTRY,

@@ -7,8 +7,9 @@ mod settings;
 mod spec;
 
 pub use settings::{Setting, Settings, SettingsError};
-pub use spec::{PolicySpec, SpecError};
+pub use spec::{Built, FilterSpec, PolicySpec, SpecError};
 
+use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
 use crate::placement::{self, Placement};
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub enum Build {
     Clairvoyant(fn(&Geometry, &Settings, Arc<[u32]>) -> BuiltCache),
     /// A per-epoch placement.
     Placement(fn(&Settings) -> Result<Box<dyn Placement>, SettingsError>),
+    /// An admission filter, which stands in front of a [`Build::Cache`].
+    Admission(fn(&Geometry, &Settings) -> Result<Box<dyn Admission>, SettingsError>),
 }
 
 /// One policy in the registry.
@@ -64,18 +67,23 @@ pub struct Entry {
     pub build: Build,
 }
 
-/// Every policy, in the order of the folders.
+/// Every policy that can run by itself, in the order of the folders.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
     cache::ENTRIES.iter().chain(placement::ENTRIES)
 }
 
-/// The policy called `name`.
+/// Every admission filter.
+pub fn filters() -> impl Iterator<Item = &'static Entry> {
+    admission::ENTRIES.iter()
+}
+
+/// The policy or filter called `name`; no two share one.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    entries().find(|entry| entry.name == name)
+    entries().chain(filters()).find(|entry| entry.name == name)
 }
 
 /// The candidate most like `word`, for "did you mean".
-pub(crate) fn nearest<'a>(
+pub fn nearest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,
 ) -> Option<&'a str> {

@@ -1,13 +1,19 @@
 //! A policy as a user writes it: `name[:key=value…]`, with an optional filter in front,
 //! `filter+name`: `lru`, `lirs:hir=0.02`, `larc+arc`.
 
-use super::{Build, Entry, Settings, SettingsError, entries, find, nearest};
+use super::{
+    Build, Entry, Geometry, Settings, SettingsError, entries, filters, find, nearest,
+};
+use crate::cache::CachePolicy;
+use crate::cache::admission::Filtered;
+use crate::placement::Placement;
 use std::fmt;
+use std::sync::Arc;
 
 /// A policy description that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No policy has this name.
+    /// No policy or filter has this name.
     #[error("there is no policy `{name}`{hint}; `thermocline policies` lists them")]
     Unknown {
         /// What was written.
@@ -34,7 +40,16 @@ pub enum SpecError {
     Settings(#[from] SettingsError),
 }
 
-/// One policy with its settings.
+/// A filter with its settings.
+#[derive(Clone)]
+pub struct FilterSpec {
+    /// The filter.
+    pub entry: &'static Entry,
+    /// Its settings, defaults filled in.
+    pub settings: Settings,
+}
+
+/// One policy with its settings, and the filter in front of it, if any.
 #[derive(Clone)]
 pub struct PolicySpec {
     /// As the user wrote it; the name in tables.
@@ -43,6 +58,16 @@ pub struct PolicySpec {
     pub entry: &'static Entry,
     /// Its settings, defaults filled in.
     pub settings: Settings,
+    /// What decides on admission; `None` admits everything.
+    pub filter: Option<FilterSpec>,
+}
+
+/// A policy ready to run.
+pub enum Built {
+    /// Told each access.
+    Cache(Box<dyn CachePolicy>),
+    /// Asked once an epoch.
+    Placement(Box<dyn Placement>),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -52,32 +77,108 @@ impl fmt::Debug for PolicySpec {
 }
 
 impl PolicySpec {
-    /// Reads `name[:key=value…]`.
+    /// Reads `[filter[:key=value…]+]name[:key=value…]`.
     ///
     /// # Errors
-    /// When the name, a key or a value is unknown; the message says what would do.
+    /// When a name, a key or a value is unknown, or the parts do not compose; the message says what
+    /// would do.
     pub fn parse(text: &str) -> Result<PolicySpec, SpecError> {
         let text = text.trim();
-        let mut parts = text.split(':');
-        let name = parts.next().unwrap_or_default();
-        let entry = find(name).ok_or_else(|| unknown(name))?;
-        let mut settings = Settings::defaults(entry);
-        for part in parts {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| SpecError::Form { text: part.to_string() })?;
-            settings.set(entry, key.trim(), value.trim())?;
+        let parts: Vec<&str> = text.split('+').collect();
+        let compose =
+            |reason: String| SpecError::Compose { text: text.to_string(), reason };
+        let (filter, policy) = match parts[..] {
+            [policy] => (None, policy),
+            [filter, policy] => (Some(filter), policy),
+            _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
+        };
+        let filter = filter.map(parse_filter).transpose()?;
+        let (entry, settings) = parse_part(policy, || entries().chain(filters()))?;
+        match (entry.build, &filter) {
+            (Build::Admission(_), _) => Err(compose(format!(
+                "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",
+                entry.name
+            ))),
+            (Build::Placement(_) | Build::Clairvoyant(_), Some(filter)) => Err(compose(format!(
+                "`{}` admits by its own rule; filters such as `{}` stand in front of caches like lru",
+                entry.name, filter.entry.name
+            ))),
+            _ => Ok(PolicySpec { label: text.to_string(), entry, settings, filter }),
         }
-        Ok(PolicySpec { label: text.to_string(), entry, settings })
     }
 
     /// Whether this is a per-epoch placement.
     pub fn is_placement(&self) -> bool {
         matches!(self.entry.build, Build::Placement(_))
     }
+
+    /// Whether it must be told the future: a bound, not a competitor.
+    pub fn is_clairvoyant(&self) -> bool {
+        matches!(self.entry.build, Build::Clairvoyant(_))
+    }
+
+    /// The policy for `geometry` (which a placement does not need: it sees its capacity in the view).
+    /// `future` is for a clairvoyant one: see [`Build::Clairvoyant`]; others ignore it.
+    ///
+    /// # Errors
+    /// When a setting is wrong.
+    ///
+    /// # Panics
+    /// When a clairvoyant policy is given no future: a bug of the caller.
+    pub fn build(
+        &self,
+        geometry: &Geometry,
+        future: Option<&Arc<[u32]>>,
+    ) -> Result<Built, SettingsError> {
+        let cache = match self.entry.build {
+            Build::Placement(build) => return Ok(Built::Placement(build(&self.settings)?)),
+            Build::Cache(build) => build(geometry, &self.settings)?,
+            Build::Clairvoyant(build) => {
+                let future = future.expect("a clairvoyant policy is told the future");
+                build(geometry, &self.settings, Arc::clone(future))?
+            }
+            Build::Admission(_) => unreachable!("parsing lets no filter be a policy"),
+        };
+        let Some(filter) = &self.filter else { return Ok(Built::Cache(cache)) };
+        let Build::Admission(build) = filter.entry.build else {
+            unreachable!("parsing lets no policy be a filter")
+        };
+        let filter = build(geometry, &filter.settings)?;
+        Ok(Built::Cache(Box::new(Filtered::new(filter, cache))))
+    }
 }
 
-fn unknown(name: &str) -> SpecError {
-    let hint = nearest(name, entries().map(|e| e.name))
+fn parse_filter(text: &str) -> Result<FilterSpec, SpecError> {
+    let (entry, settings) = parse_part(text, || filters().chain(entries()))?;
+    if !matches!(entry.build, Build::Admission(_)) {
+        let names: Vec<_> = filters().map(|filter| filter.name).collect();
+        return Err(SpecError::Compose {
+            text: text.to_string(),
+            reason: format!("not an admission filter; those are {}", names.join(", ")),
+        });
+    }
+    Ok(FilterSpec { entry, settings })
+}
+
+/// Reads `name[:key=value…]`; `candidates` are what an unknown name may have meant.
+fn parse_part<I: Iterator<Item = &'static Entry>>(
+    text: &str,
+    candidates: impl Fn() -> I,
+) -> Result<(&'static Entry, Settings), SpecError> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default().trim();
+    let entry = find(name).ok_or_else(|| unknown(name, candidates()))?;
+    let mut settings = Settings::defaults(entry);
+    for part in parts {
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| SpecError::Form { text: part.to_string() })?;
+        settings.set(entry, key.trim(), value.trim())?;
+    }
+    Ok((entry, settings))
+}
+
+fn unknown(name: &str, candidates: impl Iterator<Item = &'static Entry>) -> SpecError {
+    let hint = nearest(name, candidates.map(|e| e.name))
         .map(|n| format!("; did you mean `{n}`?"))
         .unwrap_or_default();
     SpecError::Unknown { name: name.to_string(), hint }

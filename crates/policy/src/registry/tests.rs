@@ -1,10 +1,10 @@
 //! The list of policies is consistent, and helps whoever misspells.
 
-use super::{Build, Geometry, PolicySpec, Settings, entries, find, nearest};
+use super::{Build, Built, Geometry, PolicySpec, Settings, entries, filters, find, nearest};
 
 #[test]
 fn every_name_is_unique_and_can_be_typed() {
-    let mut names: Vec<_> = entries().map(|e| e.name).collect();
+    let mut names: Vec<_> = entries().chain(filters()).map(|e| e.name).collect();
     for name in &names {
         assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
     }
@@ -14,13 +14,14 @@ fn every_name_is_unique_and_can_be_typed() {
 
 #[test]
 fn every_policy_builds_from_its_defaults_and_says_what_it_is() {
-    for entry in entries() {
+    for entry in entries().chain(filters()) {
         assert!(!entry.summary.is_empty() && !entry.source.is_empty(), "{}", entry.name);
         let settings = Settings::defaults(entry);
         let built = match entry.build {
             Build::Cache(build) => build(&Geometry::for_tests(), &settings).err(),
             Build::Clairvoyant(build) => build(&Geometry::for_tests(), &settings, [].into()).err(),
             Build::Placement(build) => build(&settings).err(),
+            Build::Admission(build) => build(&Geometry::for_tests(), &settings).err(),
         };
         assert_eq!(built, None, "{}", entry.name);
     }
@@ -34,4 +35,42 @@ fn a_misspelt_policy_or_setting_names_the_nearest() {
     assert!(error.contains("no setting `x`"), "{error}");
     assert_eq!(nearest("xyzzy-plugh", ["lru"].into_iter()), None);
     assert!(find("lru").is_some());
+}
+
+#[test]
+fn a_filter_in_front_has_its_own_settings() {
+    let spec = PolicySpec::parse("random:p=0.05+s3-fifo:small=0.2").unwrap();
+    let filter = spec.filter.as_ref().expect("a filter was written");
+    assert_eq!((filter.entry.name, filter.settings.text("p")), ("random", "0.05"));
+    assert_eq!((spec.entry.name, spec.settings.text("small")), ("s3-fifo", "0.2"));
+    assert_eq!(spec.label, "random:p=0.05+s3-fifo:small=0.2");
+    assert!(matches!(spec.build(&Geometry::for_tests(), None), Ok(Built::Cache(_))));
+}
+
+#[test]
+fn parts_that_do_not_compose_say_what_would() {
+    let message = |text: &str| PolicySpec::parse(text).unwrap_err().to_string();
+    assert!(message("larc").contains("`larc+lru`"), "{}", message("larc"));
+    assert!(message("lru+arc").contains("filter; those are all, larc"), "{}", message("lru+arc"));
+    assert!(message("larc+random+lru").contains("one filter"), "{}", message("larc+random+lru"));
+    assert!(message("larc+vfrm").contains("its own rule"), "{}", message("larc+vfrm"));
+    assert!(message("lacr+lru").contains("`larc`"), "{}", message("lacr+lru"));
+    assert!(message("larc+").contains("no policy"), "{}", message("larc+"));
+}
+
+#[test]
+fn a_wrong_value_is_found_when_building() {
+    let spec = PolicySpec::parse("random:p=2+lru").unwrap();
+    let error = spec.build(&Geometry::for_tests(), None).err().expect("2 is no probability");
+    assert_eq!(error.to_string(), "setting `p=2`: expected a number from 0 to 1");
+}
+
+#[test]
+fn a_cache_beyond_the_reach_of_positions_is_refused() {
+    let geometry = Geometry { lines: u32::MAX, ..Geometry::for_tests() };
+    for name in ["lirs", "s3-fifo", "w-tiny-lfu", "merlin", "larc+lirs"] {
+        let error = PolicySpec::parse(name).unwrap().build(&geometry, None).err();
+        let message = error.expect("four thousand million lines are too many").to_string();
+        assert!(message.contains("at most"), "{name}: {message}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::replay::{Counts, Side, Traffic};
 use crate::workload::{Sampling, Workload};
 use serde::Serialize;
 use thermocline_policy::Footprint;
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Bytes;
 
 /// Hits of one direction of the requests.
@@ -250,7 +250,7 @@ impl Row {
         Row {
             policy: spec.label.clone(),
             size: size.to_string(),
-            clairvoyant: matches!(spec.entry.build, Build::Clairvoyant(_)),
+            clairvoyant: spec.is_clairvoyant(),
             capacity_bytes: u64::from(capacity) * unit.0,
             capacity_units: capacity,
             unit_bytes: unit.0,

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
 use thermocline_policy::Footprint;
-use thermocline_policy::registry::{Build, Geometry, PolicySpec, SettingsError};
+use thermocline_policy::registry::{Built, Geometry, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, LineId};
 
 /// What all jobs share.
@@ -117,13 +117,8 @@ impl Bench<'_> {
     /// Finds wrong settings before anything runs, by building at the smallest size.
     fn try_build(&self, job: &Job<'_>) -> Result<(), LabError> {
         let geometry = Geometry { lines: job.capacity.min(64), ..self.geometry(job) };
-        let settings = &job.spec.settings;
-        let built = match job.spec.entry.build {
-            Build::Cache(build) => build(&geometry, settings).err(),
-            Build::Clairvoyant(build) => build(&geometry, settings, [].into()).err(),
-            Build::Placement(build) => build(settings).err(),
-        };
-        built.map_or(Ok(()), |source| Err(settings_error(job, source)))
+        let built = job.spec.build(&geometry, Some(&[].into()));
+        built.map(drop).map_err(|source| settings_error(job, source))
     }
 
     fn geometry(&self, job: &Job<'_>) -> Geometry {
@@ -138,24 +133,15 @@ impl Bench<'_> {
     fn run(&self, job: &Job<'_>, progress: &(dyn Fn(u64) + Sync)) -> Result<Row, LabError> {
         let started = Instant::now();
         let replay = &self.options.replay;
-        let settings = &job.spec.settings;
-        let wrong = |source| settings_error(job, source);
-        let (counts, footprint) = match job.spec.entry.build {
-            Build::Placement(build) => {
-                let mut placement = build(settings).map_err(wrong)?;
+        let built = job.spec.build(&self.geometry(job), self.future.as_ref());
+        let (counts, footprint) = match built.map_err(|source| settings_error(job, source))? {
+            Built::Placement(mut placement) => {
                 let capacity = job.capacity.into();
                 let counts =
                     replay_flash(self.workload, &mut *placement, capacity, replay, &progress);
                 (counts, placement.footprint())
             }
-            Build::Cache(build) => {
-                let mut policy = build(&self.geometry(job), settings).map_err(wrong)?;
-                let counts = replay_cache(self.workload, &mut *policy, replay, &progress);
-                (counts, policy.footprint())
-            }
-            Build::Clairvoyant(build) => {
-                let future = self.future.clone().expect("made when a clairvoyant policy runs");
-                let mut policy = build(&self.geometry(job), settings, future).map_err(wrong)?;
+            Built::Cache(mut policy) => {
                 let counts = replay_cache(self.workload, &mut *policy, replay, &progress);
                 (counts, policy.footprint())
             }
@@ -191,8 +177,7 @@ fn future_if_needed(
     specs: &[PolicySpec],
     options: &LabOptions,
 ) -> Option<Arc<[u32]>> {
-    let clairvoyant = |spec: &PolicySpec| matches!(spec.entry.build, Build::Clairvoyant(_));
-    if !specs.iter().any(clairvoyant) {
+    if !specs.iter().any(PolicySpec::is_clairvoyant) {
         return None;
     }
     let around = options.replay.write_mode == WriteMode::Around;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
-use thermocline_policy::registry::{Build, Geometry, PolicySpec};
+use thermocline_policy::cache::{Outcome, Tag};
+use thermocline_policy::registry::{Built, Geometry, PolicySpec};
 use thermocline_units::{Bytes, LineId};
 
 /// A trace of unit-size objects.
@@ -81,12 +81,9 @@ impl Accesses {
         let spec = PolicySpec::parse(spec).expect("a policy of the registry");
         let line_bytes = Bytes::from_kib(4);
         let geometry = Geometry { lines: capacity, line_bytes, volumes: 1, seed: 1 };
-        let built = match spec.entry.build {
-            Build::Cache(build) => build(&geometry, &spec.settings),
-            Build::Clairvoyant(build) => build(&geometry, &spec.settings, self.next_uses()),
-            Build::Placement(_) => unreachable!("{spec:?} is not a cache"),
-        };
-        let mut cache: Box<dyn CachePolicy> = built.expect("its settings are valid");
+        let future = spec.is_clairvoyant().then(|| self.next_uses());
+        let built = spec.build(&geometry, future.as_ref()).expect("its settings are valid");
+        let Built::Cache(mut cache) = built else { unreachable!("{spec:?} is not a cache") };
         cache.reserve(self.distinct);
         let tags = [Tag::default(); 4096];
         let mut out = [Outcome::HIT; 4096];

@@ -30,7 +30,7 @@ use crate::registry::{Build, Entry, Geometry, Setting, Settings, SettingsError};
 use thermocline_units::LineId;
 
 pub(crate) const ENTRY: Entry = Entry {
-    name: "w-tinylfu",
+    name: "w-tiny-lfu",
     summary: "a small LRU window; main admits by comparing approximate access counts",
     source: "Einziger, Friedman & Manes, TOS 2017; Caffeine's rule",
     settings: &[
@@ -80,7 +80,7 @@ struct Shape {
 impl Shape {
     fn read(geometry: &Geometry, settings: &Settings) -> Result<Shape, SettingsError> {
         let capacity = geometry.lines;
-        room_for::<FLAGS>("w-tinylfu", capacity, 2.0)?;
+        room_for::<FLAGS>("w-tiny-lfu", capacity, 2.0)?;
         let window = share(capacity, settings.number("window", 0.0, 1.0)?).max(1);
         Ok(Shape {
             capacity,
