@@ -1,0 +1,247 @@
+//! SHARDS: the miss-ratio curve of LRU from a small, hashed sample of lines.
+//!
+//! 1. A line is in the sample if the hash of its group is below a threshold; the rate R is the
+//!    threshold's part of the hash space. Every access to a sampled line is sampled.
+//! 2. The stack distance within the sample, over R, estimates the distance in the full trace.
+//! 3. *Fixed size*: beyond `lines_max` sampled lines, the lines with the largest hash leave, the
+//!    threshold falls to that hash, and what was counted shrinks by new over old threshold.
+//! 4. *Adjusted* (SHARDS-adj): N accesses should have given R·N samples. The difference, which skew
+//!    makes large (a hot line is in the sample wholly or not at all), goes to distance 0, and R·N is the
+//!    denominator. Without the new denominator the adjustment is wrong at every size.
+//!
+//! Source: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015. Differs: whole
+//! groups of lines are sampled, so that a request of several lines is in the sample as a whole.
+//! The same sampler serves miniature simulation (Waldspurger et al., "Cache Modeling and Optimization
+//! using Miniature Simulations", ATC 2017) of any policy.
+//!
+//! State: about 90 B a sampled line, 8 B a point of the curve. O(log sample) a sampled access, one hash
+//! any other.
+
+mod distance;
+
+pub(crate) use distance::StackDistance;
+
+use super::MissRatioCurve;
+use std::collections::BTreeSet;
+
+/// Hashes are 32 bits wide; a threshold of this keeps every line.
+const HASH_SPACE: u64 = 1 << 32;
+
+/// Which lines are in the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampler {
+    /// Keep hashes below this; at most [`HASH_SPACE`].
+    threshold: u64,
+    group_bits: u32,
+    seed: u64,
+}
+
+impl Sampler {
+    /// Lines that a miniature cache should hold at least, lest one line more or less matter.
+    pub const MINIATURE_LINES_MIN: u64 = 1000;
+
+    /// A sampler of about the part `rate` of all groups of `group_lines` lines.
+    ///
+    /// # Panics
+    /// When `rate` is not in `(0, 1]`, or `group_lines` no power of two.
+    pub fn new(rate: f64, group_lines: u64, seed: u64) -> Sampler {
+        assert!(rate > 0.0 && rate <= 1.0, "a sampling rate is above 0 and at most 1");
+        assert!(group_lines.is_power_of_two(), "a group of lines is a power of two");
+        let threshold = ((rate * HASH_SPACE as f64).round() as u64).max(1);
+        Sampler { threshold, group_bits: group_lines.trailing_zeros(), seed }
+    }
+
+    /// The smallest rate at which a cache of `lines` has a trustworthy miniature, at most 1.
+    pub fn rate_for(lines: u64) -> f64 {
+        (Sampler::MINIATURE_LINES_MIN as f64 / lines.max(1) as f64).min(1.0)
+    }
+
+    /// Whether the line with this `key` is in the sample. Neighbouring keys are neighbouring lines:
+    /// a block number with the volume in the high bits, or a line's dense number.
+    #[inline]
+    pub fn keeps(&self, key: u64) -> bool {
+        self.hash(key) < self.threshold
+    }
+
+    /// The part of all lines that is kept.
+    pub fn rate(&self) -> f64 {
+        self.threshold as f64 / HASH_SPACE as f64
+    }
+
+    /// Lines of the miniature of a cache of `lines`, at least 1.
+    pub fn miniature_lines(&self, lines: u64) -> u64 {
+        ((lines as f64 * self.rate()).round() as u64).max(1)
+    }
+
+    /// The miss ratio of the full cache, from `misses` among the `sampled` accesses to its miniature out
+    /// of `total` accesses in all: the samples that skew withheld count as hits.
+    pub fn adjusted_miss_ratio(&self, misses: u64, sampled: u64, total: u64) -> f64 {
+        let expected = self.rate() * total as f64;
+        if expected == 0.0 {
+            return 1.0;
+        }
+        let hits = (sampled - misses) as f64 + expected - sampled as f64;
+        1.0 - (hits / expected).clamp(0.0, 1.0)
+    }
+
+    /// 32 well-mixed bits of the key's group (the finaliser of SplitMix64).
+    #[inline]
+    fn hash(&self, key: u64) -> u64 {
+        let mut z = (key >> self.group_bits) ^ self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) >> 32
+    }
+}
+
+/// Where a curve has its points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolution {
+    /// Lines between two points, ≥ 1.
+    pub step_lines: u64,
+    /// Points above size 0, ≥ 1.
+    pub points: usize,
+}
+
+/// Builds a miss-ratio curve of LRU from the accesses it is shown.
+#[derive(Debug)]
+pub struct Shards {
+    sampler: Sampler,
+    /// Sampled lines at most, and those there are with their hashes; none at a fixed rate.
+    bound: Option<(usize, BTreeSet<(u64, u64)>)>,
+    stack: StackDistance,
+    resolution: Resolution,
+    /// Sampled re-references by distance over step, scaled to the present rate.
+    distances: Vec<f64>,
+    /// Sampled accesses that count, scaled to the present rate.
+    sampled: f64,
+    /// Accesses that count.
+    total: f64,
+}
+
+impl Shards {
+    /// Samples at `sampler`'s rate; memory grows with the distinct lines.
+    pub fn fixed_rate(sampler: Sampler, resolution: Resolution) -> Shards {
+        assert!(resolution.step_lines > 0 && resolution.points > 0, "a curve has points");
+        Shards {
+            sampler,
+            bound: None,
+            stack: StackDistance::default(),
+            resolution,
+            distances: vec![0.0; resolution.points],
+            sampled: 0.0,
+            total: 0.0,
+        }
+    }
+
+    /// Starts at `sampler`'s rate and lowers it so that at most `lines_max` ≥ 1 lines are tracked.
+    pub fn fixed_size(sampler: Sampler, lines_max: usize, resolution: Resolution) -> Shards {
+        assert!(lines_max > 0, "a sample has at least one line");
+        let bound = Some((lines_max, BTreeSet::new()));
+        Shards { bound, ..Shards::fixed_rate(sampler, resolution) }
+    }
+
+    /// Takes note of an access.
+    #[inline]
+    pub fn access(&mut self, key: u64) {
+        self.total += 1.0;
+        let hash = self.sampler.hash(key);
+        if hash < self.sampler.threshold {
+            self.sampled += 1.0;
+            if let Some(distance) = self.touch(key, hash) {
+                let bucket = (distance as f64 / self.sampler.rate()) as u64;
+                let bucket = (bucket / self.resolution.step_lines) as usize;
+                if let Some(count) = self.distances.get_mut(bucket) {
+                    *count += 1.0;
+                }
+            }
+        }
+    }
+
+    /// Takes note of an access that brings its line to the front but earns nothing by a hit: it is in
+    /// neither the counts nor the denominator (ECI-Cache's writes).
+    #[inline]
+    pub fn access_uncounted(&mut self, key: u64) {
+        let hash = self.sampler.hash(key);
+        if hash < self.sampler.threshold {
+            self.touch(key, hash);
+        }
+    }
+
+    /// The stack distance in the sample, before the access; keeps the sample within its bound.
+    fn touch(&mut self, key: u64, hash: u64) -> Option<u64> {
+        let distance = self.stack.access(key);
+        if let (None, Some((lines_max, hashes))) = (distance, &mut self.bound) {
+            hashes.insert((hash, key));
+            if hashes.len() > *lines_max {
+                self.lower_threshold();
+            }
+        }
+        distance
+    }
+
+    /// Drops the sampled lines with the largest hash, which becomes the threshold.
+    fn lower_threshold(&mut self) {
+        let (_, hashes) = self.bound.as_mut().expect("only a bounded sample outgrows its bound");
+        let &(largest, _) = hashes.last().expect("a sample over its bound has lines");
+        let dropped = hashes.split_off(&(largest, 0));
+        dropped.iter().for_each(|(_, key)| self.stack.remove(*key));
+        // A threshold of 0 would keep nothing; one group in 2³² is as good as that.
+        let lowered = largest.max(1);
+        self.scale(lowered as f64 / self.sampler.threshold as f64);
+        self.sampler.threshold = lowered;
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.distances.iter_mut().for_each(|count| *count *= factor);
+        self.sampled *= factor;
+    }
+
+    /// Multiplies all that was counted by `factor` in `0..=1`, so that old accesses weigh less.
+    pub fn fade(&mut self, factor: f64) {
+        self.scale(factor);
+        self.total *= factor;
+    }
+
+    /// Accesses that count, less what faded.
+    pub fn accesses(&self) -> f64 {
+        self.total
+    }
+
+    /// The part of all lines that is in the sample now.
+    pub fn rate(&self) -> f64 {
+        self.sampler.rate()
+    }
+
+    /// The adjusted curve (SHARDS-adj). Misses everything if nothing was accessed.
+    pub fn curve(&self) -> MissRatioCurve {
+        let expected = self.total * self.rate();
+        self.curve_over(expected, expected - self.sampled)
+    }
+
+    /// The curve without adjustment: only for comparison, it is far off on skewed accesses.
+    pub fn raw_curve(&self) -> MissRatioCurve {
+        self.curve_over(self.sampled, 0.0)
+    }
+
+    fn curve_over(&self, denominator: f64, at_zero: f64) -> MissRatioCurve {
+        let mut hits = at_zero;
+        let sizes = self.distances.iter().map(|count| {
+            hits += count;
+            let ratio = if denominator > 0.0 { hits / denominator } else { 0.0 };
+            1.0 - ratio.clamp(0.0, 1.0)
+        });
+        MissRatioCurve::new(self.resolution.step_lines, [1.0].into_iter().chain(sizes).collect())
+    }
+
+    /// Memory in use now, bytes.
+    pub fn bytes(&self) -> u64 {
+        /// Key, hash and their part of a tree's node.
+        const HASH_BYTES: u64 = 24;
+        let hashes = self.bound.as_ref().map_or(0, |(_, hashes)| hashes.len() as u64);
+        self.stack.bytes() + hashes * HASH_BYTES + self.distances.len() as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests;
