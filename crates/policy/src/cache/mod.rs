@@ -12,6 +12,7 @@ mod lirs;
 mod log;
 mod lru;
 mod merlin;
+mod partition;
 mod s3_fifo;
 mod sketch;
 mod w_tinylfu;
@@ -22,7 +23,16 @@ use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] = &[lru::ENTRY, lirs::ENTRY, s3_fifo::ENTRY, w_tinylfu::ENTRY, merlin::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
+    lru::ENTRY,
+    lirs::ENTRY,
+    s3_fifo::ENTRY,
+    w_tinylfu::ENTRY,
+    merlin::ENTRY,
+    partition::equal::ENTRY,
+    partition::ucp::ENTRY,
+    partition::eci::ENTRY,
+];
 
 /// What accompanies a line: which volume it belongs to, and whether this access writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -103,12 +103,21 @@ pub struct Resolution {
     pub points: usize,
 }
 
+/// What keeps a sample of fixed size within it.
+#[derive(Debug)]
+struct Bound {
+    /// Sampled lines at most.
+    lines_max: usize,
+    /// Hash and key of every sampled line.
+    hashes: BTreeSet<(u64, u64)>,
+}
+
 /// Builds a miss-ratio curve of LRU from the accesses it is shown.
 #[derive(Debug)]
 pub struct Shards {
     sampler: Sampler,
-    /// Sampled lines at most, and those there are with their hashes; none at a fixed rate.
-    bound: Option<(usize, BTreeSet<(u64, u64)>)>,
+    /// None at a fixed rate.
+    bound: Option<Bound>,
     stack: StackDistance,
     resolution: Resolution,
     /// Sampled re-references by distance over step, scaled to the present rate.
@@ -137,7 +146,7 @@ impl Shards {
     /// Starts at `sampler`'s rate and lowers it so that at most `lines_max` ≥ 1 lines are tracked.
     pub fn fixed_size(sampler: Sampler, lines_max: usize, resolution: Resolution) -> Shards {
         assert!(lines_max > 0, "a sample has at least one line");
-        let bound = Some((lines_max, BTreeSet::new()));
+        let bound = Some(Bound { lines_max, hashes: BTreeSet::new() });
         Shards { bound, ..Shards::fixed_rate(sampler, resolution) }
     }
 
@@ -171,9 +180,9 @@ impl Shards {
     /// The stack distance in the sample, before the access; keeps the sample within its bound.
     fn touch(&mut self, key: u64, hash: u64) -> Option<u64> {
         let distance = self.stack.access(key);
-        if let (None, Some((lines_max, hashes))) = (distance, &mut self.bound) {
-            hashes.insert((hash, key));
-            if hashes.len() > *lines_max {
+        if let (None, Some(bound)) = (distance, &mut self.bound) {
+            bound.hashes.insert((hash, key));
+            if bound.hashes.len() > bound.lines_max {
                 self.lower_threshold();
             }
         }
@@ -182,9 +191,9 @@ impl Shards {
 
     /// Drops the sampled lines with the largest hash, which becomes the threshold.
     fn lower_threshold(&mut self) {
-        let (_, hashes) = self.bound.as_mut().expect("only a bounded sample outgrows its bound");
-        let &(largest, _) = hashes.last().expect("a sample over its bound has lines");
-        let dropped = hashes.split_off(&(largest, 0));
+        let bound = self.bound.as_mut().expect("only a bounded sample outgrows its bound");
+        let &(largest, _) = bound.hashes.last().expect("a sample over its bound has lines");
+        let dropped = bound.hashes.split_off(&(largest, 0));
         dropped.iter().for_each(|(_, key)| self.stack.remove(*key));
         // A threshold of 0 would keep nothing; one group in 2³² is as good as that.
         let lowered = largest.max(1);
@@ -238,7 +247,7 @@ impl Shards {
     pub fn bytes(&self) -> u64 {
         /// Key, hash and their part of a tree's node.
         const HASH_BYTES: u64 = 24;
-        let hashes = self.bound.as_ref().map_or(0, |(_, hashes)| hashes.len() as u64);
+        let hashes = self.bound.as_ref().map_or(0, |bound| bound.hashes.len() as u64);
         self.stack.bytes() + hashes * HASH_BYTES + self.distances.len() as u64 * 8
     }
 }
