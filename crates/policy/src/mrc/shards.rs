@@ -6,16 +6,16 @@
 //! 3. *Fixed size*: beyond `lines_max` sampled lines, the lines with the largest hash leave, the
 //!    threshold falls to that hash, and what was counted shrinks by new over old threshold.
 //! 4. *Adjusted* (SHARDS-adj): N accesses should have given R·N samples. The difference, which skew
-//!    makes large (a hot line is in the sample wholly or not at all), goes to distance 0, and R·N is the
-//!    denominator. Without the new denominator the adjustment is wrong at every size.
+//!    makes large (a hot line is in the sample wholly or not at all), goes to distance 0, and R·N
+//!    is the denominator. Without the new denominator the adjustment is wrong at every size.
 //!
-//! Source: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015. Differs: whole
-//! groups of lines are sampled, so that a request of several lines is in the sample as a whole.
-//! The same sampler serves miniature simulation (Waldspurger et al., "Cache Modeling and Optimization
-//! using Miniature Simulations", ATC 2017) of any policy.
+//! Source: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015. Differs:
+//! whole groups of lines are sampled, so that a request of several lines is in the sample as a
+//! whole. The same sampler serves miniature simulation (Waldspurger et al., "Cache Modeling and
+//! Optimization using Miniature Simulations", ATC 2017) of any policy.
 //!
-//! State: about 90 B a sampled line, 8 B a point of the curve. O(log sample) a sampled access, one hash
-//! any other.
+//! State: about 90 B a sampled line, 8 B a point of the curve. O(log sample) a sampled access, one
+//! hash any other.
 
 mod distance;
 
@@ -73,8 +73,8 @@ impl Sampler {
         ((lines as f64 * self.rate()).round() as u64).max(1)
     }
 
-    /// The miss ratio of the full cache, from `misses` among the `sampled` accesses to its miniature out
-    /// of `total` accesses in all: the samples that skew withheld count as hits.
+    /// The miss ratio of the full cache, from `misses` among the `sampled` accesses to its
+    /// miniature out of `total` accesses in all: the samples that skew withheld count as hits.
     pub fn adjusted_miss_ratio(&self, misses: u64, sampled: u64, total: u64) -> f64 {
         let expected = self.rate() * total as f64;
         if expected == 0.0 {
@@ -167,8 +167,8 @@ impl Shards {
         }
     }
 
-    /// Takes note of an access that brings its line to the front but earns nothing by a hit: it is in
-    /// neither the counts nor the denominator (ECI-Cache's writes).
+    /// Takes note of an access that brings its line to the front but earns nothing by a hit: it is
+    /// in neither the counts nor the denominator (ECI-Cache's writes).
     #[inline]
     pub fn access_uncounted(&mut self, key: u64) {
         let hash = self.sampler.hash(key);

@@ -2,7 +2,8 @@
 //!
 //! 1. Arrivals (wanted, not there) go hottest first; departures (there, not wanted) coldest first.
 //! 2. While flash has room, the next arrival; when it has none, the next departure.
-//! 3. When arrivals are done, the departures left. Stop at the budget, or where neither pool has room.
+//! 3. When arrivals are done, the departures left. Stop at the budget, or where neither pool has
+//!    room.
 //!
 //! So any prefix overfills neither pool, and a short budget buys the hottest arrivals first.
 //! Departures go to the slowest pool.
@@ -12,7 +13,7 @@ use super::rank::Candidate;
 use super::{Budget, FLASH, Move, VolumeView};
 use thermocline_units::PoolId;
 
-/// The bins that must change place.
+/// The chunks that must change place.
 #[derive(Debug, Default)]
 pub(super) struct Difference {
     arrivals: Vec<Candidate>,
@@ -20,7 +21,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Takes note of a bin that should be on flash.
+    /// Takes note of a chunk that should be on flash.
     #[inline]
     pub(super) fn keep(&mut self, candidate: Candidate) {
         if !candidate.is_on_flash() {
@@ -28,7 +29,7 @@ impl Difference {
         }
     }
 
-    /// Takes note of a bin that should not be on flash.
+    /// Takes note of a chunk that should not be on flash.
     #[inline]
     pub(super) fn leave(&mut self, candidate: Candidate) {
         if candidate.is_on_flash() {
@@ -53,14 +54,14 @@ impl Difference {
         let mut departures = self.departures.iter();
         for _ in 0..budget.moves {
             if flash_room > 0 && arrivals.peek().is_some() {
-                let chunk = map.bins.chunk(arrivals.next().expect("just seen").bin);
+                let chunk = map.chunks.id(arrivals.next().expect("just seen").number);
                 slow_room += i128::from(view.pool_of(chunk) == slowest);
                 flash_room -= 1;
                 moves.push(Move { chunk, to: FLASH });
             } else if slow_room > 0
                 && let Some(next) = departures.next()
             {
-                moves.push(Move { chunk: map.bins.chunk(next.bin), to: slowest });
+                moves.push(Move { chunk: map.chunks.id(next.number), to: slowest });
                 slow_room -= 1;
                 flash_room += 1;
             } else {
@@ -70,7 +71,7 @@ impl Difference {
     }
 }
 
-/// The pool that bins leave flash for.
+/// The pool that chunks leave flash for.
 ///
 /// # Panics
 /// When the machine has fewer than two pools: a flash manager then has nothing to decide.

@@ -1,11 +1,11 @@
-//! How often each bin was accessed since it was first met, old accesses fading.
+//! How often each chunk was accessed since it was first met, old accesses fading.
 //!
-//! An access adds one; every `age-every` epochs all counters shift right by one bit (001 §4.3.2), so
-//! that relative frequency survives and an access counts half after each period. A bin whose counter
-//! has faded to zero is no longer in the working set. The source does not say how often to age;
-//! decision 0015 gives our period. Counters saturate.
+//! An access adds one; every `age-every` epochs all counters shift right by one bit (001 §4.3.2),
+//! so that relative frequency survives and an access counts half after each period. A chunk whose
+//! counter has faded to zero is no longer in the working set. The source does not say how often to
+//! age; decision 0015 gives our period. Counters saturate.
 //!
-//! State: 4 B a bin.
+//! State: 4 B a chunk.
 
 use crate::registry::{Setting, Settings, SettingsError};
 
@@ -16,7 +16,7 @@ pub(super) const AGE_EVERY: Setting = Setting {
     help: "after how many epochs all frequency counters halve (288 × 5 min = a day)",
 };
 
-/// Access counters by bin number.
+/// Access counters by chunk number.
 #[derive(Debug)]
 pub(super) struct Frequency {
     counts: Vec<u32>,
@@ -31,22 +31,22 @@ impl Frequency {
     }
 
     #[inline]
-    pub(super) fn record(&mut self, bin: u32) {
-        self.cover(bin + 1);
-        let count = &mut self.counts[bin as usize];
+    pub(super) fn record(&mut self, number: u32) {
+        self.cover(number + 1);
+        let count = &mut self.counts[number as usize];
         *count = count.saturating_add(1);
     }
 
-    /// Makes room for bins below `bins`.
-    pub(super) fn cover(&mut self, bins: u32) {
-        if self.counts.len() < bins as usize {
-            self.counts.resize(bins as usize, 0);
+    /// Makes room for chunks below `chunks`.
+    pub(super) fn cover(&mut self, chunks: u32) {
+        if self.counts.len() < chunks as usize {
+            self.counts.resize(chunks as usize, 0);
         }
     }
 
     #[inline]
-    pub(super) fn count(&self, bin: u32) -> u32 {
-        self.counts[bin as usize]
+    pub(super) fn count(&self, number: u32) -> u32 {
+        self.counts[number as usize]
     }
 
     /// Ends an epoch: ages the counters when their period is over.

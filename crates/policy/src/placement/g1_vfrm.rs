@@ -1,20 +1,22 @@
 //! G1-vFRM: half of flash reserved in equal parts, half contested.
 //!
-//! At an epoch's end, with *popularity* a bin's temperature (decision 0012) and a VM one volume:
+//! At an epoch's end, with *popularity* a chunk's temperature (decision 0012) and a VM one volume:
 //!
-//! 1. A VM that accessed fewer bins than its private share holds takes them all in; its least popular
-//!    private bins leave as far as there is no room, and become *evicted*.
-//! 2. A VM that accessed as many or more keeps the most popular of them; private bins it did not access
-//!    become *evicted*, accessed bins that found no room *extra*.
-//! 3. The public zone takes the extra bins of all VMs by popularity; where these do not fill it, the
-//!    evicted ones by popularity; where even both do not, it makes room by dropping its least popular.
+//! 1. A VM that accessed fewer chunks than its private share holds takes them all in; its least
+//!    popular private chunks leave as far as there is no room, and become *evicted*.
+//! 2. A VM that accessed as many or more keeps the most popular of them; private chunks it did not
+//!    access become *evicted*, accessed chunks that found no room *extra*.
+//! 3. The public zone takes the extra chunks of all VMs by popularity; where these do not fill it,
+//!    the evicted ones by popularity; where even both do not, it makes room by dropping its least
+//!    popular.
 //! 4. Flash holds both zones; only the difference moves.
 //!
-//! Source: 001 §4.3.2, Algorithm 1 (004 §4.5 calls it GLB-vFRM). Differs: line 14 evicts only what needs
-//! room, lines 31–36 are set unions, a bin that becomes private leaves the public zone (decision 0014).
-//! `form=printed` undoes these. A burst enters the public zone unconditionally, as in the source.
+//! Source: 001 §4.3.2, Algorithm 1 (004 §4.5 calls it GLB-vFRM). Differs: line 14 evicts only what
+//! needs room, lines 31–36 are set unions, a chunk that becomes private leaves the public zone
+//! (decision 0014). `form=printed` undoes these. A burst enters the public zone unconditionally, as
+//! in the source.
 //!
-//! State: 29 B a bin at 8 epochs. O(1) an access, O(bins) an epoch.
+//! State: 30 B a chunk at 8 epochs. O(1) an access, O(chunks) an epoch.
 
 use super::heat::{self, HeatMap, HeatSettings};
 use super::rank::{Candidate, hottest};
@@ -63,7 +65,7 @@ struct Overflow {
     evicted: Vec<Candidate>,
 }
 
-/// A VM's bins, each in one list.
+/// A VM's chunks, each in one list.
 #[derive(Debug, Default)]
 struct Demand {
     /// Accessed, and private already.
@@ -92,21 +94,21 @@ impl G1Vfrm {
         Sizes { share: share as usize, public: (capacity - share * vms) as usize }
     }
 
-    /// Every bin that is accessed, in a zone, or on flash; and the demand of each VM.
+    /// Every chunk that is accessed, in a zone, or on flash; and the demand of each VM.
     fn survey(&self, volumes: u32) -> (Vec<Candidate>, Vec<Demand>) {
         let mut touched = Vec::new();
         let mut demands: Vec<Demand> = Vec::new();
         demands.resize_with(volumes as usize, Demand::default);
-        for bin in 0..self.heat.bins.len() {
-            let accessed = self.heat.last(bin) > 0;
-            if !accessed && !self.zones.any(bin) && !self.heat.is_on_flash(bin) {
+        for number in 0..self.heat.chunks.len() {
+            let accessed = self.heat.last(number) > 0;
+            if !accessed && !self.zones.any(number) && !self.heat.is_on_flash(number) {
                 continue;
             }
-            let candidate = Candidate::by_temperature(&self.heat, bin);
+            let candidate = Candidate::by_temperature(&self.heat, number);
             touched.push(candidate);
-            let vm = self.heat.bins.chunk(bin).volume.0 as usize;
+            let vm = self.heat.chunks.id(number).volume.0 as usize;
             assert!(vm < demands.len(), "a volume's number is below the view's volume count");
-            match (accessed, self.zones.has(bin, Zone::Private)) {
+            match (accessed, self.zones.has(number, Zone::Private)) {
                 (true, true) => demands[vm].kept.push(candidate),
                 (true, false) => demands[vm].new.push(candidate),
                 (false, true) => demands[vm].idle.push(candidate),
@@ -130,25 +132,25 @@ impl G1Vfrm {
             };
             let stay = private.len() - leaving;
             let (_, evicted) = hottest(&mut private, stay);
-            evicted.iter().for_each(|c| self.zones.leave(c.bin, Zone::Private));
+            evicted.iter().for_each(|c| self.zones.leave(c.number, Zone::Private));
             overflow.evicted.extend_from_slice(evicted);
-            new.iter().for_each(|c| self.make_private(c.bin));
+            new.iter().for_each(|c| self.make_private(c.number));
         } else {
-            idle.iter().for_each(|c| self.zones.leave(c.bin, Zone::Private));
+            idle.iter().for_each(|c| self.zones.leave(c.number, Zone::Private));
             overflow.evicted.extend(idle);
             let mut popular = kept;
             popular.extend(new);
             let (private, extra) = hottest(&mut popular, share);
-            private.iter().for_each(|c| self.make_private(c.bin));
-            extra.iter().for_each(|c| self.zones.leave(c.bin, Zone::Private));
+            private.iter().for_each(|c| self.make_private(c.number));
+            extra.iter().for_each(|c| self.zones.leave(c.number, Zone::Private));
             overflow.extra.extend_from_slice(extra);
         }
     }
 
-    fn make_private(&mut self, bin: u32) {
-        self.zones.enter(bin, Zone::Private);
+    fn make_private(&mut self, number: u32) {
+        self.zones.enter(number, Zone::Private);
         if self.form == Form::Corrected {
-            self.zones.leave(bin, Zone::Public);
+            self.zones.leave(number, Zone::Public);
         }
     }
 
@@ -164,17 +166,18 @@ impl G1Vfrm {
         } else {
             extra.append(&mut evicted);
             self.make_public_room(capacity, touched, &extra);
-            extra.iter().for_each(|c| self.zones.enter(c.bin, Zone::Public));
+            extra.iter().for_each(|c| self.zones.enter(c.number, Zone::Public));
         }
     }
 
-    /// Drops the least popular public bins that must leave for `incoming`, which does not fill the zone.
+    /// Drops the least popular public chunks that must leave for `incoming`, which does not fill
+    /// the zone.
     fn make_public_room(&mut self, capacity: usize, touched: &[Candidate], incoming: &[Candidate]) {
         if self.form == Form::Corrected {
             // What comes in and is there already must not be dropped, nor counted twice.
-            incoming.iter().for_each(|c| self.zones.leave(c.bin, Zone::Public));
+            incoming.iter().for_each(|c| self.zones.leave(c.number, Zone::Public));
         }
-        let is_public = |c: &&Candidate| self.zones.has(c.bin, Zone::Public);
+        let is_public = |c: &&Candidate| self.zones.has(c.number, Zone::Public);
         let mut public: Vec<Candidate> = touched.iter().filter(is_public).copied().collect();
         let crowded = (public.len() + incoming.len()).saturating_sub(capacity);
         let leaving = match self.form {
@@ -183,7 +186,7 @@ impl G1Vfrm {
         };
         let stay = public.len() - leaving;
         let (_, dropped) = hottest(&mut public, stay);
-        dropped.iter().for_each(|c| self.zones.leave(c.bin, Zone::Public));
+        dropped.iter().for_each(|c| self.zones.leave(c.number, Zone::Public));
     }
 }
 
@@ -195,7 +198,7 @@ impl Placement for G1Vfrm {
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.heat.look(view);
-        self.zones.cover(self.heat.bins.len());
+        self.zones.cover(self.heat.chunks.len());
         let sizes = self.sizes(view);
         let (touched, demands) = self.survey(view.volume_count());
         let mut overflow = Overflow::default();

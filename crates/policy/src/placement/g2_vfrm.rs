@@ -1,20 +1,24 @@
-//! G2-vFRM: the private zone goes to the globally most frequent bins, the public one to recent ones.
+//! G2-vFRM: the private zone goes to the globally most frequent chunks, the public one to recent
+//! ones.
 //!
-//! At an epoch's end, with *frequency* a bin's aged access counter and *popularity* its temperature:
+//! At an epoch's end, with *frequency* a chunk's aged access counter and *popularity* its
+//! temperature:
 //!
-//! 1. The private zone holds the most frequent bins of all VMs, so a VM's reservation follows how many
-//!    frequent bins it has. What it held and no longer holds is *evicted*.
-//! 2. If the private zone holds the whole working set, nothing else is needed; if both zones do, the
-//!    public one takes the rest.
-//! 3. Else the public zone takes the bins accessed in the epoch that are not private, by popularity;
-//!    where these do not fill it, the best of its former and the evicted bins stay as well.
+//! 1. The private zone holds the most frequent chunks of all VMs, so a VM's reservation follows how
+//!    many frequent chunks it has. What it held and no longer holds is *evicted*.
+//! 2. If the private zone holds the whole working set, nothing else is needed; if both zones do,
+//!    the public one takes the rest.
+//! 3. Else the public zone takes the chunks accessed in the epoch that are not private, by
+//!    popularity; where these do not fill it, the best of its former and the evicted chunks stay as
+//!    well.
 //! 4. Flash holds both zones; only the difference moves.
 //!
-//! Source: 001 §4.3.2, Algorithm 2. Differs: line 12 takes the bins that left the private zone, not
-//! those that stayed; line 27 counts from the zone's capacity, not its mutated content; a working set
-//! that fits the private zone leaves no copy in the public one (decision 0015). `form=printed` undoes these.
+//! Source: 001 §4.3.2, Algorithm 2. Differs: line 12 takes the chunks that left the private zone,
+//! not those that stayed; line 27 counts from the zone's capacity, not its mutated content; a
+//! working set that fits the private zone leaves no copy in the public one (decision 0015).
+//! `form=printed` undoes these.
 //!
-//! State: 33 B a bin at 8 epochs. O(1) an access, O(bins) an epoch.
+//! State: 34 B a chunk at 8 epochs. O(1) an access, O(chunks) an epoch.
 
 use super::frequency::{self, Frequency};
 use super::heat::{self, HeatMap, HeatSettings};
@@ -27,7 +31,7 @@ use thermocline_units::Nanos;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "g2-vfrm",
-    summary: "private flash for the most frequent bins of all VMs, the rest for recent ones",
+    summary: "private flash for the most frequent chunks of all VMs, the rest for recent ones",
     source: "G2-vFRM, 001 §4.3.2 Algorithm 2",
     settings: &[
         zones::PRIVATE,
@@ -75,13 +79,15 @@ impl G2Vfrm {
         Sizes { private: private as usize, public: (capacity - private) as usize }
     }
 
-    /// Every bin in the working set, in a zone, or on flash.
+    /// Every chunk in the working set, in a zone, or on flash.
     fn survey(&self) -> Vec<Candidate> {
-        let bins = 0..self.heat.bins.len();
-        let matters = |bin: &u32| {
-            self.frequency.count(*bin) > 0 || self.zones.any(*bin) || self.heat.is_on_flash(*bin)
+        let chunks = 0..self.heat.chunks.len();
+        let matters = |number: &u32| {
+            self.frequency.count(*number) > 0
+                || self.zones.any(*number)
+                || self.heat.is_on_flash(*number)
         };
-        bins.filter(matters).map(|bin| Candidate::by_temperature(&self.heat, bin)).collect()
+        chunks.filter(matters).map(|number| Candidate::by_temperature(&self.heat, number)).collect()
     }
 
     /// Algorithm 2, lines 6–14. The working set, its private part first, how long that is, and what
@@ -93,16 +99,16 @@ impl G2Vfrm {
     ) -> (Vec<Candidate>, usize, Vec<Candidate>) {
         let mut working_set: Vec<Candidate> = touched
             .iter()
-            .map(|c| Candidate::by_count(&self.heat, c.bin, self.frequency.count(c.bin)))
+            .map(|c| Candidate::by_count(&self.heat, c.number, self.frequency.count(c.number)))
             .filter(|c| !c.is_cold())
             .collect();
         let fits = working_set.len() <= capacity;
         let (private, _) = hottest(&mut working_set, capacity);
-        let was = |c: &&Candidate| self.zones.has(c.bin, Zone::Private);
+        let was = |c: &&Candidate| self.zones.has(c.number, Zone::Private);
         let before: Vec<Candidate> = touched.iter().filter(was).copied().collect();
         self.zones.refill(Zone::Private, touched, &*private);
         let count = private.len();
-        let stayed = |c: &Candidate| self.zones.has(c.bin, Zone::Private);
+        let stayed = |c: &Candidate| self.zones.has(c.number, Zone::Private);
         let evicted = match self.form {
             Form::Corrected => before.into_iter().filter(|c| !stayed(c)).collect(),
             Form::Printed if fits => Vec::new(),
@@ -113,8 +119,8 @@ impl G2Vfrm {
 
     /// Algorithm 2, lines 18–29: the working set exceeds flash.
     fn compete(&mut self, capacity: usize, touched: &[Candidate], evicted: &[Candidate]) {
-        let outside = |c: &&Candidate| !self.zones.has(c.bin, Zone::Private);
-        let accessed = |c: &&Candidate| self.heat.last(c.bin) > 0;
+        let outside = |c: &&Candidate| !self.zones.has(c.number, Zone::Private);
+        let accessed = |c: &&Candidate| self.heat.last(c.number) > 0;
         let mut recent: Vec<Candidate> =
             touched.iter().filter(outside).filter(accessed).copied().collect();
         if recent.len() >= capacity {
@@ -122,11 +128,11 @@ impl G2Vfrm {
             self.zones.refill(Zone::Public, touched, &*members);
             return;
         }
-        let public = |c: &&Candidate| self.zones.has(c.bin, Zone::Public);
+        let public = |c: &&Candidate| self.zones.has(c.number, Zone::Public);
         let mut former: Vec<Candidate> =
             touched.iter().filter(public).filter(outside).copied().collect();
         former.extend_from_slice(evicted);
-        former.retain(|c| self.heat.last(c.bin) == 0 || self.zones.has(c.bin, Zone::Private));
+        former.retain(|c| self.heat.last(c.number) == 0 || self.zones.has(c.number, Zone::Private));
         let room = capacity - recent.len();
         let quota = match self.form {
             Form::Corrected => room,
@@ -149,8 +155,8 @@ impl G2Vfrm {
             return;
         }
         let stale = |c: &&Candidate| {
-            self.zones.has(c.bin, Zone::Public)
-                && (self.form == Form::Printed || !self.zones.has(c.bin, Zone::Private))
+            self.zones.has(c.number, Zone::Public)
+                && (self.form == Form::Printed || !self.zones.has(c.number, Zone::Private))
         };
         let mut public: Vec<Candidate> = touched.iter().filter(stale).copied().collect();
         let (members, _) = hottest(&mut public, capacity);
@@ -161,14 +167,14 @@ impl G2Vfrm {
 impl Placement for G2Vfrm {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
-        let bin = self.heat.record(access);
-        self.frequency.record(bin);
+        let number = self.heat.record(access);
+        self.frequency.record(number);
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.heat.look(view);
-        self.zones.cover(self.heat.bins.len());
-        self.frequency.cover(self.heat.bins.len());
+        self.zones.cover(self.heat.chunks.len());
+        self.frequency.cover(self.heat.chunks.len());
         let sizes = self.sizes(view);
         let touched = self.survey();
         let (working_set, private, evicted) = self.update_private(sizes.private, &touched);

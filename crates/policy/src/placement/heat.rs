@@ -1,21 +1,22 @@
-//! The heat map: how often each bin was accessed in each of the last N epochs, and its temperature.
+//! The heat map: how often each chunk was accessed in each of the last N epochs, and its
+//! temperature.
 //!
-//! 1. An access adds one to its bin's counter of the running epoch; counters saturate at 65 535.
+//! 1. An access adds one to its chunk's counter of the running epoch; counters saturate at 65 535.
 //! 2. At the epoch's end, T = λ · Σ_{j=1..N} M(j) · C(j), where M(j) counts the j-th last epoch
-//!    (001 §4.2.2.4, eq. 18–19). This is the source's *cumulative* temperature; its *instant* one is
-//!    the newest epoch's λ·M(1), a term of the sum (decision 0012).
+//!    (001 §4.2.2.4, eq. 18–19). This is the source's *cumulative* temperature; its *instant* one
+//!    is the newest epoch's λ·M(1), a term of the sum (decision 0012).
 //! 3. The oldest epoch's counters become the next epoch's.
 //!
-//! State: 2·N B of counters a bin (16 B at the source's N = 8) and 12 B of address: 28 B, as in 001
-//! §4.2.2.3.
+//! State: 2·N B of counters a chunk (16 B at the source's N = 8) and 12 B of address: 28 B, as in
+//! 001 §4.2.2.3.
 
-use super::bins::Bins;
+use super::chunks::Chunks;
 use super::cooling::Cooling;
 use super::{ChunkAccess, FLASH, VolumeView};
 use crate::registry::{Setting, Settings, SettingsError};
 use thermocline_units::ChunkId;
 
-/// Epochs of history at most: 512 B of counters a bin.
+/// Epochs of history at most: 512 B of counters a chunk.
 const HISTORY_EPOCHS_MAX: u64 = 256;
 
 pub(super) const HISTORY: Setting = Setting {
@@ -28,7 +29,7 @@ pub(super) const LAMBDA: Setting = Setting {
     name: "lambda",
     default: "1",
     unit: "weight, or weights by volume as 1/4/1",
-    help: "how fast requests heat a bin; volumes past the end of a list get 1",
+    help: "how fast requests heat a chunk; volumes past the end of a list get 1",
 };
 pub(super) const COOLING: Setting = Setting {
     name: "cooling",
@@ -91,22 +92,22 @@ impl Lambda {
     }
 }
 
-/// Access counts by bin and epoch.
+/// Access counts by chunk and epoch.
 #[derive(Debug)]
 pub(super) struct HeatMap {
-    pub(super) bins: Bins,
+    pub(super) chunks: Chunks,
     settings: HeatSettings,
-    /// `history` counters a bin; the running epoch's is at `column`.
+    /// `history` counters a chunk; the running epoch's is at `column`.
     counts: Vec<u16>,
     column: usize,
-    /// Whether each bin was on flash when `look` was last called.
+    /// Whether each chunk was on flash when `look` was last called.
     on_flash: Vec<bool>,
 }
 
 impl HeatMap {
     pub(super) fn new(settings: HeatSettings) -> HeatMap {
         HeatMap {
-            bins: Bins::default(),
+            chunks: Chunks::default(),
             settings,
             counts: Vec::new(),
             column: 0,
@@ -121,57 +122,57 @@ impl HeatMap {
     /// The number of `chunk`, with counters of its own.
     #[inline]
     fn number(&mut self, chunk: ChunkId) -> u32 {
-        let bin = self.bins.number(chunk);
-        if bin as usize * self.history() == self.counts.len() {
+        let number = self.chunks.number(chunk);
+        if number as usize * self.history() == self.counts.len() {
             self.counts.resize(self.counts.len() + self.history(), 0);
         }
-        bin
+        number
     }
 
-    /// Counts one access; the bin's number.
+    /// Counts one access; the chunk's number.
     #[inline]
     pub(super) fn record(&mut self, access: &ChunkAccess) -> u32 {
-        let bin = self.number(access.chunk);
-        let at = bin as usize * self.history() + self.column;
+        let number = self.number(access.chunk);
+        let at = number as usize * self.history() + self.column;
         self.counts[at] = self.counts[at].saturating_add(1);
-        bin
+        number
     }
 
-    /// Takes note of what is on flash; chunks met there for the first time become cold bins.
+    /// Takes note of what is on flash; chunks met there for the first time become cold chunks.
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
         self.on_flash.clear();
-        self.on_flash.resize(self.bins.len() as usize, false);
+        self.on_flash.resize(self.chunks.len() as usize, false);
         view.visit_pool(FLASH, &mut |chunk| {
-            let bin = self.number(chunk) as usize;
-            if bin >= self.on_flash.len() {
-                self.on_flash.resize(bin + 1, false);
+            let number = self.number(chunk) as usize;
+            if number >= self.on_flash.len() {
+                self.on_flash.resize(number + 1, false);
             }
-            self.on_flash[bin] = true;
+            self.on_flash[number] = true;
         });
     }
 
-    /// Whether `bin` was on flash at the last `look`.
+    /// Whether `chunk` was on flash at the last `look`.
     #[inline]
-    pub(super) fn is_on_flash(&self, bin: u32) -> bool {
-        self.on_flash[bin as usize]
+    pub(super) fn is_on_flash(&self, number: u32) -> bool {
+        self.on_flash[number as usize]
     }
 
-    /// Accesses of `bin` in the running epoch.
+    /// Accesses of `chunk` in the running epoch.
     #[inline]
-    pub(super) fn last(&self, bin: u32) -> u16 {
-        self.counts[bin as usize * self.history() + self.column]
+    pub(super) fn last(&self, number: u32) -> u16 {
+        self.counts[number as usize * self.history() + self.column]
     }
 
     /// The temperature at the end of the running epoch, ≥ 0. O(history).
     #[inline]
-    pub(super) fn temperature(&self, bin: u32) -> f64 {
+    pub(super) fn temperature(&self, number: u32) -> f64 {
         let history = self.history();
-        let counts = &self.counts[bin as usize * history..][..history];
+        let counts = &self.counts[number as usize * history..][..history];
         let (until, older) = counts.split_at(self.column + 1);
         let newest_first = until.iter().rev().chain(older.iter().rev());
         let heat: f64 =
             newest_first.zip(&self.settings.factors).map(|(m, c)| f64::from(*m) * c).sum();
-        heat * self.settings.lambda.of(self.bins.chunk(bin).volume.0)
+        heat * self.settings.lambda.of(self.chunks.id(number).volume.0)
     }
 
     /// Starts the next epoch in the oldest one's counters.
@@ -182,6 +183,6 @@ impl HeatMap {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.bins.bytes() + self.counts.capacity() as u64 * 2 + self.on_flash.capacity() as u64
+        self.chunks.bytes() + self.counts.capacity() as u64 * 2 + self.on_flash.capacity() as u64
     }
 }

@@ -4,7 +4,7 @@
 //! each epoch proposes moves from a read-only view. It never holds a device; the machine validates
 //! every move, and may carry out only the first of them.
 
-mod bins;
+mod chunks;
 mod cooling;
 mod difference;
 mod frequency;
@@ -87,8 +87,8 @@ impl Budget {
 
 /// A placement policy.
 ///
-/// Time is cut into epochs by the caller, who calls `propose` at the end of each and feeds accesses in
-/// time order; a placement that needs the length of an epoch states its settings in epochs.
+/// Time is cut into epochs by the caller, who calls `propose` at the end of each and feeds accesses
+/// in time order; a placement that needs the length of an epoch states its settings in epochs.
 pub trait Placement: Send {
     /// Takes note of one access, whichever pool served it. O(1) amortised.
     fn observe(&mut self, access: &ChunkAccess);

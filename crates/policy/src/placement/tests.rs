@@ -38,11 +38,12 @@ fn epoch(placement: &mut dyn Placement, machine: &mut Machine, accesses: &[(u32,
     machine.carry_out(&moves, usize::MAX);
 }
 
-fn set(bins: &[(u32, u32)]) -> Set {
-    bins.iter().map(|&(vm, index)| chunk(vm, index)).collect()
+fn set(chunks: &[(u32, u32)]) -> Set {
+    chunks.iter().map(|&(vm, index)| chunk(vm, index)).collect()
 }
 
-/// A few epochs of accesses to 3 VMs of 12 bins: dense enough that zones fill, overflow and starve.
+/// A few epochs of accesses to 3 VMs of 12 chunks: dense enough that zones fill, overflow and
+/// starve.
 fn epochs() -> impl Strategy<Value = Vec<Vec<(u32, u32, u64)>>> {
     let access = (0u32..3, 0u32..12, 1u64..6);
     prop::collection::vec(prop::collection::vec(access, 0..14), 1..24)
@@ -72,9 +73,9 @@ proptest! {
     #[test]
     fn vfrm_keeps_what_eq_18_ranks_highest(capacity in 0u64..20, epochs in epochs()) {
         agrees("vfrm", capacity, &epochs, |history, flash| {
-            let bins: Set = history.epochs.iter().flat_map(|e| e.keys().copied()).collect();
+            let chunks: Set = history.epochs.iter().flat_map(|e| e.keys().copied()).collect();
             let warm = |b: &ChunkId| flash.contains(b) || history.temperature(b) > 0.0;
-            let warm: Set = bins.into_iter().filter(warm).collect();
+            let warm: Set = chunks.into_iter().filter(warm).collect();
             highest(&warm, capacity as usize, flash, |b| history.temperature(b))
         })?;
     }
@@ -119,7 +120,8 @@ fn scaled_factors_fall_and_keep_their_shape_at_every_history_and_printed_ones_do
         assert!(factors.windows(2).all(|pair| pair[1] < pair[0]), "N = {n}: {factors:?}");
         assert!(n < 2 || factors[n - 1] == 1.0 / 32.0, "N = {n}");
     }
-    // As printed, the third of four epochs counts more than the second, and of 16 the ninth collapses.
+    // As printed, the third of four epochs counts more than the second, and of 16 the ninth
+    // collapses.
     assert_eq!(Cooling::Printed.factors(4), [1.0, 0.75, 1.0, 0.5]);
     assert_eq!(Cooling::Printed.factors(16)[7..9], [9.0 / 16.0, 1.0 / 64.0]);
     assert_eq!(
@@ -129,8 +131,8 @@ fn scaled_factors_fall_and_keep_their_shape_at_every_history_and_printed_ones_do
 }
 
 #[test]
-fn a_bin_cools_as_worked_by_hand() {
-    // Bin 0: 8 accesses once. Bin 1: 1 an epoch later, then 3 each epoch. One place on flash.
+fn a_chunk_cools_as_worked_by_hand() {
+    // Chunk 0: 8 accesses once. Chunk 1: 1 an epoch later, then 3 each epoch. One place on flash.
     let (mut vfrm, mut machine) = (build("vfrm"), Machine::new(1, 1));
     epoch(vfrm.as_mut(), &mut machine, &[(0, 0, 8)]);
     assert_eq!(machine.flash, set(&[(0, 0)]));
@@ -159,7 +161,7 @@ fn counters_saturate_instead_of_wrapping() {
 }
 
 #[test]
-fn equally_hot_bins_do_not_chase_each_other_off_flash() {
+fn equally_hot_chunks_do_not_chase_each_other_off_flash() {
     let (mut vfrm, mut machine) = (build("vfrm:history=1"), Machine::new(1, 1));
     epoch(vfrm.as_mut(), &mut machine, &[(0, 7, 2)]);
     touch(vfrm.as_mut(), chunk(0, 3), 2);
@@ -169,7 +171,7 @@ fn equally_hot_bins_do_not_chase_each_other_off_flash() {
 
 #[test]
 fn g1_reserves_flash_for_a_quiet_vm_during_a_burst() {
-    // 8 places: 2 private for each of 2 VMs, 4 public. VM 1 scans 20 bins, twice each.
+    // 8 places: 2 private for each of 2 VMs, 4 public. VM 1 scans 20 chunks, twice each.
     let (mut g1, mut machine) = (build("g1-vfrm"), Machine::new(8, 2));
     epoch(g1.as_mut(), &mut machine, &[(0, 0, 1), (0, 1, 1)]);
     let burst: Vec<_> = (0..20).map(|i| (1, i, 2)).collect();
@@ -184,7 +186,7 @@ fn g1_reserves_flash_for_a_quiet_vm_during_a_burst() {
 }
 
 #[test]
-fn g2_keeps_frequent_bins_through_a_scan_that_is_hotter_for_an_epoch() {
+fn g2_keeps_frequent_chunks_through_a_scan_that_is_hotter_for_an_epoch() {
     let (mut g2, mut machine) = (build("g2-vfrm"), Machine::new(4, 1));
     for _ in 0..3 {
         epoch(g2.as_mut(), &mut machine, &[(0, 0, 2), (0, 1, 2)]);
@@ -196,8 +198,8 @@ fn g2_keeps_frequent_bins_through_a_scan_that_is_hotter_for_an_epoch() {
 
 #[test]
 fn printed_algorithm_1_wastes_places_that_the_corrected_one_uses() {
-    // 4 private places, 4 public ones, 5 bins: all fit. As printed, bin 1 ends up in both zones and
-    // pushes bin 2 out, although places are free.
+    // 4 private places, 4 public ones, 5 chunks: all fit. As printed, chunk 1 ends up in both zones
+    // and pushes chunk 2 out, although places are free.
     let run = |spec: &str| {
         let (mut g1, mut machine) = (build(spec), Machine::new(8, 1));
         epoch(g1.as_mut(), &mut machine, &[(0, 0, 9), (0, 1, 2), (0, 2, 1)]);

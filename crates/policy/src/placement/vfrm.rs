@@ -1,15 +1,16 @@
-//! vFRM: the hottest bins live on flash.
+//! vFRM: the hottest chunks live on flash.
 //!
-//! 1. Requests heat the bins they touch; nothing moves on a miss.
-//! 2. At an epoch's end every bin has a temperature (see `heat`).
-//! 3. The hottest bins, as many as flash holds, belong there. A bin without heat in the whole history
-//!    never enters, but one that is there stays until a warmer one needs its place.
+//! 1. Requests heat the chunks they touch; nothing moves on a miss.
+//! 2. At an epoch's end every chunk has a temperature (see `heat`).
+//! 3. The hottest chunks, as many as flash holds, belong there. A chunk without heat in the whole
+//!    history never enters, but one that is there stays until a warmer one needs its place.
 //! 4. Only the difference moves (see `difference`).
 //!
 //! Source: 001 §4.2 (J. Tai, VMware Flash Resource Manager); 004 §4. Differs from it in the cooling
 //! factors where the history is not 8 epochs (decision 0013), and in nothing else.
 //!
-//! State: 28 B a bin at 8 epochs, 16 of them counters. O(1) an access, O(bins) an epoch.
+//! State: 29 B a chunk at 8 epochs: 16 of counters, 12 of address, 1 for where it is. O(1) an
+//! access, O(chunks) an epoch.
 
 use super::difference::Difference;
 use super::heat::{self, HeatMap, HeatSettings};
@@ -21,7 +22,7 @@ use thermocline_units::Nanos;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "vfrm",
-    summary: "keeps the bins with the highest temperature on flash, updated each epoch",
+    summary: "keeps the chunks with the highest temperature on flash, updated each epoch",
     source: "vFRM, 001 §4.2 and 004 §4",
     settings: &[heat::HISTORY, heat::LAMBDA, heat::COOLING, heat::HALF_LIFE],
     build: Build::Placement(|settings| Ok(Box::new(Vfrm::new(HeatSettings::read(settings)?)))),
@@ -47,9 +48,9 @@ impl Placement for Vfrm {
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.heat.look(view);
-        let bins = 0..self.heat.bins.len();
-        let mut candidates: Vec<Candidate> = bins
-            .map(|bin| Candidate::by_temperature(&self.heat, bin))
+        let chunks = 0..self.heat.chunks.len();
+        let mut candidates: Vec<Candidate> = chunks
+            .map(|number| Candidate::by_temperature(&self.heat, number))
             .filter(|c| c.is_on_flash() || !c.is_cold())
             .collect();
         let capacity = usize::try_from(view.capacity_chunks(FLASH)).unwrap_or(usize::MAX);

@@ -1,8 +1,8 @@
-//! The two zones of flash shared by virtual machines (001 §4.3.2): which bin is in which.
+//! The two zones of flash shared by virtual machines (001 §4.3.2): which chunk is in which.
 //!
-//! A zone is a set of bins that *should* be on flash; what is there now, the machine knows. A bin is
-//! in one zone at most, except under the algorithms as printed, which let a bin sit in both and so
-//! waste a place. State: 1 B a bin.
+//! A zone is a set of chunks that *should* be on flash; what is there now, the machine knows. A
+//! chunk is in one zone at most, except under the algorithms as printed, which let a chunk sit in
+//! both and so waste a place. State: 1 B a chunk.
 
 use super::difference::Difference;
 use super::rank::Candidate;
@@ -43,58 +43,58 @@ pub(super) enum Zone {
     Public = 2,
 }
 
-/// Zone membership by bin number.
+/// Zone membership by chunk number.
 #[derive(Debug, Default)]
 pub(super) struct Zones {
-    /// Bits of the zones a bin is in.
+    /// Bits of the zones a chunk is in.
     of: Vec<u8>,
 }
 
 impl Zones {
-    /// Makes room for bins below `bins`.
-    pub(super) fn cover(&mut self, bins: u32) {
-        if self.of.len() < bins as usize {
-            self.of.resize(bins as usize, 0);
+    /// Makes room for chunks below `chunks`.
+    pub(super) fn cover(&mut self, chunks: u32) {
+        if self.of.len() < chunks as usize {
+            self.of.resize(chunks as usize, 0);
         }
     }
 
     #[inline]
-    pub(super) fn has(&self, bin: u32, zone: Zone) -> bool {
-        self.of[bin as usize] & zone as u8 != 0
+    pub(super) fn has(&self, number: u32, zone: Zone) -> bool {
+        self.of[number as usize] & zone as u8 != 0
     }
 
-    /// Whether `bin` is in any zone.
+    /// Whether `chunk` is in any zone.
     #[inline]
-    pub(super) fn any(&self, bin: u32) -> bool {
-        self.of[bin as usize] != 0
-    }
-
-    #[inline]
-    pub(super) fn enter(&mut self, bin: u32, zone: Zone) {
-        self.of[bin as usize] |= zone as u8;
+    pub(super) fn any(&self, number: u32) -> bool {
+        self.of[number as usize] != 0
     }
 
     #[inline]
-    pub(super) fn leave(&mut self, bin: u32, zone: Zone) {
-        self.of[bin as usize] &= !(zone as u8);
+    pub(super) fn enter(&mut self, number: u32, zone: Zone) {
+        self.of[number as usize] |= zone as u8;
     }
 
-    /// Puts exactly `members` into `zone`; `touched` names every bin that may be in it now.
+    #[inline]
+    pub(super) fn leave(&mut self, number: u32, zone: Zone) {
+        self.of[number as usize] &= !(zone as u8);
+    }
+
+    /// Puts exactly `members` into `zone`; `touched` names every chunk that may be in it now.
     pub(super) fn refill<'a>(
         &mut self,
         zone: Zone,
         touched: &[Candidate],
         members: impl IntoIterator<Item = &'a Candidate>,
     ) {
-        touched.iter().for_each(|c| self.leave(c.bin, zone));
-        members.into_iter().for_each(|c| self.enter(c.bin, zone));
+        touched.iter().for_each(|c| self.leave(c.number, zone));
+        members.into_iter().for_each(|c| self.enter(c.number, zone));
     }
 
-    /// Which of `touched`, which names every bin in a zone or on flash, must change place.
+    /// Which of `touched`, which names every chunk in a zone or on flash, must change place.
     pub(super) fn difference(&self, touched: &[Candidate]) -> Difference {
         let mut difference = Difference::default();
         for candidate in touched {
-            if self.any(candidate.bin) {
+            if self.any(candidate.number) {
                 difference.keep(*candidate);
             } else {
                 difference.leave(*candidate);

@@ -1,7 +1,7 @@
 //! What each VM would hit with how much cache: one SHARDS-adjusted LRU curve a VM.
 //!
-//! The cache is divided in units, 128 or one a line where it is smaller; a VM's partition is a whole
-//! number of them. Counts fade from epoch to epoch, so that a curve describes the last few.
+//! The cache is divided in units, 128 or one a line where it is smaller; a VM's partition is a
+//! whole number of them. Counts fade from epoch to epoch, so that a curve describes the last few.
 //!
 //! State: about 90 B a sampled line, `sample` of them a VM at most.
 
@@ -94,7 +94,8 @@ impl Demand {
     /// Each VM's expected hits an epoch by units, its minimum, and no maximum.
     pub(super) fn stakes(&self) -> Vec<Stake> {
         let equal = self.units as usize / self.curves.len();
-        // A floor above 0 is at least a unit where there are enough: a VM without any would be shut out.
+        // A floor above 0 is at least a unit where there are enough: a VM without any would be shut
+        // out.
         let min = (self.floor * equal as f64).ceil() as usize;
         let epochs = self.epochs.max(f64::MIN_POSITIVE);
         let stake = |curve: &Shards| {

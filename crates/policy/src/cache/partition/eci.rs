@@ -1,17 +1,17 @@
 //! ECI-Cache: partitions by useful re-references, and no flash writes where writes earn nothing.
 //!
-//! 1. Only a re-reference that *reads* (read after read, read after write) is useful: a write costs a
-//!    flash write whether it hits or not. Writes move a line to the front but do not count in its VM's
-//!    curve.
-//! 2. At an epoch's end a VM's demand is the size that would hold its useful re-references (the largest
-//!    useful reuse distance; here the size that holds `useful` of them, which one straggler cannot
-//!    double). If the demands fit, each VM gets its own, and what is left goes round; else lookahead on
-//!    the useful curves, nobody above its demand.
-//! 3. A VM of whose accesses more than `threshold` are writes to lines seen before (WAW + WAR) becomes
-//!    read-only for the next epoch: its writes go past the cache and drop the line.
+//! 1. Only a re-reference that *reads* (read after read, read after write) is useful: a write costs
+//!    a flash write whether it hits or not. Writes move a line to the front but do not count in its
+//!    VM's curve.
+//! 2. At an epoch's end a VM's demand is the size that would hold its useful re-references (the
+//!    largest useful reuse distance; here the size that holds `useful` of them, which one straggler
+//!    cannot double). If the demands fit, each VM gets its own, and what is left goes round; else
+//!    lookahead on the useful curves, nobody above its demand.
+//! 3. A VM of whose accesses more than `threshold` are writes to lines seen before (WAW + WAR)
+//!    becomes read-only for the next epoch: its writes go past the cache and drop the line.
 //!
-//! Source: S. Ahmadian et al., "ECI-Cache", SIGMETRICS 2018. Differs: sampled curves; the threshold's
-//! default is ours (decision 0018).
+//! Source: S. Ahmadian et al., "ECI-Cache", SIGMETRICS 2018. Differs: sampled curves; the
+//! threshold's default is ours (decision 0018).
 //!
 //! State: 18 B a line of capacity, 1 B a distinct line for what was done last to it; about 90 B a
 //! sampled line and VM.
@@ -39,7 +39,7 @@ const THRESHOLD: Setting = Setting {
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "eci",
-    summary: "partitions by reads of lines seen before; VMs that mostly rewrite are cached read-only",
+    summary: "partitions sized by useful reads; VMs that mostly rewrite are cached read-only",
     source: "ECI-Cache, SIGMETRICS 2018",
     settings: &[demand::SAMPLE, demand::FADE, demand::FLOOR, USEFUL, THRESHOLD],
     build: Build::Cache(|geometry, settings| {

@@ -1,6 +1,7 @@
 //! Equal static partitions: each VM has an LRU cache of its own.
 //!
-//! Source: the first of the two straightforward ways that 001 §4.3.2 starts from. No state of its own.
+//! Source: the first of the two straightforward ways that 001 §4.3.2 starts from. No state of its
+//! own.
 
 use super::lists::Partitions;
 use super::{Partitioned, Sharing, Tag};

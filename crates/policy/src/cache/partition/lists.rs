@@ -1,11 +1,14 @@
 //! One LRU queue a VM through common slots, each with a quota.
 //!
 //! 1. A hit moves the line to the front of the queue of the VM that brought it in.
-//! 2. A miss of a VM at or above its quota evicts that VM's oldest line; with a quota of 0 it bypasses.
-//! 3. A miss of a VM below its quota takes a free slot, or else the oldest line of a VM above its own.
+//! 2. A miss of a VM at or above its quota evicts that VM's oldest line; with a quota of 0 it
+//!    bypasses.
+//! 3. A miss of a VM below its quota takes a free slot, or else the oldest line of a VM above its
+//!    own.
 //!
-//! Invariant: quotas sum to the capacity at most, so in case 3 a full cache has a VM above its quota; a
-//! VM gets there only by a smaller quota, so the VMs to ask are listed when quotas are set.
+//! Invariant: quotas sum to the capacity at most, so in case 3 a full cache has a VM above its
+//! quota; a VM gets there only by a smaller quota, so the VMs to ask are listed when quotas are
+//! set.
 
 use crate::Footprint;
 use crate::cache::{Links, NONE, Outcome, Queue, Slots};

@@ -1,8 +1,8 @@
 //! Lookahead allocation: units of cache to those who earn most by them.
 //!
 //! 1. Everyone gets its minimum; the sum of the minima leaves the balance.
-//! 2. For each tenant, the number of further units with the highest gain *per unit*, looking as far as
-//!    the balance reaches: so a cliff in the curve is seen from its foot.
+//! 2. For each tenant, the number of further units with the highest gain *per unit*, looking as far
+//!    as the balance reaches: so a cliff in the curve is seen from its foot.
 //! 3. The best tenant gets its units; again from 2 while there is balance and gain.
 //! 4. Units that earn nothing go round in turn, to those below their maximum first.
 //!

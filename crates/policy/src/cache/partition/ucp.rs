@@ -3,8 +3,8 @@
 //! 1. Each VM's accesses feed a SHARDS-adjusted LRU curve (see `demand`).
 //! 2. At an epoch's end, lookahead divides the cache for the highest sum of expected hits, so a VM
 //!    weighs by its rate times its gain in hit ratio, and a VM that only scans gets its floor.
-//! 3. The new sizes are taken only if what they gain over `horizon` epochs exceeds what re-warming costs:
-//!    `rewarm` misses for every line that changes hands.
+//! 3. The new sizes are taken only if what they gain over `horizon` epochs exceeds what re-warming
+//!    costs: `rewarm` misses for every line that changes hands.
 //!
 //! Source: M. Qureshi & Y. Patt, MICRO 2006 (lookahead); C. Waldspurger et al., FAST 2015 (curves).
 //! Differs: minima are reserved for each VM and their sum is taken off the balance; step 3 is ours

@@ -2,10 +2,11 @@
 //!
 //! 1. Each line has the time of its last access; a Fenwick tree counts the lines by time.
 //! 2. An access's distance is the number of lines with a later time: those touched since.
-//! 3. When times run out, lines are renumbered in order, and the tree rebuilt at twice their number.
+//! 3. When times run out, lines are renumbered in order, and the tree rebuilt at twice their
+//!    number.
 //!
-//! Source: Olken 1981, with a Fenwick tree (Bennett & Kruskal 1975) in place of a balanced one. State:
-//! 24 B of map and 4 to 16 B of tree a line. O(log lines) amortised an access.
+//! Source: Olken 1981, with a Fenwick tree (Bennett & Kruskal 1975) in place of a balanced one.
+//! State: 24 B of map and 4 to 16 B of tree a line. O(log lines) amortised an access.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,8 @@ impl StackDistance {
         self.now = times.len() as u32;
         (1..).zip(times).for_each(|(new, time)| *time = new);
         let len = (2 * self.last.len() + 1).max(TIMES_MIN);
-        // A Fenwick entry covers its lowest set bit's worth of times; times up to `now` hold one line.
+        // A Fenwick entry covers its lowest set bit's worth of times; times up to `now` hold one
+        // line.
         let cover = |at: usize| {
             let first = at - (at & at.wrapping_neg());
             (self.last.len().min(at) - self.last.len().min(first)) as u32

@@ -1,10 +1,11 @@
 //! The border between GReM's zones: where it is, and what moves it.
 //!
-//! 1. Burst feedback: the epoch's working set (bins accessed) exceeds `burst` times its running mean:
-//!    the short-term zone grows by one step. The mean then takes in the epoch with weight 1/8.
-//! 2. Performance feedback, in an epoch without a burst: the accesses to each zone's coldest step of
-//!    bins are what the zone would lose by shrinking. The zone with more of them, by more than a tenth,
-//!    grows by one step.
+//! 1. Burst feedback: the epoch's working set (chunks accessed) exceeds `burst` times its running
+//!    mean: the short-term zone grows by one step. The mean then takes in the epoch with weight
+//!    1/8.
+//! 2. Performance feedback, in an epoch without a burst: the accesses to each zone's coldest step
+//!    of chunks are what the zone would lose by shrinking. The zone with more of them, by more than
+//!    a tenth, grows by one step.
 //! 3. The long-term zone stays between `long-min` and `long-max` of flash.
 //!
 //! Our reading (decision 0017).
@@ -39,7 +40,7 @@ pub(super) const BURST: Setting = Setting {
     name: "burst",
     default: "1.5",
     unit: "times the mean working set",
-    help: "an epoch that touches more bins than this counts as a burst",
+    help: "an epoch that touches more chunks than this counts as a burst",
 };
 
 /// Weight of the newest epoch in the running mean of the working set.
@@ -50,9 +51,9 @@ const ADVANTAGE: f64 = 1.1;
 /// What one epoch says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Feedback {
-    /// Bins accessed.
+    /// Chunks accessed.
     pub(super) working_set: u64,
-    /// Accesses to the long-term zone's coldest step of bins.
+    /// Accesses to the long-term zone's coldest step of chunks.
     pub(super) long_hits: u64,
     /// The same of the short-term zone.
     pub(super) short_hits: u64,
@@ -93,7 +94,7 @@ impl Split {
         })
     }
 
-    /// Moves the border by what the epoch says; the places of a flash of `capacity` bins.
+    /// Moves the border by what the epoch says; the places of a flash of `capacity` chunks.
     pub(super) fn update(&mut self, capacity: u64, feedback: Feedback) -> Places {
         let working_set = feedback.working_set as f64;
         let mean = self.mean.unwrap_or(working_set);

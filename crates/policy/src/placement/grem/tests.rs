@@ -58,8 +58,8 @@ proptest! {
     }
 }
 
-/// VM 0 hammers 100 bins for `epochs`; VM 1 touched two bins in the first epoch only.
-fn quiet_bins_on_flash(spec: &str, epochs: u32) -> usize {
+/// VM 0 hammers 100 chunks for `epochs`; VM 1 touched two chunks in the first epoch only.
+fn quiet_chunks_on_flash(spec: &str, epochs: u32) -> usize {
     let (mut placement, mut machine) = (build(spec), Machine::new(40, 2));
     for epoch in 0..epochs {
         (0..100).for_each(|i| touch(placement.as_mut(), chunk(0, i), 10));
@@ -75,9 +75,9 @@ fn quiet_bins_on_flash(spec: &str, epochs: u32) -> usize {
 #[test]
 fn a_quiet_vm_keeps_its_floor_which_g2_does_not_give_it() {
     // 20 long-term places; the floor is a quarter of an equal half: 2.5 places.
-    assert_eq!(quiet_bins_on_flash("grem:step=0", 20), 2);
-    assert_eq!(quiet_bins_on_flash("grem:step=0:floor=0", 20), 0);
-    assert_eq!(quiet_bins_on_flash("g2-vfrm", 20), 0);
+    assert_eq!(quiet_chunks_on_flash("grem:step=0", 20), 2);
+    assert_eq!(quiet_chunks_on_flash("grem:step=0:floor=0", 20), 0);
+    assert_eq!(quiet_chunks_on_flash("g2-vfrm", 20), 0);
 }
 
 #[test]

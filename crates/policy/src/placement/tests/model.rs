@@ -1,6 +1,7 @@
 //! The sources' algorithms transcribed with sets, line by line; slow and plain.
 //!
-//! Corrections carry the number of the line they mend. Nothing here is shared with the code under test.
+//! Corrections carry the number of the line they mend. Nothing here is shared with the code under
+//! test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_units::ChunkId;
@@ -19,7 +20,7 @@ impl History {
     }
 
     /// Eq. 18–20 at N = 8, λ = 1.
-    pub(crate) fn temperature(&self, bin: &ChunkId) -> f64 {
+    pub(crate) fn temperature(&self, chunk: &ChunkId) -> f64 {
         const N: usize = 8;
         let c = |j: usize| {
             if (j as f64) < N as f64 / 2.0 + 1.0 {
@@ -30,7 +31,7 @@ impl History {
         };
         let m = |j: usize| {
             let epoch = self.epochs.len().checked_sub(j).and_then(|i| self.epochs.get(i));
-            epoch.and_then(|e| e.get(bin)).copied().unwrap_or(0) as f64
+            epoch.and_then(|e| e.get(chunk)).copied().unwrap_or(0) as f64
         };
         (1..=N).map(|j| m(j) * c(j)).sum()
     }
@@ -39,7 +40,7 @@ impl History {
     pub(crate) fn frequency(&self, period: usize) -> BTreeMap<ChunkId, u64> {
         let mut counts: BTreeMap<ChunkId, u64> = BTreeMap::new();
         for (i, epoch) in self.epochs.iter().enumerate() {
-            epoch.iter().for_each(|(bin, n)| *counts.entry(*bin).or_default() += n);
+            epoch.iter().for_each(|(chunk, n)| *counts.entry(*chunk).or_default() += n);
             if (i + 1) % period == 0 && i + 1 < self.epochs.len() {
                 counts.values_mut().for_each(|n| *n /= 2);
             }
@@ -49,7 +50,7 @@ impl History {
     }
 }
 
-/// `count` bins of `set`, highest `value` first; ties: on flash first, then the lower id.
+/// `count` chunks of `set`, highest `value` first; ties: on flash first, then the lower id.
 pub(crate) fn highest(
     set: &Set,
     count: usize,
@@ -80,7 +81,7 @@ pub(crate) struct G1 {
 
 impl G1 {
     pub(crate) fn epoch(&mut self, history: &History, flash: &Set) -> Set {
-        let popularity = |bin: &ChunkId| history.temperature(bin);
+        let popularity = |chunk: &ChunkId| history.temperature(chunk);
         let (mut extra, mut evict) = (Set::new(), Set::new());
         for (i, prv) in self.private.iter_mut().enumerate() {
             let all = history.accessed();
@@ -157,7 +158,7 @@ impl G2 {
     }
 
     fn compete(&mut self, history: &History, flash: &Set, evict: &Set) {
-        let popularity = |bin: &ChunkId| history.temperature(bin);
+        let popularity = |chunk: &ChunkId| history.temperature(chunk);
         let mut public = &self.public - &self.private; // l. 19
         let pop = &history.accessed() - &self.private; // l. 20
         if pop.len() >= self.room {

@@ -1,11 +1,11 @@
-//! The bins a flash manager has met, numbered densely in the order of their first access.
+//! The chunks a flash manager has met, numbered densely in the order of their first access.
 //!
-//! *Bin* is the sources' word for a chunk (001 §4.2.1.2: 1 MB). Counters live in flat arrays indexed
-//! by bin number; the map from chunk to number is one page table a volume, its pages allocated when
-//! first touched, so that a sparse 64 TiB volume costs what it uses. Bins are never forgotten: the
-//! sources keep their heat map for every block of a volume.
+//! *Bin* is the sources' word for a chunk (001 §4.2.1.2: 1 MB). Counters live in flat arrays
+//! indexed by chunk number; the map from chunk to number is one page table a volume, its pages
+//! allocated when first touched, so that a sparse 64 TiB volume costs what it uses. Chunks are
+//! never forgotten: the sources keep their heat map for every block of a volume.
 //!
-//! State: 12 B a bin (8 its chunk, 4 its number), the 12 B of address of 001 §4.2.2.3.
+//! State: 12 B a chunk (8 its id, 4 its number), the 12 B of address of 001 §4.2.2.3.
 
 use thermocline_units::ChunkId;
 
@@ -18,16 +18,16 @@ const UNKNOWN: u32 = u32::MAX;
 
 type Page = Box<[u32]>;
 
-/// Chunk to bin number and back.
+/// Chunk to number and back.
 #[derive(Debug, Default)]
-pub(super) struct Bins {
+pub(super) struct Chunks {
     volumes: Vec<Vec<Option<Page>>>,
-    chunks: Vec<ChunkId>,
+    ids: Vec<ChunkId>,
     /// Pages allocated.
     pages: u64,
 }
 
-impl Bins {
+impl Chunks {
     /// The number of `chunk`, new or old; a new one is the largest.
     #[inline]
     pub(super) fn number(&mut self, chunk: ChunkId) -> u32 {
@@ -54,25 +54,25 @@ impl Bins {
             self.pages += 1;
             vec![UNKNOWN; PAGE_CHUNKS].into_boxed_slice()
         });
-        let number = u32::try_from(self.chunks.len()).expect("fewer than 2³² bins fit in memory");
+        let number = u32::try_from(self.ids.len()).expect("fewer than 2³² chunks fit in memory");
         found[slot] = number;
-        self.chunks.push(chunk);
+        self.ids.push(chunk);
         number
     }
 
-    /// Bins met so far; their numbers are below this.
+    /// Chunks met so far; their numbers are below this.
     pub(super) fn len(&self) -> u32 {
-        self.chunks.len() as u32
+        self.ids.len() as u32
     }
 
     #[inline]
-    pub(super) fn chunk(&self, bin: u32) -> ChunkId {
-        self.chunks[bin as usize]
+    pub(super) fn id(&self, number: u32) -> ChunkId {
+        self.ids[number as usize]
     }
 
     pub(super) fn bytes(&self) -> u64 {
         let tables: usize =
             self.volumes.iter().map(|v| v.capacity() * size_of::<Option<Page>>()).sum();
-        self.chunks.capacity() as u64 * 8 + self.pages * PAGE_CHUNKS as u64 * 4 + tables as u64
+        self.ids.capacity() as u64 * 8 + self.pages * PAGE_CHUNKS as u64 * 4 + tables as u64
     }
 }
