@@ -19,9 +19,13 @@ pub(crate) struct SourceArgs {
     /// The format of all of them, when it should not be found from the content.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The columns of generic CSV.
+    /// The columns of a text in columns, like time=0:us,offset=1:512,size=2:512,op=3,volume=4; a column
+    /// is counted from 0 or named as in the header.
     #[arg(long, value_name = "MAP")]
     columns: Option<ColumnMap>,
+    /// The event of a blkparse trace that counts as a request, like C for completed; Q when not given.
+    #[arg(long, value_name = "EVENT")]
+    blkparse_event: Option<char>,
 }
 
 fn source(text: &str) -> Result<Source, Infallible> {
@@ -44,7 +48,11 @@ impl SourceArgs {
         if stdins > 1 {
             return Err(CliError::input("`-` is given twice, but there is one standard input"));
         }
-        let options = ReadOptions { format: self.format, columns: self.columns.clone() };
+        let options = ReadOptions {
+            format: self.format,
+            columns: self.columns.clone(),
+            blkparse_event: self.blkparse_event,
+        };
         open_all(&sources, &options).map_err(CliError::input)
     }
 

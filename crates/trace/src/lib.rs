@@ -6,16 +6,22 @@
 
 mod error;
 mod filter;
+mod formats;
+mod input;
 mod merge;
 pub mod native;
+mod numbers;
 mod open;
+mod order;
 mod request;
+mod volumes;
 mod write;
 
 pub use error::{Place, TraceError};
 pub use filter::{Filter, Selection};
+pub use formats::{ColumnMap, Format, ParseColumnMapError, ParseFormatError};
 pub use merge::Merge;
-pub use open::{ColumnMap, Format, ReadOptions, open};
+pub use open::{ReadOptions, open};
 pub use request::{Batch, ContentHash, HashRange, Op, Request};
 pub use write::{CsvWriter, FioWriter, HashColumn, MsrWriter, TraceWriter};
 

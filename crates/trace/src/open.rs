@@ -1,67 +1,65 @@
-//! Opens a trace from a stream of bytes: finds out the format, or is told, and gives a reader.
+//! Opening a trace: unpack it, tell its format, give its reader.
+//!
+//! Opens no file: the bytes come from whoever has them. Parquet is read from its end, so a stream of it is
+//! held in memory whole; who has a file opens it with [`crate::native::open_parquet`] instead.
 
-use crate::{Place, TraceError, TraceReader};
+use crate::TraceReader;
+use crate::error::{Place, TraceError};
+use crate::formats::{self, ColumnMap, Format};
+use crate::input::{Compression, Source};
 use std::io::Read;
 
-/// A trace format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Parquet, the native format.
-    Parquet,
-}
-
-impl std::str::FromStr for Format {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Format, String> {
-        match text {
-            "parquet" => Ok(Format::Parquet),
-            other => Err(format!("`{other}` is not a trace format; known: parquet")),
-        }
-    }
-}
-
-/// Which column of a table holds what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnMap(String);
-
-impl std::str::FromStr for ColumnMap {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<ColumnMap, String> {
-        Ok(ColumnMap(text.to_string()))
-    }
-}
-
-/// How to read a trace.
-#[derive(Debug, Clone, Default)]
+/// How a trace is to be read, as far as its content does not say so itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The format; found from the content when `None`.
+    /// The format; told from the content when not given.
     pub format: Option<Format>,
-    /// The columns of a generic table.
+    /// The columns of a [`Format::Csv`] text; implies that format.
     pub columns: Option<ColumnMap>,
+    /// The event of [`Format::Blkparse`] that counts as a request; `Q` when not given.
+    pub blkparse_event: Option<char>,
 }
 
-/// Opens the trace in `input`, called `name` in messages.
+/// The bytes a Parquet file begins with.
+const PARQUET_MAGIC: &[u8] = b"PAR1";
+
+/// Opens a trace called `name` in messages. Takes gzip (of any number of members), zstd (frames) and xz
+/// (streams) as it comes, told by their first bytes.
 ///
 /// # Errors
-/// When the input cannot be read or its format is not recognised.
+/// When the input is empty or cannot be read, when its packing is damaged, and when its format cannot
+/// be told or does not fit the options. Each says what to do.
 pub fn open(
-    mut input: Box<dyn Read + Send>,
+    input: Box<dyn Read + Send>,
     name: &str,
     options: &ReadOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    let _ = options;
-    let mut whole = Vec::new();
-    input
-        .read_to_end(&mut whole)
-        .map_err(|source| TraceError::Io { input: name.to_string(), source })?;
-    if whole.starts_with(b"PAR1") {
-        return crate::native::open_parquet(bytes::Bytes::from(whole), name);
+    let mut source = Source::new(input, name)?;
+    if source.sample().is_empty() {
+        // Reading on brings the error that left the beginning empty, if there was one.
+        source.read_at(&mut [0], Place::Whole)?;
+        return Err(source.malformed(Place::Whole, "the input is empty".to_string()));
     }
-    Err(TraceError::Malformed {
-        input: name.to_string(),
-        place: Place::Whole,
-        problem: "not a Parquet file".to_string(),
-    })
+    if let (Some(outer), Some(inner)) = (source.compression(), Compression::of(source.sample())) {
+        return Err(source.malformed(
+            Place::Whole,
+            format!("packed twice, {} inside {}; unpack it once first", inner.name(), outer.name()),
+        ));
+    }
+    let format = match (options.format, &options.columns) {
+        (Some(format), None) => format,
+        (None | Some(Format::Csv), Some(_)) => Format::Csv,
+        (None, None) if source.sample().starts_with(PARQUET_MAGIC) => Format::Parquet,
+        (None, None) => formats::detect(&source)?,
+        (Some(format), Some(_)) => {
+            return Err(source.malformed(
+                Place::Whole,
+                format!("a column map was given, but {format} has its own columns; leave one out"),
+            ));
+        }
+    };
+    formats::reader_of(format, source, options)
 }
+
+#[cfg(test)]
+mod tests;

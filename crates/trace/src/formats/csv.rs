@@ -1,0 +1,223 @@
+//! Any text with columns, described by a [`ColumnMap`].
+//!
+//! Fields may stand in double quotes, which then hide separators; a quote inside quotes is not
+//! supported, nor is a line end. With `blank` as separator, several in a row count as one. Numbers of
+//! time, response, offset and size may have a fraction. When columns have names, the first line must be
+//! the header; otherwise it is taken for one when its offset is no number.
+
+use super::Problem;
+use super::arc::NO_TIMES;
+use super::columns::{Column, ColumnMap, Header, Length, Scaled};
+use super::text::{Context, LineFormat, request};
+use crate::numbers::{Excerpt, fraction, fraction_field};
+use crate::order::OrderRule;
+use crate::request::{Op, Request};
+use thermocline_units::Nanos;
+
+/// Columns a line may have; what stands behind them is not looked at.
+const COLUMNS_MAX: usize = 256;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Csv {
+    map: ColumnMap,
+    volume: String,
+    header_done: bool,
+    requests: u64,
+}
+
+impl Csv {
+    pub(crate) fn new(map: ColumnMap, volume: String) -> Csv {
+        let header_done = map.header == Header::No;
+        Csv { map, volume, header_done, requests: 0 }
+    }
+
+    /// Replaces names by positions, from the header line.
+    fn resolve(&mut self, header: &Fields<'_>) -> Result<(), Problem> {
+        let position = |column: &mut Column| -> Result<(), Problem> {
+            if let Column::Named(name) = column {
+                let found = (0..header.count)
+                    .find(|index| header.all[*index].eq_ignore_ascii_case(name.as_bytes()));
+                let Some(index) = found else {
+                    let names: Vec<String> = header.all[..header.count.min(NAMES_SHOWN)]
+                        .iter()
+                        .map(|name| Excerpt(name).to_string())
+                        .collect();
+                    let names = names.join(", ");
+                    return Err(Problem::new(format!(
+                        "the header has no column `{name}`; it has {names}"
+                    )));
+                };
+                *column = Column::Position(index);
+            }
+            Ok(())
+        };
+        let map = &mut self.map;
+        position(&mut map.offset.column)?;
+        if let Length::Column(scaled) = &mut map.length {
+            position(&mut scaled.column)?;
+        }
+        for scaled in [&mut map.time, &mut map.response].into_iter().flatten() {
+            position(&mut scaled.column)?;
+        }
+        for column in [&mut map.op, &mut map.volume].into_iter().flatten() {
+            position(column)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the first line is the header, as far as the map leaves it open.
+    fn opens_with_header(&self, first: &Fields<'_>) -> bool {
+        match self.map.header {
+            Header::Yes => true,
+            Header::No => false,
+            Header::Auto => {
+                self.map.uses_names()
+                    || first
+                        .at(&self.map.offset.column)
+                        .is_some_and(|field| !field.is_empty() && fraction(field, 1).is_none())
+            }
+        }
+    }
+
+    fn op(&self, fields: &Fields<'_>) -> Result<Op, Problem> {
+        let Some(column) = &self.map.op else { return Ok(Op::Read) };
+        let word = fields.required("the op", column)?;
+        self.map
+            .words
+            .iter()
+            .find(|(known, _)| word.eq_ignore_ascii_case(known.as_bytes()))
+            .map(|(_, op)| *op)
+            .ok_or_else(|| {
+                Problem::new(format!(
+                    "the op word `{}` is not known; say what it means, like read={0}",
+                    Excerpt(word)
+                ))
+            })
+    }
+}
+
+/// Column names shown in a message.
+const NAMES_SHOWN: usize = 12;
+
+/// The fields of one line.
+struct Fields<'a> {
+    all: [&'a [u8]; COLUMNS_MAX],
+    count: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn of(line: &'a [u8], separator: u8) -> Fields<'a> {
+        let mut fields = Fields { all: [&line[..0]; COLUMNS_MAX], count: 0 };
+        let mut rest = Some(line);
+        while let (Some(text), true) = (rest, fields.count < COLUMNS_MAX) {
+            let text = if separator == b'\t' { text } else { text.trim_ascii_start() };
+            if text.is_empty() && separator == b' ' {
+                break;
+            }
+            let quoted = text.strip_prefix(b"\"").and_then(|inner| {
+                memchr::memchr(b'"', inner).map(|end| (&inner[..end], &inner[end + 1..]))
+            });
+            let (field, tail) = quoted.unwrap_or((text, text));
+            let end = memchr::memchr(separator, tail);
+            rest = end.map(|end| &tail[end + 1..]);
+            let field = match (quoted, end) {
+                (Some(_), _) => field,
+                (None, Some(end)) => text[..end].trim_ascii(),
+                (None, None) => text.trim_ascii(),
+            };
+            fields.all[fields.count] = field;
+            fields.count += 1;
+        }
+        fields
+    }
+
+    fn at(&self, column: &Column) -> Option<&'a [u8]> {
+        match column {
+            Column::Position(index) => self.all[..self.count].get(*index).copied(),
+            Column::Named(_) => None,
+        }
+    }
+
+    fn required(&self, what: &str, column: &Column) -> Result<&'a [u8], Problem> {
+        match (self.at(column), column) {
+            (Some(field), _) => Ok(field),
+            (None, Column::Position(index)) => Err(Problem::new(format!(
+                "{what} is missing: the line has {} columns and it should be column {index}, \
+                 counted from 0",
+                self.count
+            ))),
+            (None, Column::Named(name)) => {
+                Err(Problem::new(format!("there is no header with a column `{name}`")))
+            }
+        }
+    }
+
+    fn number(&self, what: &str, scaled: &Scaled) -> Result<u64, Problem> {
+        fraction_field(what, self.required(what, &scaled.column)?, scaled.unit)
+    }
+}
+
+impl LineFormat for Csv {
+    fn layout(&self) -> &str {
+        "columns as the column map says"
+    }
+
+    fn order(&self) -> OrderRule {
+        OrderRule::Window(Nanos(0))
+    }
+
+    fn is_header(&self, _line: &[u8]) -> bool {
+        false
+    }
+
+    fn repairs(&self, repairs: &mut Vec<String>) {
+        if self.map.time.is_none() {
+            repairs.push(NO_TIMES.to_string());
+        }
+    }
+
+    fn read_line(
+        &mut self,
+        line: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<Option<Request>, Problem> {
+        let fields = Fields::of(line, self.map.separator);
+        if !self.header_done {
+            self.header_done = true;
+            if self.opens_with_header(&fields) {
+                self.resolve(&fields)?;
+                return Ok(None);
+            }
+        }
+        let op = self.op(&fields)?;
+        let (offset, length) = match (&self.map.length, op) {
+            (_, Op::Flush) => (0, 0),
+            (Length::Fixed(length), _) => (fields.number("the offset", &self.map.offset)?, *length),
+            (Length::Column(scaled), _) => {
+                (fields.number("the offset", &self.map.offset)?, fields.number("the size", scaled)?)
+            }
+        };
+        let time = match &self.map.time {
+            Some(scaled) => fields.number("the time", scaled)?,
+            None => self.requests,
+        };
+        let volume = match &self.map.volume {
+            Some(column) => context.volumes.id_of(fields.required("the volume", column)?)?,
+            None => context.volumes.id_of(self.volume.as_bytes())?,
+        };
+        let mut found = request(time, volume, op, offset, length);
+        if let Some(scaled) = &self.map.response {
+            let field = fields.required("the response time", &scaled.column)?;
+            if !field.is_empty() {
+                let response = fraction_field("the response time", field, scaled.unit)?;
+                found.response = (response > 0).then_some(Nanos(response));
+            }
+        }
+        self.requests += 1;
+        Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Lines of text out of a stream of bytes, in one bounded buffer.
+//!
+//! A line ends with `\n` or `\r\n`, neither of which is part of it; the last may have no end, which
+//! is remembered. A byte-order mark before the first line is dropped. Bytes are not checked to be
+//! UTF-8: fields are compared and parsed as bytes.
+
+use super::Source;
+use crate::error::{Place, TraceError};
+
+/// Bytes a line may have. The longest real lines carry one 16-digit hash per 4 KiB of a request:
+/// this is room for a request of 60 MiB.
+pub(crate) const LINE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes asked for at once; small enough to stay in the second-level cache.
+const READ_BYTES: usize = 64 << 10;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The lines of one input.
+pub(crate) struct Lines {
+    source: Source,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    number: u64,
+    at_end: bool,
+    unended: bool,
+}
+
+impl Lines {
+    pub(crate) fn new(source: Source) -> Lines {
+        Lines {
+            source,
+            buffer: vec![0; LINE_BYTES_MAX + READ_BYTES],
+            start: 0,
+            end: 0,
+            number: 0,
+            at_end: false,
+            unended: false,
+        }
+    }
+
+    /// The next line, or `None` at the end.
+    ///
+    /// # Errors
+    /// When a line is longer than [`LINE_BYTES_MAX`], and as [`Source::read_at`].
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, TraceError> {
+        let end = match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
+            Some(length) => self.start + length,
+            None => match self.fetch()? {
+                Some(end) => end,
+                None => return Ok(None),
+            },
+        };
+        self.number += 1;
+        let start = self.start;
+        self.start = (end + 1).min(self.end);
+        if end - start > LINE_BYTES_MAX {
+            return Err(self.too_long());
+        }
+        let mut line = &self.buffer[start..end];
+        if let [rest @ .., b'\r'] = line {
+            line = rest;
+        }
+        if self.number == 1 {
+            line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        }
+        Ok(Some(line))
+    }
+
+    /// Brings a line end into the buffer; its index, the buffer's end for a last line without one,
+    /// `None` when nothing is left.
+    #[cold]
+    fn fetch(&mut self) -> Result<Option<usize>, TraceError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        loop {
+            if self.at_end {
+                self.unended |= self.end > 0;
+                return Ok((self.end > 0).then_some(self.end));
+            }
+            if self.end > LINE_BYTES_MAX {
+                self.number += 1;
+                return Err(self.too_long());
+            }
+            let searched = self.end;
+            let place = Place::Line(self.number + 1);
+            let room = &mut self.buffer[searched..searched + READ_BYTES];
+            let count = self.source.read_at(room, place)?;
+            self.at_end = count == 0;
+            self.end += count;
+            if let Some(found) = memchr::memchr(b'\n', &self.buffer[searched..self.end]) {
+                return Ok(Some(searched + found));
+            }
+        }
+    }
+
+    #[cold]
+    fn too_long(&self) -> TraceError {
+        self.malformed(format!(
+            "the line has more than {} bytes; is this a text trace with one request a line?",
+            LINE_BYTES_MAX
+        ))
+    }
+
+    /// The number of the line last given out, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the last line had no line end.
+    pub(crate) fn is_unended(&self) -> bool {
+        self.unended
+    }
+
+    /// Bytes taken from the input as it lies there.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.source.raw_bytes()
+    }
+
+    /// An error about the line last given out.
+    #[cold]
+    pub(crate) fn malformed(&self, problem: String) -> TraceError {
+        self.source.malformed(Place::Line(self.number), problem)
+    }
+
+    /// An error about the input as a whole.
+    #[cold]
+    pub(crate) fn malformed_whole(&self, problem: String) -> TraceError {
+        self.source.malformed(Place::Whole, problem)
+    }
+}

@@ -1,0 +1,161 @@
+//! Decimal numbers in text, read without allocation and without losing a digit.
+//!
+//! Whole numbers are scanned eight digits at a time inside one machine word (the well-known
+//! "SIMD within a register" scheme: subtract `'0'` from all bytes, fold pairs, fours, eights).
+//! Fractions are read exactly into integers; no floating point takes part. A number of more than
+//! [`DIGITS_MAX`] digits is refused, never wrapped.
+
+use crate::formats::Problem;
+
+/// Digits a whole number may have; 10¹⁹ − 1 still fits 64 bits.
+pub(crate) const DIGITS_MAX: usize = 19;
+
+const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
+
+/// The eight bytes of `text` from `at` on as a little-endian word; beyond its end there are zeroes.
+#[inline(always)]
+fn word_at(text: &[u8], at: usize) -> u64 {
+    if let Some(bytes) = text.get(at..at + 8) {
+        return u64::from_le_bytes(bytes.try_into().expect("the slice has eight bytes"));
+    }
+    match (text.len().checked_sub(8), text.len().checked_sub(at)) {
+        (_, None | Some(0)) => 0,
+        (Some(last), Some(left)) => word_at(text, last) >> (8 * (8 - left)),
+        (None, Some(left)) => {
+            let mut bytes = [0; 8];
+            bytes[..left].copy_from_slice(&text[at..]);
+            u64::from_le_bytes(bytes)
+        }
+    }
+}
+
+/// The value of eight digits (first digit in the lowest byte), each already reduced to 0–9.
+#[inline(always)]
+fn fold_eight(digits: u64) -> u64 {
+    let pairs = (digits.wrapping_mul(10) + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100) + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    (fours.wrapping_mul(10_000) + (fours >> 32)) & 0xffff_ffff
+}
+
+/// Scans the decimal digits at `text[at..]`: their value and the index after the last one. `None`
+/// when there is no digit or there are more than [`DIGITS_MAX`].
+#[inline(always)]
+pub(crate) fn scan_whole(text: &[u8], at: usize) -> Option<(u64, usize)> {
+    const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+    let (mut value, mut end) = (0u64, at);
+    loop {
+        let digits = word_at(text, end) ^ ASCII_ZEROES;
+        // A byte above 9 gets its top bit set; a carry only spoils bytes behind the first such.
+        let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+        if others == 0 {
+            if end - at > DIGITS_MAX - 8 {
+                return None;
+            }
+            value = value * 100_000_000 + fold_eight(digits);
+            end += 8;
+            continue;
+        }
+        let count = (others.trailing_zeros() / 8) as usize;
+        if count > 0 {
+            if end - at + count > DIGITS_MAX {
+                return None;
+            }
+            value = value * POWERS[count] + fold_eight(digits << (64 - 8 * count));
+            end += count;
+        }
+        return (end > at).then_some((value, end));
+    }
+}
+
+/// The whole of `field` as a whole number.
+#[inline]
+pub(crate) fn whole(field: &[u8]) -> Option<u64> {
+    match scan_whole(field, 0) {
+        Some((value, end)) if end == field.len() => Some(value),
+        _ => None,
+    }
+}
+
+/// The whole of `field` as a decimal fraction of a unit of `scale` parts, in parts: `1.5` with a
+/// scale of 1,000 is 1,500. What is finer than one part is cut off.
+pub(crate) fn fraction(field: &[u8], scale: u64) -> Option<u64> {
+    let point = memchr::memchr(b'.', field).unwrap_or(field.len());
+    let units = whole(&field[..point])?;
+    let mut parts = u128::from(units) * u128::from(scale);
+    if point < field.len() {
+        let decimals = &field[point + 1..];
+        if decimals.is_empty() || !decimals.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let kept = &decimals[..decimals.len().min(DIGITS_MAX - 1)];
+        let tenths = 10u128.pow(kept.len() as u32);
+        parts += u128::from(whole(kept)?) * u128::from(scale) / tenths;
+    }
+    u64::try_from(parts).ok()
+}
+
+/// What is wrong with a field that should have been a number; `what` names it ("the offset").
+#[cold]
+pub(crate) fn not_a_number(what: &str, field: &[u8]) -> Problem {
+    let digits = |text: &[u8]| {
+        !text.is_empty() && text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    };
+    let found = Excerpt(field);
+    match field {
+        [] => Problem::new(format!("{what} is missing")),
+        [b'-', rest @ ..] if digits(rest) => Problem::new(format!("{what} `{found}` is negative")),
+        _ if field.iter().all(u8::is_ascii_digit) => {
+            Problem::new(format!("{what} `{found}` is too large to be real"))
+        }
+        _ => Problem::new(format!("{what} `{found}` is not a number")),
+    }
+}
+
+/// A required whole number.
+#[inline]
+pub(crate) fn whole_field(what: &str, field: &[u8]) -> Result<u64, Problem> {
+    whole(field).ok_or_else(|| not_a_number(what, field))
+}
+
+/// A required whole number of units of `unit` bytes or nanoseconds, as bytes or nanoseconds.
+#[inline]
+pub(crate) fn scaled_field(what: &str, field: &[u8], unit: u64) -> Result<u64, Problem> {
+    whole_field(what, field)?.checked_mul(unit).ok_or_else(|| too_large(what, field))
+}
+
+/// A required decimal fraction of a unit of `unit` nanoseconds, in nanoseconds.
+pub(crate) fn fraction_field(what: &str, field: &[u8], unit: u64) -> Result<u64, Problem> {
+    fraction(field, unit).ok_or_else(|| {
+        let number = field.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+        let points = field.iter().filter(|byte| **byte == b'.').count();
+        if number && points <= 1 && field.first().is_some_and(u8::is_ascii_digit) {
+            if field.ends_with(b".") { not_a_number(what, field) } else { too_large(what, field) }
+        } else {
+            not_a_number(what, field)
+        }
+    })
+}
+
+#[cold]
+fn too_large(what: &str, field: &[u8]) -> Problem {
+    Problem::new(format!("{what} `{}` is too large to be real", Excerpt(field)))
+}
+
+/// Foreign bytes as they may be shown in a message: escaped, and cut after [`Excerpt::BYTES_MAX`].
+pub(crate) struct Excerpt<'a>(pub(crate) &'a [u8]);
+
+impl Excerpt<'_> {
+    /// Bytes shown at most.
+    const BYTES_MAX: usize = 60;
+}
+
+impl std::fmt::Display for Excerpt<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = &self.0[..self.0.len().min(Self::BYTES_MAX)];
+        write!(f, "{}", shown.escape_ascii())?;
+        if shown.len() < self.0.len() { write!(f, "…") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
