@@ -1,8 +1,7 @@
 //! Opening a trace: unpack it, tell its format, give its reader.
 //!
-//! Opens no file: the bytes come from whoever has them. Parquet is read from its end: as a stream it is
-//! first read whole into memory, so a caller that has a file better gives it to
-//! [`crate::native::open_parquet`].
+//! Opens no file: the bytes come from whoever has them. Parquet is read from its end, so a stream of it is
+//! held in memory whole; who has a file opens it with [`crate::native::open_parquet`] instead.
 
 use crate::TraceReader;
 use crate::error::{Place, TraceError};
@@ -38,7 +37,7 @@ pub fn open(
     let mut source = Source::new(input, name)?;
     if source.sample().is_empty() {
         // Reading on brings the error that left the beginning empty, if there was one.
-        source.read(&mut [0], Place::Whole)?;
+        source.read_at(&mut [0], Place::Whole)?;
         return Err(source.malformed(Place::Whole, "the input is empty".to_string()));
     }
     if let (Some(outer), Some(inner)) = (source.compression(), Compression::of(source.sample())) {
@@ -59,21 +58,7 @@ pub fn open(
             ));
         }
     };
-    if format == Format::Parquet {
-        return open_parquet(source, name);
-    }
     formats::reader_of(format, source, options)
-}
-
-fn open_parquet(mut source: Source, name: &str) -> Result<Box<dyn TraceReader>, TraceError> {
-    let mut whole = Vec::new();
-    let mut block = vec![0; 1 << 16];
-    loop {
-        match source.read(&mut block, Place::Byte(whole.len() as u64))? {
-            0 => return crate::native::open_parquet(bytes::Bytes::from(whole), name),
-            count => whole.extend_from_slice(&block[..count]),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -83,10 +83,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 }
 
 /// The candidate most like `word`, for "did you mean".
-pub fn nearest<'a>(
-    word: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates.map(|c| (edit_distance(word, c), c)).min().filter(|(d, _)| *d <= 3).map(|(_, c)| c)
 }
 

@@ -1,9 +1,7 @@
 //! A policy as a user writes it: `name[:key=value…]`, with an optional filter in front,
 //! `filter+name`: `lru`, `lirs:hir=0.02`, `larc+arc`.
 
-use super::{
-    Build, Entry, Geometry, Settings, SettingsError, entries, filters, find, nearest,
-};
+use super::{Build, Entry, Geometry, Settings, SettingsError, entries, filters, find, nearest};
 use crate::cache::CachePolicy;
 use crate::cache::admission::Filtered;
 use crate::placement::Placement;
@@ -85,8 +83,7 @@ impl PolicySpec {
     pub fn parse(text: &str) -> Result<PolicySpec, SpecError> {
         let text = text.trim();
         let parts: Vec<&str> = text.split('+').collect();
-        let compose =
-            |reason: String| SpecError::Compose { text: text.to_string(), reason };
+        let compose = |reason: String| SpecError::Compose { text: text.to_string(), reason };
         let (filter, policy) = match parts[..] {
             [policy] => (None, policy),
             [filter, policy] => (Some(filter), policy),

@@ -210,7 +210,10 @@ pub(crate) fn reader_of(
             };
             Box::new(TextReader::new(source, csv::Csv::new(columns, volume)))
         }
-        Format::Parquet => unreachable!("`open` gives Parquet to the native reader"),
+        Format::Parquet => {
+            let name = source.name.clone();
+            return crate::native::open_parquet_stream(Box::new(source), &name);
+        }
     })
 }
 

@@ -163,11 +163,11 @@ impl Source {
         self.raw.bytes.load(Ordering::Relaxed)
     }
 
-    /// Reads the next bytes; 0 means the end.
+    /// Reads the next bytes, which stand at `place`; 0 means the end.
     ///
     /// # Errors
-    /// With `place`, when the packing is damaged or the system cannot read.
-    pub(crate) fn read(&mut self, buffer: &mut [u8], place: Place) -> Result<usize, TraceError> {
+    /// When the packing is damaged or the system cannot read.
+    pub(crate) fn read_at(&mut self, buffer: &mut [u8], place: Place) -> Result<usize, TraceError> {
         if (self.sample.position() as usize) < self.sample.get_ref().len() {
             return Ok(self.sample.read(buffer).expect("reading from memory cannot fail"));
         }
@@ -209,6 +209,18 @@ impl Source {
             }
             _ => TraceError::Io { input: self.name.clone(), source: error },
         }
+    }
+}
+
+impl Read for Source {
+    /// The same bytes for readers that know no places.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_at(buffer, Place::Whole).map_err(|error| match error {
+            TraceError::Io { source, .. } => source,
+            TraceError::Malformed { problem, .. } => {
+                io::Error::new(io::ErrorKind::InvalidData, problem)
+            }
+        })
     }
 }
 

@@ -43,7 +43,7 @@ impl Lines {
     /// The next line, or `None` at the end.
     ///
     /// # Errors
-    /// When a line is longer than [`LINE_BYTES_MAX`], and as [`Source::read`].
+    /// When a line is longer than [`LINE_BYTES_MAX`], and as [`Source::read_at`].
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, TraceError> {
         let end = match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
@@ -88,7 +88,7 @@ impl Lines {
             let searched = self.end;
             let place = Place::Line(self.number + 1);
             let room = &mut self.buffer[searched..searched + READ_BYTES];
-            let count = self.source.read(room, place)?;
+            let count = self.source.read_at(room, place)?;
             self.at_end = count == 0;
             self.end += count;
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[searched..self.end]) {

@@ -27,7 +27,7 @@ impl Records {
     /// [`Records::consume`] how many were used.
     ///
     /// # Errors
-    /// When the input ends inside a record, and as [`Source::read`].
+    /// When the input ends inside a record, and as [`Source::read_at`].
     pub(crate) fn available(&mut self) -> Result<&[u8], TraceError> {
         while self.end - self.start < self.record_bytes {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -35,7 +35,7 @@ impl Records {
             self.end -= self.start;
             self.start = 0;
             let place = Place::Byte(self.position + self.end as u64);
-            let count = self.source.read(&mut self.buffer[self.end..], place)?;
+            let count = self.source.read_at(&mut self.buffer[self.end..], place)?;
             if count == 0 {
                 if self.end == 0 {
                     return Ok(&[]);

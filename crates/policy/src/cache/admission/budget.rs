@@ -114,9 +114,7 @@ impl Budget {
         };
         let (low, high) = match self.epochs_ended {
             0 => (0.0, 1.0),
-            _ => {
-                (self.probability / (1.0 + self.step), self.probability * (1.0 + self.step))
-            }
+            _ => (self.probability / (1.0 + self.step), self.probability * (1.0 + self.step)),
         };
         self.probability = wanted.clamp(low, high).clamp(PROBABILITY_MIN, 1.0);
     }

@@ -93,10 +93,7 @@ impl CachePolicy for Filtered {
 
     fn footprint(&self) -> Footprint {
         let (filter, cache) = (self.filter.footprint(), self.cache.footprint());
-        Footprint {
-            resident: filter.resident + cache.resident,
-            index: filter.index + cache.index,
-        }
+        Footprint { resident: filter.resident + cache.resident, index: filter.index + cache.index }
     }
 
     fn end_epoch(&mut self, now: Nanos) {
