@@ -100,11 +100,11 @@ impl Sketch {
     fn place(&self, line: LineId) -> Place {
         // The finaliser of MurmurHash3 over the seeded number.
         let mut hash = u64::from(line.0) ^ self.seed;
-        hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         hash ^= hash >> 33;
         // The high half picks the block, the low half the columns.
-        let block = (hash >> 32) * self.blocks.len() as u64 >> 32;
+        let block = ((hash >> 32) * self.blocks.len() as u64) >> 32;
         Place { block: block as usize, columns: hash as u32 }
     }
 

@@ -20,6 +20,9 @@ enum Cell {
     Number(f64),
 }
 
+/// How one count is read from a part of a row.
+type Count<T> = fn(&T) -> u64;
+
 /// One column: its name, and how a row fills it.
 type Column = (String, Box<dyn Fn(&Row) -> Cell>);
 
@@ -28,7 +31,7 @@ fn column(name: &str, cell: impl Fn(&Row) -> Cell + 'static) -> Column {
 }
 
 fn side(prefix: &'static str, of: fn(&Row) -> &SideRow) -> Vec<Column> {
-    let parts: [(&str, fn(&SideRow) -> u64); 6] = [
+    let parts: [(&str, Count<SideRow>); 6] = [
         ("requests", |s| s.requests),
         ("request_hits", |s| s.request_hits),
         ("lines", |s| s.lines),
@@ -36,19 +39,19 @@ fn side(prefix: &'static str, of: fn(&Row) -> &SideRow) -> Vec<Column> {
         ("bytes", |s| s.bytes),
         ("byte_hits", |s| s.byte_hits),
     ];
-    let make = |(name, get): (&str, fn(&SideRow) -> u64)| {
+    let make = |(name, get): (&str, Count<SideRow>)| {
         column(&format!("{prefix}_{name}"), move |row| Cell::Count(get(of(row))))
     };
     parts.into_iter().map(make).collect()
 }
 
 fn traffic(prefix: &'static str, of: fn(&Row) -> &TrafficRow) -> Vec<Column> {
-    let parts: [(&str, fn(&TrafficRow) -> u64); 3] = [
+    let parts: [(&str, Count<TrafficRow>); 3] = [
         ("operations", |t| t.operations),
         ("sequential", |t| t.sequential),
         ("bytes", |t| t.bytes),
     ];
-    let make = |(name, get): (&str, fn(&TrafficRow) -> u64)| {
+    let make = |(name, get): (&str, Count<TrafficRow>)| {
         column(&format!("{prefix}_{name}"), move |row| Cell::Count(get(of(row))))
     };
     parts.into_iter().map(make).collect()

@@ -183,7 +183,7 @@ fn future_if_needed(
     let around = options.replay.write_mode == WriteMode::Around;
     let mut accesses: Vec<LineId> = Vec::with_capacity(workload.lines.ids.len());
     for (i, head) in workload.heads.iter().enumerate() {
-        if !head.discard && !(around && head.tag.is_write()) {
+        if !(head.discard || around && head.tag.is_write()) {
             accesses.extend(&workload.lines.ids[workload.lines.of(i)]);
         }
     }
