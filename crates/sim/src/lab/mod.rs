@@ -1,5 +1,6 @@
 //! `lab cache`: every policy at every size over one workload, on all cores.
 
+mod curve;
 mod flat;
 mod results;
 mod run;
@@ -7,6 +8,7 @@ mod size;
 #[cfg(test)]
 mod tests;
 
+pub use curve::{Curve, CurveMethod, Point, sampled_curves};
 pub use flat::{write_csv, write_parquet};
 pub use results::{Report, Row};
 pub use run::{LabError, LabOptions, run, use_threads};

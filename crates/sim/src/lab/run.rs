@@ -37,6 +37,12 @@ pub enum LabError {
         /// What is wrong.
         source: SettingsError,
     },
+    /// Sampling left nothing.
+    #[error("no line falls into a sample of {rate}; use a higher rate, such as shards:{}", rate * 10.0)]
+    EmptySample {
+        /// The rate.
+        rate: f64,
+    },
     /// Flash managers need bytes.
     #[error("policy `{policy}` moves chunks: it needs lines with a size, not `--objects`")]
     NeedsBytes {

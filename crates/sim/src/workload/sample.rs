@@ -4,16 +4,16 @@
 //! keep a line with probability `rate`, replay what is left at capacities scaled by `rate`. Requests
 //! lose lines, so only line hits are estimated, never request hits.
 
-use super::{DenseIds, Sampling, Touches, Workload};
+use super::{Address, DenseIds, Sampling, Touches, Workload};
+use thermocline_policy::mrc::shards::Sampler;
 use thermocline_units::LineId;
 
+/// Sets volumes apart in the sampler's key space: 2⁴⁴ lines of 4 KiB are 64 PiB.
+const VOLUME_SHIFT: u32 = 44;
+
 impl Workload {
-    /// The workload reduced to a fraction `rate` (0 < rate < 1) of its distinct lines.
-    ///
-    /// # Panics
-    /// When `rate` is outside its range.
-    pub fn sample(&self, rate: f64, seed: u64) -> Workload {
-        assert!(rate > 0.0 && rate < 1.0, "a sampling rate lies between 0 and 1");
+    /// The workload reduced to the lines that `sampler` keeps.
+    pub fn sample(&self, sampler: &Sampler) -> Workload {
         let mut renumbered = vec![u32::MAX; self.lines.distinct as usize];
         let mut distinct = 0;
         let mut sampled = Workload {
@@ -32,12 +32,13 @@ impl Workload {
             chunks: None,
             flushes: self.flushes,
             repairs: self.repairs.clone(),
-            sampling: Sampling { rate: self.sampling.rate * rate, ..self.sampling },
+            sampling: Sampling { rate: self.sampling.rate * sampler.rate(), ..self.sampling },
         };
         for (i, head) in self.heads.iter().enumerate() {
             let before = sampled.lines.ids.len();
             for id in &self.lines.ids[self.lines.of(i)] {
-                if !keeps(*id, rate, seed) {
+                let Address { volume, unit } = self.lines.addresses[id.index()];
+                if !sampler.keeps(u64::from(volume) << VOLUME_SHIFT ^ unit) {
                     continue;
                 }
                 let number = &mut renumbered[id.index()];
@@ -57,12 +58,4 @@ impl Workload {
         sampled.lines.distinct = distinct;
         sampled
     }
-}
-
-/// Whether the hash of `id` falls below the threshold of `rate`.
-fn keeps(id: LineId, rate: f64, seed: u64) -> bool {
-    let mut z = (u64::from(id.0) ^ seed.rotate_left(17)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) as f64) < rate * u64::MAX as f64
 }

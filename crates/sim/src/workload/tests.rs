@@ -1,6 +1,7 @@
 //! Requests become lines and chunks exactly, and what cannot be replayed is refused.
 
 use super::{Cut, Touches, Unit, Workload, WorkloadError};
+use thermocline_policy::mrc::shards::Sampler;
 use thermocline_trace::{Batch, HashRange, Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, LineId, Nanos, VolumeId};
 
@@ -135,7 +136,7 @@ fn a_sample_keeps_about_its_share_of_the_lines_and_all_their_accesses() {
     let requests: Vec<_> =
         (0..300_000).map(|_| request(0, 0, Op::Read, rng.below(50_000) * 4096, 4096)).collect();
     let whole = workload_of(requests, LINES_4K).unwrap();
-    let sample = whole.sample(0.1, 1);
+    let sample = whole.sample(&Sampler::new(0.1, 1, 1));
     let share = f64::from(sample.lines.distinct) / f64::from(whole.lines.distinct);
     assert!((share - 0.1).abs() < 0.01, "{share}");
     assert!((sample.distinct() / whole.distinct() - 1.0).abs() < 0.1);
