@@ -58,8 +58,7 @@ fn zipf(count: usize, ids: usize, seed: u64) -> (Vec<LineId>, u32) {
 fn report(name: &str, size: u32, lines: &[LineId], distinct: u32) {
     let spec = PolicySpec::parse(name).expect("a policy of the registry");
     let Build::Cache(build) = spec.entry.build else { panic!("{name} is not a plain cache") };
-    let geometry =
-        Geometry { lines: size, line_bytes: Bytes::from_kib(4), volumes: 1, seed: 1 };
+    let geometry = Geometry { lines: size, line_bytes: Bytes::from_kib(4), volumes: 1, seed: 1 };
     let mut times = [0.0; RUNS];
     let mut hits = 0;
     for time in &mut times {

@@ -11,6 +11,7 @@
 //! randomness and budgets are arguments; everything random is seeded.
 
 pub mod cache;
+pub mod mrc;
 pub mod placement;
 pub mod registry;
 

@@ -28,12 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
             unit: "bits, 1 to 3",
             help: "width of a line's counter; 1 is CLOCK, more is GCLOCK",
         },
-        Setting {
-            name: "first",
-            default: "0",
-            unit: "hits",
-            help: "a new line's counter",
-        },
+        Setting { name: "first", default: "0", unit: "hits", help: "a new line's counter" },
     ],
     build: Build::Cache(|geometry, settings| {
         let bits = settings.count("bits", 1, 3)?;
@@ -115,7 +110,8 @@ impl<const BITS: usize> Clock<BITS> {
             let word = &mut self.counters[start as usize / 64];
             let raised = word.iter().fold(0, |all, plane| all | plane);
             let zero = !raised & ahead;
-            let mut borrow = if zero == 0 { ahead } else { ahead & ((zero & zero.wrapping_neg()) - 1) };
+            let mut borrow =
+                if zero == 0 { ahead } else { ahead & ((zero & zero.wrapping_neg()) - 1) };
             for plane in word {
                 (*plane, borrow) = (*plane ^ borrow, !*plane & borrow);
             }

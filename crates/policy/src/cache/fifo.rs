@@ -6,8 +6,8 @@
 //! State: a ring of the next power of two above 1.25 slots a line (holes come from discards only),
 //! 5.2–10.3 B a cached line; 4 B a distinct line. O(1) an access, amortised.
 
-use super::lane::{Lane, make_room};
 use super::arrivals::{Arrivals, check_capacity};
+use super::lane::{Lane, make_room};
 use super::{Outcome, Replacement};
 use crate::Footprint;
 use crate::registry::{Build, Entry};
@@ -19,7 +19,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "textbook",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, SLACK)?;
+        check_capacity("fifo", geometry.lines, SLACK)?;
         Ok(Box::new(Fifo::new(geometry.lines)))
     }),
 };

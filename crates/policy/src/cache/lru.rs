@@ -9,8 +9,8 @@
 //! State: a ring of the next power of two above 2 slots a line, 8.25–16.5 B a cached line; 4 B a
 //! distinct line. O(1) an access, amortised.
 
-use super::lane::{Lane, make_room};
 use super::arrivals::{Arrivals, check_capacity};
+use super::lane::{Lane, make_room};
 use super::{Outcome, Replacement};
 use crate::Footprint;
 use crate::registry::{Build, Entry};
@@ -22,7 +22,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "textbook; the baseline of 001 and 004",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, SLACK)?;
+        check_capacity("lru", geometry.lines, SLACK)?;
         Ok(Box::new(Lru::new(geometry.lines)))
     }),
 };

@@ -9,14 +9,16 @@
 
 mod arc;
 mod arrivals;
+mod belady;
 mod car;
 mod clock;
 mod fifo;
 mod lane;
-mod links;
 mod lirs;
 mod log;
 mod lru;
+mod lru_2;
+mod lru_sweep;
 mod merlin;
 mod pair;
 mod s3_fifo;
@@ -25,7 +27,7 @@ mod sketch;
 mod two_q;
 mod w_tinylfu;
 
-pub(crate) use links::{Links, NONE, Queue, Slots};
+pub use lru_sweep::LruSweep;
 
 use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
@@ -35,6 +37,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     fifo::ENTRY,
     clock::ENTRY,
     lru::ENTRY,
+    lru_2::ENTRY,
     two_q::ENTRY,
     arc::ENTRY,
     car::ENTRY,
@@ -43,6 +46,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     s3_fifo::ENTRY,
     w_tinylfu::ENTRY,
     merlin::ENTRY,
+    belady::ENTRY,
 ];
 
 /// Makes an index from line to word hold lines below `universe`; 0 is "not here".

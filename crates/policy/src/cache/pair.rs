@@ -3,8 +3,8 @@
 //! Lane 0 has what was seen once, lane 1 what was seen again; each with its ghosts. A line is in at
 //! most one of the two, and its index word says where: lane in the top bit, position below.
 
-use super::lane::{Lane, SECOND, make_room_in_both};
 use super::arrivals::Arrivals;
+use super::lane::{Lane, SECOND, make_room_in_both};
 use thermocline_units::{LineId, prefetch};
 
 /// Seen once.

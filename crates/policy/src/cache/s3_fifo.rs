@@ -181,7 +181,11 @@ impl S3Fifo {
 
     #[cold]
     fn drop_resident(&mut self, line: LineId, place: u32) {
-        if place == SMALL { self.small.forget() } else { self.main.forget() }
+        if place == SMALL {
+            self.small.forget()
+        } else {
+            self.main.forget()
+        }
         self.words.clear(line);
     }
 }
