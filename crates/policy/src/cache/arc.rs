@@ -33,7 +33,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "Megiddo & Modha, FAST 2003",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, 2.0 * SLACK)?;
+        check_capacity("arc", geometry.lines, 2.0 * SLACK)?;
         Ok(Box::new(Arc::new(geometry.lines)))
     }),
 };

@@ -46,20 +46,16 @@ pub(crate) struct Arrivals {
     tail: u32,
 }
 
-/// Whether a log can have `slack` slots for each of `lines` entries.
+/// Whether a cache of `lines` lines can have `slack` slots for each of them in one log.
 ///
 /// # Errors
-/// When positions would not suffice; the message says how many lines do.
-pub(crate) fn check_capacity(lines: u32, slack: f64) -> Result<(), SettingsError> {
-    let most = ((SLOTS_MAX - 128) as f64 / slack) as u32;
-    if lines <= most {
+/// When positions would not suffice.
+pub(crate) fn check_capacity(policy: &str, lines: u32, slack: f64) -> Result<(), SettingsError> {
+    let lines_max = ((SLOTS_MAX - 128) as f64 / slack) as u32;
+    if lines <= lines_max {
         return Ok(());
     }
-    Err(SettingsError::Value {
-        key: "size".to_string(),
-        value: format!("{lines} lines"),
-        expected: format!("at most {most} lines; make the lines larger or the cache smaller"),
-    })
+    Err(SettingsError::Capacity { policy: policy.to_string(), lines, lines_max })
 }
 
 impl Arrivals {

@@ -31,7 +31,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "Bansal & Modha, FAST 2004",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, 2.0 * SLACK)?;
+        check_capacity("car", geometry.lines, 2.0 * SLACK)?;
         Ok(Box::new(Car::new(geometry.lines)))
     }),
 };

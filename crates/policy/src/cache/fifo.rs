@@ -19,7 +19,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "textbook",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, SLACK)?;
+        check_capacity("fifo", geometry.lines, SLACK)?;
         Ok(Box::new(Fifo::new(geometry.lines)))
     }),
 };

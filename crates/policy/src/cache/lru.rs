@@ -22,7 +22,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "textbook; the baseline of 001 and 004",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, SLACK)?;
+        check_capacity("lru", geometry.lines, SLACK)?;
         Ok(Box::new(Lru::new(geometry.lines)))
     }),
 };

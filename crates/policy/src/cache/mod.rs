@@ -10,14 +10,16 @@
 pub mod admission;
 mod arc;
 mod arrivals;
+mod belady;
 mod car;
 mod clock;
 mod fifo;
 mod lane;
-mod links;
 mod lirs;
 mod log;
 mod lru;
+mod lru_2;
+mod lru_sweep;
 mod merlin;
 mod pair;
 mod partition;
@@ -27,7 +29,7 @@ mod sketch;
 mod two_q;
 mod w_tiny_lfu;
 
-pub(crate) use links::{Links, NONE, Queue, Slots};
+pub use lru_sweep::LruSweep;
 
 use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
@@ -37,6 +39,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     fifo::ENTRY,
     clock::ENTRY,
     lru::ENTRY,
+    lru_2::ENTRY,
     two_q::ENTRY,
     arc::ENTRY,
     car::ENTRY,
@@ -48,6 +51,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     partition::equal::ENTRY,
     partition::ucp::ENTRY,
     partition::eci::ENTRY,
+    belady::ENTRY,
 ];
 
 /// Makes an index from line to word hold lines below `universe`; 0 is "not here".

@@ -26,7 +26,7 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "Zhang et al., NSDI 2024",
     settings: &[],
     build: Build::Cache(|geometry, _| {
-        check_capacity(geometry.lines, SLACK)?;
+        check_capacity("sieve", geometry.lines, SLACK)?;
         Ok(Box::new(Sieve::new(geometry.lines)))
     }),
 };

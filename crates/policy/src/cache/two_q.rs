@@ -58,8 +58,9 @@ impl TwoQ {
     fn from(geometry: &Geometry, settings: &Settings) -> Result<TwoQ, SettingsError> {
         let lines = f64::from(geometry.lines);
         let kin = (lines * settings.number("kin", 0.0, 1.0)?) as u32;
-        let kout = (lines * settings.number("kout", 0.0, 4.0)?) as u32;
-        check_capacity(geometry.lines.saturating_add(kout), SLACK_MAIN)?;
+        let share = settings.number("kout", 0.0, 4.0)?;
+        let kout = (lines * share) as u32;
+        check_capacity("2q", geometry.lines, SLACK_MAIN.max(SLACK_IN * (1.0 + share)))?;
         Ok(TwoQ::new(geometry.lines, kin, kout))
     }
 
