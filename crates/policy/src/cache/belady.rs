@@ -150,3 +150,6 @@ impl Replacement for Belady {
         prefetch(&self.next_of, line.index());
     }
 }
+
+#[cfg(test)]
+mod tests;

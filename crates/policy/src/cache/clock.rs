@@ -195,3 +195,6 @@ impl<const BITS: usize> Replacement for Clock<BITS> {
         prefetch(&self.index, line.index());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,9 +58,9 @@ impl Lane {
         position >= self.log.tail()
     }
 
-    /// Whether `position` is the newest entry's.
+    /// Whether the entry at `position` is the last that arrived.
     #[inline(always)]
-    pub(crate) fn is_newest(&self, position: u32) -> bool {
+    pub(crate) fn is_last_arrival(&self, position: u32) -> bool {
         position + 1 == self.log.head()
     }
 
@@ -180,3 +180,6 @@ pub(crate) fn make_room_in_both(first: &mut Lane, second: &mut Lane, index: &mut
     first.pack_if_full(index);
     second.pack_if_full(index);
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,7 @@ impl Replacement for Lru {
         let position = self.index[line.index()];
         let mut outcome = Outcome::HIT;
         if self.queue.holds(position) {
-            if self.queue.is_newest(position) {
+            if self.queue.is_last_arrival(position) {
                 return Outcome::HIT;
             }
             self.queue.remove(position);

@@ -326,3 +326,6 @@ impl Replacement for Lru2 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

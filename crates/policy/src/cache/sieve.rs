@@ -160,3 +160,6 @@ impl Replacement for Sieve {
         prefetch(&self.index, line.index());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::{CachePolicy, Outcome, Tag};
 use crate::registry::{self, Build, Geometry, Settings};
+use expect_test::expect;
 use thermocline_units::{LineId, Rng};
 
 fn caches(lines: u32) -> Vec<(&'static str, Box<dyn CachePolicy>)> {
@@ -73,4 +74,70 @@ fn a_batch_does_what_its_accesses_do() {
         let single: Vec<_> = lines.iter().map(|l| one.access(*l, Tag::default())).collect();
         assert!(single == out, "{name}: a batch differs from its accesses");
     }
+}
+
+/// Misses of every cache of the registry, the clairvoyant too, in its order.
+fn misses(lines: &[LineId], capacity: u32) -> Vec<(&'static str, usize)> {
+    let mut next = vec![u32::MAX; lines.len()];
+    let mut seen = vec![u32::MAX; UNIVERSE as usize];
+    for (i, line) in lines.iter().enumerate().rev() {
+        next[i] = std::mem::replace(&mut seen[line.index()], i as u32);
+    }
+    let geometry = Geometry { lines: capacity, ..Geometry::for_tests() };
+    let built = registry::entries().filter_map(|entry| {
+        let settings = Settings::defaults(entry);
+        let cache = match entry.build {
+            Build::Cache(build) => build(&geometry, &settings),
+            Build::Clairvoyant(build) => build(&geometry, &settings, next.clone().into()),
+            Build::Placement(_) => return None,
+        };
+        Some((entry.name, cache.expect("defaults build")))
+    });
+    let count = |mut cache: Box<dyn CachePolicy>| {
+        cache.reserve(UNIVERSE);
+        lines.iter().filter(|line| !cache.access(**line, Tag::default()).is_hit()).count()
+    };
+    built.map(|(name, cache)| (name, count(cache))).collect()
+}
+
+#[test]
+fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
+    let lines = mixture(2026, 60_000);
+    let mut table = String::new();
+    for capacity in [20, 200] {
+        let counts = misses(&lines, capacity);
+        let (_, optimum) = *counts.iter().find(|(name, _)| *name == "belady").expect("the bound");
+        for (name, count) in counts {
+            assert!(count >= optimum, "{name}@{capacity} misses less than is possible");
+            table.push_str(&format!("{name}@{capacity} {count}\n"));
+        }
+    }
+    expect![[r#"
+        fifo@20 52372
+        clock@20 51053
+        lru@20 51376
+        lru-2@20 49346
+        2q@20 46838
+        arc@20 48430
+        car@20 47987
+        sieve@20 48167
+        lirs@20 48779
+        s3-fifo@20 45732
+        w-tinylfu@20 46594
+        merlin@20 46942
+        belady@20 40758
+        fifo@200 37242
+        clock@200 35619
+        lru@200 36331
+        lru-2@200 33058
+        2q@200 31974
+        arc@200 32544
+        car@200 32065
+        sieve@200 32823
+        lirs@200 32093
+        s3-fifo@200 30068
+        w-tinylfu@200 28750
+        merlin@200 31462
+        belady@200 19763
+    "#]].assert_eq(&table);
 }

@@ -135,3 +135,6 @@ impl Replacement for TwoQ {
         self.lanes.prefetch(line);
     }
 }
+
+#[cfg(test)]
+mod tests;

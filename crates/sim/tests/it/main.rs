@@ -3,5 +3,6 @@
 #![allow(clippy::print_stderr)] // A test without its data says SKIPPED.
 
 mod arc_paper;
+mod car_model;
 mod fixtures;
 mod oracle_counts;

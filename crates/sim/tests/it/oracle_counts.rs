@@ -10,9 +10,11 @@ const ROWS: &[(&str, &str)] = &[
     ("LRU", "lru"),
     ("TwoQ", "2q"),
     ("ARC", "arc"),
-    ("CAR", "car"),
     ("Sieve", "sieve"),
 ];
+
+/// Sizes of that table.
+const SIZES: [u32; 6] = [100, 489, 1000, 4897, 10_000, 20_000];
 
 /// One line of the table: `FILE POLICY cache size N, R req, miss ratio M`.
 fn parse_row(row: &str) -> Option<(&str, u32, u64)> {
@@ -24,26 +26,65 @@ fn parse_row(row: &str) -> Option<(&str, u32, u64)> {
     Some((policy, size, (ratio * requests).round() as u64))
 }
 
+/// Rows of that table: policy, size, misses.
+pub(crate) fn rows(table: &[u8]) -> impl Iterator<Item = (&str, u32, u64)> {
+    str::from_utf8(table).expect("the table is text").lines().filter_map(parse_row)
+}
+
 #[test]
 fn miss_counts_equal_libcachesims_to_the_last_request() {
     let (Some(trace), Some(table)) = (Accesses::cloudphysics(), shared("peers/oracle_cpio.txt"))
     else {
         return;
     };
-    let table = String::from_utf8(table).expect("the table is text");
-    let cases: Vec<_> = table
-        .lines()
-        .filter_map(parse_row)
+    let cases: Vec<_> = rows(&table)
         .filter_map(|(name, size, misses)| {
             let (_, spec) = ROWS.iter().find(|(oracle, _)| *oracle == name)?;
             Some((*spec, size, misses))
         })
         .collect();
-    assert_eq!(cases.len(), ROWS.len() * 6, "every policy at six sizes");
+    assert_eq!(cases.len(), ROWS.len() * SIZES.len(), "every policy at every size");
     let wrong: Vec<_> = cases
         .par_iter()
         .map(|(spec, size, expected)| (spec, size, expected, trace.misses(spec, *size)))
         .filter(|(_, _, expected, counted)| **expected != *counted)
         .collect();
     assert!(wrong.is_empty(), "(policy, size, libCacheSim, ours): {wrong:#?}");
+}
+
+/// Miss ratios of MIN with forced admission, which two other programs confirm: `peers/caches.md` §2;
+/// at 146 and 19,589 lines, to four digits, `ALGORITHMS.md` §4.
+const BELADY: &[(u32, f64, f64)] = &[
+    (489, 0.79267072, 5e-9),
+    (4897, 0.62895181, 5e-9),
+    (20_000, 0.45527434, 5e-9),
+    (146, 0.8189, 5e-5),
+    (19_589, 0.4589, 5e-5),
+];
+
+/// Miss ratios of a CAR that follows the paper and agrees with the Merlin artifact's to .0002:
+/// `ALGORITHMS.md` §4. Why libCacheSim's differ: `car_model.rs`.
+const CAR: &[(u32, f64, f64)] =
+    &[(146, 0.8441, 5e-5), (489, 0.8278, 5e-5), (4897, 0.7735, 5e-5), (19_589, 0.5679, 5e-5)];
+
+#[test]
+fn belady_and_car_are_those_of_programs_that_follow_the_papers() {
+    let Some(trace) = Accesses::cloudphysics() else { return };
+    for (spec, cells) in [("belady", BELADY), ("car", CAR)] {
+        for (size, expected, tolerance) in cells {
+            let ratio = trace.misses(spec, *size) as f64 / trace.lines.len() as f64;
+            let difference = (ratio - expected).abs();
+            assert!(difference <= *tolerance, "{spec}@{size}: {ratio:.8}, not {expected}");
+        }
+    }
+}
+
+/// Misses of libCacheSim 0.3.5's LRUK with k = 2, which remembers no line that has left.
+const LRU_K: [u64; 6] = [106_503, 96_547, 95_452, 90_040, 81_059, 64_431];
+
+#[test]
+fn lru_2_without_history_is_libcachesims_lru_k() {
+    let Some(trace) = Accesses::cloudphysics() else { return };
+    let counted = SIZES.map(|size| trace.misses("lru-2:history=0", size));
+    assert_eq!(counted, LRU_K);
 }
