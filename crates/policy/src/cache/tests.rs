@@ -89,7 +89,7 @@ fn misses(lines: &[LineId], capacity: u32) -> Vec<(&'static str, usize)> {
         let cache = match entry.build {
             Build::Cache(build) => build(&geometry, &settings),
             Build::Clairvoyant(build) => build(&geometry, &settings, next.clone().into()),
-            Build::Placement(_) => return None,
+            Build::Placement(_) | Build::Admission(_) => return None,
         };
         Some((entry.name, cache.expect("defaults build")))
     });
