@@ -123,8 +123,11 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         sieve@20 48167
         lirs@20 48779
         s3-fifo@20 45732
-        w-tinylfu@20 46594
+        w-tiny-lfu@20 46594
         merlin@20 46942
+        equal@20 51376
+        ucp@20 51376
+        eci@20 51376
         belady@20 40758
         fifo@200 37242
         clock@200 35619
@@ -136,8 +139,11 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         sieve@200 32823
         lirs@200 32093
         s3-fifo@200 30068
-        w-tinylfu@200 28750
+        w-tiny-lfu@200 28750
         merlin@200 31462
+        equal@200 36331
+        ucp@200 36331
+        eci@200 36331
         belady@200 19763
     "#]].assert_eq(&table);
 }
