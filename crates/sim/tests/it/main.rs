@@ -5,3 +5,4 @@
 mod arc_paper;
 mod fixtures;
 mod oracle_counts;
+mod oracle_ratios;

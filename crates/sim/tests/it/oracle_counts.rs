@@ -12,6 +12,8 @@ const ROWS: &[(&str, &str)] = &[
     ("ARC", "arc"),
     ("CAR", "car"),
     ("Sieve", "sieve"),
+    ("LIRS", "lirs"),
+    ("S3FIFO-0.1000-2", "s3-fifo"),
 ];
 
 /// One line of the table: `FILE POLICY cache size N, R req, miss ratio M`.
