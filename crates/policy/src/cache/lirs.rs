@@ -24,7 +24,7 @@
 //! on as there. Below 200 lines the queue has one line; libCacheSim then counts a line that rule 5
 //! evicted as resident, and holds more lines than its capacity: not repeated here.
 //!
-//! State: 16 B a cached line (8 B × `stack`) and 8 B × `hir`; 8 B a distinct line. O(1) amortised:
+//! State: 16.1 B a cached line (8 B × `stack` and 12 B × `hir`), 8 B a distinct line. O(1) amortised:
 //! ghosts become older in the order of the stack (the queue is in stack order), so that the search for
 //! the oldest one passes each entry once.
 

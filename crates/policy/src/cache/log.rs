@@ -285,3 +285,6 @@ impl<const FLAGS: u32> Log<FLAGS> {
         self.entries = kept;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,8 +27,8 @@
 //! where the artifact has a counting Bloom filter of about 14 counters a line, which the residencies
 //! of 32 epochs overfill. Hit ratios are within 0.0003 of the artifact's on the traces at hand.
 //!
-//! State: 15 B a cached line (8.5 B for staging and core, which may each grow to the whole cache, and
-//! 5 B × `ghost`), 12 B a distinct line. O(1) amortised: a line re-enters core at most 7 times for
+//! State: 13.9 B a cached line (8.9 B for filter, staging and core, of which the last two may each grow to
+//! the whole cache, and 5 B × `ghost`), 12 B a distinct line. O(1) amortised: a line re-enters core at most 7 times for
 //! each time it enters, and fading is done when a count is read.
 
 use super::log::{Log, Words, room_for, share};

@@ -1,7 +1,7 @@
 //! Claims that hold for every registered cache policy, and for batches against single accesses.
 
 use super::{CachePolicy, Outcome, Tag};
-use crate::registry::{self, Build, Geometry, Settings};
+use crate::registry::{self, Build, Built, Geometry, PolicySpec, Settings};
 use expect_test::expect;
 use thermocline_units::{LineId, Rng};
 
@@ -19,7 +19,7 @@ fn caches(lines: u32) -> Vec<(&'static str, Box<dyn CachePolicy>)> {
 }
 
 /// A mixture of a skewed set, a loop and a scan: enough to reach every branch of every policy.
-fn mixture(seed: u64, count: usize) -> Vec<LineId> {
+pub(crate) fn mixture(seed: u64, count: usize) -> Vec<LineId> {
     let mut rng = Rng::seeded(seed);
     (0..count)
         .map(|i| match rng.below(10) {
@@ -30,7 +30,30 @@ fn mixture(seed: u64, count: usize) -> Vec<LineId> {
         .collect()
 }
 
-const UNIVERSE: u32 = 2000;
+pub(crate) const UNIVERSE: u32 = 2000;
+
+/// Misses of the policy written as `spec`, with room for `lines`, on a fixed trace of 50,000 accesses.
+pub(crate) fn misses(spec: &str, lines: u32) -> usize {
+    let geometry = Geometry { lines, ..Geometry::for_tests() };
+    let spec = PolicySpec::parse(spec).expect("a policy of the registry");
+    let Ok(Built::Cache(mut cache)) = spec.build(&geometry, None) else {
+        panic!("{spec:?} builds a cache")
+    };
+    cache.reserve(UNIVERSE);
+    let trace = mixture(42, 50_000);
+    trace.into_iter().filter(|line| !cache.access(*line, Tag::default()).is_hit()).count()
+}
+
+/// Bytes that grow with the capacity, a line of it, of the policy written as `spec`.
+pub(crate) fn bytes_per_line(spec: &str) -> f64 {
+    let lines = 1 << 18;
+    let geometry = Geometry { lines, ..Geometry::for_tests() };
+    let spec = PolicySpec::parse(spec).expect("a policy of the registry");
+    let Ok(Built::Cache(cache)) = spec.build(&geometry, None) else {
+        panic!("{spec:?} builds a cache")
+    };
+    cache.footprint().resident as f64 / f64::from(lines)
+}
 
 #[test]
 fn no_cache_exceeds_its_capacity_or_lies_about_residence() {
@@ -145,5 +168,14 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         ucp@200 36331
         eci@200 36331
         belady@200 19763
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn no_cache_needs_more_than_32_bytes_a_line_beside_the_index() {
+    for entry in registry::entries().filter(|entry| matches!(entry.build, Build::Cache(_))) {
+        let bytes = bytes_per_line(entry.name);
+        assert!(bytes <= 32.0, "{}: {bytes} B a line", entry.name);
+    }
 }

@@ -18,8 +18,8 @@
 //! the moment of halving differ: on the same requests libCacheSim 0.3.5 has 88,396 misses where
 //! Caffeine's simulator has 89,806. Compare with a tolerance; ours are in the tests.
 //!
-//! State: 4 B a line for each of two entries (window, probation) and 1.6 entries (protected), and 8 B
-//! of counters: 22.8 B a cached line, 4 B a distinct line. O(1) amortised (halving touches 8 B a line
+//! State: 22.3 B a cached line (14.3 B for the queues, whose probation may grow to all of main, and 8 B
+//! of counters), 4 B a distinct line. O(1) amortised (halving touches 8 B a line
 //! every `sample` × capacity counts).
 
 use super::log::{Log, Words, room_for, share};

@@ -90,7 +90,7 @@ impl PolicySpec {
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
         let filter = filter.map(parse_filter).transpose()?;
-        let (entry, settings) = parse_part(policy, || entries().chain(filters()))?;
+        let (entry, settings) = parse_part(policy, entries)?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
                 "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",
@@ -146,7 +146,7 @@ impl PolicySpec {
 }
 
 fn parse_filter(text: &str) -> Result<FilterSpec, SpecError> {
-    let (entry, settings) = parse_part(text, || filters().chain(entries()))?;
+    let (entry, settings) = parse_part(text, filters)?;
     if !matches!(entry.build, Build::Admission(_)) {
         let names: Vec<_> = filters().map(|filter| filter.name).collect();
         return Err(SpecError::Compose {

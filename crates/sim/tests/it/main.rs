@@ -6,3 +6,4 @@ mod arc_paper;
 mod car_model;
 mod fixtures;
 mod oracle_counts;
+mod oracle_ratios;

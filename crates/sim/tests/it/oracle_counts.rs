@@ -11,6 +11,8 @@ const ROWS: &[(&str, &str)] = &[
     ("TwoQ", "2q"),
     ("ARC", "arc"),
     ("Sieve", "sieve"),
+    ("LIRS", "lirs"),
+    ("S3FIFO-0.1000-2", "s3-fifo"),
 ];
 
 /// Sizes of that table.
