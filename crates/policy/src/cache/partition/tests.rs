@@ -54,9 +54,9 @@ fn ucp_sees_a_cliff_and_gives_a_loop_what_a_scan_cannot_use() {
 #[test]
 fn ucp_keeps_its_sizes_when_the_gain_does_not_pay_for_re_warming() {
     // A gain of 1000 hits an epoch over 12 epochs, for some 30 to 75 lines that change hands.
-    assert_eq!(loop_against_scan("ucp:rewarm=1000", 150, 100, 4).0, 0);
-    assert_eq!(loop_against_scan("ucp:rewarm=100", 150, 100, 4).0, 1000);
-    assert_eq!(loop_against_scan("ucp:rewarm=100:horizon=1", 150, 100, 4).0, 0);
+    assert_eq!(loop_against_scan("ucp:horizon=12:rewarm=1000", 150, 100, 4).0, 0);
+    assert_eq!(loop_against_scan("ucp:horizon=12:rewarm=100", 150, 100, 4).0, 1000);
+    assert_eq!(loop_against_scan("ucp:horizon=1:rewarm=100", 150, 100, 4).0, 0);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use thermocline_units::LineId;
 
 const HORIZON: Setting = Setting {
     name: "horizon",
-    default: "12",
+    default: "288",
     unit: "epochs",
     help: "how long new sizes are expected to pay off",
 };

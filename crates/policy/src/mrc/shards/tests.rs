@@ -60,7 +60,7 @@ fn adjusted_curves_are_ten_times_nearer_than_raw_ones_on_a_skewed_trace() {
     for (rate, bound) in [(0.1, 0.006), (0.01, 0.02)] {
         let (adjusted, raw) = errors(rate);
         assert!(adjusted < bound, "R = {rate}: mean absolute error {adjusted}, raw {raw}");
-        assert!(raw > 5.0 * adjusted, "R = {rate}: raw {raw}, adjusted {adjusted}");
+        assert!(raw > 10.0 * adjusted, "R = {rate}: raw {raw}, adjusted {adjusted}");
     }
 }
 
