@@ -6,6 +6,8 @@
 
 mod error;
 mod filter;
+#[cfg(test)]
+mod fixture;
 mod formats;
 mod input;
 mod merge;
