@@ -63,7 +63,7 @@ impl Arrivals {
     /// many slots.
     pub(crate) fn new(live: u32, slack: f64) -> Arrivals {
         assert!(
-            slack > 1.0 && check_capacity(live, slack).is_ok(),
+            slack > 1.0 && f64::from(live) * slack + 128.0 <= SLOTS_MAX as f64,
             "a ring has at most {SLOTS_MAX} slots"
         );
         let slots = ((f64::from(live) * slack) as usize + 128).next_power_of_two();

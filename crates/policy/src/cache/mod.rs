@@ -15,6 +15,7 @@ mod car;
 mod clock;
 mod fifo;
 mod lane;
+mod links;
 mod lirs;
 mod log;
 mod lru;
@@ -29,6 +30,7 @@ mod sketch;
 mod two_q;
 mod w_tiny_lfu;
 
+pub(crate) use links::{Links, NONE, Queue, Slots};
 pub use lru_sweep::LruSweep;
 
 use crate::Footprint;

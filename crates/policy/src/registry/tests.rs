@@ -54,7 +54,7 @@ fn parts_that_do_not_compose_say_what_would() {
     assert!(message("lru+arc").contains("filter; those are all, larc"), "{}", message("lru+arc"));
     assert!(message("larc+random+lru").contains("one filter"), "{}", message("larc+random+lru"));
     assert!(message("larc+vfrm").contains("its own rule"), "{}", message("larc+vfrm"));
-    assert!(message("lacr+lru").contains("`larc`"), "{}", message("lacr+lru"));
+    assert!(message("larcc+lru").contains("`larc`"), "{}", message("larcc+lru"));
     assert!(message("larc+").contains("no policy"), "{}", message("larc+"));
 }
 

@@ -144,12 +144,6 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
         self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
     }
 
-    /// What the file says about itself: how it was made, as pairs of key and value.
-    pub fn about(&self) -> Vec<(String, String)> {
-        let pairs = self.metadata.file_metadata().key_value_metadata().into_iter().flatten();
-        pairs.filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?))).collect()
-    }
-
     /// Opens the next row group that has rows; false at the end.
     fn next_group(&mut self) -> Result<bool, String> {
         while self.group_rows_left == 0 {
@@ -396,6 +390,15 @@ impl<R: ChunkReader + 'static> TraceReader for ParquetReader<R> {
             Some(volume) => &volume.column.decode.0.names(),
             None => &self.columns.only_volume,
         }
+    }
+
+    fn about(&self) -> Vec<(String, String)> {
+        let pairs = self.metadata.file_metadata().key_value_metadata().into_iter().flatten();
+        pairs
+            .filter(|pair| pair.key.starts_with(schema::KEY_PREFIX))
+            .filter(|pair| pair.key != schema::VERSION_KEY)
+            .filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?)))
+            .collect()
     }
 
     fn bytes_read(&self) -> u64 {

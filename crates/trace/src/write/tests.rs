@@ -51,14 +51,17 @@ fn read_again(text: Vec<u8>) -> Recorded {
 fn generic_csv_holds_every_column() {
     let mut text = Vec::new();
     write(trace(), &mut CsvWriter::new(&mut text, "t", HashColumn::With));
-    check(text, expect![[r#"
+    check(
+        text,
+        expect![[r#"
         time_ns,volume,op,offset,length,response_ns,hashes
         0,usr.1,read,0,4096,,
         1500,"web server/a,b",write,512,8192,123456,0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f;a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0
         2000000,"web server/a,b",flush,0,0,,
         2000100,usr.1,trim,1099511627776,65536,,
         3000000000,usr.1,read,4096,1,,
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -67,18 +70,23 @@ fn msr_csv_counts_what_it_cannot_hold() {
     let mut writer = MsrWriter::new(&mut text, "t");
     write(trace(), &mut writer);
     assert_eq!(writer.losses(), ["1 flush", "1 trim", "2 content hashes"]);
-    check(text, expect![[r#"
+    check(
+        text,
+        expect![[r#"
         0,usr,1,Read,0,4096,0
         15,web server/a_b,0,Write,512,8192,1234
         30000000,usr,1,Read,4096,1,0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn fio_logs_add_and_close_every_file() {
     let mut text = Vec::new();
     write(trace(), &mut FioWriter::new(&mut text, "t"));
-    check(text, expect![[r#"
+    check(
+        text,
+        expect![[r#"
         fio version 3 iolog
         1 usr.1 add
         1 usr.1 open
@@ -94,7 +102,8 @@ fn fio_logs_add_and_close_every_file() {
         3000001 usr.1 close
         3000001 web_server_a_b close
         3000001 usr.1+ close
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
