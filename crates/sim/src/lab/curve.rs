@@ -12,7 +12,6 @@ use std::fmt;
 use std::str::FromStr;
 use thermocline_policy::mrc::shards::Sampler;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_units::Bytes;
 
 /// How a curve is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
