@@ -3,6 +3,8 @@
 use crate::error::CliError;
 use std::convert::Infallible;
 use thermocline_sim::source::{Source, open_all};
+use thermocline_sim::synth::from_words;
+use thermocline_trace::synth::SynthSpec;
 use thermocline_trace::{ColumnMap, Format, ReadOptions, TraceReader};
 
 /// Which traces to read, and how.
@@ -11,11 +13,15 @@ use thermocline_trace::{ColumnMap, Format, ReadOptions, TraceReader};
 pub(crate) struct SourceArgs {
     /// Traces to read, `-` for the standard input; several are merged into one multi-VM workload,
     /// each from its own time zero.
-    #[arg(value_name = "TRACE", value_parser = source, required_unless_present = "more")]
+    #[arg(value_name = "TRACE", value_parser = source, required_unless_present_any = ["more", "synth"])]
     traces: Vec<Source>,
     /// A trace, like a bare TRACE; may be repeated.
     #[arg(long = "trace", short = 't', value_name = "TRACE", value_parser = source, id = "more")]
     more: Vec<Source>,
+    /// Make a workload instead of reading one: oltp, web, vdi, backup or mixed, with settings if
+    /// wanted (mixed,requests=1M,vms=4,seed=1).
+    #[arg(long, value_name = "PRESET", value_parser = from_words)]
+    synth: Option<SynthSpec>,
     /// The format of all of them, when it should not be found from the content.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
@@ -35,7 +41,8 @@ fn source(text: &str) -> Result<Source, Infallible> {
 impl SourceArgs {
     /// The traces, in the order in which the command line names them.
     pub(crate) fn sources(&self) -> Vec<Source> {
-        self.traces.iter().chain(&self.more).cloned().collect()
+        let made = self.synth.iter().map(|spec| Source::Synth(Box::new(spec.clone())));
+        self.traces.iter().chain(&self.more).cloned().chain(made).collect()
     }
 
     /// Opens the one trace, or all of them merged.

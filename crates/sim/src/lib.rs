@@ -7,4 +7,5 @@ pub mod experiment;
 pub mod lab;
 pub mod replay;
 pub mod source;
+pub mod synth;
 pub mod workload;

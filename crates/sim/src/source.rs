@@ -10,18 +10,21 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thermocline_trace::native::open_parquet;
-use thermocline_trace::{Format, ReadOptions, TraceError, TraceReader};
+use thermocline_trace::synth::{Synth, SynthSpec};
+use thermocline_trace::{Format, Place, ReadOptions, TraceError, TraceReader};
 
 /// The first and the last four bytes of every Parquet file.
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 
 /// One trace, as a user names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// A file.
     File(PathBuf),
     /// The standard input, written `-`.
     Stdin,
+    /// Requests that are made, not read.
+    Synth(Box<SynthSpec>),
 }
 
 impl FromStr for Source {
@@ -40,6 +43,10 @@ impl fmt::Display for Source {
         match self {
             Source::File(path) => write!(f, "{}", path.display()),
             Source::Stdin => write!(f, "<stdin>"),
+            Source::Synth(spec) => {
+                let (vms, requests, seed) = (spec.vms.len(), spec.requests, spec.seed);
+                write!(f, "<synthetic: {vms} VMs, {requests} requests, seed {seed}>")
+            }
         }
     }
 }
@@ -55,6 +62,14 @@ impl Source {
             Source::Stdin => {
                 thermocline_trace::open(Box::new(std::io::stdin()), &self.to_string(), options)
             }
+            Source::Synth(spec) => match Synth::new(spec) {
+                Ok(synth) => Ok(Box::new(synth)),
+                Err(error) => Err(TraceError::Malformed {
+                    input: self.to_string(),
+                    place: Place::Whole,
+                    problem: error.to_string(),
+                }),
+            },
         }
     }
 
@@ -65,7 +80,7 @@ impl Source {
                 let metadata = std::fs::metadata(path).ok()?;
                 metadata.is_file().then_some(metadata.len())
             }
-            Source::Stdin => None,
+            Source::Stdin | Source::Synth(_) => None,
         }
     }
 }
@@ -99,6 +114,7 @@ impl Source {
                 name.split('.').next().unwrap_or_default().to_string()
             }
             Source::Stdin => "stdin".to_string(),
+            Source::Synth(_) => "synthetic".to_string(),
         }
     }
 }

@@ -78,6 +78,11 @@ impl Filter {
         wanted.filter(|name| !self.volumes.iter().any(|seen| seen == name)).collect()
     }
 
+    /// The volumes of the unfiltered trace, as far as it was read.
+    pub fn input_volumes(&self) -> &[String] {
+        self.reader.volumes()
+    }
+
     /// Selects from the batch in `self.input`.
     fn select(&mut self, batch: &mut Batch) {
         for index in 0..self.input.requests.len() {
@@ -170,6 +175,10 @@ impl TraceReader for Filter {
             repairs.push(format!("{lost} requests lost their content hashes to the alignment"));
         }
         repairs
+    }
+
+    fn about(&self) -> Vec<(String, String)> {
+        self.reader.about()
     }
 
     fn bytes_read(&self) -> u64 {

@@ -6,6 +6,8 @@
 
 mod error;
 mod filter;
+#[cfg(test)]
+mod fixture;
 mod formats;
 mod input;
 mod merge;
@@ -43,6 +45,12 @@ pub trait TraceReader: Send {
         Vec::new()
     }
 
+    /// What the trace says about how it was made, as pairs of key and value; empty where the format has
+    /// no room for that. All keys begin with `thermocline.`.
+    fn about(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Bytes of the input consumed so far, for progress; 0 where it is not known.
     fn bytes_read(&self) -> u64 {
         0
@@ -60,6 +68,10 @@ impl<R: TraceReader + ?Sized> TraceReader for Box<R> {
 
     fn repairs(&self) -> Vec<String> {
         (**self).repairs()
+    }
+
+    fn about(&self) -> Vec<(String, String)> {
+        (**self).about()
     }
 
     fn bytes_read(&self) -> u64 {

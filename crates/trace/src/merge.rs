@@ -99,6 +99,16 @@ impl TraceReader for Merge {
         self.inputs.iter().flat_map(of).collect()
     }
 
+    /// What each input says, its label behind the key.
+    fn about(&self) -> Vec<(String, String)> {
+        let of = |input: &Input| {
+            let label = input.label.clone();
+            let pairs = input.reader.about().into_iter();
+            pairs.map(move |(key, value)| (format!("{key}.{label}"), value))
+        };
+        self.inputs.iter().flat_map(of).collect()
+    }
+
     fn bytes_read(&self) -> u64 {
         self.inputs.iter().map(|input| input.reader.bytes_read()).sum()
     }

@@ -7,6 +7,7 @@ use crate::TraceReader;
 use crate::error::{Place, TraceError};
 use crate::formats::{self, ColumnMap, Format};
 use crate::input::{Compression, Source};
+use crate::write;
 use std::io::Read;
 
 /// How a trace is to be read, as far as its content does not say so itself.
@@ -50,6 +51,7 @@ pub fn open(
         (Some(format), None) => format,
         (None | Some(Format::Csv), Some(_)) => Format::Csv,
         (None, None) if source.sample().starts_with(PARQUET_MAGIC) => Format::Parquet,
+        (None, None) if is_our_csv(&source) => Format::Csv,
         (None, None) => formats::detect(&source)?,
         (Some(format), Some(_)) => {
             return Err(source.malformed(
@@ -58,7 +60,17 @@ pub fn open(
             ));
         }
     };
+    if format == Format::Csv && options.columns.is_none() && is_our_csv(&source) {
+        let columns =
+            Some(write::COLUMNS.parse().expect("the map of our own header is well formed"));
+        return formats::reader_of(format, source, &ReadOptions { columns, ..options.clone() });
+    }
     formats::reader_of(format, source, options)
+}
+
+/// Whether the text begins with the header that [`crate::CsvWriter`] writes.
+fn is_our_csv(source: &Source) -> bool {
+    source.sample().starts_with(write::HEADER.as_bytes())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod column;
 mod encoding;
+mod footer;
 mod reader;
 mod schema;
 mod values;

@@ -5,9 +5,12 @@
 //! have the right names ([`super::schema`]); their times are counted from the first row.
 
 use super::column::Column;
+use super::footer::{check_layout, check_version};
 use super::malformed;
 use super::schema::{self, Columns, Found};
-use super::values::{Decode, Hashes, MISSING, Number, OPS, OpNames, Text, VolumeNames};
+use super::values::{Decode, Hashes, MISSING, Number, OPS, OpNames, Text};
+use crate::formats::{FAILED_BEFORE, ReaderState};
+use crate::volumes::Volumes;
 use crate::{Batch, ContentHash, HashRange, Op, Request, TraceError, TraceReader};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::ChunkReader;
@@ -68,13 +71,14 @@ pub struct ParquetReader<R: ChunkReader + 'static> {
     /// What is taken off every time: `Some(0)` in our own files.
     origin: Option<i64>,
     latest: i64,
+    state: ReaderState,
     columns: OpenColumns,
     scratch: Scratch,
 }
 
 struct OpenColumns {
     time: Leaf<Number>,
-    volume: Option<Leaf<Text<VolumeNames>>>,
+    volume: Option<Leaf<Text<Volumes>>>,
     op: Leaf<Text<OpNames>>,
     offset: Leaf<Number>,
     length: Leaf<Number>,
@@ -129,6 +133,7 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
             group_bytes: 0,
             origin,
             latest: 0,
+            state: ReaderState::default(),
             columns: OpenColumns::new(&columns),
             scratch: Scratch::default(),
         })
@@ -139,14 +144,8 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
         self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
     }
 
-    /// What the file says about itself: how it was made, as pairs of key and value.
-    pub fn about(&self) -> Vec<(String, String)> {
-        let pairs = self.metadata.file_metadata().key_value_metadata().into_iter().flatten();
-        pairs.filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?))).collect()
-    }
-
     /// Opens the next row group that has rows; false at the end.
-    fn next_group(&mut self) -> Result<bool, TraceError> {
+    fn next_group(&mut self) -> Result<bool, String> {
         while self.group_rows_left == 0 {
             let Some(group) = self.metadata.row_groups().get(self.next_row_group) else {
                 return Ok(false);
@@ -156,10 +155,22 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
             self.group_rows = group.num_rows() as u64;
             self.group_rows_left = self.group_rows;
             self.group_bytes = group.columns().iter().map(|c| c.compressed_size() as u64).sum();
-            self.columns
-                .begin(&self.input, group.columns(), self.group_rows)
-                .map_err(|problem| malformed(&self.name, problem))?;
+            self.columns.begin(&self.input, group.columns(), self.group_rows)?;
         }
+        Ok(true)
+    }
+
+    /// Appends the next rows to `batch`; false at the end.
+    fn read_rows(&mut self, batch: &mut Batch) -> Result<bool, String> {
+        if !self.next_group()? {
+            return Ok(false);
+        }
+        let rows = self.group_rows_left.min(Batch::CAPACITY as u64) as usize;
+        batch.hashes.clear();
+        self.columns.read(rows, &mut self.scratch, &mut batch.hashes)?;
+        self.assemble(rows, batch)?;
+        self.group_rows_left -= rows as u64;
+        self.rows += rows as u64;
         Ok(true)
     }
 
@@ -192,10 +203,17 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
                 return Err(wrong("the response time is negative".to_string()));
             }
             let count = scratch.hash_counts.get(row).copied().unwrap_or(0);
+            let op = op(scratch.op[row]);
+            if length == 0 && op != Op::Flush {
+                let number = self.rows + row as u64 + 1;
+                self.state.note_zero_sized(|| format!("row {number}"));
+                hash_start += count;
+                continue;
+            }
             batch.requests.push(Request {
                 time: Nanos(time as u64),
                 volume: VolumeId(scratch.volume.get(row).map_or(0, |id| *id as u32)),
-                op: op(scratch.op[row]),
+                op,
                 offset: Bytes(offset as u64),
                 length: Bytes(length as u64),
                 response: response.map(|ns| Nanos(ns as u64)),
@@ -240,7 +258,7 @@ impl OpenColumns {
         let number = |found: &Found<Number>| Leaf::new(found, found.stored);
         OpenColumns {
             time: number(&found.time),
-            volume: found.volume.as_ref().map(|f| Leaf::new(f, Text(VolumeNames::default()))),
+            volume: found.volume.as_ref().map(|f| Leaf::new(f, Text(Volumes::default()))),
             op: Leaf::new(&found.op, Text(OpNames)),
             offset: number(&found.offset),
             length: number(&found.length),
@@ -343,24 +361,44 @@ impl<D: Decode> Leaf<D> {
 impl<R: ChunkReader + 'static> TraceReader for ParquetReader<R> {
     fn read_batch(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
         batch.clear();
-        if !self.next_group()? {
-            return Ok(());
+        if self.state.failed {
+            return Err(malformed(&self.name, FAILED_BEFORE));
         }
-        let rows = self.group_rows_left.min(Batch::CAPACITY as u64) as usize;
-        self.columns
-            .read(rows, &mut self.scratch, &mut batch.hashes)
-            .and_then(|()| self.assemble(rows, batch))
-            .map_err(|problem| malformed(&self.name, problem))?;
-        self.group_rows_left -= rows as u64;
-        self.rows += rows as u64;
+        // A batch of which nothing is kept is not the end.
+        while batch.requests.is_empty() {
+            match self.read_rows(batch) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(problem) => {
+                    self.state.failed = true;
+                    batch.clear();
+                    return Err(malformed(&self.name, problem));
+                }
+            }
+        }
         Ok(())
+    }
+
+    fn repairs(&self) -> Vec<String> {
+        let mut repairs = Vec::new();
+        self.state.repairs(&mut repairs);
+        repairs
     }
 
     fn volumes(&self) -> &[String] {
         match &self.columns.volume {
-            Some(volume) => &volume.column.decode.0.names,
+            Some(volume) => &volume.column.decode.0.names(),
             None => &self.columns.only_volume,
         }
+    }
+
+    fn about(&self) -> Vec<(String, String)> {
+        let pairs = self.metadata.file_metadata().key_value_metadata().into_iter().flatten();
+        pairs
+            .filter(|pair| pair.key.starts_with(schema::KEY_PREFIX))
+            .filter(|pair| pair.key != schema::VERSION_KEY)
+            .filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?)))
+            .collect()
     }
 
     fn bytes_read(&self) -> u64 {
@@ -370,52 +408,5 @@ impl<R: ChunkReader + 'static> TraceReader for ParquetReader<R> {
         let given = (self.group_rows - self.group_rows_left) as u128;
         let share = u128::from(self.group_bytes) * given / u128::from(self.group_rows);
         self.done_bytes + share as u64
-    }
-}
-
-/// Checks what the footer says about sizes and places, on which everything later relies.
-fn check_layout(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), String> {
-    let leaves = metadata.file_metadata().schema_descr().num_columns();
-    let mut bytes = 0u64;
-    let mut rows = 0u64;
-    for (index, group) in metadata.row_groups().iter().enumerate() {
-        let damaged =
-            |what: String| format!("the footer is damaged: row group {} {what}", index + 1);
-        let group_rows = u64::try_from(group.num_rows());
-        let total = group_rows.ok().and_then(|more| rows.checked_add(more));
-        rows = total.ok_or_else(|| damaged("has an impossible number of rows".to_string()))?;
-        if group.columns().len() != leaves {
-            return Err(damaged(format!("has {} of {leaves} columns", group.columns().len())));
-        }
-        for chunk in group.columns() {
-            let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-            let range = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
-            let end = range.and_then(|(start, length)| start.checked_add(length));
-            let (Some((_, length)), Some(end)) = (range, end) else {
-                return Err(damaged("has a column at a negative place".to_string()));
-            };
-            if end > file_bytes {
-                return Err(damaged(format!(
-                    "ends at byte {end} of {file_bytes}; was the file cut off?"
-                )));
-            }
-            bytes = bytes.saturating_add(length);
-        }
-    }
-    Ok(())
-}
-
-/// Whether we wrote the file.
-fn check_version(metadata: &ParquetMetaData) -> Result<bool, String> {
-    let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-    let Some(pair) = pairs.find(|pair| pair.key == schema::VERSION_KEY) else { return Ok(false) };
-    let version = pair.value.as_deref().unwrap_or_default();
-    match version.parse::<u32>() {
-        Ok(number) if number <= schema::VERSION => Ok(true),
-        Ok(number) => Err(format!(
-            "layout version {number}; this program knows {} at most and is too old for the file",
-            schema::VERSION
-        )),
-        Err(_) => Err(format!("`{version}` is not a layout version")),
     }
 }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Version of the layout in the metadata; readers refuse later ones.
 pub(super) const VERSION: u32 = 1;
+/// Beginning of our metadata keys; other tools' own (`ARROW:schema`, `pandas`) are left alone.
+pub(super) const KEY_PREFIX: &str = "thermocline.";
 /// Metadata key of the layout's version; a file that has it was written by this crate.
 pub(super) const VERSION_KEY: &str = "thermocline.trace.version";
 

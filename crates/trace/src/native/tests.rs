@@ -63,7 +63,7 @@ fn mixture(count: u64, with_hashes: bool) -> Held {
             volume: VolumeId(volume),
             op,
             offset: Bytes(if flush { 0 } else { rng.below(1 << 50) }),
-            length: Bytes(if flush { 0 } else { rng.below(1 << 20) }),
+            length: Bytes(if flush { 0 } else { 1 + rng.below(1 << 20) }),
             response: (rng.below(2) == 0).then(|| Nanos(rng.below(1 << 30))),
             hashes: Default::default(),
         });
@@ -108,11 +108,11 @@ fn the_extremes_of_every_number_survive() {
         hashes: Default::default(),
     };
     let requests = vec![
-        request(0, 0, 0, Some(Nanos(0))),
-        request(0, top, 0, None),
+        request(0, 0, 1, Some(Nanos(0))),
+        request(0, top - 1, 1, None),
         request(top, 0, top, Some(Nanos(top))),
     ];
-    let held = Held { requests, hashes: vec![vec![]; 3], volumes: vec![String::new()] };
+    let held = Held { requests, hashes: vec![vec![]; 3], volumes: vec!["v".into()] };
     assert_eq!(read(&written(&held, ParquetSettings::default())).unwrap(), held);
 }
 
@@ -133,14 +133,12 @@ fn requests_the_format_cannot_hold_are_refused_by_the_writer() {
 
 #[test]
 fn the_file_says_how_it_was_made() {
-    let about = vec![("source".to_string(), "web.csv".to_string())];
-    let held = mixture(10, false);
-    let file = written(&held, ParquetSettings { about, hashes: None });
+    let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
+    let about = vec![pair("thermocline.source", "web.csv"), pair("pandas", "{}")];
+    let file = written(&mixture(10, false), ParquetSettings { about, hashes: None });
     let reader = ParquetReader::new(bytes::Bytes::from(file), "t").unwrap();
     assert_eq!(reader.request_count(), 10);
-    let about = reader.about();
-    assert!(about.contains(&("source".into(), "web.csv".into())), "{about:?}");
-    assert!(about.contains(&("thermocline.trace.version".into(), "1".into())), "{about:?}");
+    assert_eq!(reader.about(), [pair("thermocline.source", "web.csv")]);
 }
 
 #[test]
@@ -192,4 +190,20 @@ fn a_file_cut_off_anywhere_is_an_error() {
         let problem = problem_of(&file[..length]);
         assert!(problem.starts_with("t.parquet"), "{problem}");
     }
+}
+
+#[test]
+fn requests_of_zero_bytes_are_left_out_and_counted() {
+    let mut held = mixture(10, true);
+    for index in [2, 7] {
+        (held.requests[index].op, held.requests[index].length) = (Op::Read, Bytes(0));
+    }
+    let file = bytes::Bytes::from(written(&held, ParquetSettings::default()));
+    let (mut reader, mut batch) = (open_parquet(file, "t").unwrap(), Batch::default());
+    reader.read_batch(&mut batch).unwrap();
+    assert_eq!(batch.requests.len(), 8);
+    assert_eq!(batch.hashes_of(&batch.requests[6]), held.hashes[8]);
+    let repairs = reader.repairs();
+    assert!(repairs[0].contains("2 requests were of zero bytes"), "{repairs:?}");
+    assert!(repairs[0].contains("row 3"), "{repairs:?}");
 }

@@ -5,8 +5,8 @@
 //! of numbers. Does not know pages.
 
 use super::encoding::{Cursor, Problem};
+use crate::volumes::Volumes;
 use crate::{ContentHash, Op};
-use std::collections::BTreeMap;
 
 /// The number that stands for "none" where a float column holds NaN.
 pub(super) const MISSING: i64 = i64::MIN;
@@ -149,28 +149,9 @@ impl<V: Vocabulary> Decode for Text<V> {
     }
 }
 
-/// Volume names, numbered in the order of their appearance.
-#[derive(Default)]
-pub(super) struct VolumeNames {
-    numbers: BTreeMap<Vec<u8>, i64>,
-    /// The names; index is the `VolumeId`.
-    pub(super) names: Vec<String>,
-}
-
-impl Vocabulary for VolumeNames {
+impl Vocabulary for Volumes {
     fn number(&mut self, word: &[u8]) -> Result<i64, Problem> {
-        if let Some(number) = self.numbers.get(word) {
-            return Ok(*number);
-        }
-        let name = std::str::from_utf8(word)
-            .map_err(|_| format!("a volume name that is not UTF-8: {}", word.escape_ascii()))?;
-        let number = i64::try_from(self.names.len()).expect("a file has fewer names than 2^63");
-        if number > i64::from(u32::MAX) {
-            return Err("more than 2^32 volumes".to_string());
-        }
-        self.names.push(name.to_string());
-        self.numbers.insert(word.to_vec(), number);
-        Ok(number)
+        self.id_of(word).map(|volume| i64::from(volume.0)).map_err(|problem| problem.to_string())
     }
 }
 

@@ -32,8 +32,8 @@ const ZSTD_LEVEL: i32 = 1;
 /// What goes into the file besides the requests.
 #[derive(Debug, Clone, Default)]
 pub struct ParquetSettings {
-    /// What the file shall say about itself (source, how it was made), as pairs of key and value.
-    /// The writer adds the layout's version and its own name.
+    /// What the file shall say about itself (source, how it was made), as pairs of key and value;
+    /// keys begin with `thermocline.`. The writer adds the layout's version and its own name.
     pub about: Vec<(String, String)>,
     /// Whether the file has a column of content hashes; `None`: when the first row group has any.
     pub hashes: Option<bool>,

@@ -15,9 +15,9 @@ pub struct SpecError(pub(super) String);
 /// A synthetic workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SynthSpec {
-    /// Seeds all randomness: the same specification and seed give the same requests.
+    /// Seeds all randomness: the same specification and seed give the same requests. Below 2⁶³.
     pub seed: u64,
-    /// How many requests to make, of all VMs together.
+    /// How many requests to make, of all VMs together. Below 2⁶³.
     pub requests: u64,
     /// The VMs, at least one; their order numbers the volumes.
     pub vms: Vec<VmSpec>,
@@ -115,6 +115,8 @@ pub struct Drift {
     pub by: f64,
 }
 
+/// What texts that describe a workload (TOML) can hold.
+const NUMBER_MAX: u64 = i64::MAX as u64;
 /// VMs of a workload at most.
 const VMS_MAX: usize = 65_536;
 /// Parts of a VM at most.
@@ -138,6 +140,11 @@ impl SynthSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         if self.vms.is_empty() || self.vms.len() > VMS_MAX {
             return Err(SpecError(format!("{} VMs; 1 to {VMS_MAX} are possible", self.vms.len())));
+        }
+        if self.seed.max(self.requests) > NUMBER_MAX {
+            return Err(SpecError(
+                "the seed and the number of requests lie below 2^63".to_string(),
+            ));
         }
         let mut names: Vec<&str> = self.vms.iter().map(|vm| vm.name.as_str()).collect();
         names.sort_unstable();

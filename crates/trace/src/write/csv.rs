@@ -1,13 +1,22 @@
 //! CSV with a header: every column of the native format, for spreadsheets and scripts.
 //!
 //! `time_ns,volume,op,offset,length,response_ns` and, when asked for, `hashes` (hexadecimal, joined
-//! by `;`). An unknown response is empty. Names are quoted as RFC 4180 has it when they must be.
+//! by `;`). An unknown response is empty. A volume's name with a comma is quoted; a quote or a line end
+//! in it becomes `_`, which no reader of CSV takes amiss. [`crate::open`] knows the header again and
+//! needs no column map (hashes are not read back).
 
 use super::{TextOutput, loss};
 use crate::native::op_name;
 use crate::{Batch, ContentHash, TraceError, TraceWriter};
 use std::borrow::Cow;
 use std::io::Write;
+
+/// The header, up to the hashes.
+pub(crate) const HEADER: &str = "time_ns,volume,op,offset,length,response_ns";
+
+/// The column map that reads it.
+pub(crate) const COLUMNS: &str =
+    "time=time_ns:ns,volume=volume,op=op,offset=offset,size=length,response=response_ns:ns";
 
 /// Whether the file has a column of content hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +38,7 @@ impl<W: Write + Send> CsvWriter<W> {
     /// Will write to `output`, called `name` in messages.
     pub fn new(output: W, name: &str, hashes: HashColumn) -> CsvWriter<W> {
         let mut text = TextOutput::new(output, name);
-        text.add(format_args!("time_ns,volume,op,offset,length,response_ns"));
+        text.add(format_args!("{HEADER}"));
         match hashes {
             HashColumn::With => text.add(format_args!(",hashes\n")),
             HashColumn::Without => text.add(format_args!("\n")),
@@ -84,7 +93,7 @@ impl<W: Write + Send> TraceWriter for CsvWriter<W> {
 /// `name` as a CSV field.
 fn quoted(name: &str) -> Cow<'_, str> {
     match name.contains([',', '"', '\n', '\r']) {
-        true => Cow::Owned(format!("\"{}\"", name.replace('"', "\"\""))),
+        true => Cow::Owned(format!("\"{}\"", name.replace(['"', '\n', '\r'], "_"))),
         false => Cow::Borrowed(name),
     }
 }

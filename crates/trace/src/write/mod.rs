@@ -7,6 +7,7 @@ mod csv;
 mod fio;
 mod msr;
 
+pub(crate) use csv::{COLUMNS, HEADER};
 pub use csv::{CsvWriter, HashColumn};
 pub use fio::FioWriter;
 pub use msr::MsrWriter;

@@ -1,12 +1,24 @@
 //! `thermocline trace …`: characterise, convert, picture and make block traces.
 
+mod convert;
+mod synth;
+mod target;
+
 use crate::error::CliError;
 use clap::Subcommand;
 
 /// What to do with traces.
 #[derive(Subcommand)]
-pub(crate) enum Command {}
+pub(crate) enum Command {
+    /// Convert traces, or parts of them, to Parquet, CSV or a fio log.
+    Convert(convert::Args),
+    /// Make a trace from stated parameters, seeded.
+    Synth(synth::Args),
+}
 
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
-    match command {}
+    match command {
+        Command::Convert(args) => convert::run(args),
+        Command::Synth(args) => synth::run(args),
+    }
 }

@@ -1,1 +1,74 @@
+use super::{Cursor, delta_binary_packed, hybrid};
+use proptest::prelude::*;
 
+fn hybrid_values(bytes: &[u8], width: u32, count: usize) -> Result<Vec<u32>, String> {
+    let mut values = Vec::new();
+    hybrid(&mut Cursor::new(bytes), width, count, |value, repeat| {
+        values.resize(values.len() + repeat, value);
+    })?;
+    Ok(values)
+}
+
+fn deltas(bytes: &[u8], count: usize) -> Result<Vec<i64>, String> {
+    let mut values = Vec::new();
+    delta_binary_packed(&mut Cursor::new(bytes), count, |value| values.push(value))?;
+    Ok(values)
+}
+
+#[test]
+fn the_specifications_example_of_bit_packing_is_read() {
+    // Encodings.md: the numbers 0 to 7 at 3 bits are 10001000 11000110 11111010.
+    let bytes = [0b0000_0011, 0b1000_1000, 0b1100_0110, 0b1111_1010];
+    assert_eq!(hybrid_values(&bytes, 3, 8).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(hybrid_values(&bytes, 3, 5).unwrap(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn runs_and_packed_groups_alternate() {
+    let bytes = [10, 1, 0b11, 0b1010_1010, 4, 0];
+    assert_eq!(
+        hybrid_values(&bytes, 1, 15).unwrap(),
+        [1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0]
+    );
+}
+
+#[test]
+fn a_run_longer_than_the_page_is_cut() {
+    assert_eq!(hybrid_values(&[0xfe, 0xff, 0xff, 0xff, 0x0f, 9], 8, 3).unwrap(), [9, 9, 9]);
+}
+
+#[test]
+fn the_specifications_example_of_deltas_is_read() {
+    // Encodings.md: 7, 5, 3, 1, 2, 3, 4, 5 as 128 values a block in 4 parts; least delta −2.
+    let mut bytes = vec![0x80, 0x01, 4, 8, 14, 3, 2, 0, 0, 0];
+    // Deltas over the least: 0, 0, 0, 3, 3, 3, 3 at 2 bits, padded to 32 values.
+    bytes.extend([0b1100_0000, 0b0011_1111, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(deltas(&bytes, 8).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn contradictions_are_errors() {
+    assert!(hybrid_values(&[], 1, 1).is_err());
+    assert!(hybrid_values(&[0, 1], 1, 1).unwrap_err().contains("no values"));
+    assert!(hybrid_values(&[2], 8, 1).unwrap_err().contains("ends early"));
+    assert!(hybrid_values(&[2, 0, 0, 0, 0, 0], 40, 1).unwrap_err().contains("bit width"));
+    assert!(deltas(&[0x80, 0x01, 0, 1, 0], 1).unwrap_err().contains("impossible"));
+    assert!(deltas(&[0x80, 0x01, 4, 2, 0], 1).unwrap_err().contains("2 delta-coded"));
+    assert!(deltas(&[0xff; 12], 1).unwrap_err().contains("longer than 64 bits"));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_more_values_than_asked_for(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        width in 0u32..40,
+        count in 0usize..200,
+    ) {
+        if let Ok(values) = hybrid_values(&bytes, width, count) {
+            prop_assert_eq!(values.len(), count);
+        }
+        let mut seen = 0;
+        let read = delta_binary_packed(&mut Cursor::new(&bytes), count, |_| seen += 1);
+        prop_assert!(seen <= count && (read.is_err() || seen == count));
+    }
+}
