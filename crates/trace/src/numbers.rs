@@ -18,15 +18,18 @@ fn word_at(text: &[u8], at: usize) -> u64 {
     if let Some(bytes) = text.get(at..at + 8) {
         return u64::from_le_bytes(bytes.try_into().expect("the slice has eight bytes"));
     }
-    match (text.len().checked_sub(8), text.len().checked_sub(at)) {
-        (_, None | Some(0)) => 0,
-        (Some(last), Some(left)) => word_at(text, last) >> (8 * (8 - left)),
-        (None, Some(left)) => {
-            let mut bytes = [0; 8];
-            bytes[..left].copy_from_slice(&text[at..]);
-            u64::from_le_bytes(bytes)
-        }
-    }
+    word_at_end(text, at)
+}
+
+/// [`word_at`] where fewer than eight bytes are left.
+#[cold]
+#[inline(never)]
+fn word_at_end(text: &[u8], at: usize) -> u64 {
+    let rest = text.get(at..).unwrap_or_default();
+    let mut bytes = [0; 8];
+    let count = rest.len().min(8);
+    bytes[..count].copy_from_slice(&rest[..count]);
+    u64::from_le_bytes(bytes)
 }
 
 /// The value of eight digits (first digit in the lowest byte), each already reduced to 0–9.
@@ -64,6 +67,85 @@ pub(crate) fn scan_whole(text: &[u8], at: usize) -> Option<(u64, usize)> {
             end += count;
         }
         return (end > at).then_some((value, end));
+    }
+}
+
+/// At most eight bytes that are compared at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Word {
+    bits: u64,
+    mask: u64,
+    bytes: usize,
+}
+
+impl Word {
+    /// The word of one to eight bytes.
+    pub(crate) const fn of(text: &[u8]) -> Word {
+        assert!(!text.is_empty() && text.len() <= 8, "one to eight bytes");
+        let mut bits = 0;
+        let mut index = 0;
+        while index < text.len() {
+            bits |= (text[index] as u64) << (8 * index);
+            index += 1;
+        }
+        Word { bits, mask: u64::MAX >> (64 - 8 * text.len()), bytes: text.len() }
+    }
+}
+
+/// Steps over a line in its canonical spelling, field by field; `None` at anything unexpected.
+pub(crate) struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Starts at the beginning of `text`, which goes on behind the line.
+    #[inline(always)]
+    pub(crate) fn new(text: &'a [u8]) -> Scanner<'a> {
+        Scanner { text, at: 0 }
+    }
+
+    /// A number and the byte behind it.
+    #[inline(always)]
+    pub(crate) fn number_then(&mut self, behind: u8) -> Option<u64> {
+        let (value, end) = scan_whole(self.text, self.at)?;
+        if self.text.get(end) != Some(&behind) {
+            return None;
+        }
+        self.at = end + 1;
+        Some(value)
+    }
+
+    /// Either of two words: true for the first. Decided without a branch, because reads and writes follow
+    /// each other in no order that a processor could guess.
+    #[inline(always)]
+    pub(crate) fn accept_either(&mut self, first: Word, second: Word) -> Option<bool> {
+        let next = word_at(self.text, self.at);
+        let is_first = next & first.mask == first.bits;
+        let is_second = next & second.mask == second.bits;
+        if !(is_first | is_second) {
+            return None;
+        }
+        self.at += if is_first { first.bytes } else { second.bytes };
+        Some(is_first)
+    }
+
+    /// What is left, the line's rest and all behind it.
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.text[self.at..]
+    }
+
+    /// Steps over `count` bytes of the rest.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// Bytes stepped over so far.
+    #[inline(always)]
+    pub(crate) fn position(&self) -> usize {
+        self.at
     }
 }
 

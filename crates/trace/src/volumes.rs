@@ -2,7 +2,9 @@
 //!
 //! Invariants: an id, once given, keeps its name; at most [`VOLUMES_MAX`] names of at most
 //! [`NAME_BYTES_MAX`] bytes are held, so that a damaged input cannot grow memory without end. The
-//! map is only looked up, never walked, so its order cannot matter; its hasher has fixed keys.
+//! map is only looked up, never walked, so its order cannot matter; its hasher has fixed keys. In
+//! front of it is a small table of names seen lately, by a hash that may be poor because a miss there
+//! costs only the map's look-up.
 
 use crate::formats::Problem;
 use crate::numbers::Excerpt;
@@ -16,15 +18,53 @@ pub(crate) const VOLUMES_MAX: usize = 1 << 20;
 /// Bytes a volume's name may have.
 pub(crate) const NAME_BYTES_MAX: usize = 512;
 
+/// Names seen lately; a power of two.
+const RECENT: usize = 4096;
+
 /// The volumes of one trace.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Volumes {
     names: Vec<String>,
     ids: HashMap<Box<[u8]>, VolumeId, BuildHasherDefault<DefaultHasher>>,
-    last: (Vec<u8>, VolumeId),
+    recent: Box<[u32; RECENT]>,
+}
+
+impl Default for Volumes {
+    fn default() -> Volumes {
+        Volumes { names: Vec::new(), ids: HashMap::default(), recent: Box::new([0; RECENT]) }
+    }
+}
+
+/// Where a name may stand in the table of recent ones: its first and last bytes, mixed.
+#[inline(always)]
+fn slot_of(name: &[u8]) -> usize {
+    let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+            (Some(first), Some(last)) => {
+                (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
+            }
+            _ => name.iter().fold((0, 0), |(sum, _), byte| (sum << 8 | u64::from(*byte), 0)),
+        },
+    };
+    let mixed = (first ^ last.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (64 - RECENT.trailing_zeros())) as usize
 }
 
 impl Volumes {
+    /// The id of `name`, looked up only when `known` does not hold it yet.
+    #[inline(always)]
+    pub(crate) fn id_once(
+        &mut self,
+        known: &mut Option<VolumeId>,
+        name: &[u8],
+    ) -> Result<VolumeId, Problem> {
+        match *known {
+            Some(id) => Ok(id),
+            None => Ok(*known.insert(self.id_of(name)?)),
+        }
+    }
+
     /// All names; the index is the id.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
@@ -33,16 +73,16 @@ impl Volumes {
     /// The id of the volume called `name`, a new one when it was not seen before.
     #[inline]
     pub(crate) fn id_of(&mut self, name: &[u8]) -> Result<VolumeId, Problem> {
-        if self.last.0 == name && !self.names.is_empty() {
-            return Ok(self.last.1);
+        let slot = slot_of(name);
+        let likely = self.recent[slot];
+        if self.names.get(likely as usize).is_some_and(|known| known.as_bytes() == name) {
+            return Ok(VolumeId(likely));
         }
         let id = match self.ids.get(name) {
             Some(id) => *id,
             None => self.add(name)?,
         };
-        self.last.0.clear();
-        self.last.0.extend_from_slice(name);
-        self.last.1 = id;
+        self.recent[slot] = id.0;
         Ok(id)
     }
 

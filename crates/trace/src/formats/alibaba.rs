@@ -8,13 +8,18 @@
 use super::Problem;
 use super::msr::{read_or_write, split_commas};
 use super::text::{Context, LineFormat, request};
-use crate::numbers::{scaled_field, whole_field};
+use crate::numbers::{Scanner, Word, scaled_field, whole_field};
 use crate::order::OrderRule;
-use crate::request::Request;
+use crate::request::{Op, Request};
+use crate::volumes::Volumes;
 use thermocline_units::Nanos;
 
 /// Nanoseconds of a microsecond.
 const MICROSECOND_NS: u64 = 1_000;
+
+/// The ops and the comma behind them.
+const READ: Word = Word::of(b"R,");
+const WRITE: Word = Word::of(b"W,");
 
 /// See the module.
 #[derive(Debug)]
@@ -27,6 +32,22 @@ impl LineFormat for Alibaba {
 
     fn order(&self) -> OrderRule {
         OrderRule::Window(Nanos(0))
+    }
+
+    #[inline(always)]
+    fn read_quickly(&mut self, text: &[u8], volumes: &mut Volumes) -> Option<(Request, usize)> {
+        let mut scanner = Scanner::new(text);
+        scanner.number_then(b',')?;
+        let device = &text[..scanner.position() - 1];
+        let op = match scanner.accept_either(READ, WRITE)? {
+            true => Op::Read,
+            false => Op::Write,
+        };
+        let offset = scanner.number_then(b',')?;
+        let length = scanner.number_then(b',')?;
+        let time = scanner.number_then(b'\n')?.checked_mul(MICROSECOND_NS)?;
+        let volume = volumes.id_of(device).ok()?;
+        Some((request(time, volume, op, offset, length), scanner.position()))
     }
 
     fn read_line(

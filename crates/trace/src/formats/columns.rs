@@ -9,6 +9,7 @@
 //! | `size` | column, `:` unit; or `fixed:4KiB` | required; bytes |
 //! | `time` | column, `:` unit `s`, `ms`, `us`, `ns`, `100ns` | no times; seconds |
 //! | `op`, `volume` | column | all reads; the input's name |
+//! | `hashes` | column of content hashes, hexadecimal, joined by `;` | none |
 //! | `response` | column, `:` unit as for `time` | unknown; seconds |
 //! | `sep` | `comma`, `tab`, `semicolon`, `pipe`, `blank` | `comma` |
 //! | `header` | `yes`, `no`, `auto` | `auto` |
@@ -75,6 +76,7 @@ pub struct ColumnMap {
     pub(crate) response: Option<Scaled>,
     pub(crate) op: Option<Column>,
     pub(crate) volume: Option<Column>,
+    pub(crate) hashes: Option<Column>,
     pub(crate) words: Vec<(String, Op)>,
 }
 
@@ -101,6 +103,7 @@ struct Entries {
     response: Option<Scaled>,
     op: Option<Column>,
     volume: Option<Column>,
+    hashes: Option<Column>,
     words: Vec<(String, Op)>,
 }
 
@@ -138,13 +141,14 @@ impl Entries {
             "size" => set(&mut self.length, key, length(value)?),
             "op" => set(&mut self.op, key, column(value)?),
             "volume" => set(&mut self.volume, key, column(value)?),
+            "hashes" => set(&mut self.hashes, key, column(value)?),
             "read" => self.take_words(Op::Read, value),
             "write" => self.take_words(Op::Write, value),
             "flush" => self.take_words(Op::Flush, value),
             "trim" => self.take_words(Op::Trim, value),
             _ => Err(wrong(format!(
-                "`{key}` is none of offset, size, time, op, volume, response, sep, header, read, \
-                 write, flush, trim"
+                "`{key}` is none of offset, size, time, op, volume, response, hashes, sep, header, \
+                 read, write, flush, trim"
             ))),
         }
     }
@@ -187,6 +191,7 @@ impl Entries {
             response: self.response,
             op: self.op,
             volume: self.volume,
+            hashes: self.hashes,
             words: self.words,
         };
         if map.header == Header::No && map.uses_names() {
@@ -196,7 +201,22 @@ impl Entries {
     }
 }
 
+/// The header of the CSV that this project writes, without and with content hashes.
+pub(crate) const OWN_HEADER: &str = "time_ns,volume,op,offset,length,response_ns";
+const OWN_HEADER_WITH_HASHES: &str = "time_ns,volume,op,offset,length,response_ns,hashes";
+
 impl ColumnMap {
+    /// The map of the CSV that this project writes, told by its header line.
+    pub(crate) fn of_own_header(line: &[u8]) -> Option<ColumnMap> {
+        const MAP: &str = "time=0:ns,volume=1,op=2,offset=3,size=4,response=5:ns,header=yes";
+        let hashes = match line {
+            _ if line == OWN_HEADER.as_bytes() => "",
+            _ if line == OWN_HEADER_WITH_HASHES.as_bytes() => ",hashes=6",
+            _ => return None,
+        };
+        Some(format!("{MAP}{hashes}").parse().expect("our own map can be read"))
+    }
+
     /// All columns it uses.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
         let length = match &self.length {
@@ -210,6 +230,7 @@ impl ColumnMap {
             self.response.as_ref().map(|scaled| &scaled.column),
             self.op.as_ref(),
             self.volume.as_ref(),
+            self.hashes.as_ref(),
         ]
         .into_iter()
         .flatten()

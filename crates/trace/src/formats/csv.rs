@@ -1,18 +1,24 @@
 //! Any text with columns, described by a [`ColumnMap`].
 //!
-//! Fields may stand in double quotes, which then hide separators; a quote inside quotes is not
-//! supported, nor is a line end. With `blank` as separator, several in a row count as one. Numbers of
+//! Fields may stand in double quotes, which then hide separators; a quote inside is doubled, as RFC 4180
+//! has it, and a line end inside is not supported. With `blank` as separator, several in a row count as one. Numbers of
 //! time, response, offset and size may have a fraction. When columns have names, the first line must be
-//! the header; otherwise it is taken for one when its offset is no number.
+//! the header; otherwise it is taken for one when its offset is no number. Where there is a column of
+//! content hashes the file's order is kept, otherwise requests are sorted within the window.
 
 use super::Problem;
 use super::arc::NO_TIMES;
+use super::capture::hex_into;
 use super::columns::{Column, ColumnMap, Header, Length, Scaled};
 use super::text::{Context, LineFormat, request};
 use crate::numbers::{Excerpt, fraction, fraction_field};
 use crate::order::OrderRule;
-use crate::request::{Op, Request};
+use crate::request::{ContentHash, HashRange, Op, Request};
+use std::borrow::Cow;
 use thermocline_units::Nanos;
+
+/// Hexadecimal digits of a content hash.
+const HASH_DIGITS_MAX: usize = 32;
 
 /// Columns a line may have; what stands behind them is not looked at.
 const COLUMNS_MAX: usize = 256;
@@ -60,7 +66,7 @@ impl Csv {
         for scaled in [&mut map.time, &mut map.response].into_iter().flatten() {
             position(&mut scaled.column)?;
         }
-        for column in [&mut map.op, &mut map.volume].into_iter().flatten() {
+        for column in [&mut map.op, &mut map.volume, &mut map.hashes].into_iter().flatten() {
             position(column)?;
         }
         Ok(())
@@ -107,29 +113,30 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn of(line: &'a [u8], separator: u8) -> Fields<'a> {
+    fn of(line: &'a [u8], separator: u8) -> Result<Fields<'a>, Problem> {
         let mut fields = Fields { all: [&line[..0]; COLUMNS_MAX], count: 0 };
         let mut rest = Some(line);
         while let (Some(text), true) = (rest, fields.count < COLUMNS_MAX) {
-            let text = if separator == b'\t' { text } else { text.trim_ascii_start() };
+            let text = match separator {
+                b'\t' => text,
+                _ => text.trim_ascii_start(),
+            };
             if text.is_empty() && separator == b' ' {
                 break;
             }
-            let quoted = text.strip_prefix(b"\"").and_then(|inner| {
-                memchr::memchr(b'"', inner).map(|end| (&inner[..end], &inner[end + 1..]))
-            });
-            let (field, tail) = quoted.unwrap_or((text, text));
-            let end = memchr::memchr(separator, tail);
-            rest = end.map(|end| &tail[end + 1..]);
-            let field = match (quoted, end) {
-                (Some(_), _) => field,
-                (None, Some(end)) => text[..end].trim_ascii(),
-                (None, None) => text.trim_ascii(),
+            let (field, tail) = match text {
+                [b'"', inner @ ..] => quoted(inner, separator)?,
+                _ => {
+                    let end = memchr::memchr(separator, text);
+                    let field = &text[..end.unwrap_or(text.len())];
+                    (field.trim_ascii(), end.map(|end| &text[end + 1..]))
+                }
             };
             fields.all[fields.count] = field;
             fields.count += 1;
+            rest = tail;
         }
-        fields
+        Ok(fields)
     }
 
     fn at(&self, column: &Column) -> Option<&'a [u8]> {
@@ -158,13 +165,77 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// What stands in quotes up to the closing one, and the text behind the separator that follows.
+fn quoted(inner: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), Problem> {
+    let mut from = 0;
+    while let Some(end) = memchr::memchr(b'"', &inner[from..]).map(|end| from + end) {
+        if inner.get(end + 1) == Some(&b'"') {
+            from = end + 2;
+            continue;
+        }
+        let behind = if separator == b'\t' {
+            &inner[end + 1..]
+        } else {
+            inner[end + 1..].trim_ascii_start()
+        };
+        return match behind {
+            [] => Ok((&inner[..end], None)),
+            [first, tail @ ..] if *first == separator => Ok((&inner[..end], Some(tail))),
+            tail if separator == b' ' => Ok((&inner[..end], Some(tail))),
+            _ => Err(Problem::new(format!(
+                "a quoted field goes on behind its quote: `{}`",
+                Excerpt(inner)
+            ))),
+        };
+    }
+    Err(Problem::new(format!("a quote is not closed: `{}`", Excerpt(inner))))
+}
+
+/// A field with its doubled quotes made single.
+fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
+    if !field.windows(2).any(|pair| pair == b"\"\"") {
+        return Cow::Borrowed(field);
+    }
+    let mut plain = Vec::with_capacity(field.len());
+    let mut bytes = field.iter().peekable();
+    while let Some(byte) = bytes.next() {
+        plain.push(*byte);
+        if *byte == b'"' {
+            bytes.next_if(|next| **next == b'"');
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// Appends the hashes of a field, hexadecimal and joined by `;`.
+fn take_hashes(field: &[u8], hashes: &mut Vec<ContentHash>) -> Result<HashRange, Problem> {
+    let start = hashes.len() as u32;
+    for digits in field.split(|byte| *byte == b';').filter(|digits| !digits.is_empty()) {
+        if digits.len() > HASH_DIGITS_MAX || !digits.len().is_multiple_of(2) {
+            return Err(Problem::new(format!(
+                "the hash `{}` has {} digits; it may have {HASH_DIGITS_MAX}, in pairs",
+                Excerpt(digits),
+                digits.len()
+            )));
+        }
+        let mut hash = ContentHash::default();
+        hex_into(digits, &mut hash.0)?;
+        hashes.push(hash);
+    }
+    Ok(HashRange { start, count: hashes.len() as u32 - start })
+}
+
 impl LineFormat for Csv {
     fn layout(&self) -> &str {
         "columns as the column map says"
     }
 
     fn order(&self) -> OrderRule {
-        OrderRule::Window(Nanos(0))
+        if self.map.hashes.is_some() {
+            OrderRule::Steady(Nanos(0))
+        } else {
+            OrderRule::Window(Nanos(0))
+        }
     }
 
     fn is_header(&self, _line: &[u8]) -> bool {
@@ -182,7 +253,7 @@ impl LineFormat for Csv {
         line: &[u8],
         context: &mut Context<'_>,
     ) -> Result<Option<Request>, Problem> {
-        let fields = Fields::of(line, self.map.separator);
+        let fields = Fields::of(line, self.map.separator)?;
         if !self.header_done {
             self.header_done = true;
             if self.opens_with_header(&fields) {
@@ -203,7 +274,10 @@ impl LineFormat for Csv {
             None => self.requests,
         };
         let volume = match &self.map.volume {
-            Some(column) => context.volumes.id_of(fields.required("the volume", column)?)?,
+            Some(column) => {
+                let name = unquoted(fields.required("the volume", column)?);
+                context.volumes.id_of(&name)?
+            }
             None => context.volumes.id_of(self.volume.as_bytes())?,
         };
         let mut found = request(time, volume, op, offset, length);
@@ -213,6 +287,10 @@ impl LineFormat for Csv {
                 let response = fraction_field("the response time", field, scaled.unit)?;
                 found.response = (response > 0).then_some(Nanos(response));
             }
+        }
+        if let Some(column) = &self.map.hashes {
+            let field = fields.required("the column of hashes", column)?;
+            found.hashes = take_hashes(field, context.hashes)?;
         }
         self.requests += 1;
         Ok(Some(found))

@@ -7,10 +7,12 @@
 //!    the right format's reader, at its line.
 //! 3. Two formats that take equally many are an error that names both: guessing would be worse.
 //!
-//! `csv` is never guessed, because a column of numbers does not say what it means.
+//! `csv` is told only by the header that this project writes: a column of numbers does not say what it
+//! means.
 
 use super::text::{Context, LineFormat};
-use super::{Format, alibaba, arc, blkparse, capture, fio_iolog, fiu, msr, names};
+use super::{ColumnMap, Format, alibaba, arc, blkparse, capture, fio_iolog, first_line};
+use super::{fiu, msr, names};
 use super::{oracle_general, spc, systor, tencent, vscsi};
 use crate::error::{Place, TraceError};
 use crate::input::Source;
@@ -32,6 +34,9 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     if sample[..sample.len().min(BINARY_BYTES)].contains(&0) {
         return detect_binary(source);
     }
+    if ColumnMap::of_own_header(first_line(sample)).is_some() {
+        return Ok(Format::Csv);
+    }
     let scores = text_scores(sample);
     let best = scores.iter().map(|(_, taken)| *taken).max().unwrap_or(0);
     let winners: Vec<Format> =
@@ -42,7 +47,7 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
             format!(
                 "no known format begins with `{}`; looked for {}. Name one by hand, or describe the \
                  columns of a text: time=0:us,offset=1:512,size=2:512,op=3",
-                Excerpt(sample.split(|byte| *byte == b'\n').next().unwrap_or(sample)),
+                Excerpt(first_line(sample)),
                 names()
             ),
         )),

@@ -118,7 +118,11 @@ impl Format {
             "capture",
             "our recorder's text: ns,op,offset,len,hashes of 4 KiB blocks",
         ),
-        (Format::Csv, "csv", "any text in columns, described by a column map"),
+        (
+            Format::Csv,
+            "csv",
+            "any text in columns, with a column map, or as this project writes it",
+        ),
         (
             Format::Parquet,
             "parquet",
@@ -192,7 +196,9 @@ pub(crate) fn reader_of(
                 .ok_or_else(|| source.malformed(Place::Byte(0), vscsi::NO_VERSION.to_string()))?;
             Box::new(BinaryReader::new(source, vscsi::Vscsi::new(version, volume)))
         }
-        Format::OracleGeneral => Box::new(BinaryReader::new(source, oracle_general::OracleGeneral)),
+        Format::OracleGeneral => {
+            Box::new(BinaryReader::new(source, oracle_general::OracleGeneral::default()))
+        }
         Format::Spc => Box::new(TextReader::new(source, spc::Spc)),
         Format::Systor17 => Box::new(TextReader::new(source, systor::Systor17)),
         Format::Alibaba => Box::new(TextReader::new(source, alibaba::Alibaba)),
@@ -205,7 +211,8 @@ pub(crate) fn reader_of(
         Format::Arc => Box::new(TextReader::new(source, arc::Arc::new(volume))),
         Format::Capture => Box::new(TextReader::new(source, capture::Capture::new(volume))),
         Format::Csv => {
-            let Some(columns) = options.columns.clone() else {
+            let own = || ColumnMap::of_own_header(first_line(source.sample()));
+            let Some(columns) = options.columns.clone().or_else(own) else {
                 return Err(source.malformed(Place::Whole, columns::NEEDED.to_string()));
             };
             Box::new(TextReader::new(source, csv::Csv::new(columns, volume)))
@@ -215,6 +222,13 @@ pub(crate) fn reader_of(
             return crate::native::open_parquet_stream(Box::new(source), &name);
         }
     })
+}
+
+/// The first line of a beginning, without its end and byte-order mark.
+pub(crate) fn first_line(sample: &[u8]) -> &[u8] {
+    let line = sample.split(|byte| *byte == b'\n').next().unwrap_or(sample);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
 /// The volume of formats that name none: the input's name without folders and extensions.

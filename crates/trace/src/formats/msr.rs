@@ -11,15 +11,22 @@
 
 use super::Problem;
 use super::text::{Context, LineFormat, request};
-use crate::numbers::{Excerpt, scaled_field, scan_whole, whole_field};
+use crate::numbers::{Excerpt, Scanner, Word, scaled_field, scan_whole, whole_field};
 use crate::order::OrderRule;
 use crate::request::{Op, Request};
 use crate::volumes::Volumes;
-use memchr::memchr;
+use memchr::memchr2;
 use thermocline_units::{Nanos, VolumeId};
 
 /// Nanoseconds of one tick of Windows file time.
 const TICK_NS: u64 = 100;
+
+/// Bytes of a volume name that are put together without allocation.
+const KEY_BYTES_MAX: usize = 64;
+
+/// The ops and the comma behind them.
+const READ: Word = Word::of(b"Read,");
+const WRITE: Word = Word::of(b"Write,");
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -29,57 +36,29 @@ pub(crate) struct Msr {
 }
 
 impl Msr {
-    /// The canonical line; `None` when anything at all is unusual.
+    /// The volume that comes next, and the comma behind it.
     #[inline(always)]
-    fn read_quickly(&mut self, line: &[u8], volumes: &mut Volumes) -> Option<Request> {
-        let (ticks, at) = scan_whole(line, 0)?;
-        let (volume, at) = self.volume_at(line, at + 1, volumes)?;
-        if line[at - 1] != b',' || line.get(at - self.last.0.len() - 1) != Some(&b',') {
-            return None;
-        }
-        let (op, at) = match line.get(at..)? {
-            [b'R', b'e', b'a', b'd', b',', ..] => (Op::Read, at + 5),
-            [b'W', b'r', b'i', b't', b'e', b',', ..] => (Op::Write, at + 6),
-            _ => return None,
-        };
-        let (offset, at) = scan_whole(line, at)?;
-        if line.get(at) != Some(&b',') {
-            return None;
-        }
-        let (length, at) = scan_whole(line, at + 1)?;
-        if line.get(at) != Some(&b',') {
-            return None;
-        }
-        let (response, at) = scan_whole(line, at + 1)?;
-        if at != line.len() {
-            return None;
-        }
-        let mut found = request(ticks.checked_mul(TICK_NS)?, volume, op, offset, length);
-        if response > 0 {
-            found.response = Some(Nanos(response.checked_mul(TICK_NS)?));
-        }
-        Some(found)
-    }
-
-    /// The volume spelled at `start` and where the field after it starts.
-    #[inline(always)]
-    fn volume_at(
+    fn scan_volume(
         &mut self,
-        line: &[u8],
-        start: usize,
+        scanner: &mut Scanner<'_>,
         volumes: &mut Volumes,
-    ) -> Option<(VolumeId, usize)> {
-        let rest = line.get(start..)?;
-        if rest.starts_with(&self.last.0) && !self.last.0.is_empty() {
-            return Some((self.last.1, start + self.last.0.len()));
+    ) -> Option<VolumeId> {
+        let rest = scanner.rest();
+        if !self.last.0.is_empty() && rest.starts_with(&self.last.0) {
+            scanner.skip(self.last.0.len());
+            return Some(self.last.1);
         }
-        let host_end = memchr(b',', rest)?;
-        let disk_end = host_end + 1 + memchr(b',', &rest[host_end + 1..])?;
+        let host_end = memchr2(b',', b'\n', rest).filter(|end| rest[*end] == b',')?;
+        let (_, disk_end) = scan_whole(rest, host_end + 1)?;
+        if rest.get(disk_end) != Some(&b',') {
+            return None;
+        }
         let volume = volume_of(&rest[..host_end], &rest[host_end + 1..disk_end], volumes).ok()?;
         self.last.0.clear();
         self.last.0.extend_from_slice(&rest[..=disk_end]);
         self.last.1 = volume;
-        Some((volume, start + disk_end + 1))
+        scanner.skip(disk_end + 1);
+        Some(volume)
     }
 }
 
@@ -89,11 +68,15 @@ fn volume_of(host: &[u8], disk: &[u8], volumes: &mut Volumes) -> Result<VolumeId
         return Err(Problem::new("the host name is missing".to_string()));
     }
     whole_field("the disk number", disk)?;
-    let mut name = Vec::with_capacity(host.len() + 1 + disk.len());
-    name.extend_from_slice(host);
-    name.push(b'.');
-    name.extend_from_slice(disk);
-    volumes.id_of(&name)
+    let mut name = [0; KEY_BYTES_MAX];
+    let bytes = host.len() + 1 + disk.len();
+    let Some(name) = name.get_mut(..bytes) else {
+        return volumes.id_of(&[host, b".", disk].concat());
+    };
+    name[..host.len()].copy_from_slice(host);
+    name[host.len()] = b'.';
+    name[host.len() + 1..].copy_from_slice(disk);
+    volumes.id_of(name)
 }
 
 /// Splits at commas into exactly `N` fields.
@@ -137,30 +120,38 @@ impl LineFormat for Msr {
     }
 
     #[inline(always)]
+    fn read_quickly(&mut self, text: &[u8], volumes: &mut Volumes) -> Option<(Request, usize)> {
+        let mut scanner = Scanner::new(text);
+        let time = scanner.number_then(b',')?.checked_mul(TICK_NS)?;
+        let volume = self.scan_volume(&mut scanner, volumes)?;
+        let op = match scanner.accept_either(READ, WRITE)? {
+            true => Op::Read,
+            false => Op::Write,
+        };
+        let offset = scanner.number_then(b',')?;
+        let length = scanner.number_then(b',')?;
+        let response = scanner.number_then(b'\n')?.checked_mul(TICK_NS)?;
+        let mut found = request(time, volume, op, offset, length);
+        found.response = (response > 0).then_some(Nanos(response));
+        Some((found, scanner.position()))
+    }
+
     fn read_line(
         &mut self,
         line: &[u8],
         context: &mut Context<'_>,
     ) -> Result<Option<Request>, Problem> {
-        match self.read_quickly(line, context.volumes) {
-            Some(found) => Ok(Some(found)),
-            None => read_carefully(line, context.volumes).map(Some),
-        }
+        let [time, host, disk, op, offset, size, response] = split_commas(line)?;
+        let time = scaled_field("the timestamp", time, TICK_NS)?;
+        let op = read_or_write(op)?;
+        let offset = whole_field("the offset", offset)?;
+        let length = whole_field("the size", size)?;
+        let response = scaled_field("the response time", response, TICK_NS)?;
+        let volume = volume_of(host, disk, context.volumes)?;
+        let mut found = request(time, volume, op, offset, length);
+        found.response = (response > 0).then_some(Nanos(response));
+        Ok(Some(found))
     }
-}
-
-#[cold]
-fn read_carefully(line: &[u8], volumes: &mut Volumes) -> Result<Request, Problem> {
-    let [time, host, disk, op, offset, size, response] = split_commas(line)?;
-    let time = scaled_field("the timestamp", time, TICK_NS)?;
-    let volume = volume_of(host, disk, volumes)?;
-    let op = read_or_write(op)?;
-    let offset = whole_field("the offset", offset)?;
-    let length = whole_field("the size", size)?;
-    let response = scaled_field("the response time", response, TICK_NS)?;
-    let mut found = request(time, volume, op, offset, length);
-    found.response = (response > 0).then_some(Nanos(response));
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -37,8 +37,10 @@ const SECTOR_BYTES: u64 = 512;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// See the module.
-#[derive(Debug)]
-pub(crate) struct OracleGeneral;
+#[derive(Debug, Default)]
+pub(crate) struct OracleGeneral {
+    low: Option<VolumeId>,
+}
 
 /// The fields of a record that detection and reading look at.
 pub(super) struct Record {
@@ -63,10 +65,6 @@ impl Record {
     }
 }
 
-fn volume_of(high: u64, volumes: &mut Volumes) -> Result<VolumeId, Problem> {
-    if high == 0 { volumes.id_of(b"objects") } else { volume_above(high, volumes) }
-}
-
 #[cold]
 fn volume_above(high: u64, volumes: &mut Volumes) -> Result<VolumeId, Problem> {
     volumes.id_of(format!("objects-{high}").as_bytes())
@@ -87,7 +85,10 @@ impl RecordFormat for OracleGeneral {
     ) -> Result<Option<Request>, Problem> {
         let record = Record::of(record);
         let time = u64::from(record.seconds) * SECOND_NS;
-        let volume = volume_of(record.id >> OFFSET_BITS, volumes)?;
+        let volume = match record.id >> OFFSET_BITS {
+            0 => volumes.id_once(&mut self.low, b"objects")?,
+            high => volume_above(high, volumes)?,
+        };
         let offset = (record.id & ((1 << OFFSET_BITS) - 1)) * SECTOR_BYTES;
         Ok(Some(request(time, volume, Op::Read, offset, u64::from(record.size))))
     }

@@ -11,9 +11,10 @@
 use super::Problem;
 use super::msr::split_commas;
 use super::text::{Context, LineFormat, request};
-use crate::numbers::{Excerpt, scaled_field, whole_field};
+use crate::numbers::{Excerpt, Scanner, Word, scaled_field, whole_field};
 use crate::order::OrderRule;
 use crate::request::{Op, Request};
+use crate::volumes::Volumes;
 use thermocline_units::Nanos;
 
 /// Bytes of a sector.
@@ -21,6 +22,10 @@ const SECTOR_BYTES: u64 = 512;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// The ops and the comma behind them.
+const READ: Word = Word::of(b"0,");
+const WRITE: Word = Word::of(b"1,");
 
 /// See the module.
 #[derive(Debug)]
@@ -33,6 +38,22 @@ impl LineFormat for Tencent {
 
     fn order(&self) -> OrderRule {
         OrderRule::Window(Nanos::from_secs(10))
+    }
+
+    #[inline(always)]
+    fn read_quickly(&mut self, text: &[u8], volumes: &mut Volumes) -> Option<(Request, usize)> {
+        let mut scanner = Scanner::new(text);
+        let time = scanner.number_then(b',')?.checked_mul(SECOND_NS)?;
+        let offset = scanner.number_then(b',')?.checked_mul(SECTOR_BYTES)?;
+        let length = scanner.number_then(b',')?.checked_mul(SECTOR_BYTES)?;
+        let op = match scanner.accept_either(READ, WRITE)? {
+            true => Op::Read,
+            false => Op::Write,
+        };
+        let start = scanner.position();
+        scanner.number_then(b'\n')?;
+        let volume = volumes.id_of(&text[start..scanner.position() - 1]).ok()?;
+        Some((request(time, volume, op, offset, length), scanner.position()))
     }
 
     fn read_line(

@@ -18,6 +18,10 @@ use thermocline_units::{Bytes, Nanos, VolumeId};
 /// No request may end beyond this many bytes: no volume is larger, and sums stay in range.
 pub(crate) const END_MAX: u64 = i64::MAX as u64;
 
+/// Content hashes after which a batch is ended early, so that its memory stays bounded: 4 MiB, and
+/// what one longest line adds.
+const HASHES_MAX: usize = 1 << 18;
+
 /// What a line's parser may use beside the line.
 pub(crate) struct Context<'a> {
     /// The trace's volumes.
@@ -47,6 +51,14 @@ pub(crate) trait LineFormat: Send + 'static {
         None
     }
 
+    /// Reads a line in the format's canonical spelling from the beginning of `text`, which goes on behind
+    /// it: the request and the bytes of the line with its end. Whatever is unusual in the least is
+    /// left, by `None`, to [`LineFormat::read_line`], which must agree where both read a line.
+    #[inline(always)]
+    fn read_quickly(&mut self, _text: &[u8], _volumes: &mut Volumes) -> Option<(Request, usize)> {
+        None
+    }
+
     /// Reads one line that is not blank; `None` when it holds no request. The time is absolute.
     fn read_line(
         &mut self,
@@ -67,6 +79,13 @@ pub(crate) fn request(time: u64, volume: VolumeId, op: Op, offset: u64, length: 
         response: None,
         hashes: Default::default(),
     }
+}
+
+/// What a line turned out to be.
+enum NextLine {
+    Request(Request),
+    Nothing,
+    End,
 }
 
 /// How order is kept.
@@ -108,25 +127,19 @@ impl<F: LineFormat> TextReader<F> {
         hashes: &mut Vec<ContentHash>,
     ) -> Result<Option<Request>, TraceError> {
         loop {
-            let Some(line) = self.lines.next()? else {
-                self.at_end = true;
-                return Ok(None);
-            };
-            if line.is_empty() {
-                continue;
-            }
-            let number = self.state.lines_seen + 1;
-            self.state.lines_seen = number;
-            if number == 1 && self.format.is_header(line) {
-                continue;
-            }
+            let quick = self.format.read_quickly(self.lines.buffered(), &mut self.volumes);
             let hashes_before = hashes.len();
-            let mut context = Context { volumes: &mut self.volumes, hashes };
-            let found = self.format.read_line(line, &mut context);
-            let request = match found {
-                Ok(Some(request)) => request,
-                Ok(None) => continue,
-                Err(problem) => return Err(self.complain(problem)),
+            let request = match quick {
+                Some((request, bytes)) => {
+                    self.lines.step_over(bytes);
+                    self.state.lines_seen += 1;
+                    request
+                }
+                None => match self.next_line(hashes)? {
+                    NextLine::Request(request) => request,
+                    NextLine::Nothing => continue,
+                    NextLine::End => return Ok(None),
+                },
             };
             if request.length.0 == 0 && request.op != Op::Flush {
                 hashes.truncate(hashes_before);
@@ -141,6 +154,28 @@ impl<F: LineFormat> TextReader<F> {
             }
             self.state.requests += 1;
             return Ok(Some(request));
+        }
+    }
+
+    /// Reads the next line with the careful parser.
+    #[inline(always)]
+    fn next_line(&mut self, hashes: &mut Vec<ContentHash>) -> Result<NextLine, TraceError> {
+        let Some(line) = self.lines.next()? else {
+            self.at_end = true;
+            return Ok(NextLine::End);
+        };
+        if line.is_empty() {
+            return Ok(NextLine::Nothing);
+        }
+        self.state.lines_seen += 1;
+        if self.state.lines_seen == 1 && self.format.is_header(line) {
+            return Ok(NextLine::Nothing);
+        }
+        let mut context = Context { volumes: &mut self.volumes, hashes };
+        match self.format.read_line(line, &mut context) {
+            Ok(Some(request)) => Ok(NextLine::Request(request)),
+            Ok(None) => Ok(NextLine::Nothing),
+            Err(problem) => Err(self.complain(problem)),
         }
     }
 
@@ -188,7 +223,7 @@ impl<F: LineFormat> TextReader<F> {
     }
 
     fn read_steady(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
-        while batch.requests.len() < Batch::CAPACITY {
+        while batch.requests.len() < Batch::CAPACITY && batch.hashes.len() < HASHES_MAX {
             let Some(mut request) = self.next_request(&mut batch.hashes)? else { break };
             let Ordering::Steady(steady) = &mut self.ordering else {
                 unreachable!("the caller matched the steady rule")

@@ -21,7 +21,7 @@ use super::text::request;
 use crate::order::counted;
 use crate::request::{Op, Request};
 use crate::volumes::Volumes;
-use thermocline_units::Nanos;
+use thermocline_units::{Nanos, VolumeId};
 
 /// Bytes of a block.
 const BLOCK_BYTES: u64 = 512;
@@ -64,22 +64,20 @@ impl Version {
     }
 }
 
-/// The version of which all whole records of `sample` are; it must hold at least one, and its first
-/// commands must be ones we know.
+/// The version of which the first whole records of `sample` are; there must be one.
 pub(crate) fn version_of(sample: &[u8]) -> Option<Version> {
     [Version::One, Version::Two].into_iter().find(|version| {
-        let mut records = sample.chunks_exact(version.record_bytes()).peekable();
-        let opens = records.peek().is_some_and(|record| {
+        let is_of_version = |record: &[u8]| {
             let (number, opcode) = version.version_and_opcode(record);
-            number == version.number() && opcode <= 0xff
-        });
-        opens
-            && records.take(RECORDS_JUDGED).all(|record| {
-                let (number, opcode) = version.version_and_opcode(record);
-                number == version.number() && opcode <= 0xff
-            })
+            number == version.number() && opcode <= OPCODE_MAX
+        };
+        let mut records = sample.chunks_exact(version.record_bytes()).take(RECORDS_JUDGED);
+        records.next().is_some_and(is_of_version) && records.all(is_of_version)
     })
 }
+
+/// SCSI opcodes have one byte.
+const OPCODE_MAX: u16 = 0xff;
 
 /// Records whose version is looked at before the format is believed; what comes later is checked as it
 /// is read.
@@ -102,13 +100,14 @@ fn u64_at(record: &[u8], at: usize) -> u64 {
 pub(crate) struct Vscsi {
     version: Version,
     volume: String,
+    volume_id: Option<VolumeId>,
     left_out: u64,
     first_left_out: u16,
 }
 
 impl Vscsi {
     pub(crate) fn new(version: Version, volume: String) -> Vscsi {
-        Vscsi { version, volume, left_out: 0, first_left_out: 0 }
+        Vscsi { version, volume, volume_id: None, left_out: 0, first_left_out: 0 }
     }
 
     #[cold]
@@ -146,7 +145,7 @@ impl RecordFormat for Vscsi {
         volumes: &mut Volumes,
     ) -> Result<Option<Request>, Problem> {
         let (number, opcode) = self.version.version_and_opcode(record);
-        if number != self.version.number() || opcode > 0xff {
+        if number != self.version.number() || opcode > OPCODE_MAX {
             return Err(Problem::new(format!(
                 "a record of version {number} with opcode {opcode:#x} where vscsi version {} is \
                  expected; the file is damaged here",
@@ -167,7 +166,7 @@ impl RecordFormat for Vscsi {
         };
         let offset = block.checked_mul(BLOCK_BYTES).ok_or_else(|| too_large("block", block))?;
         let time = time.checked_mul(MICROSECOND_NS).ok_or_else(|| too_large("time", time))?;
-        let volume = volumes.id_of(self.volume.as_bytes())?;
+        let volume = volumes.id_once(&mut self.volume_id, self.volume.as_bytes())?;
         if op == Op::Flush {
             return Ok(Some(request(time, volume, op, 0, 0)));
         }

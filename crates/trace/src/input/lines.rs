@@ -69,6 +69,19 @@ impl Lines {
         Ok(Some(line))
     }
 
+    /// What is in the buffer of the next lines; may end inside one.
+    #[inline(always)]
+    pub(crate) fn buffered(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Steps over the next line, `bytes` long with its end, which was read from [`Lines::buffered`].
+    #[inline(always)]
+    pub(crate) fn step_over(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.number += 1;
+    }
+
     /// Brings a line end into the buffer; its index, the buffer's end for a last line without one,
     /// `None` when nothing is left.
     #[cold]
