@@ -100,7 +100,7 @@ fn a_batch_does_what_its_accesses_do() {
 }
 
 /// Misses of every cache of the registry, the clairvoyant too, in its order.
-fn misses(lines: &[LineId], capacity: u32) -> Vec<(&'static str, usize)> {
+fn misses_of_all(lines: &[LineId], capacity: u32) -> Vec<(&'static str, usize)> {
     let mut next = vec![u32::MAX; lines.len()];
     let mut seen = vec![u32::MAX; UNIVERSE as usize];
     for (i, line) in lines.iter().enumerate().rev() {
@@ -128,7 +128,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
     let lines = mixture(2026, 60_000);
     let mut table = String::new();
     for capacity in [20, 200] {
-        let counts = misses(&lines, capacity);
+        let counts = misses_of_all(&lines, capacity);
         let (_, optimum) = *counts.iter().find(|(name, _)| *name == "belady").expect("the bound");
         for (name, count) in counts {
             assert!(count >= optimum, "{name}@{capacity} misses less than is possible");
