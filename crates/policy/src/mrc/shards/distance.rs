@@ -5,6 +5,9 @@
 //! 3. When times run out, lines are renumbered in order, and the tree rebuilt at twice their
 //!    number.
 //!
+//! Beside `mrc::StackDistances`, which is exact for dense line numbers that never leave, this one
+//! takes any key and lets lines go, as a bounded sample must.
+//!
 //! Source: Olken 1981, with a Fenwick tree (Bennett & Kruskal 1975) in place of a balanced one.
 //! State: 24 B of map and 4 to 16 B of tree a line. O(log lines) amortised an access.
 
