@@ -93,6 +93,16 @@ fn a_group_is_sampled_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_miniature_holds_a_thousand_lines_where_the_cache_does() {
+    assert_eq!(Sampler::rate_for(1), 1.0);
+    assert_eq!(Sampler::rate_for(1_000_000), 0.001);
+    for lines in [1, 999, 1_000, 77_777, 1 << 30] {
+        let miniature = Sampler::new(Sampler::rate_for(lines), 1, 0).miniature_lines(lines);
+        assert!(miniature.abs_diff(lines.min(1_000)) <= lines >> 20, "{lines}: {miniature}");
+    }
+}
+
+#[test]
 fn uncounted_accesses_move_the_stack_and_nothing_else() {
     let resolution = Resolution { step_lines: 1, points: 4 };
     let mut shards = Shards::fixed_rate(Sampler::new(1.0, 1, 0), resolution);

@@ -2,6 +2,7 @@
 
 use super::machine::{Machine, chunk};
 use super::{build, propose, touch};
+use crate::placement::chunks::Chunks;
 use crate::placement::{Budget, ENTRIES};
 use thermocline_units::{Nanos, Rng};
 
@@ -103,6 +104,20 @@ fn the_same_accesses_give_the_same_moves() {
         let (first, second) = (run(), run());
         assert!(first.len() > 30 && first == second, "{}", entry.name);
     }
+}
+
+#[test]
+fn chunks_far_apart_keep_their_numbers_and_cost_a_page_each() {
+    let mut chunks = Chunks::default();
+    let far = [chunk(0, 0), chunk(7, u32::MAX), chunk(7, 0), chunk(0, 1), chunk(2, 1 << 20)];
+    for _ in 0..2 {
+        let numbers: Vec<u32> = far.iter().map(|c| chunks.number(*c)).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    }
+    assert!((0..5).all(|number| chunks.id(number) == far[number as usize]));
+    assert_eq!(chunks.len(), 5);
+    // Four pages of 4 KiB; the table of volume 7 reaches 2³² chunks, 16 B a page.
+    assert!(chunks.bytes() < (65 << 20) + (4 << 12) + (64 << 10), "{} B", chunks.bytes());
 }
 
 #[test]
