@@ -85,8 +85,9 @@ fn tool() -> Result<PathBuf, Failure> {
         }
     }
     println!("cargo-deny {VERSION} is not here: building it once into {}", ours.display());
-    // A build folder of its own: the workspace's target folder is locked by the steps around us.
-    let build = ours.join("build");
+    // A build folder of our own: other checkouts may be doing the same, and clean up after
+    // themselves.
+    let build = ours.join(format!("build-{}", std::process::id()));
     let status = workspace::cargo()
         .args(["install", "cargo-deny", "--locked", "--debug", "--quiet", "--version", VERSION])
         .arg("--root")

@@ -26,6 +26,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // One value in a run.
 enum Command {
     /// Characterise, convert, picture and make block traces.
     #[command(subcommand)]

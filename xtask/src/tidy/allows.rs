@@ -42,15 +42,13 @@ fn may_allow(source: &Source, table: &FloorTable, lint: &str, at: usize) -> bool
         "unsafe_code" => table.may_be_unsafe(source.path),
         "unwrap_used" | "dead_code" => source.is_test(),
         "print_stdout" | "print_stderr" => {
-            let is_program =
-                source.path.contains("/examples/") || source.path.contains("/benches/");
-            is_program || source.is_test() || ["cli", "xtask"].contains(&source.room())
+            source.is_program() || source.is_test() || ["cli", "xtask"].contains(&source.room())
         }
         "disallowed_methods" | "disallowed_types" | "disallowed_macros" => {
             // `#![cfg_attr(test, allow(…))]` opens the whole crate to its tests, and to nothing
             // else.
             let before = source.code[..at].trim_end();
-            source.is_test() || before.ends_with("cfg_attr(test,")
+            source.is_test() || source.is_program() || before.ends_with("cfg_attr(test,")
         }
         _ => false,
     }

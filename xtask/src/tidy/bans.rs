@@ -2,7 +2,8 @@
 //!
 //! Clippy bans types, functions and macros by their path (`clippy.toml` of those crates); this rule
 //! bans what clippy cannot name: whole modules of `std`, hash maps that are left at their default,
-//! randomly seeded hasher, and `async`. Tests may open traces and read the environment.
+//! randomly seeded hasher, and `async`. Tests and examples may open traces and read the
+//! environment.
 
 use super::source::{closing, leading_word};
 use super::{Finding, FloorTable, Source};
@@ -22,7 +23,7 @@ const MODULES: [(&str, &str); 5] = [
 const MAPS: [(&str, usize); 2] = [("HashMap", 3), ("HashSet", 2)];
 
 pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
-    if source.is_test() || !table.is_decision(source.room()) {
+    if source.is_test() || source.is_program() || !table.is_decision(source.room()) {
         return Vec::new();
     }
     let mut findings = modules(source);

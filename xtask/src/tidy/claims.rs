@@ -26,6 +26,10 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
             found(at, format!("`{name}` stands beside the code: move it to `tests.rs`"));
         }
     }
+    let is_empty = !source.code.contains("#[test]") && source.words("mod").next().is_none();
+    if source.path.ends_with("/tests.rs") && is_empty {
+        found(0, "holds no test: write one, or delete the file and its `mod`".to_string());
+    }
     for (attribute, instead) in ATTRIBUTES {
         for (at, _) in source.code.match_indices(attribute) {
             found(at, format!("`{attribute}]`: {instead}"));

@@ -42,6 +42,11 @@ impl<'a> Source<'a> {
         self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
     }
 
+    /// Whether the file is a program beside a library: an example or a benchmark.
+    pub(super) fn is_program(&self) -> bool {
+        self.path.contains("/examples/") || self.path.contains("/benches/")
+    }
+
     /// The workspace crate it belongs to: `policy` for `crates/policy/…`, else its first folder.
     pub(super) fn room(&self) -> &'a str {
         let mut parts = self.path.split('/');

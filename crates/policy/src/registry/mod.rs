@@ -38,6 +38,9 @@ impl Geometry {
 /// A cache policy, or which setting is wrong.
 pub type BuiltCache = Result<Box<dyn CachePolicy>, SettingsError>;
 
+/// An admission filter, or which setting is wrong.
+pub type BuiltAdmission = Result<Box<dyn Admission>, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
@@ -49,7 +52,7 @@ pub enum Build {
     /// A per-epoch placement.
     Placement(fn(&Settings) -> Result<Box<dyn Placement>, SettingsError>),
     /// An admission filter, which stands in front of a [`Build::Cache`].
-    Admission(fn(&Geometry, &Settings) -> Result<Box<dyn Admission>, SettingsError>),
+    Admission(fn(&Geometry, &Settings) -> BuiltAdmission),
 }
 
 /// One policy in the registry.

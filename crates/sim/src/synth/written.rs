@@ -37,7 +37,7 @@ impl Exact for Nanos {
 }
 
 fn exact(value: u64, units: &[(u64, &str)], smallest: &str) -> String {
-    let fits = units.iter().find(|(factor, _)| value >= *factor && value % factor == 0);
+    let fits = units.iter().find(|(factor, _)| value >= *factor && value.is_multiple_of(*factor));
     fits.map_or_else(
         || format!("{value}{smallest}"),
         |(factor, unit)| format!("{}{unit}", value / factor),

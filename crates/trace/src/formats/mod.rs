@@ -2,7 +2,7 @@
 //!
 //! A format is a parser of one line ([`text::LineFormat`]) or of one record
 //! ([`binary::RecordFormat`]); reading, order, limits and messages are shared. A new format is one
-//! file, one line of [`Format::ALL`] and one arm of [`reader_of`].
+//! file, one line of `Format::TABLE` and one arm of [`reader_of`].
 //!
 //! | format | disorder | why |
 //! |---|---|---|

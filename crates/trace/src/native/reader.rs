@@ -387,7 +387,7 @@ impl<R: ChunkReader + 'static> TraceReader for ParquetReader<R> {
 
     fn volumes(&self) -> &[String] {
         match &self.columns.volume {
-            Some(volume) => &volume.column.decode.0.names(),
+            Some(volume) => volume.column.decode.0.names(),
             None => &self.columns.only_volume,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `time_ns,volume,op,offset,length,response_ns` and, when asked for, `hashes` (hexadecimal, joined
 //! by `;`). An unknown response is empty. A volume's name with a comma is quoted; a quote or a line end
-//! in it becomes `_`, which no reader of CSV takes amiss. [`crate::open`] knows the header again and
+//! in it becomes `_`, which no reader of CSV takes amiss. [`crate::open`](mod@crate::open) knows the header again and
 //! needs no column map (hashes are not read back).
 
 use super::{TextOutput, loss};

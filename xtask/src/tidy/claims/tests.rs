@@ -26,6 +26,14 @@ fn names_that_claim_nothing_are_found() {
 }
 
 #[test]
+fn a_test_file_without_a_test_is_found() {
+    let found = complaints(TESTS, "//! Of one list, which is not written yet.\nfn f() {}\n");
+    assert!(found.len() == 1 && found[0].contains("holds no test"), "{found:?}");
+    assert_eq!(complaints(TESTS, "mod contract;\n"), [""; 0]);
+    assert_eq!(complaints("crates/policy/src/lru/tests/bed.rs", "fn f() {}"), [""; 0]);
+}
+
+#[test]
 fn a_test_beside_the_code_is_found() {
     let found = complaints("crates/policy/src/lru.rs", "#[test]\nfn lru_keeps_the_newest() {}");
     assert!(found.len() == 1 && found[0].contains("move it to `tests.rs`"), "{found:?}");
@@ -37,7 +45,7 @@ fn switched_off_panicking_and_sleeping_tests_are_found() {
         ("#[test]\n#[ignore]\nfn a_b() {}", "#[ignore]"),
         ("#[test]\n#[ignore = \"slow\"]\nfn a_b() {}", "#[ignore]"),
         ("#[test]\n#[should_panic(expected = \"x\")]\nfn a_b() {}", "#[should_panic]"),
-        ("fn a() { std::thread::sleep(SECOND); }", "do not sleep"),
+        ("#[test]\nfn a_b() { std::thread::sleep(SECOND); }", "do not sleep"),
     ] {
         let found = complaints(TESTS, text);
         assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");

@@ -9,6 +9,7 @@ use clap::Subcommand;
 
 /// What to do with traces.
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // One value in a run.
 pub(crate) enum Command {
     /// Convert traces, or parts of them, to Parquet, CSV or a fio log.
     Convert(convert::Args),

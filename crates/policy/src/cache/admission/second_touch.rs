@@ -96,7 +96,7 @@ impl Admission for SecondTouch {
             return true;
         }
         if known {
-            self.words.set_flags(line, misses - 1 << COUNT_SHIFT | SHADOW);
+            self.words.set_flags(line, ((misses - 1) << COUNT_SHIFT) | SHADOW);
         } else {
             self.enter(line);
         }

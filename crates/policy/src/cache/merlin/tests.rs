@@ -90,7 +90,7 @@ impl Plain {
 
     fn evict(&mut self) {
         self.evictions += 1;
-        if self.evictions % (32 * self.capacity) == 0 {
+        if self.evictions.is_multiple_of(32 * self.capacity) {
             self.residencies.values_mut().for_each(|count| *count /= 2);
         }
         let core = self.core.len();
