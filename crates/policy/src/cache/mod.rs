@@ -50,11 +50,12 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     s3_fifo::ENTRY,
     w_tiny_lfu::ENTRY,
     merlin::ENTRY,
-    partition::equal::ENTRY,
-    partition::ucp::ENTRY,
-    partition::eci::ENTRY,
     belady::ENTRY,
 ];
+
+/// Policies that share a cache out among volumes, and so must know how many there are.
+pub(crate) const SHARED: &[crate::registry::Entry] =
+    &[partition::equal::ENTRY, partition::ucp::ENTRY, partition::eci::ENTRY];
 
 /// Makes an index from line to word hold lines below `universe`; 0 is "not here".
 fn grow(index: &mut Vec<u32>, universe: u32) {

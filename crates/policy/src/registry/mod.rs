@@ -72,7 +72,7 @@ pub struct Entry {
 
 /// Every policy that can run by itself, in the order of the folders.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    cache::ENTRIES.iter().chain(placement::ENTRIES)
+    cache::ENTRIES.iter().chain(cache::SHARED).chain(placement::ENTRIES)
 }
 
 /// Every admission filter.

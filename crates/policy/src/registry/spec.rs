@@ -2,8 +2,8 @@
 //! `filter+name`: `lru`, `lirs:hir=0.02`, `larc+arc`.
 
 use super::{Build, Entry, Geometry, Settings, SettingsError, entries, filters, find, nearest};
-use crate::cache::CachePolicy;
 use crate::cache::admission::Filtered;
+use crate::cache::{self, CachePolicy};
 use crate::placement::Placement;
 use std::fmt;
 use std::sync::Arc;
@@ -112,6 +112,16 @@ impl PolicySpec {
     /// Whether it must be told the future: a bound, not a competitor.
     pub fn is_clairvoyant(&self) -> bool {
         matches!(self.entry.build, Build::Clairvoyant(_))
+    }
+
+    /// Whether it must know beforehand how many volumes share the cache.
+    pub fn needs_volumes(&self) -> bool {
+        cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
+    }
+
+    /// Whether this is LRU with nothing in front, which can be swept over many sizes at once.
+    pub fn is_plain_lru(&self) -> bool {
+        self.entry.name == "lru" && self.filter.is_none()
     }
 
     /// The policy for `geometry` (which a placement does not need: it sees its capacity in the view).

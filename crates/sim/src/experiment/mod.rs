@@ -177,7 +177,7 @@ fn panel(
     Ok(Panel {
         workload: set.name.clone(),
         traces: sources.iter().map(ToString::to_string).collect(),
-        requests: workload.heads.iter().filter(|head| !head.discard).count() as u64,
+        requests: workload.requests(),
         working_set_bytes: workload.working_set().0,
         epoch: epoch.to_string(),
         rows,

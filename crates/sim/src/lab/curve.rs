@@ -11,6 +11,7 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 use thermocline_policy::mrc::shards::Sampler;
+use thermocline_policy::mrc::{StackDistances, StackHistogram};
 use thermocline_policy::registry::PolicySpec;
 
 /// How a curve is made.
@@ -75,6 +76,35 @@ fn shares() -> Vec<CacheSize> {
     (0..POINTS).map(|i| CacheSize::Share(step(i))).collect()
 }
 
+/// The exact curve of LRU, from its stack distances in one pass.
+pub fn exact_curve(workload: &Workload) -> Curve {
+    let mut distances = StackDistances::new();
+    distances.reserve(workload.names.distinct_lines());
+    let mut histogram = StackHistogram::default();
+    for block in &workload.blocks {
+        for (i, head) in block.heads.iter().enumerate() {
+            if !head.discard {
+                let lines = &block.lines.ids[block.lines.of(i)];
+                distances.access_batch(lines, &mut histogram);
+            }
+        }
+    }
+    let distinct = workload.distinct();
+    let capacity =
+        |size: &CacheSize| size.lines(workload.names.line_bytes(), distinct).unwrap_or(1);
+    let capacities: Vec<u32> = shares().iter().map(capacity).collect();
+    let misses = histogram.misses(&capacities);
+    let accesses = histogram.accesses().max(1) as f64;
+    let line = workload.names.line_bytes().0;
+    let point = |(capacity, misses): (&u32, &u64)| Point {
+        bytes: u64::from(*capacity) * line,
+        miss_ratio: *misses as f64 / accesses,
+    };
+    let mut points: Vec<Point> = capacities.iter().zip(&misses).map(point).collect();
+    points.dedup_by_key(|point| point.bytes);
+    Curve { policy: "lru".to_string(), points }
+}
+
 /// Sampled curves of every policy in `specs`.
 ///
 /// # Errors
@@ -88,7 +118,7 @@ pub fn sampled_curves(
 ) -> Result<Vec<Curve>, LabError> {
     let sampler = Sampler::new(rate, 1, options.seed);
     let sample = workload.sample(&sampler);
-    if sample.heads.is_empty() {
+    if sample.heads() == 0 {
         return Err(LabError::EmptySample { rate });
     }
     let rows = run(&sample, specs, &shares(), options, progress)?;

@@ -8,8 +8,8 @@ mod size;
 #[cfg(test)]
 mod tests;
 
-pub use curve::{Curve, CurveMethod, Point, sampled_curves};
+pub use curve::{Curve, CurveMethod, Point, exact_curve, sampled_curves};
 pub use flat::{write_csv, write_parquet};
-pub use results::{Report, Row};
-pub use run::{LabError, LabOptions, run, use_threads};
+pub use results::{Report, Row, Seen};
+pub use run::{LabError, LabOptions, needs_whole, run, run_stream, use_threads};
 pub use size::{CacheSize, SizeError};

@@ -4,7 +4,7 @@ use super::run::LabOptions;
 use super::size::CacheSize;
 use crate::replay::cost::Cost;
 use crate::replay::{Counts, Side, Traffic};
-use crate::workload::{Sampling, Workload};
+use crate::workload::{Cut, Names, Sampling, Unit, Workload};
 use serde::Serialize;
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::PolicySpec;
@@ -104,7 +104,7 @@ pub struct Row {
     pub memory_resident_bytes: u64,
     /// Policy memory that grows with the distinct lines seen, bytes.
     pub memory_index_bytes: u64,
-    /// Wall time of this replay on its thread, seconds.
+    /// Wall time of this replay on its thread, seconds; LRU's sizes run together and share theirs.
     pub replay_s: f64,
     /// Hits by volume.
     pub volumes: Vec<VolumeRow>,
@@ -133,35 +133,74 @@ pub struct Report {
     pub workload_memory_bytes: u64,
     /// What cached writes do: back, through, around.
     pub write_mode: String,
-    /// Share of the lines that was replayed; 1 when all.
-    pub sampling_rate: f64,
     /// What the reader repaired.
     pub repairs: Vec<String>,
     /// One a policy and size.
     pub rows: Vec<Row>,
 }
 
+/// What rows need to know of the trace.
+pub(crate) struct Scene<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) sampling: Sampling,
+}
+
+/// What a run saw of the trace.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Reads and writes.
+    pub requests: u64,
+    /// Lines touched.
+    pub touches: u64,
+    /// Distinct lines.
+    pub distinct: f64,
+    /// Volumes.
+    pub volumes: u64,
+    /// Bytes of memory for the requests and names held.
+    pub memory_bytes: u64,
+    /// What the reader repaired.
+    pub repairs: Vec<String>,
+}
+
+impl Seen {
+    /// What there is in a workload held whole.
+    pub fn of(workload: &Workload) -> Seen {
+        Seen {
+            requests: workload.requests(),
+            touches: workload.sampling.touches,
+            distinct: workload.distinct(),
+            volumes: workload.names.volumes.len() as u64,
+            memory_bytes: workload.bytes(),
+            repairs: workload.repairs.clone(),
+        }
+    }
+}
+
 impl Report {
     /// The report of a run.
     pub fn new(
-        workload: &Workload,
+        cut: Cut,
+        seen: &Seen,
         traces: Vec<String>,
         options: &LabOptions,
         rows: Vec<Row>,
     ) -> Report {
+        let (line_bytes, unit) = match cut.unit {
+            Unit::Lines(bytes) => (bytes.0, bytes.0),
+            Unit::Objects => (0, 1),
+        };
         Report {
             version: env!("CARGO_PKG_VERSION"),
             traces,
-            line_bytes: workload.lines.unit_bytes.0,
-            volumes: workload.volumes.len() as u64,
-            requests: workload.heads.iter().filter(|head| !head.discard).count() as u64,
-            lines: workload.sampling.touches,
-            distinct_lines: workload.distinct() as u64,
-            working_set_bytes: workload.working_set().0,
-            workload_memory_bytes: workload.bytes(),
+            line_bytes,
+            volumes: seen.volumes,
+            requests: seen.requests,
+            lines: seen.touches,
+            distinct_lines: seen.distinct as u64,
+            working_set_bytes: seen.distinct as u64 * unit,
+            workload_memory_bytes: seen.memory_bytes,
             write_mode: options.replay.write_mode.to_string(),
-            sampling_rate: workload.sampling.rate,
-            repairs: workload.repairs.clone(),
+            repairs: seen.repairs.clone(),
             rows,
         }
     }
@@ -193,8 +232,8 @@ fn adjusted(total: &Side, sampling: Sampling) -> (f64, f64) {
     (hits.clamp(0.0, expected), expected)
 }
 
-fn volume_rows(workload: &Workload, counts: &Counts) -> Vec<VolumeRow> {
-    let rows = workload.volumes.iter().zip(&counts.volumes);
+fn volume_rows(names: &Names, counts: &Counts) -> Vec<VolumeRow> {
+    let rows = names.volumes.iter().zip(&counts.volumes);
     rows.map(|(name, counts)| VolumeRow {
         volume: name.clone(),
         requests: counts.requests,
@@ -234,17 +273,26 @@ impl From<&Traffic> for TrafficRow {
 }
 
 impl Row {
+    /// The same with the policy's memory and the time its replay took.
+    pub(crate) fn with_machine_use(self, footprint: Footprint, replay_s: f64) -> Row {
+        Row {
+            memory_resident_bytes: footprint.resident,
+            memory_index_bytes: footprint.index,
+            replay_s,
+            ..self
+        }
+    }
+
     pub(crate) fn new(
-        workload: &Workload,
+        scene: &Scene<'_>,
         spec: &PolicySpec,
         size: CacheSize,
         (capacity, unit): (u32, Bytes),
         counts: Counts,
         cost: Cost,
-        footprint: Footprint,
     ) -> Row {
         let total = counts.total();
-        let sampling = workload.sampling;
+        let sampling = scene.sampling;
         let (line_hits, lines) = adjusted(&total, sampling);
         let capacity = (f64::from(capacity) / sampling.rate).round() as u32;
         Row {
@@ -270,12 +318,12 @@ impl Row {
             written_back: counts.written_back,
             flash_reads: (&counts.flash_reads).into(),
             flash_writes: (&counts.flash_writes).into(),
-            disk_reads: (&counts.disk_reads).into(),
-            disk_writes: (&counts.disk_writes).into(),
-            memory_resident_bytes: footprint.resident,
-            memory_index_bytes: footprint.index,
+            disk_reads: (&counts.disk.reads).into(),
+            disk_writes: (&counts.disk.writes).into(),
+            memory_resident_bytes: 0,
+            memory_index_bytes: 0,
             replay_s: 0.0,
-            volumes: volume_rows(workload, &counts),
+            volumes: volume_rows(scene.names, &counts),
         }
     }
 }

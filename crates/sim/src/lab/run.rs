@@ -1,13 +1,18 @@
-//! One job a policy and size, spread over the cores; results in the order asked for.
+//! Every policy at every size over one trace, on all cores; results in the order asked for.
+//!
+//! A workload held whole gives each job (one policy at one size, or LRU at all sizes at once) a core
+//! for itself. A stream feeds every job block by block, in memory that does not grow with the trace;
+//! it serves when nothing about the trace has to be known beforehand: [`needs_whole`].
 
-use super::results::Row;
+use super::results::{Row, Scene, Seen};
 use super::size::{CacheSize, SizeError};
 use crate::replay::cost::Profile;
-use crate::replay::{Counts, ReplayOptions, WriteMode, replay_cache, replay_flash};
-use crate::workload::Workload;
+use crate::replay::{CACHE_OPERATION, FLASH_OPERATION, Warmup};
+use crate::replay::{CacheReplay, Counts, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
+use crate::workload::{Block, Cut, Names, Sampling, Stream, Unit, Workload, WorkloadError};
 use rayon::prelude::*;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::{Built, Geometry, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, LineId};
@@ -23,12 +28,15 @@ pub struct LabOptions {
     pub seed: u64,
 }
 
-/// A laboratory run that could not start.
+/// A laboratory run that could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A size does not fit.
     #[error(transparent)]
     Size(#[from] SizeError),
+    /// The trace could not be read.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
     /// A setting is wrong.
     #[error("policy `{policy}`: {source}")]
     Settings {
@@ -51,26 +59,22 @@ pub enum LabError {
     },
 }
 
-/// Runs every policy at every size. `progress` is told touches done, from any thread.
-///
-/// # Errors
-/// When a policy cannot be built or a size not used; found before anything runs.
-pub fn run(
-    workload: &Workload,
+/// What of the trace must be known before a run can begin, so that it cannot be streamed.
+pub fn needs_whole(
     specs: &[PolicySpec],
     sizes: &[CacheSize],
-    options: &LabOptions,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Row>, LabError> {
-    let bench = Bench { workload, options, future: future_if_needed(workload, specs, options) };
-    let mut jobs = Vec::new();
-    for spec in specs {
-        for size in sizes {
-            jobs.push(bench.job(spec, *size)?);
-        }
+    replay: &ReplayOptions,
+) -> Option<&'static str> {
+    if sizes.iter().any(|size| matches!(size, CacheSize::Share(_))) {
+        return Some("a size is a share of the working set");
     }
-    let run_one = |job: &Job| bench.run(job, progress);
-    jobs.par_iter().with_max_len(1).map(run_one).collect()
+    if matches!(replay.warmup, Warmup::Fraction(part) if part > 0.0) {
+        return Some("the warm-up is a share of the requests");
+    }
+    if specs.iter().any(PolicySpec::is_clairvoyant) {
+        return Some("a policy is told the future");
+    }
+    specs.iter().any(PolicySpec::needs_volumes).then_some("a policy shares flash out among volumes")
 }
 
 /// Bounds the threads of every later run in this process.
@@ -85,115 +89,280 @@ pub fn use_threads(threads: usize) -> Result<(), String> {
     pool.build_global().map_err(|error| error.to_string())
 }
 
-/// What every job reads.
-struct Bench<'a> {
-    workload: &'a Workload,
-    options: &'a LabOptions,
-    future: Option<Arc<[u32]>>,
+/// Runs every policy at every size over a workload held whole. `progress` is told line touches
+/// replayed, from any thread.
+///
+/// # Errors
+/// When a policy cannot be built or a size not used; found before anything runs.
+pub fn run(
+    workload: &Workload,
+    specs: &[PolicySpec],
+    sizes: &[CacheSize],
+    options: &LabOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Row>, LabError> {
+    let warmup = options.replay.warmup.of(workload.heads());
+    let planner = Planner {
+        options,
+        replay: ReplayOptions { warmup, ..options.replay },
+        unit: workload.names.unit,
+        chunk: workload.names.chunk_bytes(),
+        volumes: workload.names.volumes.len().max(1) as u32,
+        distinct: Some(workload.distinct()),
+        rate: workload.sampling.rate,
+        future: future_if_needed(workload, specs, options.replay.write_mode),
+    };
+    let mut jobs = planner.jobs(specs, sizes)?;
+    jobs.par_iter_mut().with_max_len(1).for_each(|job| {
+        for block in &workload.blocks {
+            job.feed(&workload.names, block);
+            progress(block.lines.ids.len() as u64 * job.places.len() as u64);
+        }
+    });
+    let scene = Scene { names: &workload.names, sampling: workload.sampling };
+    Ok(planner.rows(jobs, &scene))
 }
 
-/// One policy at one size.
-struct Job<'a> {
-    spec: &'a PolicySpec,
+/// Runs every policy at every size over a stream. `progress` is told bytes of input read.
+///
+/// # Errors
+/// As [`run`], and when the trace cannot be read.
+///
+/// # Panics
+/// When [`needs_whole`] has a reason not to stream.
+pub fn run_stream(
+    stream: &mut Stream<'_>,
+    cut: Cut,
+    specs: &[PolicySpec],
+    sizes: &[CacheSize],
+    options: &LabOptions,
+    progress: &dyn Fn(u64),
+) -> Result<(Vec<Row>, Seen), LabError> {
+    assert_eq!(needs_whole(specs, sizes, &options.replay), None, "this run needs a whole workload");
+    let planner = Planner {
+        options,
+        replay: options.replay,
+        unit: cut.unit,
+        chunk: cut.chunk,
+        volumes: 1,
+        distinct: None,
+        rate: 1.0,
+        future: None,
+    };
+    let mut jobs = planner.jobs(specs, sizes)?;
+    let mut block = Block::new(cut);
+    let mut seen = Seen::default();
+    while stream.fill(&mut block)? {
+        let names = stream.names();
+        jobs.par_iter_mut().for_each(|job| job.feed(names, &block));
+        seen.requests += block.requests();
+        seen.touches += block.lines.ids.len() as u64;
+        progress(stream.bytes_read());
+    }
+    if seen.requests == 0 {
+        return Err(WorkloadError::Empty.into());
+    }
+    let names = stream.names();
+    seen.distinct = f64::from(names.distinct_lines());
+    seen.volumes = names.volumes.len() as u64;
+    seen.memory_bytes = names.bytes();
+    seen.repairs = stream.repairs();
+    let sampling = Sampling { rate: 1.0, touches: seen.touches };
+    Ok((planner.rows(jobs, &Scene { names, sampling }), seen))
+}
+
+/// A replay under way.
+enum Replay {
+    Cache(CacheReplay),
+    Sweep(SweepReplay),
+    Flash(FlashReplay),
+}
+
+/// One replay, and the rows it fills.
+struct Job {
+    replay: Replay,
+    /// By ascending capacity.
+    places: Vec<Place>,
+    spent: Duration,
+}
+
+/// One row to fill.
+#[derive(Debug, Clone)]
+struct Place {
+    row: usize,
+    spec: PolicySpec,
     size: CacheSize,
-    /// Capacity in lines, or in chunks for placements.
+    /// In lines, or in chunks for placements.
     capacity: u32,
     unit: Bytes,
 }
 
-impl Bench<'_> {
-    fn job<'a>(&self, spec: &'a PolicySpec, size: CacheSize) -> Result<Job<'a>, LabError> {
-        let workload = self.workload;
-        let line = workload.line_bytes();
-        let whole = size.lines(line, workload.distinct())?;
-        let lines = ((f64::from(whole) * workload.sampling.rate) as u32).max(1);
-        let (capacity, unit) = if spec.is_placement() {
-            let needs_bytes = || LabError::NeedsBytes { policy: spec.label.clone() };
-            let chunk = workload.chunks.as_ref().ok_or_else(needs_bytes)?.unit_bytes;
-            let bytes = CacheSize::Bytes(Bytes(u64::from(lines) * line.0));
-            (bytes.lines(chunk, 0.0)?, chunk)
-        } else {
-            (lines, line)
-        };
-        let job = Job { spec, size, capacity, unit };
-        self.try_build(&job)?;
-        Ok(job)
-    }
-
-    /// Finds wrong settings before anything runs, by building at the smallest size.
-    fn try_build(&self, job: &Job<'_>) -> Result<(), LabError> {
-        let geometry = Geometry { lines: job.capacity.min(64), ..self.geometry(job) };
-        let built = job.spec.build(&geometry, Some(&[].into()));
-        built.map(drop).map_err(|source| settings_error(job, source))
-    }
-
-    fn geometry(&self, job: &Job<'_>) -> Geometry {
-        Geometry {
-            lines: job.capacity,
-            line_bytes: job.unit,
-            volumes: self.workload.volumes.len().max(1) as u32,
-            seed: self.options.seed,
-        }
-    }
-
-    fn run(&self, job: &Job<'_>, progress: &(dyn Fn(u64) + Sync)) -> Result<Row, LabError> {
+impl Job {
+    fn feed(&mut self, names: &Names, block: &Block) {
         let started = Instant::now();
-        let replay = &self.options.replay;
-        let built = job.spec.build(&self.geometry(job), self.future.as_ref());
-        let (counts, footprint) = match built.map_err(|source| settings_error(job, source))? {
-            Built::Placement(mut placement) => {
-                let capacity = job.capacity.into();
-                let counts =
-                    replay_flash(self.workload, &mut *placement, capacity, replay, &progress);
-                (counts, placement.footprint())
-            }
-            Built::Cache(mut policy) => {
-                let counts = replay_cache(self.workload, &mut *policy, replay, &progress);
-                (counts, policy.footprint())
-            }
-        };
-        let row = self.row(job, counts, footprint);
-        Ok(Row { replay_s: started.elapsed().as_secs_f64(), ..row })
+        match &mut self.replay {
+            Replay::Cache(replay) => replay.feed(names, block),
+            Replay::Sweep(replay) => replay.feed(names, block),
+            Replay::Flash(replay) => replay.feed(names, block),
+        }
+        self.spent += started.elapsed();
     }
 
-    fn row(&self, job: &Job<'_>, counts: Counts, footprint: Footprint) -> Row {
-        let placement = job.spec.is_placement();
-        let operation =
-            if placement { crate::replay::FLASH_OPERATION } else { crate::replay::CACHE_OPERATION };
-        let cost = self.options.profile.cost(&counts, operation);
-        Row::new(
-            self.workload,
-            job.spec,
-            job.size,
-            (job.capacity, job.unit),
-            counts,
-            cost,
-            footprint,
-        )
+    fn finish(self) -> (Vec<Place>, Vec<Counts>, Footprint, Duration) {
+        let (counts, footprint) = match self.replay {
+            Replay::Cache(replay) => {
+                let (counts, footprint) = replay.finish();
+                (vec![counts], footprint)
+            }
+            Replay::Sweep(replay) => replay.finish(),
+            Replay::Flash(replay) => {
+                let (counts, footprint) = replay.finish();
+                (vec![counts], footprint)
+            }
+        };
+        (self.places, counts, footprint, self.spent)
     }
 }
 
-fn settings_error(job: &Job<'_>, source: SettingsError) -> LabError {
-    LabError::Settings { policy: job.spec.label.clone(), source }
+/// Makes jobs, and rows of their results.
+struct Planner<'a> {
+    options: &'a LabOptions,
+    replay: ReplayOptions,
+    unit: Unit,
+    chunk: Option<Bytes>,
+    volumes: u32,
+    /// Distinct lines, where known.
+    distinct: Option<f64>,
+    /// Share of the lines that is replayed.
+    rate: f64,
+    future: Option<Arc<[u32]>>,
+}
+
+impl Planner<'_> {
+    /// One job a policy and size, but all sizes of plain LRU together.
+    fn jobs(&self, specs: &[PolicySpec], sizes: &[CacheSize]) -> Result<Vec<Job>, LabError> {
+        let mut jobs = Vec::new();
+        for (i, spec) in specs.iter().enumerate() {
+            let mut places = Vec::new();
+            for (j, size) in sizes.iter().enumerate() {
+                places.push(self.place(i * sizes.len() + j, spec, *size)?);
+            }
+            if spec.is_plain_lru() && places.len() <= SweepReplay::SIZES_MAX {
+                jobs.extend(self.sweeps(places)?);
+            } else {
+                for place in places {
+                    jobs.push(self.single(place)?);
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn line_bytes(&self) -> Bytes {
+        match self.unit {
+            Unit::Lines(bytes) => bytes,
+            Unit::Objects => Bytes(1),
+        }
+    }
+
+    fn place(&self, row: usize, spec: &PolicySpec, size: CacheSize) -> Result<Place, LabError> {
+        let line = self.line_bytes();
+        let whole = size.lines(line, self.distinct.unwrap_or(f64::NAN))?;
+        let lines = ((f64::from(whole) * self.rate) as u32).max(1);
+        let (capacity, unit) = if spec.is_placement() {
+            let needs_bytes = || LabError::NeedsBytes { policy: spec.label.clone() };
+            let chunk = self.chunk.ok_or_else(needs_bytes)?;
+            let bytes = CacheSize::Bytes(Bytes(u64::from(lines) * line.0));
+            (bytes.lines(chunk, f64::NAN)?, chunk)
+        } else {
+            (lines, line)
+        };
+        Ok(Place { row, spec: spec.clone(), size, capacity, unit })
+    }
+
+    /// Plain LRU at all its sizes: one sweep, and another for sizes that come to the same capacity.
+    fn sweeps(&self, mut places: Vec<Place>) -> Result<Vec<Job>, LabError> {
+        places.sort_by_key(|place| place.capacity);
+        let mut jobs = Vec::new();
+        while !places.is_empty() {
+            let mut taken: Vec<Place> = Vec::new();
+            places.retain(|place| {
+                let more = taken.last().is_none_or(|last| last.capacity < place.capacity);
+                if more {
+                    taken.push(place.clone());
+                }
+                !more
+            });
+            let capacities: Vec<u32> = taken.iter().map(|place| place.capacity).collect();
+            let sweep = SweepReplay::new(&capacities, self.unit, &self.replay);
+            let sweep = sweep.map_err(|source| settings_error(&taken[0], source))?;
+            jobs.push(Job { replay: Replay::Sweep(sweep), places: taken, spent: Duration::ZERO });
+        }
+        Ok(jobs)
+    }
+
+    fn single(&self, place: Place) -> Result<Job, LabError> {
+        let geometry = Geometry {
+            lines: place.capacity,
+            line_bytes: place.unit,
+            volumes: self.volumes,
+            seed: self.options.seed,
+        };
+        let built = place.spec.build(&geometry, self.future.as_ref());
+        let replay = match built.map_err(|source| settings_error(&place, source))? {
+            Built::Cache(policy) => {
+                Replay::Cache(CacheReplay::new(policy, self.unit, &self.replay))
+            }
+            Built::Placement(placement) => {
+                let capacity = place.capacity.into();
+                Replay::Flash(FlashReplay::new(placement, capacity, &self.replay))
+            }
+        };
+        Ok(Job { replay, places: vec![place], spent: Duration::ZERO })
+    }
+
+    fn rows(&self, jobs: Vec<Job>, scene: &Scene<'_>) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for job in jobs {
+            let (places, counts, footprint, spent) = job.finish();
+            let each = spent.as_secs_f64() / places.len() as f64;
+            for (place, counts) in places.into_iter().zip(counts) {
+                let operation =
+                    if place.spec.is_placement() { FLASH_OPERATION } else { CACHE_OPERATION };
+                let cost = self.options.profile.cost(&counts, operation);
+                let capacity = (place.capacity, place.unit);
+                let made = Row::new(scene, &place.spec, place.size, capacity, counts, cost);
+                rows.push((place.row, made.with_machine_use(footprint, each)));
+            }
+        }
+        rows.sort_by_key(|(row, _)| *row);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+fn settings_error(place: &Place, source: SettingsError) -> LabError {
+    LabError::Settings { policy: place.spec.label.clone(), source }
 }
 
 /// For every access the policies will see, the position of the next one to the same line.
 fn future_if_needed(
     workload: &Workload,
     specs: &[PolicySpec],
-    options: &LabOptions,
+    mode: WriteMode,
 ) -> Option<Arc<[u32]>> {
     if !specs.iter().any(PolicySpec::is_clairvoyant) {
         return None;
     }
-    let around = options.replay.write_mode == WriteMode::Around;
-    let mut accesses: Vec<LineId> = Vec::with_capacity(workload.lines.ids.len());
-    for (i, head) in workload.heads.iter().enumerate() {
-        if !(head.discard || around && head.tag.is_write()) {
-            accesses.extend(&workload.lines.ids[workload.lines.of(i)]);
+    let around = mode == WriteMode::Around;
+    let mut accesses: Vec<LineId> = Vec::with_capacity(workload.touches() as usize);
+    for block in &workload.blocks {
+        for (i, head) in block.heads.iter().enumerate() {
+            if !head.discard && !(around && head.tag.is_write()) {
+                accesses.extend(&block.lines.ids[block.lines.of(i)]);
+            }
         }
     }
-    let mut next_of = vec![u32::MAX; workload.lines.distinct as usize];
+    let mut next_of = vec![u32::MAX; workload.names.distinct_lines() as usize];
     let mut future = vec![u32::MAX; accesses.len()];
     for (at, line) in accesses.iter().enumerate().rev() {
         future[at] = std::mem::replace(&mut next_of[line.index()], at as u32);

@@ -110,8 +110,8 @@ impl Profile {
             + n.disk_writes as f64 * at(&self.disk_write);
         let real = time(&self.flash_read, &counts.flash_reads)
             + time(&self.flash_write, &counts.flash_writes)
-            + time(&self.disk_read, &counts.disk_reads)
-            + time(&self.disk_write, &counts.disk_writes);
+            + time(&self.disk_read, &counts.disk.reads)
+            + time(&self.disk_write, &counts.disk.writes);
         Cost {
             source: micros(source),
             real: micros(real),
@@ -121,8 +121,8 @@ impl Profile {
     }
 
     fn disk_head(&self, counts: &Counts) -> Nanos {
-        let seeks = counts.disk_reads.random + counts.disk_writes.random;
-        let bytes = counts.disk_reads.bytes().0 + counts.disk_writes.bytes().0;
+        let seeks = counts.disk.reads.random + counts.disk.writes.random;
+        let bytes = counts.disk.reads.bytes().0 + counts.disk.writes.bytes().0;
         let transfer_us = bytes as f64 / self.head_transfer_mb_per_s;
         micros(seeks as f64 * self.head_positioning_ms * 1e3 + transfer_us)
     }

@@ -55,13 +55,26 @@ impl Traffic {
     }
 }
 
-/// Which device an operation went to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// The flash device.
-    Flash,
-    /// The disk behind it.
-    Disk,
+/// The disk's traffic, and where its head is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Disk {
+    /// Reads.
+    pub reads: Traffic,
+    /// Writes.
+    pub writes: Traffic,
+    /// Volume (plus one, 0 before the first operation) and offset after the last operation.
+    pub(super) head: (u32, u64),
+}
+
+impl Disk {
+    /// One operation at `offset` of `volume`.
+    #[inline]
+    pub(crate) fn access(&mut self, write: bool, volume: VolumeId, offset: u64, bytes: u64) {
+        let sequential = self.head == (volume.0 + 1, offset);
+        self.head = (volume.0 + 1, offset + bytes);
+        let traffic = if write { &mut self.writes } else { &mut self.reads };
+        traffic.add(bytes, sequential);
+    }
 }
 
 /// One volume's share.
@@ -109,29 +122,22 @@ pub struct Counts {
     pub flash_reads: Traffic,
     /// Flash writes at their real sizes.
     pub flash_writes: Traffic,
-    /// Disk reads at their real sizes.
-    pub disk_reads: Traffic,
-    /// Disk writes at their real sizes.
-    pub disk_writes: Traffic,
+    /// The disk at real sizes.
+    pub disk: Disk,
     /// By volume id.
     pub volumes: Vec<VolumeCounts>,
-    /// Where the disk's head is: volume and offset after its last operation.
-    head: (u32, u64),
 }
 
 impl Counts {
     pub(crate) fn new(volumes: usize) -> Counts {
-        Counts {
-            volumes: vec![VolumeCounts::default(); volumes],
-            head: (u32::MAX, 0),
-            ..Counts::default()
-        }
+        Counts { volumes: vec![VolumeCounts::default(); volumes], ..Counts::default() }
     }
 
     /// Forgets everything but where the disk's head is: the warm-up is over.
     pub(crate) fn restart(&mut self) {
-        let fresh = Counts { head: self.head, ..Counts::new(self.volumes.len()) };
-        *self = fresh;
+        let head = self.disk.head;
+        *self = Counts::new(self.volumes.len());
+        self.disk.head = head;
     }
 
     /// Reads and writes together.
@@ -152,14 +158,5 @@ impl Counts {
     pub(crate) fn flash(&mut self, write: bool, bytes: u64) {
         let traffic = if write { &mut self.flash_writes } else { &mut self.flash_reads };
         traffic.add(bytes, false);
-    }
-
-    /// One operation on the disk at `offset` of `volume`.
-    #[inline]
-    pub(crate) fn disk(&mut self, write: bool, volume: VolumeId, offset: u64, bytes: u64) {
-        let sequential = self.head == (volume.0, offset);
-        self.head = (volume.0, offset + bytes);
-        let traffic = if write { &mut self.disk_writes } else { &mut self.disk_reads };
-        traffic.add(bytes, sequential);
     }
 }

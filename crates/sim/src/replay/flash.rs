@@ -8,12 +8,13 @@
 //! Virtual time jumps over idle epochs: the placement is asked at the end of each of them all the
 //! same, because its counters age, but no more often than [`IDLE_EPOCHS_MAX`] times in a row.
 
-use super::counts::{Counts, Side};
-use super::{Epochs, ReplayOptions};
-use crate::workload::{Head, Touches, Workload};
+use super::counts::{Counts, Side, VolumeCounts};
+use super::{Epochs, ReplayOptions, WarmUp};
+use crate::workload::{Block, Head, Names};
 use std::collections::BTreeSet;
+use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
-use thermocline_units::{Bytes, ChunkId, LineId, Nanos, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, LineId, Nanos, PoolId};
 
 /// The operation size of migrations, and what the source charges flash managers' accesses as.
 pub(crate) const OPERATION: Bytes = Bytes::from_kib(128);
@@ -23,48 +24,102 @@ const IDLE_EPOCHS_MAX: u32 = 64;
 const FLASH: PoolId = PoolId(0);
 const DISK: PoolId = PoolId(1);
 
-/// Replays `workload` through `placement` with `capacity` chunks of flash.
-///
-/// # Panics
-/// When the workload was not cut into chunks, or the placement breaks its contract.
-pub fn replay_flash(
-    workload: &Workload,
-    placement: &mut dyn Placement,
-    capacity: u64,
-    options: &ReplayOptions,
-    progress: &dyn Fn(u64),
-) -> Counts {
-    let chunks = workload.chunks.as_ref().expect("placements need a workload cut into chunks");
-    let first_counted = options.warmup.first_counted(&workload.heads);
-    let mut driver = Driver::new(workload, chunks, capacity);
-    let mut epochs = Epochs::new(options.epoch);
-    for (i, head) in workload.heads.iter().enumerate() {
-        if i == first_counted {
-            driver.counts.restart();
+/// A placement in the middle of a replay.
+pub struct FlashReplay {
+    placement: Box<dyn Placement>,
+    pools: Pools,
+    epochs: Epochs,
+    warm_up: WarmUp,
+    moves: Vec<Move>,
+}
+
+impl FlashReplay {
+    /// Before the first request, with `capacity` chunks of flash.
+    pub fn new(
+        placement: Box<dyn Placement>,
+        capacity: u64,
+        options: &ReplayOptions,
+    ) -> FlashReplay {
+        FlashReplay {
+            placement,
+            pools: Pools::new(capacity),
+            epochs: Epochs::new(options.epoch),
+            warm_up: WarmUp::new(options.warmup),
+            moves: Vec::new(),
         }
-        let mut idle = 0;
-        while let Some(end) = epochs.passed(head.time) {
-            if idle < IDLE_EPOCHS_MAX {
-                driver.end_epoch(end, placement);
-            }
-            idle += 1;
-        }
-        let touches = chunks.of(i);
-        if head.discard {
-            for at in touches {
-                driver.discard(chunks.ids[at]);
-            }
-            continue;
-        }
-        driver.serve(head, touches.clone());
-        for (portion, at) in touches.clone().enumerate() {
-            let (chunk, bytes) = driver.portion(head, touches.len(), portion, chunks.ids[at]);
-            let access = ChunkAccess { at: head.time, chunk, bytes, write: head.tag.is_write() };
-            placement.observe(&access);
-        }
-        progress(workload.lines.of(i).len() as u64);
     }
-    driver.counts
+
+    /// Replays what comes next.
+    ///
+    /// # Panics
+    /// When the block was not cut into chunks, or the placement breaks its contract.
+    pub fn feed(&mut self, names: &Names, block: &Block) {
+        let chunks = block.chunks.as_ref().expect("placements need blocks cut into chunks");
+        self.pools.reserve(names);
+        let counted_from = self.warm_up.ends_in(&block.heads);
+        for (i, head) in block.heads.iter().enumerate() {
+            if Some(i) == counted_from {
+                self.pools.counts.restart();
+            }
+            self.end_epochs(names, head.time);
+            let ids = &chunks.ids[chunks.of(i)];
+            if head.discard {
+                ids.iter().for_each(|id| self.pools.discard(names, *id));
+                continue;
+            }
+            self.pools.serve(names, head, ids);
+            for part in parts(names, head, ids) {
+                let write = head.tag.is_write();
+                let Part { chunk, bytes, .. } = part;
+                self.placement.observe(&ChunkAccess { at: head.time, chunk, bytes, write });
+            }
+        }
+    }
+
+    /// The counts, and the placement's memory.
+    pub fn finish(self) -> (Counts, Footprint) {
+        (self.pools.counts, self.placement.footprint())
+    }
+
+    fn end_epochs(&mut self, names: &Names, now: Nanos) {
+        let mut idle = 0;
+        while let Some(end) = self.epochs.passed(now) {
+            idle += 1;
+            if idle > IDLE_EPOCHS_MAX {
+                continue;
+            }
+            self.moves.clear();
+            let view = View { pools: &self.pools, names };
+            self.placement.propose(end, &view, Budget::UNLIMITED, &mut self.moves);
+            for proposed in &self.moves {
+                self.pools.carry_out(names, *proposed);
+            }
+        }
+    }
+}
+
+/// The part of a request inside one chunk.
+struct Part {
+    id: LineId,
+    chunk: ChunkId,
+    offset: u64,
+    bytes: Bytes,
+}
+
+/// A request, chunk by chunk.
+fn parts<'a>(
+    names: &'a Names,
+    head: &'a Head,
+    ids: &'a [LineId],
+) -> impl Iterator<Item = Part> + 'a {
+    let size = names.chunk_bytes().expect("only replayed with chunks").0;
+    let end = head.offset.0 + u64::from(head.length);
+    ids.iter().map(move |&id| {
+        let chunk = names.chunk(id);
+        let start = u64::from(chunk.index) * size;
+        let offset = head.offset.0.max(start);
+        Part { id, chunk, offset, bytes: Bytes(end.min(start + size) - offset) }
+    })
 }
 
 /// Where one chunk is.
@@ -81,20 +136,23 @@ struct Hits {
     bytes: u64,
 }
 
-struct Driver<'a> {
-    line: Bytes,
-    chunks: &'a Touches,
+/// Both pools: what is where, and what was done.
+struct Pools {
     places: Vec<Place>,
-    volumes: u32,
     capacity: u64,
     on_flash: BTreeSet<ChunkId>,
     counts: Counts,
-    moves: Vec<Move>,
 }
 
-impl VolumeView for Driver<'_> {
+/// What a placement sees of them.
+struct View<'a> {
+    pools: &'a Pools,
+    names: &'a Names,
+}
+
+impl VolumeView for View<'_> {
     fn volume_count(&self) -> u32 {
-        self.volumes
+        self.names.volumes.len() as u32
     }
 
     fn pool_count(&self) -> u16 {
@@ -102,96 +160,67 @@ impl VolumeView for Driver<'_> {
     }
 
     fn capacity_chunks(&self, pool: PoolId) -> u64 {
-        if pool == FLASH { self.capacity } else { u64::MAX }
+        if pool == FLASH { self.pools.capacity } else { u64::MAX }
     }
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
-        if self.on_flash.contains(&chunk) { FLASH } else { DISK }
+        if self.pools.on_flash.contains(&chunk) { FLASH } else { DISK }
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
-        let flash = self.on_flash.len() as u64;
-        if pool == FLASH { flash } else { self.places.len() as u64 - flash }
+        let flash = self.pools.on_flash.len() as u64;
+        if pool == FLASH { flash } else { self.pools.places.len() as u64 - flash }
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        let on_flash = &self.pools.on_flash;
         if pool == FLASH {
-            self.on_flash.iter().copied().for_each(visit);
+            on_flash.iter().copied().for_each(visit);
             return;
         }
-        let all = (0..self.chunks.distinct).map(|id| self.chunk(LineId(id)));
-        let on_disk: BTreeSet<ChunkId> = all.filter(|c| !self.on_flash.contains(c)).collect();
+        let all = (0..self.names.distinct_chunks()).map(|id| self.names.chunk(LineId(id)));
+        let on_disk: BTreeSet<ChunkId> = all.filter(|chunk| !on_flash.contains(chunk)).collect();
         on_disk.into_iter().for_each(visit);
     }
 }
 
-impl<'a> Driver<'a> {
-    fn chunk(&self, id: LineId) -> ChunkId {
-        let (volume, unit) = self.chunks.address(id);
-        ChunkId { volume, index: unit as u32 }
+impl Pools {
+    fn new(capacity: u64) -> Pools {
+        Pools { places: Vec::new(), capacity, on_flash: BTreeSet::new(), counts: Counts::default() }
     }
 
-    fn new(workload: &Workload, chunks: &'a Touches, capacity: u64) -> Driver<'a> {
-        Driver {
-            line: workload.line_bytes(),
-            chunks,
-            places: vec![Place::default(); chunks.distinct as usize],
-            volumes: workload.volumes.len() as u32,
-            capacity,
-            on_flash: BTreeSet::new(),
-            counts: Counts::new(workload.volumes.len()),
-            moves: Vec::new(),
-        }
+    fn reserve(&mut self, names: &Names) {
+        self.places.resize(names.distinct_chunks() as usize, Place::default());
+        self.counts.volumes.resize(names.volumes.len(), VolumeCounts::default());
     }
 
-    /// Which chunk, and how many of the request's bytes lie in it.
-    fn portion(&self, head: &Head, count: usize, portion: usize, id: LineId) -> (ChunkId, Bytes) {
-        let (volume, unit) = self.chunks.address(id);
-        let size = self.chunks.unit_bytes.0;
-        let end = head.offset.0 + u64::from(head.length);
-        let from = if portion == 0 { head.offset.0 } else { unit * size };
-        let to = if portion + 1 == count { end } else { (unit + 1) * size };
-        (ChunkId { volume, index: unit as u32 }, Bytes(to - from))
-    }
-
-    fn serve(&mut self, head: &Head, touches: std::ops::Range<usize>) {
+    fn serve(&mut self, names: &Names, head: &Head, ids: &[LineId]) {
         let write = head.tag.is_write();
-        let count = touches.len();
+        let line = names.line_bytes().0;
         let mut all = Hits { lines: 0, bytes: head.length.into() };
         let (mut hits, mut hit) = (Hits::default(), true);
-        for (portion, at) in touches.enumerate() {
-            let id = self.chunks.ids[at];
-            let (chunk, bytes) = self.portion(head, count, portion, id);
-            let offset = if portion == 0 {
-                head.offset.0
-            } else {
-                u64::from(chunk.index) * self.chunks.unit_bytes.0
-            };
-            let lines = (offset + bytes.0).div_ceil(self.line.0) - offset / self.line.0;
+        for Part { id, chunk, offset, bytes } in parts(names, head, ids) {
+            let lines = (offset + bytes.0).div_ceil(line) - offset / line;
             let charged = bytes.0.div_ceil(OPERATION.0);
             all.lines += lines;
             let place = &mut self.places[id.index()];
             let counts = &mut self.counts;
+            let source = &mut counts.source;
+            let operations = match (place.on_flash, write) {
+                (true, false) => &mut source.flash_reads,
+                (true, true) => &mut source.flash_writes,
+                (false, false) => &mut source.disk_reads,
+                (false, true) => &mut source.disk_writes,
+            };
+            *operations += charged;
             if place.on_flash {
                 place.dirty |= write;
                 hits.lines += lines;
                 hits.bytes += bytes.0;
                 counts.flash(write, bytes.0);
-                let n = if write {
-                    &mut counts.source.flash_writes
-                } else {
-                    &mut counts.source.flash_reads
-                };
-                *n += charged;
             } else {
                 hit = false;
-                counts.disk(write, chunk.volume, offset, bytes.0);
-                let n = if write {
-                    &mut counts.source.disk_writes
-                } else {
-                    &mut counts.source.disk_reads
-                };
-                *n += charged;
+                counts.disk.access(write, chunk.volume, offset, bytes.0);
             }
         }
         self.count_request(head, all, hits, u64::from(hit));
@@ -212,58 +241,47 @@ impl<'a> Driver<'a> {
     }
 
     /// A discarded chunk's content is gone; it leaves flash without a write-back.
-    fn discard(&mut self, id: LineId) {
+    fn discard(&mut self, names: &Names, id: LineId) {
         let place = std::mem::take(&mut self.places[id.index()]);
         if place.on_flash {
-            self.on_flash.remove(&self.chunk(id));
+            self.on_flash.remove(&names.chunk(id));
         }
     }
 
-    fn end_epoch(&mut self, end: Nanos, placement: &mut dyn Placement) {
-        let mut moves = std::mem::take(&mut self.moves);
-        moves.clear();
-        placement.propose(end, self, Budget::UNLIMITED, &mut moves);
-        for proposed in &moves {
-            self.carry_out(*proposed);
-        }
-        self.moves = moves;
-    }
-
-    fn carry_out(&mut self, proposed: Move) {
+    fn carry_out(&mut self, names: &Names, proposed: Move) {
         let Move { chunk, to } = proposed;
-        let id = self.chunks.find(chunk.volume, chunk.index.into());
-        let id = id.expect("a placement moves only chunks it has observed");
+        let id = names.find_chunk(chunk).expect("a placement moves only chunks it has observed");
         let place = &mut self.places[id.index()];
         assert_ne!(place.on_flash, to == FLASH, "a placement moves nothing that is there already");
         let dirty = std::mem::take(&mut place.dirty);
         place.on_flash = to == FLASH;
+        let size = names.chunk_bytes().expect("only replayed with chunks");
         if to == FLASH {
             self.on_flash.insert(chunk);
             assert!(self.on_flash.len() as u64 <= self.capacity, "a placement overfilled flash");
             self.counts.admitted += 1;
-            self.copy(chunk, true);
+            self.copy(chunk, size, true);
         } else {
             self.on_flash.remove(&chunk);
             self.counts.evicted += 1;
             if dirty {
                 self.counts.written_back += 1;
-                self.copy(chunk, false);
+                self.copy(chunk, size, false);
             }
         }
     }
 
     /// Copies a whole chunk in operations of 128 KiB, to flash or to disk.
-    fn copy(&mut self, chunk: ChunkId, to_flash: bool) {
-        let size = self.chunks.unit_bytes.0;
-        let start = u64::from(chunk.index) * size;
+    fn copy(&mut self, chunk: ChunkId, size: Bytes, to_flash: bool) {
+        let start = u64::from(chunk.index) * size.0;
         let mut done = 0;
-        while done < size {
-            let bytes = OPERATION.0.min(size - done);
-            self.counts.disk(!to_flash, VolumeId(chunk.volume.0), start + done, bytes);
+        while done < size.0 {
+            let bytes = OPERATION.0.min(size.0 - done);
+            self.counts.disk.access(!to_flash, chunk.volume, start + done, bytes);
             self.counts.flash(to_flash, bytes);
             done += bytes;
         }
-        let operations = size.div_ceil(OPERATION.0);
+        let operations = size.0.div_ceil(OPERATION.0);
         let source = &mut self.counts.source;
         if to_flash {
             source.disk_reads += operations;
@@ -272,6 +290,6 @@ impl<'a> Driver<'a> {
             source.flash_reads += operations;
             source.disk_writes += operations;
         }
-        self.counts.moved += size;
+        self.counts.moved += size.0;
     }
 }

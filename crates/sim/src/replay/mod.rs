@@ -4,19 +4,25 @@
 //! hit or a miss makes the devices do. Counts are facts (operations and bytes by device); [`cost`]
 //! turns them into time.
 
+mod accounting;
+mod books;
 mod cache;
 pub mod cost;
 mod counts;
+mod dirt;
 mod flash;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cache::SOURCE_OPERATION as CACHE_OPERATION;
-pub use cache::replay_cache;
-pub use counts::{Counts, Device, Side, Traffic, VolumeCounts};
+pub(crate) use accounting::SOURCE_OPERATION as CACHE_OPERATION;
+pub use cache::CacheReplay;
+pub use counts::{Counts, Disk, Side, SourceOperations, Traffic, VolumeCounts};
+pub use flash::FlashReplay;
 pub(crate) use flash::OPERATION as FLASH_OPERATION;
-pub use flash::replay_flash;
+pub use sweep::SweepReplay;
 
+use crate::workload::Head;
 use thermocline_units::Nanos;
 
 /// What a cache does with writes.
@@ -66,13 +72,47 @@ pub enum Warmup {
 }
 
 impl Warmup {
-    /// Index of the first request that counts.
-    pub(crate) fn first_counted(self, heads: &[crate::workload::Head]) -> usize {
+    /// The same as a count of requests, when it is a share of `total`.
+    pub fn of(self, total: u64) -> Warmup {
         match self {
-            Warmup::Fraction(part) => (heads.len() as f64 * part) as usize,
-            Warmup::Requests(count) => (count as usize).min(heads.len()),
-            Warmup::Time(time) => heads.partition_point(|head| head.time < time),
+            Warmup::Fraction(part) => Warmup::Requests((total as f64 * part) as u64),
+            other => other,
         }
+    }
+}
+
+/// Looks for the end of the warm-up as blocks pass.
+#[derive(Debug)]
+pub(crate) struct WarmUp {
+    warmup: Warmup,
+    /// Requests that passed.
+    seen: u64,
+    over: bool,
+}
+
+impl WarmUp {
+    pub(crate) fn new(warmup: Warmup) -> WarmUp {
+        assert!(
+            !matches!(warmup, Warmup::Fraction(part) if part > 0.0),
+            "a share of a known total"
+        );
+        WarmUp { warmup, seen: 0, over: false }
+    }
+
+    /// Index among `heads`, which come next, of the first request that counts; `None` when that lies
+    /// in another block.
+    pub(crate) fn ends_in(&mut self, heads: &[Head]) -> Option<usize> {
+        if self.over {
+            return None;
+        }
+        let at = match self.warmup {
+            Warmup::Fraction(_) => 0,
+            Warmup::Requests(count) => (count - self.seen).min(heads.len() as u64) as usize,
+            Warmup::Time(time) => heads.partition_point(|head| head.time < time),
+        };
+        self.seen += heads.len() as u64;
+        self.over = at < heads.len();
+        self.over.then_some(at)
     }
 }
 

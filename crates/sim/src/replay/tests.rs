@@ -2,24 +2,36 @@
 
 use super::cost::Profile;
 use super::counts::SourceOperations;
-use super::{Counts, ReplayOptions, Traffic, Warmup, WriteMode, replay_cache, replay_flash};
+use super::{
+    CacheReplay, Counts, FlashReplay, ReplayOptions, SweepReplay, Traffic, Warmup, WriteMode,
+};
 use crate::workload::tests::{LINES_4K, request, workload_of};
 use crate::workload::{Cut, Workload};
+use thermocline_policy::cache::CachePolicy;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
-use thermocline_policy::registry::{Build, Geometry, Settings, find};
+use thermocline_policy::registry::{Built, Geometry, PolicySpec};
 use thermocline_trace::Op::{Read, Trim, Write};
 use thermocline_trace::Request;
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 const KIB: u64 = 1024;
 
-fn lru(requests: Vec<Request>, lines: u32, options: &ReplayOptions) -> Counts {
-    let workload = workload_of(requests, LINES_4K).unwrap();
-    let entry = find("lru").unwrap();
-    let Build::Cache(build) = entry.build else { panic!("lru is a cache") };
+fn lru_cache(lines: u32) -> Box<dyn CachePolicy> {
     let geometry = Geometry { lines, line_bytes: Bytes::from_kib(4), volumes: 2, seed: 1 };
-    let mut policy = build(&geometry, &Settings::defaults(entry)).unwrap();
-    replay_cache(&workload, &mut *policy, options, &|_| ())
+    let spec = PolicySpec::parse("lru").unwrap();
+    let Ok(Built::Cache(policy)) = spec.build(&geometry, None) else { panic!("lru is a cache") };
+    policy
+}
+
+fn lru_over(workload: &Workload, lines: u32, options: &ReplayOptions) -> Counts {
+    let options = ReplayOptions { warmup: options.warmup.of(workload.heads()), ..*options };
+    let mut replay = CacheReplay::new(lru_cache(lines), workload.names.unit, &options);
+    workload.blocks.iter().for_each(|block| replay.feed(&workload.names, block));
+    replay.finish().0
+}
+
+fn lru(requests: Vec<Request>, lines: u32, options: &ReplayOptions) -> Counts {
+    lru_over(&workload_of(requests, LINES_4K).unwrap(), lines, options)
 }
 
 fn back() -> ReplayOptions {
@@ -68,7 +80,7 @@ fn table_10_is_charged_case_by_case() {
 fn at_real_sizes_contiguous_lines_are_one_operation() {
     let requests = vec![request(0, 0, Read, 0, 64 * KIB), request(1, 0, Read, 0, 64 * KIB)];
     let counts = lru(requests, 64, &back());
-    assert_eq!(counts.disk_reads, random(1, 64 * KIB));
+    assert_eq!(counts.disk.reads, random(1, 64 * KIB));
     assert_eq!(counts.flash_writes, random(1, 64 * KIB));
     assert_eq!(counts.flash_reads, random(1, 64 * KIB));
     assert_eq!(counts.source.disk_reads, 16);
@@ -82,16 +94,16 @@ fn a_disk_read_that_starts_at_the_head_is_sequential() {
         request(2, 1, Read, 16 * KIB, 8 * KIB),
     ];
     let counts = lru(requests, 64, &back());
-    assert_eq!((counts.disk_reads.random, counts.disk_reads.sequential), (2, 1));
+    assert_eq!((counts.disk.reads.random, counts.disk.reads.sequential), (2, 1));
 }
 
 #[test]
 fn a_partial_write_of_an_absent_line_reads_the_line_first() {
     let counts = lru(vec![request(0, 0, Write, 512, 512)], 8, &back());
-    assert_eq!(counts.disk_reads, random(1, 4 * KIB));
+    assert_eq!(counts.disk.reads, random(1, 4 * KIB));
     assert_eq!(counts.flash_writes, random(1, 4 * KIB));
     let counts = lru(vec![request(0, 0, Write, 0, 4 * KIB)], 8, &back());
-    assert_eq!(counts.disk_reads, Traffic::default());
+    assert_eq!(counts.disk.reads, Traffic::default());
 }
 
 #[test]
@@ -100,7 +112,7 @@ fn dirty_neighbours_evicted_together_are_written_back_as_one_operation() {
         vec![request(0, 0, Write, 0, 16 * KIB), request(1, 0, Read, 400 * KIB, 16 * KIB)];
     let counts = lru(requests, 4, &back());
     assert_eq!((counts.written_back, counts.source.disk_writes), (4, 4));
-    assert_eq!(counts.disk_writes, random(1, 16 * KIB));
+    assert_eq!(counts.disk.writes, random(1, 16 * KIB));
 }
 
 #[test]
@@ -109,7 +121,7 @@ fn write_through_leaves_nothing_dirty() {
     let options = ReplayOptions { write_mode: WriteMode::Through, ..back() };
     let counts = lru(requests, 1, &options);
     assert_eq!((counts.evicted, counts.written_back), (1, 0));
-    assert_eq!(counts.disk_writes, random(1, 4 * KIB));
+    assert_eq!(counts.disk.writes, random(1, 4 * KIB));
 }
 
 #[test]
@@ -122,7 +134,7 @@ fn a_write_around_the_cache_drops_the_cached_copy() {
     let options = ReplayOptions { write_mode: WriteMode::Around, ..back() };
     let counts = lru(requests, 8, &options);
     assert_eq!(counts.total().request_hits, 0);
-    assert_eq!(counts.disk_writes, random(1, 4 * KIB));
+    assert_eq!(counts.disk.writes, random(1, 4 * KIB));
     assert_eq!(counts.flash_writes, random(2, 8 * KIB));
 }
 
@@ -205,8 +217,10 @@ fn migrations_move_whole_chunks_in_operations_of_128_kib_at_the_end_of_the_epoch
         request(601, 0, Read, 9 * mib, 4 * KIB),
         request(901, 0, Read, 20 * mib, 4 * KIB), // chunk 0 left dirty at 900 s
     ]);
-    let counts =
-        replay_flash(&workload, &mut LastEpoch::default(), 8, &ReplayOptions::default(), &|_| ());
+    let placement = Box::new(LastEpoch::default());
+    let mut replay = FlashReplay::new(placement, 8, &ReplayOptions::default());
+    workload.blocks.iter().for_each(|block| replay.feed(&workload.names, block));
+    let (counts, _) = replay.finish();
     let total = counts.total();
     assert_eq!((total.requests, total.request_hits), (5, 1));
     assert_eq!((total.lines, total.line_hits), (6, 2), "in lines of 4 KiB, not in chunks");
@@ -221,5 +235,51 @@ fn migrations_move_whole_chunks_in_operations_of_128_kib_at_the_end_of_the_epoch
     assert_eq!(counts.source, expected);
     // A chunk is read as one seek and seven sequential operations; the request at 302 s continues
     // where the migration of chunk 0 left the head.
-    assert_eq!(counts.disk_reads.sequential, 3 * 7 + 1);
+    assert_eq!(counts.disk.reads.sequential, 3 * 7 + 1);
+}
+
+/// Reads, writes and discards of all shapes over two volumes, in a few hundred lines.
+fn jumble(seed: u64, count: u64) -> Vec<Request> {
+    let mut rng = thermocline_units::Rng::seeded(seed);
+    let mut one = |i| {
+        let op = match rng.below(20) {
+            0 => Trim,
+            1..=8 => Write,
+            _ => Read,
+        };
+        let offset = (rng.unit_f64().powi(3) * 400.0) as u64 * 2 * KIB;
+        request(i / 3, rng.below(2) as u32, op, offset, 512 * (1 + rng.below(40)))
+    };
+    (0..count).map(&mut one).collect()
+}
+
+#[test]
+fn a_sweep_counts_for_every_size_what_its_own_replay_counts() {
+    let sizes = [1, 2, 3, 5, 8, 13, 40, 100, 230, 10_000];
+    let workload = workload_of(jumble(4, 30_000), LINES_4K).unwrap();
+    for write_mode in [WriteMode::Back, WriteMode::Through, WriteMode::Around] {
+        for warmup in [Warmup::Fraction(0.0), Warmup::Requests(7_000)] {
+            let options = ReplayOptions { write_mode, warmup, ..back() };
+            let mut sweep = SweepReplay::new(&sizes, workload.names.unit, &options).unwrap();
+            workload.blocks.iter().for_each(|block| sweep.feed(&workload.names, block));
+            for (size, swept) in sizes.iter().zip(sweep.finish().0) {
+                let alone = lru_over(&workload, *size, &options);
+                assert_eq!(swept, alone, "{write_mode} at {size} lines");
+            }
+        }
+    }
+}
+
+#[test]
+fn hits_and_misses_add_up_to_what_was_asked_for() {
+    let requests = jumble(8, 5_000);
+    let bytes: u64 = requests.iter().filter(|r| r.op != Trim).map(|r| r.length.0).sum();
+    let count = requests.iter().filter(|r| r.op != Trim).count() as u64;
+    let counts = lru(requests, 50, &back());
+    let total = counts.total();
+    assert_eq!((total.requests, total.bytes), (count, bytes));
+    assert!(total.byte_hits <= bytes && total.line_hits <= total.lines);
+    let by_volume: u64 = counts.volumes.iter().map(|volume| volume.request_hits).sum();
+    assert_eq!(by_volume, total.request_hits);
+    assert_eq!(counts.admitted, total.lines - total.line_hits, "LRU admits every miss");
 }

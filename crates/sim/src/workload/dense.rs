@@ -4,7 +4,7 @@
 //! a home of four entries, 64 bytes: a request of several lines costs one miss of the processor's
 //! caches for every four. Lookups come in batches with their homes prefetched.
 //!
-//! State: 32–64 B a distinct address.
+//! State: 48–80 B a distinct address: 32–64 of the table, 16 of the addresses by number.
 
 use thermocline_units::{LineId, prefetch};
 
@@ -36,22 +36,24 @@ pub(crate) struct TooMany;
 #[derive(Debug)]
 pub(crate) struct DenseIds {
     entries: Vec<Entry>,
-    len: u32,
+    /// By id.
+    addresses: Vec<Address>,
 }
 
 impl DenseIds {
     pub(crate) fn new() -> DenseIds {
-        DenseIds { entries: vec![VACANT; 1 << 16], len: 0 }
+        DenseIds { entries: vec![VACANT; 1 << 16], addresses: Vec::new() }
     }
 
     /// How many ids have been given.
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        self.addresses.len() as u32
     }
 
     /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.entries.len() * size_of::<Entry>()) as u64
+        let addresses = self.addresses.capacity() * size_of::<Address>();
+        (self.entries.len() * size_of::<Entry>() + addresses) as u64
     }
 
     /// Appends the id of every address to `ids`, giving new ones to addresses never seen.
@@ -60,10 +62,10 @@ impl DenseIds {
         addresses: &[Address],
         ids: &mut Vec<LineId>,
     ) -> Result<(), TooMany> {
-        if u64::from(self.len) + addresses.len() as u64 > u64::from(LineId::MAX.0) {
+        if u64::from(self.len()) + addresses.len() as u64 > u64::from(LineId::MAX.0) {
             return Err(TooMany);
         }
-        while (self.len as usize + addresses.len()) * 2 > self.entries.len() {
+        while (self.addresses.len() + addresses.len()) * 2 > self.entries.len() {
             self.grow();
         }
         for (i, &address) in addresses.iter().enumerate() {
@@ -73,8 +75,8 @@ impl DenseIds {
             let at = self.find(address);
             if self.entries[at].id == VACANT.id {
                 self.entries[at] =
-                    Entry { unit: address.unit, volume: address.volume, id: self.len };
-                self.len += 1;
+                    Entry { unit: address.unit, volume: address.volume, id: self.len() };
+                self.addresses.push(address);
             }
             ids.push(LineId(self.entries[at].id));
         }
@@ -87,13 +89,10 @@ impl DenseIds {
         (id != VACANT.id).then_some(LineId(id))
     }
 
-    /// Every address by id.
-    pub(crate) fn addresses(&self) -> Vec<Address> {
-        let mut addresses = vec![Address { volume: 0, unit: 0 }; self.len as usize];
-        for entry in self.entries.iter().filter(|e| e.id != VACANT.id) {
-            addresses[entry.id as usize] = Address { volume: entry.volume, unit: entry.unit };
-        }
-        addresses
+    /// The address with this id.
+    #[inline]
+    pub(crate) fn address(&self, id: LineId) -> Address {
+        self.addresses[id.index()]
     }
 
     /// The entry that holds the address, or the vacant one where it belongs.

@@ -1,10 +1,11 @@
-//! Spatial sampling: the part of a workload whose lines fall below a hash threshold.
+//! Spatial sampling: the part of a workload whose lines a sampler keeps.
 //!
 //! SHARDS (Waldspurger et al., FAST'15) for curves of any policy by miniature simulation (ATC'17):
 //! keep a line with probability `rate`, replay what is left at capacities scaled by `rate`. Requests
 //! lose lines, so only line hits are estimated, never request hits.
 
-use super::{Address, DenseIds, Sampling, Touches, Workload};
+use super::dense::Address;
+use super::{Block, Names, Sampling, Workload};
 use thermocline_policy::mrc::shards::Sampler;
 use thermocline_units::LineId;
 
@@ -12,50 +13,53 @@ use thermocline_units::LineId;
 const VOLUME_SHIFT: u32 = 44;
 
 impl Workload {
-    /// The workload reduced to the lines that `sampler` keeps.
+    /// The workload reduced to the lines that `sampler` keeps; without chunks.
     pub fn sample(&self, sampler: &Sampler) -> Workload {
-        let mut renumbered = vec![u32::MAX; self.lines.distinct as usize];
-        let mut distinct = 0;
-        let mut sampled = Workload {
-            unit: self.unit,
-            heads: Vec::new(),
-            volumes: self.volumes.clone(),
-            lines: Touches {
-                unit_bytes: self.lines.unit_bytes,
-                ids: Vec::new(),
-                ends: Vec::new(),
-                distinct: 0,
-                addresses: Vec::new(),
-                index: DenseIds::new(),
-            },
-            tags: Vec::new(),
-            chunks: None,
+        let mut names = Names::new(self.names.unit, None);
+        names.volumes.clone_from(&self.names.volumes);
+        let keeps = |id: LineId| {
+            let (volume, unit) = self.names.line(id);
+            sampler.keeps(u64::from(volume.0) << VOLUME_SHIFT ^ unit)
+        };
+        let kept: Vec<bool> =
+            (0..self.names.distinct_lines()).map(|id| keeps(LineId(id))).collect();
+        let mut addresses = Vec::new();
+        let blocks = self.blocks.iter().map(|block| {
+            let (sampled, touched) = reduced(block, &self.names, &kept);
+            addresses.extend(touched);
+            sampled
+        });
+        let mut blocks: Vec<Block> = blocks.collect();
+        let mut ids = Vec::with_capacity(addresses.len());
+        names.lines.number(&addresses, &mut ids).expect("a part has no more lines than the whole");
+        let mut numbered = ids.into_iter();
+        for block in &mut blocks {
+            let count = block.tags.len();
+            block.lines.ids.extend(numbered.by_ref().take(count));
+        }
+        Workload {
+            names,
+            blocks,
             flushes: self.flushes,
             repairs: self.repairs.clone(),
             sampling: Sampling { rate: self.sampling.rate * sampler.rate(), ..self.sampling },
-        };
-        for (i, head) in self.heads.iter().enumerate() {
-            let before = sampled.lines.ids.len();
-            for id in &self.lines.ids[self.lines.of(i)] {
-                let Address { volume, unit } = self.lines.addresses[id.index()];
-                if !sampler.keeps(u64::from(volume) << VOLUME_SHIFT ^ unit) {
-                    continue;
-                }
-                let number = &mut renumbered[id.index()];
-                if *number == u32::MAX {
-                    *number = distinct;
-                    distinct += 1;
-                    sampled.lines.addresses.push(self.lines.addresses[id.index()]);
-                }
-                sampled.lines.ids.push(LineId(*number));
-                sampled.tags.push(head.tag);
-            }
-            if sampled.lines.ids.len() > before {
-                sampled.lines.ends.push(sampled.lines.ids.len() as u32);
-                sampled.heads.push(*head);
-            }
         }
-        sampled.lines.distinct = distinct;
-        sampled
     }
+}
+
+/// What is left of a block, its touches not yet numbered, and their addresses.
+fn reduced(block: &Block, names: &Names, kept: &[bool]) -> (Block, Vec<Address>) {
+    let mut sampled = Block::default();
+    let mut addresses = Vec::new();
+    for (i, head) in block.heads.iter().enumerate() {
+        let before = addresses.len();
+        let touched = block.lines.ids[block.lines.of(i)].iter().filter(|id| kept[id.index()]);
+        addresses.extend(touched.map(|id| names.lines.address(*id)));
+        if addresses.len() > before {
+            sampled.tags.resize(addresses.len(), head.tag);
+            sampled.lines.ends.push(addresses.len() as u32);
+            sampled.heads.push(*head);
+        }
+    }
+    (sampled, addresses)
 }

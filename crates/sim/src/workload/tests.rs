@@ -3,7 +3,7 @@
 use super::{Cut, Touches, Unit, Workload, WorkloadError};
 use thermocline_policy::mrc::shards::Sampler;
 use thermocline_trace::{Batch, HashRange, Op, Request, TraceError, TraceReader};
-use thermocline_units::{Bytes, LineId, Nanos, VolumeId};
+use thermocline_units::{Bytes, ChunkId, LineId, Nanos, VolumeId};
 
 /// A reader over a list of requests.
 struct Listed {
@@ -35,10 +35,12 @@ pub(crate) fn request(second: u64, volume: u32, op: Op, offset: u64, length: u64
     }
 }
 
+pub(crate) fn listed(requests: Vec<Request>) -> impl TraceReader {
+    Listed { requests: requests.into_iter(), volumes: vec!["a".to_string(), "b".to_string()] }
+}
+
 pub(crate) fn workload_of(requests: Vec<Request>, cut: Cut) -> Result<Workload, WorkloadError> {
-    let volumes = vec!["a".to_string(), "b".to_string()];
-    let mut reader = Listed { requests: requests.into_iter(), volumes };
-    Workload::read(&mut reader, cut, &|_| ())
+    Workload::read(&mut listed(requests), cut, &|_| ())
 }
 
 pub(crate) const LINES_4K: Cut = Cut { unit: Unit::Lines(Bytes::from_kib(4)), chunk: None };
@@ -58,8 +60,8 @@ fn a_request_touches_every_line_it_overlaps_and_no_other() {
         request(3, 1, Op::Read, 0, 512),
     ];
     let workload = workload_of(requests, LINES_4K).unwrap();
-    assert_eq!(touched(&workload.lines), [vec![0, 1, 2], vec![1], vec![3], vec![4]]);
-    assert_eq!(workload.lines.address(LineId(4)), (VolumeId(1), 0));
+    assert_eq!(touched(&workload.blocks[0].lines), [vec![0, 1, 2], vec![1], vec![3], vec![4]]);
+    assert_eq!(workload.names.line(LineId(4)), (VolumeId(1), 0));
     assert_eq!(workload.working_set(), Bytes(5 * 4096));
 }
 
@@ -71,11 +73,12 @@ fn chunks_are_cut_beside_lines() {
         request(1, 0, Op::Read, 5 << 20, 4096),
     ];
     let workload = workload_of(requests, cut).unwrap();
-    let chunks = workload.chunks.as_ref().unwrap();
+    let chunks = workload.blocks[0].chunks.as_ref().unwrap();
     assert_eq!(touched(chunks), [vec![0, 1], vec![2]]);
-    assert_eq!(chunks.address(LineId(2)), (VolumeId(0), 5));
-    assert_eq!(chunks.find(VolumeId(0), 5), Some(LineId(2)));
-    assert_eq!(chunks.find(VolumeId(1), 5), None);
+    let chunk = |volume, index| ChunkId { volume: VolumeId(volume), index };
+    assert_eq!(workload.names.chunk(LineId(2)), chunk(0, 5));
+    assert_eq!(workload.names.find_chunk(chunk(0, 5)), Some(LineId(2)));
+    assert_eq!(workload.names.find_chunk(chunk(1, 5)), None);
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn objects_are_named_by_volume_and_offset_whatever_their_length() {
         request(3, 0, Op::Read, 1024, 512),
     ];
     let workload = workload_of(requests, cut).unwrap();
-    assert_eq!(touched(&workload.lines), [vec![0], vec![0], vec![1], vec![2]]);
+    assert_eq!(touched(&workload.blocks[0].lines), [vec![0], vec![0], vec![1], vec![2]]);
 }
 
 #[test]
@@ -100,7 +103,10 @@ fn a_discard_touches_only_known_lines_that_it_covers_whole() {
         request(3, 1, Op::Trim, 0, 1 << 40),
     ];
     let workload = workload_of(requests, LINES_4K).unwrap();
-    assert_eq!(touched(&workload.lines), [vec![0, 1, 2, 3], vec![1, 2], vec![0, 1, 2, 3], vec![]]);
+    assert_eq!(
+        touched(&workload.blocks[0].lines),
+        [vec![0, 1, 2, 3], vec![1, 2], vec![0, 1, 2, 3], vec![]]
+    );
 }
 
 #[test]
@@ -112,12 +118,12 @@ fn many_scattered_addresses_keep_distinct_numbers() {
     let distinct: std::collections::BTreeSet<_> =
         requests.iter().map(|r| (r.volume, r.offset)).collect();
     let workload = workload_of(requests.clone(), LINES_4K).unwrap();
-    assert_eq!(workload.lines.distinct as usize, distinct.len());
-    for (i, request) in requests.iter().enumerate() {
-        let id = workload.lines.ids[workload.lines.of(i).start];
-        assert_eq!(workload.lines.address(id), (request.volume, request.offset.0 / 4096));
-        assert_eq!(workload.lines.find(request.volume, request.offset.0 / 4096), Some(id));
+    assert_eq!(workload.names.distinct_lines() as usize, distinct.len());
+    let touched = workload.blocks.iter().flat_map(|block| &block.lines.ids);
+    for (request, id) in requests.iter().zip(touched) {
+        assert_eq!(workload.names.line(*id), (request.volume, request.offset.0 / 4096));
     }
+    assert!(workload.blocks.len() > 1, "more than one block");
 }
 
 #[test]
@@ -137,11 +143,13 @@ fn a_sample_keeps_about_its_share_of_the_lines_and_all_their_accesses() {
         (0..300_000).map(|_| request(0, 0, Op::Read, rng.below(50_000) * 4096, 4096)).collect();
     let whole = workload_of(requests, LINES_4K).unwrap();
     let sample = whole.sample(&Sampler::new(0.1, 1, 1));
-    let share = f64::from(sample.lines.distinct) / f64::from(whole.lines.distinct);
+    let share = f64::from(sample.names.distinct_lines()) / whole.distinct();
     assert!((share - 0.1).abs() < 0.01, "{share}");
     assert!((sample.distinct() / whole.distinct() - 1.0).abs() < 0.1);
-    let kept = sample.lines.address(LineId(7));
-    let count =
-        |w: &Workload| w.lines.ids.iter().filter(|id| w.lines.address(**id) == kept).count();
+    let kept = sample.names.line(LineId(7));
+    let count = |w: &Workload| {
+        let touched = w.blocks.iter().flat_map(|block| &block.lines.ids);
+        touched.filter(|id| w.names.line(**id) == kept).count()
+    };
     assert_eq!(count(&sample), count(&whole));
 }

@@ -9,10 +9,11 @@ use crate::source::SourceArgs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::registry::{self, PolicySpec};
-use thermocline_sim::lab::{self, CacheSize, LabOptions, Report};
+use thermocline_sim::lab::{self, CacheSize, CurveMethod, LabOptions, Report, Row, Seen};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
-use thermocline_sim::workload::{Cut, Unit, Workload};
+use thermocline_sim::workload::{Cut, Stream, Unit, Workload};
+use thermocline_trace::TraceReader;
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
@@ -66,6 +67,10 @@ struct Model {
     /// Leave the beginning out of the counts: 10%, 1h, or a number of requests.
     #[arg(long, value_name = "PART", default_value = "0")]
     warmup: Warmup,
+    /// Print miss-ratio curves instead: `exact` for LRU, or `shards:RATE` for every policy by miniature
+    /// simulation of a share of the lines.
+    #[arg(long, value_name = "METHOD")]
+    mrc: Option<CurveMethod>,
     /// Device latencies, a TOML file; the sources' SSD and disk when not given.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -101,16 +106,88 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if let Some(threads) = args.model.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
-    let workload = read_workload(&args, &specs)?;
-    let touches = workload.lines.ids.len() as u64 * (specs.len() * args.size.len()) as u64;
+    let cut = cut(&args.model, &specs)?;
+    let mut reader = args.source.open()?;
+    if let Some(method) = args.model.mrc {
+        let workload = read(&args, &mut *reader, cut)?;
+        return curves(&args, &workload, &specs, method, &options);
+    }
+    let (rows, seen) = match lab::needs_whole(&specs, &args.size, &options.replay) {
+        None => stream(&args, &mut *reader, cut, &specs, &options)?,
+        Some(_) => {
+            let workload = read(&args, &mut *reader, cut)?;
+            drop(reader);
+            (replay(&args, &workload, &specs, &options)?, Seen::of(&workload))
+        }
+    };
+    let report = Report::new(cut, &seen, args.traces(), &options, rows);
+    args.output.deliver(&report)
+}
+
+impl Args {
+    fn traces(&self) -> Vec<String> {
+        self.source.sources().iter().map(ToString::to_string).collect()
+    }
+}
+
+/// Replays while reading, in memory that does not grow with the trace.
+fn stream(
+    args: &Args,
+    reader: &mut dyn TraceReader,
+    cut: Cut,
+    specs: &[PolicySpec],
+    options: &LabOptions,
+) -> Result<(Vec<Row>, Seen), CliError> {
+    let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "replaying");
+    let mut stream = Stream::new(reader, cut);
+    lab::run_stream(&mut stream, cut, specs, &args.size, options, &|bytes| bar.at(bytes))
+        .map_err(CliError::input)
+}
+
+/// Reads the whole trace, for runs that must know it beforehand.
+fn read(args: &Args, reader: &mut dyn TraceReader, cut: Cut) -> Result<Workload, CliError> {
+    let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "reading");
+    Workload::read(reader, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
+}
+
+fn replay(
+    args: &Args,
+    workload: &Workload,
+    specs: &[PolicySpec],
+    options: &LabOptions,
+) -> Result<Vec<Row>, CliError> {
+    let touches = workload.touches() * (specs.len() * args.size.len()) as u64;
     let bar = Progress::bar(Some(touches), Counted::Things, "replaying lines");
     let done = AtomicU64::new(0);
     let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
-    let rows = lab::run(&workload, &specs, &args.size, &options, &progress);
-    drop(bar);
-    let traces = args.source.sources().iter().map(ToString::to_string).collect();
-    let report = Report::new(&workload, traces, &options, rows.map_err(CliError::input)?);
-    args.output.deliver(&report)
+    lab::run(workload, specs, &args.size, options, &progress).map_err(CliError::input)
+}
+
+fn curves(
+    args: &Args,
+    workload: &Workload,
+    specs: &[PolicySpec],
+    method: CurveMethod,
+    options: &LabOptions,
+) -> Result<(), CliError> {
+    let curves = match method {
+        CurveMethod::Exact => vec![lab::exact_curve(workload)],
+        CurveMethod::Shards(rate) => {
+            let caches: Vec<PolicySpec> =
+                specs.iter().filter(|spec| !spec.is_placement()).cloned().collect();
+            let bar = Progress::bar(None, Counted::Things, "replaying sampled lines");
+            let done = AtomicU64::new(0);
+            let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+            lab::sampled_curves(workload, &caches, rate, options, &progress)
+                .map_err(CliError::input)?
+        }
+    };
+    let printed = if args.output.json {
+        table::curves_json(&curves, method)?
+    } else {
+        table::curves_text(&curves, method)
+    };
+    output::print(&printed)
 }
 
 impl Output {
@@ -165,17 +242,18 @@ fn lab_options(model: &Model) -> Result<LabOptions, CliError> {
     Ok(LabOptions { replay, profile, seed: model.seed })
 }
 
-fn read_workload(args: &Args, specs: &[PolicySpec]) -> Result<Workload, CliError> {
-    let model = &args.model;
+/// How the trace is cut: into chunks too when a flash manager runs.
+fn cut(model: &Model, specs: &[PolicySpec]) -> Result<Cut, CliError> {
     for (flag, size) in [("--line", model.line), ("--chunk", model.chunk)] {
         if size.0 < 512 || !size.0.is_power_of_two() {
             return Err(CliError::input(format!("{flag} {size}: use a power of two from 512 up")));
         }
     }
+    if model.chunk < model.line {
+        let (line, chunk) = (model.line, model.chunk);
+        return Err(CliError::input(format!("--chunk {chunk} is smaller than --line {line}")));
+    }
     let unit = if model.objects { Unit::Objects } else { Unit::Lines(model.line) };
     let needs_chunks = !model.objects && specs.iter().any(PolicySpec::is_placement);
-    let cut = Cut { unit, chunk: needs_chunks.then_some(model.chunk) };
-    let mut reader = args.source.open()?;
-    let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "reading");
-    Workload::read(&mut *reader, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
+    Ok(Cut { unit, chunk: needs_chunks.then_some(model.chunk) })
 }

@@ -1,0 +1,256 @@
+//! The books of a replay: what every request did, for one cache size or for many at once.
+//!
+//! Sizes that see the same happen to a request form a range (LRU: all sizes below some size miss, all
+//! others hit), so entries are made for ranges: added where the range starts, taken back where it ends,
+//! and summed up once at the end. Only the disk's head has to be followed size by size, and only for
+//! sizes that go to disk.
+
+use super::WriteMode;
+use super::counts::{Counts, Disk, SourceOperations, Traffic, VolumeCounts};
+use std::ops::Range;
+use thermocline_units::VolumeId;
+
+/// What happened to consecutive lines of a request: who asked, and where they were and are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub(super) write: bool,
+    pub(super) hit: bool,
+    /// On flash afterwards; implied by a hit.
+    pub(super) resident: bool,
+}
+
+impl Fate {
+    const COUNT: usize = 8;
+
+    fn index(self) -> usize {
+        usize::from(self.write) << 2 | usize::from(self.hit) << 1 | usize::from(self.resident)
+    }
+}
+
+/// One run of lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    pub(super) lines: u64,
+    /// Bytes the request asked for.
+    pub(super) bytes: u64,
+    /// Bytes that flash reads or writes for it.
+    pub(super) flash_bytes: u64,
+}
+
+/// Sums of runs: operations, lines, bytes, flash bytes.
+type RunSums = [u64; 4];
+/// Sums of requests: requests, lines, bytes.
+type RequestSums = [u64; 3];
+/// Sums of write-backs: operations, lines.
+type WriteBackSums = [u64; 2];
+
+/// Entries of one size, as differences to the size before it.
+#[derive(Debug, Clone, Default)]
+struct Page {
+    runs: [RunSums; Fate::COUNT],
+    /// By write, then by hit.
+    requests: [RequestSums; 4],
+}
+
+/// What only some sizes do, one by one.
+#[derive(Debug, Clone, Default)]
+struct Own {
+    disk: Disk,
+    evicted: u64,
+    write_backs: WriteBackSums,
+}
+
+/// The books of all sizes.
+#[derive(Debug)]
+pub(super) struct Books {
+    /// One a size, and one past the end for what is taken back there.
+    pages: Vec<Page>,
+    own: Vec<Own>,
+    /// Requests, and hits as differences by size, volume after volume.
+    volume_requests: Vec<u64>,
+    volume_hits: Vec<u64>,
+}
+
+fn add<const N: usize>(sums: &mut [u64; N], entry: [u64; N]) {
+    for (sum, part) in sums.iter_mut().zip(entry) {
+        *sum = sum.wrapping_add(part);
+    }
+}
+
+fn take_back<const N: usize>(sums: &mut [u64; N], entry: [u64; N]) {
+    for (sum, part) in sums.iter_mut().zip(entry) {
+        *sum = sum.wrapping_sub(part);
+    }
+}
+
+impl Books {
+    /// Empty books for `sizes` ≥ 1 sizes.
+    pub(super) fn new(sizes: usize) -> Books {
+        Books {
+            pages: vec![Page::default(); sizes + 1],
+            own: vec![Own::default(); sizes],
+            volume_requests: Vec::new(),
+            volume_hits: Vec::new(),
+        }
+    }
+
+    /// How many sizes.
+    pub(super) fn sizes(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Forgets everything but where the disks' heads are: the warm-up is over.
+    pub(super) fn restart(&mut self) {
+        let fresh = Books::new(self.sizes());
+        let worn = std::mem::replace(self, fresh);
+        for (own, worn) in self.own.iter_mut().zip(worn.own) {
+            own.disk.head = worn.disk.head;
+        }
+    }
+
+    /// A run of lines in `sizes`.
+    #[inline]
+    pub(super) fn run(&mut self, sizes: Range<usize>, fate: Fate, run: Run) {
+        let entry = [1, run.lines, run.bytes, run.flash_bytes];
+        add(&mut self.pages[sizes.start].runs[fate.index()], entry);
+        take_back(&mut self.pages[sizes.end].runs[fate.index()], entry);
+    }
+
+    /// A request, which hits in `sizes` from `hits_from` on and misses in the smaller ones.
+    #[inline]
+    pub(super) fn request(
+        &mut self,
+        volume: u32,
+        write: bool,
+        hits_from: usize,
+        lines: u64,
+        bytes: u64,
+    ) {
+        let entry = [1, lines, bytes];
+        let sizes = self.sizes();
+        let kind = usize::from(write) * 2;
+        if hits_from > 0 {
+            add(&mut self.pages[0].requests[kind], entry);
+            take_back(&mut self.pages[hits_from].requests[kind], entry);
+        }
+        if hits_from < sizes {
+            add(&mut self.pages[hits_from].requests[kind + 1], entry);
+            take_back(&mut self.pages[sizes].requests[kind + 1], entry);
+        }
+        let volume = volume as usize;
+        if volume >= self.volume_requests.len() {
+            self.volume_requests.resize(volume + 1, 0);
+            self.volume_hits.resize((volume + 1) * (sizes + 1), 0);
+        }
+        self.volume_requests[volume] += 1;
+        self.volume_hits[volume * (sizes + 1) + hits_from] += 1;
+    }
+
+    /// One disk operation in each of `sizes`.
+    #[inline]
+    pub(super) fn disk(
+        &mut self,
+        sizes: Range<usize>,
+        write: bool,
+        volume: VolumeId,
+        offset: u64,
+        bytes: u64,
+    ) {
+        for own in &mut self.own[sizes] {
+            own.disk.access(write, volume, offset, bytes);
+        }
+    }
+
+    /// A line left the cache of one size.
+    #[inline]
+    pub(super) fn evicted(&mut self, size: usize) {
+        self.own[size].evicted += 1;
+    }
+
+    /// Neighbouring dirty lines are written back in one size: `lines` of `line_bytes`.
+    pub(super) fn write_back(
+        &mut self,
+        size: usize,
+        volume: VolumeId,
+        offset: u64,
+        lines: u64,
+        line_bytes: u64,
+    ) {
+        let own = &mut self.own[size];
+        add(&mut own.write_backs, [1, lines]);
+        own.disk.access(true, volume, offset, lines * line_bytes);
+    }
+
+    /// Sums the books up: one `Counts` a size. The source charges `charged` operations a line.
+    pub(super) fn close(self, mode: WriteMode, line_bytes: u64, charged: u64) -> Vec<Counts> {
+        let mut page = Page::default();
+        let mut all = Vec::with_capacity(self.own.len());
+        for (size, own) in self.own.iter().enumerate() {
+            let next = &self.pages[size];
+            page.runs.iter_mut().zip(next.runs).for_each(|(sums, more)| add(sums, more));
+            page.requests.iter_mut().zip(next.requests).for_each(|(sums, more)| add(sums, more));
+            let mut counts = counts_of(&page, own, mode, line_bytes, charged);
+            counts.volumes = self.volumes(size);
+            all.push(counts);
+        }
+        all
+    }
+
+    fn volumes(&self, size: usize) -> Vec<VolumeCounts> {
+        let hits = self.volume_hits.chunks(self.sizes() + 1);
+        let volume = |(requests, hits): (&u64, &[u64])| VolumeCounts {
+            requests: *requests,
+            request_hits: hits[..=size].iter().sum(),
+        };
+        self.volume_requests.iter().zip(hits).map(volume).collect()
+    }
+}
+
+fn counts_of(page: &Page, own: &Own, mode: WriteMode, line_bytes: u64, charged: u64) -> Counts {
+    let runs = |write, hit, resident| page.runs[Fate { write, hit, resident }.index()];
+    let lines = |sums: RunSums| sums[1] * charged;
+    let traffic =
+        |sums: RunSums| Traffic { random: sums[0], random_bytes: sums[3], ..Traffic::default() };
+    let (read_hit, read_admit) = (runs(false, true, true), runs(false, false, true));
+    let (write_hit, write_admit) = (runs(true, true, true), runs(true, false, true));
+    let (read_pass, write_pass) = (runs(false, false, false), runs(true, false, false));
+    let [back_operations, back_lines] = own.write_backs;
+    let cached_writes = lines(write_hit) + lines(write_admit);
+    let through = if mode == WriteMode::Through { cached_writes } else { 0 };
+    let mut flash_reads = traffic(read_hit);
+    flash_reads.random += back_operations;
+    flash_reads.random_bytes += back_lines * line_bytes;
+    let mut flash_writes = traffic(read_admit);
+    for sums in [write_hit, write_admit] {
+        flash_writes.random += sums[0];
+        flash_writes.random_bytes += sums[3];
+    }
+    let mut counts = Counts {
+        admitted: read_admit[1] + write_admit[1],
+        evicted: own.evicted,
+        written_back: back_lines,
+        moved: read_admit[3] + back_lines * line_bytes,
+        source: SourceOperations {
+            flash_reads: lines(read_hit) + back_lines * charged,
+            flash_writes: lines(read_admit) + cached_writes,
+            disk_reads: lines(read_admit) + lines(read_pass),
+            disk_writes: lines(write_pass) + through + back_lines * charged,
+        },
+        flash_reads,
+        flash_writes,
+        disk: own.disk,
+        ..Counts::default()
+    };
+    for (write, side) in [(false, &mut counts.reads), (true, &mut counts.writes)] {
+        let (missed, hit) =
+            (page.requests[usize::from(write) * 2], page.requests[usize::from(write) * 2 + 1]);
+        let hits = page.runs[Fate { write, hit: true, resident: true }.index()];
+        side.requests = missed[0] + hit[0];
+        side.request_hits = hit[0];
+        side.lines = missed[1] + hit[1];
+        side.line_hits = hits[1];
+        side.bytes = missed[2] + hit[2];
+        side.byte_hits = hits[2];
+    }
+    counts
+}

@@ -1,0 +1,219 @@
+//! A trace as a stream of blocks: what is replayed without ever being held whole.
+
+use super::dense::{Address, DenseIds};
+use super::{Block, Cut, Head, Names, Touches, Unit, WorkloadError};
+use thermocline_policy::cache::Tag;
+use thermocline_trace::{Batch, Op, Request, TraceReader};
+use thermocline_units::{Bytes, LineId};
+
+/// Lines one request may touch: 4 GiB in lines of 512 B.
+pub(super) const TOUCHES_PER_REQUEST_MAX: u64 = 1 << 23;
+/// Requests after which a block is closed.
+const BLOCK_REQUESTS: usize = 1 << 16;
+/// Touches after which a block is closed.
+const BLOCK_TOUCHES: usize = 1 << 20;
+
+/// Cuts a trace into blocks of lines (and chunks) with dense numbers.
+pub struct Stream<'a> {
+    reader: &'a mut dyn TraceReader,
+    batch: Batch,
+    names: Names,
+    pending_lines: Vec<Address>,
+    pending_chunks: Vec<Address>,
+    /// Requests of the trace so far, of every kind.
+    seen: u64,
+    flushes: u64,
+}
+
+impl<'a> Stream<'a> {
+    /// A stream of `reader`'s requests.
+    pub fn new(reader: &'a mut dyn TraceReader, cut: Cut) -> Stream<'a> {
+        Stream {
+            reader,
+            batch: Batch::default(),
+            names: Names::new(cut.unit, cut.chunk),
+            pending_lines: Vec::new(),
+            pending_chunks: Vec::new(),
+            seen: 0,
+            flushes: 0,
+        }
+    }
+
+    /// Clears `block` and fills it with what comes next; whether anything came.
+    ///
+    /// # Errors
+    /// When the trace cannot be read or is larger than the numbers.
+    pub fn fill(&mut self, block: &mut Block) -> Result<bool, WorkloadError> {
+        block.clear();
+        while block.heads.len() < BLOCK_REQUESTS && block.lines.ids.len() < BLOCK_TOUCHES {
+            let mut batch = std::mem::take(&mut self.batch);
+            self.reader.read_batch(&mut batch)?;
+            if batch.requests.is_empty() {
+                break;
+            }
+            for request in &batch.requests {
+                self.take(request, block)?;
+            }
+            self.settle(block)?;
+            self.batch = batch;
+        }
+        if self.names.volumes.len() != self.reader.volumes().len() {
+            self.names.volumes = self.reader.volumes().to_vec();
+        }
+        Ok(!block.heads.is_empty())
+    }
+
+    /// What the numbers stand for.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Flushes so far, which no policy sees.
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
+    /// Bytes of input read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.reader.bytes_read()
+    }
+
+    /// What the reader repaired so far.
+    pub fn repairs(&self) -> Vec<String> {
+        self.reader.repairs()
+    }
+
+    pub(super) fn into_names(self) -> Names {
+        self.names
+    }
+
+    fn take(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
+        self.seen += 1;
+        if request.op == Op::Flush || request.length.0 == 0 {
+            self.flushes += u64::from(request.op == Op::Flush);
+            return Ok(());
+        }
+        if request.volume.0 > Tag::VOLUME_MAX {
+            return Err(WorkloadError::Volumes { max: Tag::VOLUME_MAX + 1 });
+        }
+        self.check_length(request)?;
+        let before = block.lines.ids.len() + self.pending_lines.len();
+        if request.op == Op::Trim {
+            self.discard(request, block)?;
+        } else {
+            add(self.names.unit, request, &mut self.pending_lines);
+            if let (Some((bytes, _)), Some(chunks)) = (&self.names.chunks, &mut block.chunks) {
+                add(Unit::Lines(*bytes), request, &mut self.pending_chunks);
+                chunks.ends.push((chunks.ids.len() + self.pending_chunks.len()) as u32);
+            }
+        }
+        let after = block.lines.ids.len() + self.pending_lines.len();
+        block.lines.ends.push(after as u32);
+        let tag = Tag::new(request.volume.0, request.op == Op::Write);
+        block.tags.extend(std::iter::repeat_n(tag, after.saturating_sub(before)));
+        block.heads.push(Head {
+            time: request.time,
+            offset: request.offset,
+            length: u32::try_from(request.length.0).unwrap_or(u32::MAX),
+            tag,
+            discard: request.op == Op::Trim,
+        });
+        Ok(())
+    }
+
+    fn check_length(&self, request: &Request) -> Result<(), WorkloadError> {
+        let overflows = request.offset.0.checked_add(request.length.0).is_none();
+        let too_long = overflows
+            || request.op != Op::Trim
+                && (request.length.0 > u64::from(u32::MAX)
+                    || count(self.names.unit, request) > TOUCHES_PER_REQUEST_MAX);
+        if too_long {
+            return Err(WorkloadError::Huge {
+                index: self.seen,
+                length: request.length,
+                max: TOUCHES_PER_REQUEST_MAX,
+            });
+        }
+        Ok(())
+    }
+
+    /// A discard touches only units that it covers whole and that were seen before.
+    fn discard(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
+        self.settle(block)?;
+        known(&self.names.lines, self.names.unit, request, &mut block.lines.ids);
+        if let (Some((bytes, ids)), Some(chunks)) = (&self.names.chunks, &mut block.chunks) {
+            known(ids, Unit::Lines(*bytes), request, &mut chunks.ids);
+            chunks.ends.push(chunks.ids.len() as u32);
+        }
+        Ok(())
+    }
+
+    /// Numbers what is pending.
+    fn settle(&mut self, block: &mut Block) -> Result<(), WorkloadError> {
+        let too_many = |_| WorkloadError::Lines { max: LineId::MAX.0 };
+        self.names.lines.number(&self.pending_lines, &mut block.lines.ids).map_err(too_many)?;
+        self.pending_lines.clear();
+        if let (Some((_, ids)), Some(chunks)) = (&mut self.names.chunks, &mut block.chunks) {
+            ids.number(&self.pending_chunks, &mut chunks.ids).map_err(too_many)?;
+            self.pending_chunks.clear();
+        }
+        Ok(())
+    }
+}
+
+/// How many units the request touches.
+fn count(unit: Unit, request: &Request) -> u64 {
+    match unit {
+        Unit::Objects => 1,
+        Unit::Lines(Bytes(bytes)) => (request.end().0 - 1) / bytes - request.offset.0 / bytes + 1,
+    }
+}
+
+fn add(unit: Unit, request: &Request, pending: &mut Vec<Address>) {
+    let volume = request.volume.0;
+    match unit {
+        Unit::Objects => pending.push(Address { volume, unit: request.offset.0 }),
+        Unit::Lines(Bytes(bytes)) => {
+            let first = request.offset.0 / bytes;
+            let units = first..first + count(unit, request);
+            pending.extend(units.map(|unit| Address { volume, unit }));
+        }
+    }
+}
+
+/// Appends the units that `request` covers whole and that have numbers.
+fn known(ids: &DenseIds, unit: Unit, request: &Request, out: &mut Vec<LineId>) {
+    let volume = request.volume.0;
+    let units = match unit {
+        Unit::Objects => request.offset.0..request.offset.0 + 1,
+        Unit::Lines(Bytes(bytes)) => request.offset.0.div_ceil(bytes)..request.end().0 / bytes,
+    };
+    if units.end.saturating_sub(units.start) <= u64::from(ids.len()) {
+        out.extend(units.filter_map(|unit| ids.get(Address { volume, unit })));
+    } else {
+        // The range is larger than everything seen: walk what was seen instead.
+        let inside = |id: &LineId| {
+            let address = ids.address(*id);
+            address.volume == volume && units.contains(&address.unit)
+        };
+        out.extend((0..ids.len()).map(LineId).filter(inside));
+    }
+}
+
+impl Touches {
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.ends.clear();
+    }
+}
+
+impl Block {
+    fn clear(&mut self) {
+        self.heads.clear();
+        self.tags.clear();
+        self.lines.clear();
+        if let Some(chunks) = &mut self.chunks {
+            chunks.clear();
+        }
+    }
+}
