@@ -247,7 +247,7 @@ impl Planner<'_> {
             for (j, size) in sizes.iter().enumerate() {
                 places.push(self.place(i * sizes.len() + j, spec, *size)?);
             }
-            if spec.is_plain_lru() && places.len() <= SweepReplay::SIZES_MAX {
+            if spec.is_plain_lru() && (2..=SweepReplay::SIZES_MAX).contains(&places.len()) {
                 jobs.extend(self.sweeps(places)?);
             } else {
                 for place in places {

@@ -130,8 +130,10 @@ impl SweepReplay {
         let missed = &self.missed[touches];
         self.splits.clear();
         self.splits.extend_from_slice(missed);
-        self.splits.sort_unstable();
-        self.splits.dedup();
+        if missed.len() > 1 {
+            self.splits.sort_unstable();
+            self.splits.dedup();
+        }
         let sizes = self.sweep.capacities().len();
         let write = head.tag.is_write();
         let mut from = 0;

@@ -6,7 +6,7 @@
 //! beforehand (shares of the working set, the clairvoyant bound) or to run it more than once. Offsets
 //! are split into lines as addressed: a request of 6 KiB at 3 KiB touches the 4 KiB lines 0, 1 and 2.
 //!
-//! Memory: 48–80 B a distinct line; a workload held whole adds 30 B a request and 6 B a line touched.
+//! Memory: 37–59 B a distinct line; a workload held whole adds 30 B a request and 6 B a line touched.
 
 mod dense;
 mod names;
