@@ -10,7 +10,7 @@
 //! 4. REPLACE: the oldest of T1 goes to B1 when |T1| > p, or |T1| = p and the line came from B2; else
 //!    the oldest of T2 goes to B2.
 //!
-//! p is a real number, as in the paper; programs that round it differ by a few misses. After
+//! p is a real number, as in the paper and in libCacheSim 0.3.5, whose misses these are. After
 //! discards room may be free while ghosts exist: then nothing is replaced, and the bounds on
 //! ghosts hold all the same.
 //!

@@ -11,6 +11,10 @@
 //! 4. A ghost of B1 raises p by max(1, |B2|/|B1|), one of B2 lowers it by max(1, |B1|/|B2|), with
 //!    the lists as step 2 left them; the line enters T2.
 //!
+//! libCacheSim 0.3.5 departs from step 3: it forgets the oldest of B1 after ghost hits too and never
+//! forgets one of B2, so its directory outgrows 2c and its misses differ. p is a real number here,
+//! quotients are whole numbers there.
+//!
 //! A clock's tail is where lines arrive and its hand is at the oldest, so a clock is a queue whose
 //! referenced oldest lines arrive again. After discards room may be free while ghosts exist: the
 //! bounds of step 3 hold all the same.

@@ -5,6 +5,8 @@
 //!    one and is passed, the first at zero is evicted.
 //! 3. The new line takes the frame under the hand, which moves on, with its counter at `first`.
 //!
+//! With the same widths and starts the misses are libCacheSim 0.3.5's (`n_bit_counter`, `init_freq`).
+//!
 //! Since the hand has just passed the new line's frame, this is FIFO with reinsertion, frame by frame.
 //! Counters are bit-sliced: the hand passes up to 64 frames a step. A discarded line's frame is taken
 //! by the next line that comes, wherever the hand is.

@@ -41,10 +41,17 @@ const SLACK: f64 = 2.0;
 pub struct LruSweep {
     index: Vec<u32>,
     log: Arrivals,
-    /// Lowest position held by each cache, smallest cache first; they fall with the size.
-    edges: Vec<u32>,
-    resident: Vec<u32>,
-    capacities: Vec<u32>,
+    /// The caches, smallest first; edges fall with the size.
+    levels: Vec<Level>,
+}
+
+/// One of the caches.
+#[derive(Debug)]
+struct Level {
+    /// No line below this position is held.
+    edge: u32,
+    resident: u32,
+    capacity: u32,
 }
 
 impl LruSweep {
@@ -66,18 +73,13 @@ impl LruSweep {
         let largest = capacities[capacities.len() - 1];
         check_capacity("lru", largest, SLACK)?;
         let log = Arrivals::new(largest, SLACK);
-        Ok(LruSweep {
-            index: Vec::new(),
-            edges: vec![log.tail(); capacities.len()],
-            log,
-            resident: vec![0; capacities.len()],
-            capacities: capacities.to_vec(),
-        })
+        let level = |capacity: &u32| Level { edge: log.tail(), resident: 0, capacity: *capacity };
+        Ok(LruSweep { index: Vec::new(), levels: capacities.iter().map(level).collect(), log })
     }
 
     /// The sizes in lines, ascending.
-    pub fn capacities(&self) -> &[u32] {
-        &self.capacities
+    pub fn capacities(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.levels.iter().map(|level| level.capacity)
     }
 
     /// Lines below `universe` may be named from now on. Never shrinks.
@@ -113,50 +115,45 @@ impl LruSweep {
             self.make_room();
         }
         let position = self.index[line.index()];
-        let missed: u8 = self.edges.iter().map(|edge| u8::from(position < *edge)).sum();
-        if usize::from(missed) < self.edges.len() {
-            self.log.kill(position);
-        }
-        let small = self.edges.iter_mut().zip(&mut self.resident).zip(&self.capacities);
-        for (size, ((edge, resident), capacity)) in small.take(missed.into()).enumerate() {
-            if *resident < *capacity {
-                *resident += 1;
-                continue;
+        let mut missed = 0;
+        for level in &mut self.levels {
+            if position >= level.edge {
+                self.log.kill(position);
+                break;
             }
-            let victim = self.log.first_live(*edge);
-            *edge = victim + 1;
-            evicted(size, self.log.line(victim));
+            if level.resident < level.capacity {
+                level.resident += 1;
+            } else {
+                let victim = self.log.first_live_of_few(level.edge);
+                level.edge = victim + 1;
+                evicted(missed, self.log.line(victim));
+            }
+            missed += 1;
         }
         self.index[line.index()] = self.log.push(line);
-        missed
+        missed as u8
     }
 
     /// Drops `line` from every cache; in how many sizes, the smallest ones, it was not resident.
     pub fn invalidate(&mut self, line: LineId) -> u8 {
         let position = std::mem::take(&mut self.index[line.index()]);
-        let mut missed = 0;
-        for (edge, resident) in self.edges.iter().zip(&mut self.resident) {
-            if position < *edge {
-                missed += 1;
-            } else {
-                *resident -= 1;
-            }
-        }
-        if usize::from(missed) < self.edges.len() {
+        let missed = self.levels.iter().take_while(|level| position < level.edge).count();
+        if missed < self.levels.len() {
             self.log.kill(position);
         }
-        missed
+        self.levels[missed..].iter_mut().for_each(|level| level.resident -= 1);
+        missed as u8
     }
 
     /// Lines resident now, a size.
-    pub fn resident(&self) -> &[u32] {
-        &self.resident
+    pub fn resident(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.levels.iter().map(|level| level.resident)
     }
 
     /// Memory in use now.
     pub fn footprint(&self) -> Footprint {
         Footprint {
-            resident: self.log.bytes() + self.edges.len() as u64 * 12,
+            resident: self.log.bytes() + (self.levels.len() * size_of::<Level>()) as u64,
             index: self.index.len() as u64 * 4,
         }
     }
@@ -164,16 +161,17 @@ impl LruSweep {
     /// Makes room for arrivals. The largest cache bounds what lives.
     #[cold]
     fn make_room(&mut self) {
-        let largest = self.edges.len() - 1;
-        self.log.raise_tail(self.edges[largest]);
+        let largest = &self.levels[self.levels.len() - 1];
+        let live = largest.resident;
+        self.log.raise_tail(largest.edge);
         if self.log.must_rebase() {
             let [by, _] = rebase(&mut self.index, [Some(&mut self.log), None]);
-            self.edges.iter_mut().for_each(|edge| *edge -= by);
+            self.levels.iter_mut().for_each(|level| level.edge -= by);
         }
         if self.log.is_full() {
-            self.log.pack(self.resident[largest], &mut self.index, 0);
-            for (edge, resident) in self.edges.iter_mut().zip(&self.resident) {
-                *edge = self.log.head() - resident;
+            self.log.pack(live, &mut self.index, 0);
+            for level in &mut self.levels {
+                level.edge = self.log.head() - level.resident;
             }
         }
         if self.log.at_word_end() {

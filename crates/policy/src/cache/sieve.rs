@@ -9,7 +9,7 @@
 //!
 //! The queue is a log with holes, and the hand passes up to 64 lines a step. When the evicted line
 //! was the newest, the hand restarts from the oldest even though newer lines arrive meanwhile, as in the
-//! authors' linked list.
+//! authors' linked list, and the misses are libCacheSim 0.3.5's.
 //!
 //! State: a ring of the next power of two above 2 slots a line, 8.5–17 B a cached line; 4 B a
 //! distinct line. O(1) an access, amortised, as far as lines are visited between two turns of the hand.

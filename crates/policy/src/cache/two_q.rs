@@ -7,10 +7,12 @@
 //!    Am leaves for good.
 //! 3. A line remembered in A1out enters Am, any other A1in.
 //!
+//! The defaults are libCacheSim 0.3.5's, whose misses these are; shares are rounded down as there.
+//!
 //! A1in over A1out is one queue with a boundary (`lane.rs`), so A1out costs 4 B an entry and no work.
 //!
-//! State: rings of the next power of two above 1.25 · (1 + `kout`) and 2 slots a line, at most 33 B a
-//! cached line with the defaults and 17 B at best; 4 B a distinct line. O(1) an access, amortised.
+//! State: rings of the next power of two above 1.25 · (1 + `kout`) and 2 slots a line, 16–32 B
+//! a cached line with the defaults; 4 B a distinct line. O(1) an access, amortised.
 
 use super::arrivals::{Arrivals, check_capacity};
 use super::pair::{AGAIN, ONCE, Pair, Place};

@@ -5,7 +5,8 @@
 //! line, that line included. An LRU cache of capacity c hits exactly when the distance is at most c.
 //! 1. Last accesses are numbered in order; a bit says that a number is still some line's last access.
 //! 2. The distance is the number of bits set from the line's number on (Bennett & Kruskal 1975): a
-//!    Fenwick tree over blocks of 512 numbers, and population counts within the block.
+//!    Fenwick tree over blocks of 512 numbers, and population counts within the block. The block that
+//!    is being filled enters the tree when it is full.
 //! 3. When numbers run out, the lines are renumbered without gaps, in a space of twice as many numbers as
 //!    there are lines or more. That is O(1) an access, amortised.
 //!
@@ -35,7 +36,7 @@ pub struct StackDistances {
     lines: Vec<u32>,
     /// Whether a number is its line's last.
     last: Vec<u64>,
-    /// Fenwick tree over the bits set a block, from 1.
+    /// Fenwick tree over the bits set in each block before that of `next`, from 1.
     tree: Vec<u32>,
     /// The next number.
     next: usize,
@@ -83,8 +84,10 @@ impl StackDistances {
         let distance = (before != 0).then(|| self.remove(before as usize - 1));
         self.lines[self.next] = line.0;
         self.last[self.next / 64] |= 1 << (self.next % 64);
-        self.add(self.next, 1);
         self.next += 1;
+        if self.next.is_multiple_of(BLOCK) {
+            self.enter_block(self.next / BLOCK - 1);
+        }
         self.index[line.index()] = self.next as u32;
         self.distinct += u32::from(distance.is_none());
         distance
@@ -116,10 +119,22 @@ impl StackDistances {
         for bits in &self.last[word + 1..block_end] {
             from += bits.count_ones();
         }
-        let distance = from + self.distinct - self.up_to_block(number / BLOCK);
         self.last[word] &= !(1 << (number % 64));
-        self.add(number, u32::MAX);
+        let block = number / BLOCK;
+        if block == self.next / BLOCK {
+            return from;
+        }
+        let distance = from + self.distinct - self.up_to_block(block);
+        self.add(block, u32::MAX);
         distance
+    }
+
+    /// Adds a block that has just been filled to the tree.
+    #[cold]
+    fn enter_block(&mut self, block: usize) {
+        let words = &self.last[block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS];
+        let set = words.iter().map(|bits| bits.count_ones()).sum();
+        self.add(block, set);
     }
 
     /// Bits set in blocks 0 … `block`.
@@ -134,10 +149,10 @@ impl StackDistances {
         sum
     }
 
-    /// Adds `change`, modulo 2³², to the block of `number`.
+    /// Adds `change`, modulo 2³², to `block`.
     #[inline]
-    fn add(&mut self, number: usize, change: u32) {
-        let mut at = number / BLOCK + 1;
+    fn add(&mut self, block: usize, change: u32) {
+        let mut at = block + 1;
         while at < self.tree.len() {
             self.tree[at] = self.tree[at].wrapping_add(change);
             at += at & at.wrapping_neg();
@@ -178,7 +193,8 @@ impl StackDistances {
         }
         for block in 0..numbers / BLOCK {
             let at = block + 1;
-            self.tree[at] += self.next.saturating_sub(block * BLOCK).min(BLOCK) as u32;
+            let filled = self.next >= at * BLOCK;
+            self.tree[at] += if filled { BLOCK as u32 } else { 0 };
             let parent = at + (at & at.wrapping_neg());
             if parent < self.tree.len() {
                 self.tree[parent] += self.tree[at];

@@ -30,17 +30,6 @@ pub(crate) fn shared(name: &str) -> Option<Vec<u8>> {
 }
 
 impl Accesses {
-    fn numbered(keys: impl Iterator<Item = u64>) -> Accesses {
-        let mut ids = HashMap::new();
-        let lines = keys
-            .map(|key| {
-                let next = ids.len() as u32;
-                LineId(*ids.entry(key).or_insert(next))
-            })
-            .collect();
-        Accesses { lines, distinct: ids.len() as u32 }
-    }
-
     /// The CloudPhysics slice: each request is one access to the object named by its first byte, as
     /// libCacheSim counts with sizes ignored.
     pub(crate) fn cloudphysics() -> Option<Accesses> {
@@ -48,8 +37,16 @@ impl Accesses {
         let mut text = String::new();
         let mut stream = flate2::read::MultiGzDecoder::new(packed.as_slice());
         stream.read_to_string(&mut text).expect("the shared trace is gzip text");
-        let offset = |row: &str| row.split(',').nth(4).expect("seven columns").parse();
-        Some(Accesses::numbered(text.lines().map(|row| offset(row).expect("a byte offset"))))
+        let mut ids = HashMap::new();
+        let lines = text
+            .lines()
+            .map(|row| {
+                let offset: u64 = row.split(',').nth(4).expect("columns").parse().expect("bytes");
+                let next = ids.len() as u32;
+                LineId(*ids.entry(offset).or_insert(next))
+            })
+            .collect();
+        Some(Accesses { lines, distinct: ids.len() as u32 })
     }
 
     /// A trace of the ARC paper: `first count ignored request` a line, every page one access.
@@ -57,13 +54,28 @@ impl Accesses {
         let packed = shared(&format!("traces/arc_{name}.lis.zst"))?;
         let text = zstd::decode_all(packed.as_slice()).expect("the shared trace is zstd");
         let text = String::from_utf8(text).expect("numbers in ASCII");
+        // Page numbers are below a few tens of millions: a table numbers them faster than a map.
+        let mut ids = Vec::new();
+        let mut distinct = 0;
         let pages = text.lines().flat_map(|row| {
             let mut words = row.split_ascii_whitespace().map(|w| w.parse::<u64>());
             let mut number = || words.next().expect("four columns").expect("a number");
             let (first, count) = (number(), number());
             first..first + count
         });
-        Some(Accesses::numbered(pages))
+        let lines = pages
+            .map(|page| {
+                let page = page as usize;
+                if page >= ids.len() {
+                    ids.resize(page + 1, u32::MAX);
+                }
+                if ids[page] == u32::MAX {
+                    (ids[page], distinct) = (distinct, distinct + 1);
+                }
+                LineId(ids[page])
+            })
+            .collect();
+        Some(Accesses { lines, distinct })
     }
 
     /// For each access, the position of the next one to the same line; `u32::MAX` for none.

@@ -90,3 +90,19 @@ fn lru_2_without_history_is_libcachesims_lru_k() {
     let counted = SIZES.map(|size| trace.misses("lru-2:history=0", size));
     assert_eq!(counted, LRU_K);
 }
+
+/// libCacheSim 0.3.5 away from its defaults: Clock with 2-bit counters that start at 0 and at 1; TwoQ
+/// with .5 and .8. Misses at 489 and 4,897 lines.
+const SETTINGS: &[(&str, [u64; 2])] = &[
+    ("clock:bits=2", [95_181, 91_531]),
+    ("clock:bits=2:first=1", [95_381, 91_602]),
+    ("2q:kin=0.5:kout=0.8", [94_523, 86_742]),
+];
+
+#[test]
+fn settings_mean_what_they_mean_in_libcachesim() {
+    let Some(trace) = Accesses::cloudphysics() else { return };
+    for (spec, expected) in SETTINGS {
+        assert_eq!([489, 4897].map(|size| trace.misses(spec, size)), *expected, "{spec}");
+    }
+}

@@ -111,6 +111,6 @@ fn positions_never_run_out() {
             make_room(&mut lane, &mut index);
         }
         lane.push(LineId(step % UNIVERSE), &mut index);
-        assert!(index[(step % UNIVERSE) as usize] < 7000, "a position above the limit of tests");
+        assert!(index[(step % UNIVERSE) as usize] < 6 * 512, "a position above the limit of tests");
     }
 }

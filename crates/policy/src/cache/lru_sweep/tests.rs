@@ -35,7 +35,7 @@ fn every_size_does_what_a_cache_of_its_own_does() {
             }
         }
         let resident: Vec<u32> = caches.iter().map(|cache| cache.resident()).collect();
-        assert_eq!(sweep.resident(), resident, "{sizes:?}");
+        assert_eq!(sweep.resident().collect::<Vec<_>>(), resident, "{sizes:?}");
     }
 }
 
