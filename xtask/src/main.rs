@@ -8,6 +8,7 @@
 
 mod ci;
 mod deny;
+mod oracle;
 mod tidy;
 mod workspace;
 
@@ -20,6 +21,12 @@ enum Failure {
     Failed(String),
     /// The command line is wrong. Exit status 2.
     Usage(String),
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Failure {
+        Failure::Failed(message.to_string())
+    }
 }
 
 impl From<String> for Failure {
@@ -55,6 +62,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         summary: "licences, bans, sources and advisories of dependencies",
         run: deny::run,
     },
+    Subcommand {
+        name: "oracle",
+        arguments: "[TRACE [SIZES]]",
+        summary: "miss counts beside libCacheSim's, to the last request",
+        run: oracle::run,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -88,7 +101,7 @@ fn usage() -> String {
     let mut text = String::from("usage: cargo xtask SUBCOMMAND\n\n");
     for Subcommand { name, arguments, summary, .. } in SUBCOMMANDS {
         let left = format!("{name} {arguments}");
-        text.push_str(&format!("  {left:<24} {summary}\n"));
+        text.push_str(&format!("  {left:<25} {summary}\n"));
     }
     text.push_str(&format!("\nsteps of `ci`: {}\n", ci::step_names().join(", ")));
     text

@@ -1,11 +1,33 @@
-//! `thermocline policies`: every policy with its source and settings.
+//! `thermocline policies`: every policy and admission filter with its source and settings.
+//!
+//! Prints what the registry says and knows no policy itself. A word narrows the list; one that leaves a
+//! single policy, or is the name of one, shows that policy with its settings.
 
 use crate::error::CliError;
+use crate::output;
+use comfy_table::{ContentArrangement, LineStyle, Table, presets};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::io::IsTerminal;
+use thermocline_policy::registry::{Build, Entry, entries, filters, find, nearest};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline policies                  all of them
+  thermocline policies lirs             one, with its settings
+  thermocline policies filter           the admission filters
+  thermocline policies --json           for programs
+
+Settings follow the name after colons, a filter stands in front: lirs:hir=0.02, larc+arc.";
+
+/// As wide as the help texts; long cells wrap. What goes into a pipe is one line a policy.
+const TERMINAL_COLUMNS: u16 = 100;
 
 /// What to list.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only policies whose name or summary contains this word.
+    /// Only policies whose name, kind or summary contains this word.
     word: Option<String>,
     /// Print JSON.
     #[arg(long)]
@@ -13,6 +35,127 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let _ = (args.word, args.json);
-    Err(CliError::failed("not built yet"))
+    let found = select(args.word.as_deref()).map_err(CliError::input)?;
+    if args.json {
+        let list: Vec<Value> = found.iter().map(|entry| as_json(entry)).collect();
+        let text = serde_json::to_string_pretty(&list).map_err(CliError::failed)?;
+        return output::print(&(text + "\n"));
+    }
+    match found[..] {
+        [entry] => output::print(&detail(entry)),
+        _ => output::print(&list(&found)),
+    }
 }
+
+/// Everything, or what `word` names or describes; never empty.
+fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
+    let Some(word) = word else { return Ok(entries().chain(filters()).collect()) };
+    let word = word.trim().to_lowercase();
+    if let Some(entry) = find(&word) {
+        return Ok(vec![entry]);
+    }
+    let speaks_of = |entry: &&Entry| {
+        let texts = [entry.name, kind(entry), entry.summary, entry.source];
+        texts.iter().any(|text| text.to_lowercase().contains(&word))
+    };
+    let found: Vec<_> = entries().chain(filters()).filter(speaks_of).collect();
+    if found.is_empty() {
+        let names = entries().chain(filters()).map(|entry| entry.name);
+        let hint = nearest(&word, names)
+            .map(|name| format!("did you mean `{name}`?"))
+            .unwrap_or("`thermocline policies` lists all".to_string());
+        return Err(format!("no policy's name or description contains `{word}`; {hint}"));
+    }
+    Ok(found)
+}
+
+fn kind(entry: &Entry) -> &'static str {
+    match entry.build {
+        Build::Cache(_) => "cache",
+        Build::Clairvoyant(_) => "bound",
+        Build::Placement(_) => "flash manager",
+        Build::Admission(_) => "filter",
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    let rule = LineStyle::none().fill('─').junction('─');
+    table.load_style(presets::NOTHING.header_separator(rule));
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if std::io::stdout().is_terminal() {
+        table.set_width(TERMINAL_COLUMNS);
+    }
+    table.set_header(header.to_vec());
+    table
+}
+
+fn list(found: &[&Entry]) -> String {
+    let mut table = table(&["NAME", "KIND", "WHAT IT DOES", "SOURCE"]);
+    for entry in found {
+        table.add_row([entry.name, kind(entry), entry.summary, entry.source]);
+    }
+    let filtered = if found.iter().any(|entry| matches!(entry.build, Build::Admission(_))) {
+        "\nA filter stands in front of a cache: larc+arc."
+    } else {
+        ""
+    };
+    format!(
+        "{}\n\n`thermocline policies NAME` shows the settings of one.{filtered}\n",
+        trimmed(&table)
+    )
+}
+
+fn detail(entry: &Entry) -> String {
+    let mut out = format!(
+        "{} ({}): {}\nsource: {}\n\n",
+        entry.name,
+        kind(entry),
+        entry.summary,
+        entry.source
+    );
+    let Some(first) = entry.settings.first() else {
+        out.push_str("It has no settings.\n");
+        return out;
+    };
+    let mut table = table(&["SETTING", "DEFAULT", "UNIT", "WHAT IT DOES"]);
+    for setting in entry.settings {
+        table.add_row([setting.name, setting.default, setting.unit, setting.help]);
+    }
+    let behind = if matches!(entry.build, Build::Admission(_)) { "+lru" } else { "" };
+    let example = format!("{}:{}={}{behind}", entry.name, first.name, first.default);
+    writeln!(out, "{}\n\nWritten as: {example}", trimmed(&table))
+        .expect("a String takes every text");
+    out
+}
+
+/// The table without the blanks that fill its last column.
+fn trimmed(table: &Table) -> String {
+    let text = table.to_string();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn as_json(entry: &Entry) -> Value {
+    let settings: Vec<Value> = entry
+        .settings
+        .iter()
+        .map(|setting| {
+            json!({
+                "name": setting.name,
+                "default": setting.default,
+                "unit": setting.unit,
+                "help": setting.help,
+            })
+        })
+        .collect();
+    json!({
+        "name": entry.name,
+        "kind": kind(entry),
+        "summary": entry.summary,
+        "source": entry.source,
+        "settings": settings,
+    })
+}
+
+#[cfg(test)]
+mod tests;

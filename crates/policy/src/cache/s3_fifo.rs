@@ -11,8 +11,8 @@
 //!    to main directly, as in libCacheSim 0.3.5; with `warmup=v0` rule 2 always holds, as in the paper.
 //!
 //! Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023.
-//! Shares are rounded down; each share is at least one line, where the source (and libCacheSim, which
-//! serves nothing below a few tens of lines) leaves caches of fewer than 10 lines open.
+//! Shares are rounded down; small's is at least one line. libCacheSim serves nothing from caches of
+//! fewer than 20 lines, this does.
 //!
 //! State: 8.5 B + 5 B × `ghost` a cached line (13 B with the defaults), 4 B a distinct line. O(1)
 //! amortised: a line re-enters main at most 3 times for each time it is hit or enters.
