@@ -4,7 +4,7 @@
 //! values are decoded at a time, whatever the file claims; rows come in order. Does not know what the
 //! values mean ([`super::values`]).
 
-use super::encoding::{Cursor, Problem, delta_binary_packed, hybrid};
+use super::encoding::{Cursor, Piece, Problem, delta_binary_packed, hybrid, joined_streams};
 use super::values::Decode;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
@@ -87,6 +87,11 @@ impl<D: Decode> Column<D> {
     }
 
     fn nullable_rows(&mut self, count: usize, values: &mut Vec<D::Value>, valid: &mut Vec<bool>) {
+        if self.values.is_empty() {
+            values.resize(values.len() + count, D::Value::default());
+            valid.resize(values.len(), false);
+            return;
+        }
         for def in &self.defs[self.level_at..self.level_at + count] {
             let present = *def == self.max_def;
             values.push(if present { self.values[self.value_at] } else { D::Value::default() });
@@ -216,6 +221,11 @@ impl<D: Decode> Column<D> {
                 let (decode, values) = (&self.decode, &mut self.values);
                 delta_binary_packed(&mut cursor, count, |n| values.extend(decode.number(n)))
             }
+            Encoding::BYTE_STREAM_SPLIT => {
+                let width = self.decode.width().ok_or("byte streams of what varies in length")?;
+                let joined = joined_streams(&mut cursor, width, count)?;
+                self.decode.plain(&mut Cursor::new(&joined), count, &mut self.values)
+            }
             other => Err(format!(
                 "the encoding {other}, which is not read here; write the file with plain or \
                  dictionary encoding"
@@ -230,16 +240,16 @@ impl<D: Decode> Column<D> {
         let width = u32::from(cursor.u8()?);
         let (dictionary, values) = (&self.dictionary, &mut self.values);
         let mut beyond = None;
-        hybrid(&mut cursor, width, count, |code, repeat| {
-            let value = dictionary.get(code as usize).copied().unwrap_or_else(|| {
+        let mut value_of = |code: u32| {
+            dictionary.get(code as usize).copied().unwrap_or_else(|| {
                 beyond = Some(code);
                 D::Value::default()
-            });
-            if repeat == 1 {
-                values.push(value);
-            } else {
-                values.resize(values.len() + repeat, value);
-            }
+            })
+        };
+        values.reserve(count);
+        hybrid(&mut cursor, width, count, |piece| match piece {
+            Piece::Run(code, repeat) => values.resize(values.len() + repeat, value_of(code)),
+            Piece::Values(codes) => values.extend(codes.iter().map(|code| value_of(*code))),
         })?;
         match beyond {
             None => Ok(()),
@@ -268,9 +278,16 @@ fn levels(bytes: &[u8], max: u8, count: usize, out: &mut Vec<u8>) -> Result<(), 
     }
     let width = u8::BITS - max.leading_zeros();
     let mut largest = 0;
-    hybrid(&mut Cursor::new(bytes), width, count, |level, repeat| {
-        largest = largest.max(level);
-        out.resize(out.len() + repeat, level as u8);
+    out.reserve(count);
+    hybrid(&mut Cursor::new(bytes), width, count, |piece| match piece {
+        Piece::Run(level, repeat) => {
+            largest = largest.max(level);
+            out.resize(out.len() + repeat, level as u8);
+        }
+        Piece::Values(some) => {
+            largest = some.iter().copied().fold(largest, u32::max);
+            out.extend(some.iter().map(|level| *level as u8));
+        }
     })?;
     if largest > u32::from(max) {
         return Err(format!("a level of {largest} where {max} is the largest"));

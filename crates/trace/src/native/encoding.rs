@@ -65,26 +65,39 @@ impl<'a> Cursor<'a> {
 
 /// Reads the `width` bits (≤ 64) that start at bit `position`, least significant first. The caller
 /// guarantees that they lie within `bytes`.
-#[inline]
+#[inline(always)]
 fn bits(bytes: &[u8], position: usize, width: u32) -> u64 {
     let (byte, shift) = (position / 8, (position % 8) as u32);
-    let mut window = [0u8; 16];
-    if let Some(near) = bytes[byte..].first_chunk::<16>() {
-        window = *near;
-    } else {
-        let tail = &bytes[byte..];
-        window[..tail.len()].copy_from_slice(tail);
+    if width <= 56
+        && let Some(near) = bytes[byte..].first_chunk::<8>()
+    {
+        return (u64::from_le_bytes(*near) >> shift) & ((1 << width) - 1);
     }
+    let mut window = [0u8; 16];
+    let tail = &bytes[byte..];
+    let count = tail.len().min(window.len());
+    window[..count].copy_from_slice(&tail[..count]);
     let value = u128::from_le_bytes(window) >> shift;
     (value & ((1u128 << width) - 1)) as u64
 }
 
-/// Decodes `count` numbers of `width` bits from the RLE/bit-packed hybrid into `out`.
+/// Values of a bit-packed group.
+const GROUP: usize = 8;
+
+/// A piece of what the RLE/bit-packed hybrid holds.
+pub(super) enum Piece<'a> {
+    /// One value, so many times.
+    Run(u32, usize),
+    /// Different values, at most eight.
+    Values(&'a [u32]),
+}
+
+/// Decodes `count` numbers of `width` bits from the RLE/bit-packed hybrid, in pieces.
 pub(super) fn hybrid(
     cursor: &mut Cursor<'_>,
     width: u32,
     count: usize,
-    mut out: impl FnMut(u32, usize),
+    mut out: impl FnMut(Piece<'_>),
 ) -> Result<(), Problem> {
     if width > 32 {
         return Err(format!("a bit width of {width}; at most 32 is possible"));
@@ -93,29 +106,46 @@ pub(super) fn hybrid(
     while left > 0 {
         let header = cursor.varint()?;
         let length = usize::try_from(header >> 1).unwrap_or(usize::MAX);
+        if length == 0 {
+            return Err("a run of no values".to_string());
+        }
         if header & 1 == 0 {
             let value = bits(cursor.take((width as usize).div_ceil(8))?, 0, width) as u32;
-            if length == 0 {
-                return Err("a run of no values".to_string());
-            }
-            out(value, length.min(left));
+            out(Piece::Run(value, length.min(left)));
             left -= length.min(left);
             continue;
         }
         // Groups of eight; the last group of a page may be padded, or cut off behind its last value.
-        let values = length.saturating_mul(8).min(left);
+        let values = length.saturating_mul(GROUP).min(left);
         let promised = length.saturating_mul(width as usize);
         let needed = (values * width as usize).div_ceil(8);
-        if values == 0 {
-            return Err("a run of no values".to_string());
-        }
         let packed = cursor.take(promised.min(cursor.rest().len()).max(needed))?;
-        for index in 0..values {
-            out(bits(packed, index * width as usize, width) as u32, 1);
+        for group in 0..values.div_ceil(GROUP) {
+            let some = GROUP.min(values - group * GROUP);
+            let values = unpacked(&packed[group * width as usize..], width, some);
+            out(Piece::Values(&values[..some]));
         }
         left -= values;
     }
     Ok(())
+}
+
+/// The first `some` of the eight numbers of `width` bits at the start of `packed`.
+#[inline(always)]
+fn unpacked(packed: &[u8], width: u32, some: usize) -> [u32; GROUP] {
+    if width <= 8
+        && let Some(near) = packed.first_chunk::<8>()
+    {
+        // All eight lie in one word.
+        let word = u64::from_le_bytes(*near);
+        let mask = (1u64 << width) - 1;
+        return std::array::from_fn(|index| ((word >> (index as u32 * width)) & mask) as u32);
+    }
+    let mut values = [0; GROUP];
+    for (index, value) in values[..some].iter_mut().enumerate() {
+        *value = bits(packed, index * width as usize, width) as u32;
+    }
+    values
 }
 
 /// Values of a block of DELTA_BINARY_PACKED at most; writers use 128 or 256.
@@ -166,6 +196,23 @@ pub(super) fn delta_binary_packed(
         }
     }
     Ok(())
+}
+
+/// Puts BYTE_STREAM_SPLIT together again: `count` values of `width` bytes, plain. The streams hold the
+/// values' first bytes, then their second bytes, and so on.
+pub(super) fn joined_streams(
+    cursor: &mut Cursor<'_>,
+    width: usize,
+    count: usize,
+) -> Result<Vec<u8>, Problem> {
+    let streams = cursor.take(width.saturating_mul(count))?;
+    let mut joined = vec![0; streams.len()];
+    for (byte, stream) in streams.chunks_exact(count.max(1)).enumerate() {
+        for (value, piece) in stream.iter().enumerate() {
+            joined[value * width + byte] = *piece;
+        }
+    }
+    Ok(joined)
 }
 
 #[cfg(test)]

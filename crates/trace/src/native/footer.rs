@@ -1,7 +1,8 @@
 //! Checks of a file's footer, on which the reading of pages relies.
 
 use super::schema;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 /// Checks what the footer says about sizes and places, on which everything later relies.
 pub(super) fn check_layout(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), String> {
@@ -47,5 +48,19 @@ pub(super) fn check_version(metadata: &ParquetMetaData) -> Result<bool, String> 
             schema::VERSION
         )),
         Err(_) => Err(format!("`{version}` is not a layout version")),
+    }
+}
+
+/// Refuses compressions that are not built in.
+pub(super) fn check_compression(chunk: &ColumnChunkMetaData) -> Result<(), String> {
+    match chunk.compression() {
+        Compression::UNCOMPRESSED
+        | Compression::SNAPPY
+        | Compression::GZIP(_)
+        | Compression::ZSTD(_) => Ok(()),
+        other => Err(format!(
+            "column `{}` is compressed with {other}; write the file with zstd, snappy, gzip or none",
+            chunk.column_path().string()
+        )),
     }
 }

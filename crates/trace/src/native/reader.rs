@@ -5,7 +5,7 @@
 //! have the right names ([`super::schema`]); their times are counted from the first row.
 
 use super::column::Column;
-use super::footer::{check_layout, check_version};
+use super::footer::{check_compression, check_layout, check_version};
 use super::malformed;
 use super::schema::{self, Columns, Found};
 use super::values::{Decode, Hashes, MISSING, Number, OPS, OpNames, Text};
@@ -335,6 +335,7 @@ impl<D: Decode> Leaf<D> {
         rows: u64,
     ) -> Result<(), String> {
         let chunk = &chunks[self.leaf];
+        check_compression(chunk)?;
         let rows = usize::try_from(rows).map_err(|_| format!("{rows} rows in one row group"))?;
         let pages = SerializedPageReader::new(Arc::clone(input), chunk, rows, None)
             .map_err(|error| in_column(&chunk.column_path().string(), &error.to_string()))?;

@@ -19,12 +19,13 @@ pub(super) const VERSION_KEY: &str = "thermocline.trace.version";
 pub(super) const TIME: &str = "time_ns";
 pub(super) const VOLUME: &str = "volume";
 pub(super) const OP: &str = "op";
-pub(super) const OFFSET: &str = "offset";
-pub(super) const LENGTH: &str = "length";
+/// Not `offset`, which is a reserved word in SQL.
+pub(super) const OFFSET: &str = "offset_bytes";
+pub(super) const LENGTH: &str = "length_bytes";
 pub(super) const RESPONSE: &str = "response_ns";
 pub(super) const HASHES: &str = "hashes";
 
-/// Bytes of a content hash in the file.
+/// Bytes of a content hash in the file at most.
 pub(super) const HASH_BYTES: i32 = 16;
 
 /// The schema we write; `hashes` only where the trace has any.
@@ -55,8 +56,8 @@ pub(super) fn written(with_hashes: bool) -> parquet::errors::Result<Type> {
 }
 
 fn hash_list() -> parquet::errors::Result<Type> {
-    let element = Type::primitive_type_builder("element", Physical::FIXED_LEN_BYTE_ARRAY)
-        .with_length(HASH_BYTES)
+    // Not of fixed length: pandas (pyarrow) refuses lists of fixed-length binary strings.
+    let element = Type::primitive_type_builder("element", Physical::BYTE_ARRAY)
         .with_repetition(Repetition::REQUIRED)
         .build()?;
     let list = Type::group_type_builder("list")
@@ -69,6 +70,9 @@ fn hash_list() -> parquet::errors::Result<Type> {
         .with_fields(vec![Arc::new(list)])
         .build()
 }
+
+/// Names that are read for ours.
+const ALIASES: [(&str, &str); 2] = [(OFFSET, "offset"), (LENGTH, "length")];
 
 /// A column of the file: where it is and how it is stored.
 #[derive(Debug, Clone, Copy)]
@@ -138,11 +142,15 @@ fn optional<S>(
     name: &str,
     stored: fn(&ColumnDescriptor) -> Result<S, Problem>,
 ) -> Result<Option<Found<S>>, Problem> {
-    let leaf = schema
-        .columns()
-        .iter()
-        .position(|column| column.path().parts().first().is_some_and(|first| first == name));
-    let Some(leaf) = leaf else { return Ok(None) };
+    let leaf_of = |name: &str| {
+        let is_it = |part: &String| part == name;
+        schema.columns().iter().position(|column| column.path().parts().first().is_some_and(is_it))
+    };
+    let alias = || {
+        let (_, alias) = ALIASES.iter().find(|(ours, _)| *ours == name)?;
+        leaf_of(alias)
+    };
+    let Some(leaf) = leaf_of(name).or_else(alias) else { return Ok(None) };
     let column = schema.column(leaf);
     let level = |level: i16| u8::try_from(level).map_err(|_| format!("`{name}` is nested"));
     Ok(Some(Found {

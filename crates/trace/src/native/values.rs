@@ -28,6 +28,11 @@ pub(super) trait Decode {
     fn number(&self, _number: i64) -> Option<Self::Value> {
         None
     }
+
+    /// Bytes of a plain-encoded value; `None` where they vary.
+    fn width(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// How a column of numbers is stored.
@@ -121,6 +126,13 @@ impl Decode for Number {
             Stored::Float | Stored::Double => None,
         }
     }
+
+    fn width(&self) -> Option<usize> {
+        match self.stored {
+            Stored::Int32 | Stored::UInt32 | Stored::Float => Some(4),
+            Stored::Int64 | Stored::Double => Some(8),
+        }
+    }
 }
 
 /// Strings, each looked up once and known by number from then on.
@@ -204,5 +216,9 @@ impl Decode for Hashes {
             out.push(hash);
         }
         Ok(())
+    }
+
+    fn width(&self) -> Option<usize> {
+        self.length
     }
 }

@@ -11,9 +11,7 @@ use super::values::OPS;
 use crate::{Batch, ContentHash, Request, TraceError, TraceWriter};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::ColumnWriterImpl;
-use parquet::data_type::{
-    ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
-};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
@@ -249,7 +247,7 @@ fn write_group<W: Write + Send>(
         c.write_batch(&rows.response, Some(&rows.response_defs), None)
     })?;
     if hashes {
-        column::<_, FixedLenByteArrayType>(&mut group, |c| hash_lists(c, rows))?;
+        column::<_, ByteArrayType>(&mut group, |c| hash_lists(c, rows))?;
     }
     group.close().map(drop)
 }
@@ -281,14 +279,11 @@ fn strings<'a>(
 
 /// Levels of the list: 0 no list (a request without hashes is null), 2 an element.
 fn hash_lists(
-    column: &mut ColumnWriterImpl<'_, FixedLenByteArrayType>,
+    column: &mut ColumnWriterImpl<'_, ByteArrayType>,
     rows: &Pending,
 ) -> Result<usize, ParquetError> {
-    let values: Vec<FixedLenByteArray> = rows
-        .hashes
-        .iter()
-        .map(|hash| FixedLenByteArray::from(ByteArray::from(hash.0.to_vec())))
-        .collect();
+    let values: Vec<ByteArray> =
+        rows.hashes.iter().map(|hash| ByteArray::from(hash.0.to_vec())).collect();
     let (mut defs, mut reps) = (Vec::new(), Vec::new());
     for &count in &rows.hash_counts {
         defs.extend(std::iter::repeat_n(2i16, count as usize));

@@ -1,6 +1,6 @@
 //! CSV with a header: every column of the native format, for spreadsheets and scripts.
 //!
-//! `time_ns,volume,op,offset,length,response_ns` and, when asked for, `hashes` (hexadecimal, joined
+//! `time_ns,volume,op,offset_bytes,length_bytes,response_ns` and, when asked for, `hashes` (hexadecimal, joined
 //! by `;`). An unknown response is empty. A volume's name with a comma is quoted; a quote or a line end
 //! in it becomes `_`, which no reader of CSV takes amiss. [`crate::open`](mod@crate::open) knows the header again and
 //! needs no column map (hashes are not read back).
@@ -12,11 +12,11 @@ use std::borrow::Cow;
 use std::io::Write;
 
 /// The header, up to the hashes.
-pub(crate) const HEADER: &str = "time_ns,volume,op,offset,length,response_ns";
+pub(crate) const HEADER: &str = "time_ns,volume,op,offset_bytes,length_bytes,response_ns";
 
 /// The column map that reads it.
-pub(crate) const COLUMNS: &str =
-    "time=time_ns:ns,volume=volume,op=op,offset=offset,size=length,response=response_ns:ns";
+pub(crate) const COLUMNS: &str = "time=time_ns:ns,volume=volume,op=op,\
+     offset=offset_bytes,size=length_bytes,response=response_ns:ns";
 
 /// Whether the file has a column of content hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

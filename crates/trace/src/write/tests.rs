@@ -54,7 +54,7 @@ fn generic_csv_holds_every_column() {
     check(
         text,
         expect![[r#"
-        time_ns,volume,op,offset,length,response_ns,hashes
+        time_ns,volume,op,offset_bytes,length_bytes,response_ns,hashes
         0,usr.1,read,0,4096,,
         1500,"web server/a,b",write,512,8192,123456,0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f;a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0
         2000000,"web server/a,b",flush,0,0,,

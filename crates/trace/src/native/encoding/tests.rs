@@ -1,10 +1,11 @@
-use super::{Cursor, delta_binary_packed, hybrid};
+use super::{Cursor, Piece, delta_binary_packed, hybrid, joined_streams};
 use proptest::prelude::*;
 
 fn hybrid_values(bytes: &[u8], width: u32, count: usize) -> Result<Vec<u32>, String> {
     let mut values = Vec::new();
-    hybrid(&mut Cursor::new(bytes), width, count, |value, repeat| {
-        values.resize(values.len() + repeat, value);
+    hybrid(&mut Cursor::new(bytes), width, count, |piece| match piece {
+        Piece::Run(value, repeat) => values.resize(values.len() + repeat, value),
+        Piece::Values(some) => values.extend_from_slice(some),
     })?;
     Ok(values)
 }
@@ -21,6 +22,27 @@ fn the_specifications_example_of_bit_packing_is_read() {
     let bytes = [0b0000_0011, 0b1000_1000, 0b1100_0110, 0b1111_1010];
     assert_eq!(hybrid_values(&bytes, 3, 8).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(hybrid_values(&bytes, 3, 5).unwrap(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn numbers_of_every_width_are_unpacked() {
+    for width in 1..=32u32 {
+        let largest = u32::MAX >> (32 - width);
+        let numbers: Vec<u32> =
+            (0..20).map(|n: u32| n.wrapping_mul(0x9e37_79b9) & largest).collect();
+        let mut packed = vec![0u8; 3 * width as usize];
+        for (index, number) in numbers.iter().enumerate() {
+            for bit in 0..width {
+                let at = index * width as usize + bit as usize;
+                packed[at / 8] |= ((number >> bit & 1) as u8) << (at % 8);
+            }
+        }
+        let bytes = [vec![0b111], packed].concat();
+        assert_eq!(hybrid_values(&bytes, width, 20).unwrap(), numbers, "{width} bits");
+        // A writer may leave the padding of the last group out.
+        let short = &bytes[..1 + (20 * width as usize).div_ceil(8)];
+        assert_eq!(hybrid_values(short, width, 20).unwrap(), numbers, "{width} bits");
+    }
 }
 
 #[test]
@@ -44,6 +66,16 @@ fn the_specifications_example_of_deltas_is_read() {
     // Deltas over the least: 0, 0, 0, 3, 3, 3, 3 at 2 bits, padded to 32 values.
     bytes.extend([0b1100_0000, 0b0011_1111, 0, 0, 0, 0, 0, 0]);
     assert_eq!(deltas(&bytes, 8).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn the_specifications_example_of_byte_streams_is_joined() {
+    // Encodings.md: three values of four bytes, their first bytes first.
+    let split = [0xaa, 0x00, 0xa3, 0xbb, 0x11, 0xb4, 0xcc, 0x22, 0xc5, 0xdd, 0x33, 0xd6];
+    let joined = [0xaa, 0xbb, 0xcc, 0xdd, 0x00, 0x11, 0x22, 0x33, 0xa3, 0xb4, 0xc5, 0xd6];
+    assert_eq!(joined_streams(&mut Cursor::new(&split), 4, 3).unwrap(), joined);
+    assert!(joined_streams(&mut Cursor::new(&split), 4, 4).is_err());
+    assert!(joined_streams(&mut Cursor::new(&[]), 8, 0).unwrap().is_empty());
 }
 
 #[test]
