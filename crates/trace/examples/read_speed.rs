@@ -6,7 +6,12 @@
 //! 10⁶ bytes as they lie in memory before decompression, seconds are
 //! processor time where Linux tells it. The checksum shows that requests were looked at.
 
-#![allow(clippy::print_stdout, reason = "a program that reports to whoever runs it")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "a program that measures and reports, not part of the crate"
+)]
 
 use std::io::{Cursor, Write};
 use std::time::Instant;

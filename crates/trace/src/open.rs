@@ -60,6 +60,3 @@ pub fn open(
     };
     formats::reader_of(format, source, options)
 }
-
-#[cfg(test)]
-mod tests;
