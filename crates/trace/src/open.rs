@@ -72,6 +72,3 @@ pub fn open(
 fn is_our_csv(source: &Source) -> bool {
     source.sample().starts_with(write::HEADER.as_bytes())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,15 +1,13 @@
 //! Volume names to dense ids, in order of first sight.
 //!
 //! Invariants: an id, once given, keeps its name; at most [`VOLUMES_MAX`] names of at most
-//! [`NAME_BYTES_MAX`] bytes are held, so that a damaged input cannot grow memory without end. The
-//! map is only looked up, never walked, so its order cannot matter; its hasher has fixed keys. In
-//! front of it is a small table of names seen lately, by a hash that may be poor because a miss there
-//! costs only the map's look-up.
+//! [`NAME_BYTES_MAX`] bytes are held, so that a damaged input cannot grow memory without end. In front
+//! of the map is a small table of names seen lately, by a hash that may be poor because a miss there costs
+//! only the map's look-up.
 
 use crate::formats::Problem;
 use crate::numbers::Excerpt;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::collections::BTreeMap;
 use thermocline_units::VolumeId;
 
 /// Volumes one trace may have; the largest published traces have some thousands.
@@ -25,13 +23,13 @@ const RECENT: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Volumes {
     names: Vec<String>,
-    ids: HashMap<Box<[u8]>, VolumeId, BuildHasherDefault<DefaultHasher>>,
+    ids: BTreeMap<Box<[u8]>, VolumeId>,
     recent: Box<[u32; RECENT]>,
 }
 
 impl Default for Volumes {
     fn default() -> Volumes {
-        Volumes { names: Vec::new(), ids: HashMap::default(), recent: Box::new([0; RECENT]) }
+        Volumes { names: Vec::new(), ids: BTreeMap::new(), recent: Box::new([0; RECENT]) }
     }
 }
 

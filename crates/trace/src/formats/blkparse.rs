@@ -188,6 +188,3 @@ impl LineFormat for Blkparse {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

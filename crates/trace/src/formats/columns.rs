@@ -24,7 +24,7 @@ use thermocline_units::Bytes;
 
 /// What is said when a map is missing.
 pub(crate) const NEEDED: &str = "a text with columns needs a column map, for example \
-     time=0:us,offset=1:512,size=2:512,op=3";
+     --columns time=0:us,offset=1:512,size=2:512,op=3";
 
 /// Positions a column may have.
 const POSITION_MAX: usize = 255;

@@ -296,6 +296,3 @@ impl LineFormat for Csv {
         Ok(Some(found))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,6 +10,7 @@
 //! `csv` is told only by the header that this project writes: a column of numbers does not say what it
 //! means.
 
+use super::binary::RecordFormat;
 use super::text::{Context, LineFormat};
 use super::{ColumnMap, Format, alibaba, arc, blkparse, capture, fio_iolog, first_line};
 use super::{fiu, msr, names};
@@ -45,8 +46,8 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
         _ if best == 0 => Err(source.malformed(
             Place::Line(1),
             format!(
-                "no known format begins with `{}`; looked for {}. Name one by hand, or describe the \
-                 columns of a text: time=0:us,offset=1:512,size=2:512,op=3",
+                "no known format begins with `{}`; looked for {}. Name one with --format, or describe the \
+                 columns of a text: --columns time=0:us,offset=1:512,size=2:512,op=3",
                 Excerpt(first_line(sample)),
                 names()
             ),
@@ -56,7 +57,7 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
             let names: Vec<&str> = winners.iter().map(|format| format.name()).collect();
             Err(source.malformed(
                 Place::Line(1),
-                format!("this could be {}; name the one it is", names.join(" or ")),
+                format!("this could be {}; name the one it is with --format", names.join(" or ")),
             ))
         }
     }
@@ -74,29 +75,30 @@ fn detect_binary(source: &Source) -> Result<Format, TraceError> {
         Place::Byte(0),
         format!(
             "binary, and no known format begins with {:02x?}; looked for vscsi and oracle-general \
-             records, Parquet, gzip, zstd and xz. If it is one of them, name the format by hand",
+             records, Parquet, gzip, zstd and xz. If it is one of them, name it with --format",
             &sample[..sample.len().min(8)]
         ),
     ))
 }
 
-/// Whether all whole records make sense: times do not fall, sizes are not zero, a next access lies
-/// ahead or nowhere.
+/// Whether all whole records make sense: times fall no further than reading would repair, not all sizes
+/// are zero, a next access lies ahead or nowhere.
 fn is_oracle_general(sample: &[u8]) -> bool {
     const NEXT_MAX: i64 = 1 << 40;
-    let mut last_seconds = 0;
-    let mut count = 0;
-    for bytes in sample.chunks_exact(oracle_general::RECORD_BYTES) {
+    let tolerance_s = oracle_general::OracleGeneral::TOLERANCE.0 / 1_000_000_000;
+    let mut newest_s = 0;
+    let mut sized = false;
+    for (index, bytes) in (0..).zip(sample.chunks_exact(oracle_general::RECORD_BYTES)) {
         let record = oracle_general::Record::of(bytes);
-        let ahead = record.next > count && record.next < NEXT_MAX;
+        let ahead = record.next > index && record.next < NEXT_MAX;
         let nowhere = record.next == -1 || record.next == i64::MAX;
-        if record.seconds < last_seconds || record.size == 0 || !(ahead || nowhere) {
+        if u64::from(record.seconds) + tolerance_s < newest_s || !(ahead || nowhere) {
             return false;
         }
-        last_seconds = record.seconds;
-        count += 1;
+        newest_s = newest_s.max(record.seconds.into());
+        sized |= record.size > 0;
     }
-    count > 0
+    sized
 }
 
 /// How many of the first lines each text format takes.

@@ -161,6 +161,3 @@ impl LineFormat for FioIolog {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

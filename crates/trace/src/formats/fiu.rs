@@ -123,6 +123,3 @@ fn fold(so_far: ContentHash, next: ContentHash) -> ContentHash {
         u128::from_le_bytes(so_far.0).wrapping_mul(ODD).wrapping_add(u128::from_le_bytes(next.0));
     ContentHash(sum.to_le_bytes())
 }
-
-#[cfg(test)]
-mod tests;

@@ -49,6 +49,9 @@ impl Msr {
             return Some(self.last.1);
         }
         let host_end = memchr2(b',', b'\n', rest).filter(|end| rest[*end] == b',')?;
+        if rest[..host_end].trim_ascii().len() != host_end {
+            return None;
+        }
         let (_, disk_end) = scan_whole(rest, host_end + 1)?;
         if rest.get(disk_end) != Some(&b',') {
             return None;
@@ -153,6 +156,3 @@ impl LineFormat for Msr {
         Ok(Some(found))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -93,6 +93,3 @@ impl RecordFormat for OracleGeneral {
         Ok(Some(request(time, volume, Op::Read, offset, u64::from(record.size))))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -44,6 +44,12 @@ impl ReaderState {
         self.first_zero_sized.get_or_insert_with(place);
     }
 
+    /// Why there is no request, where all were of zero bytes.
+    pub(crate) fn why_empty(&self) -> Option<String> {
+        (self.zero_sized > 0)
+            .then(|| format!("all requests are of zero bytes, {} of them", self.zero_sized))
+    }
+
     /// What was left out, in words.
     pub(crate) fn repairs(&self, repairs: &mut Vec<String>) {
         if let Some(first) = &self.first_zero_sized {

@@ -10,7 +10,7 @@ use super::{Problem, ReaderState};
 use crate::TraceReader;
 use crate::error::TraceError;
 use crate::input::{Lines, Source};
-use crate::order::{OrderRule, Steady, Window};
+use crate::order::{OrderRule, Steady, Window, counted};
 use crate::request::{Batch, ContentHash, Op, Request};
 use crate::volumes::Volumes;
 use thermocline_units::{Bytes, Nanos, VolumeId};
@@ -242,10 +242,13 @@ impl<F: LineFormat> TextReader<F> {
         if self.state.requests > 0 {
             return Ok(());
         }
-        let reason = match (self.lines.number(), self.format.why_empty()) {
+        let reason = match (self.lines.number(), self.state.why_empty().or(self.format.why_empty()))
+        {
             (0, _) => "the input is empty".to_string(),
             (_, Some(reason)) => reason,
-            (lines, None) => format!("there is no request in its {lines} line(s)"),
+            (lines, None) => {
+                format!("there is no request in its {}", counted(lines, "line", "lines"))
+            }
         };
         Err(self
             .lines

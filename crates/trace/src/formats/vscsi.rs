@@ -31,7 +31,7 @@ const MICROSECOND_NS: u64 = 1_000;
 
 /// What is said when neither version fits.
 pub(crate) const NO_VERSION: &str = "the first record is neither of version 1 (upper byte of the \
-     field at byte 14) nor of version 2 (byte 2) of vscsi; name another format";
+     field at byte 14) nor of version 2 (byte 2) of vscsi; name another format with --format";
 
 /// Which layout the records have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,6 +192,3 @@ impl RecordFormat for Vscsi {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
