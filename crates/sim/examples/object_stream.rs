@@ -26,25 +26,27 @@ fn main() -> Result<(), Failure> {
     let cut = Cut { unit: Unit::Objects, chunk: None };
     let workload = Workload::read(&mut *reader, cut, &|_| {})?;
     let accesses = accesses(&workload);
-    write(&accesses, workload.lines.distinct, out)?;
+    let distinct = workload.names.distinct_lines();
+    write(&accesses, distinct, out)?;
     println!(
         "{{\"requests\": {}, \"distinct\": {}, \"discards\": {}}}",
         accesses.len(),
-        workload.lines.distinct,
-        workload.heads.len() - accesses.len()
+        distinct,
+        workload.heads() - accesses.len() as u64
     );
     Ok(())
 }
 
 /// Time in seconds and object of every read and write.
 fn accesses(workload: &Workload) -> Vec<(u32, u32)> {
-    let heads = workload.heads.iter().enumerate().filter(|(_, head)| !head.discard);
-    heads
-        .map(|(i, head)| {
-            let object = workload.lines.ids[workload.lines.of(i).start];
-            (head.time.as_secs_f64() as u32, object.0)
-        })
-        .collect()
+    let mut accesses = Vec::with_capacity(workload.heads() as usize);
+    for block in &workload.blocks {
+        for (i, head) in block.heads.iter().enumerate().filter(|(_, head)| !head.discard) {
+            let object = block.lines.ids[block.lines.of(i).start];
+            accesses.push((head.time.as_secs_f64() as u32, object.0));
+        }
+    }
+    accesses
 }
 
 fn write(accesses: &[(u32, u32)], distinct: u32, path: &str) -> Result<(), Failure> {
