@@ -71,9 +71,9 @@ impl Drop for OutputFile {
     }
 }
 
-/// Writes a whole text file, over an older one.
-pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), CliError> {
-    let mut file = OutputFile::create(path, true)?;
+/// Writes a whole text file; an existing one is left alone unless `force`.
+pub(crate) fn write_text(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
+    let mut file = OutputFile::create(path, force)?;
     file.write_all(text.as_bytes())
         .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     file.finish()

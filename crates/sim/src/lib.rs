@@ -4,7 +4,9 @@
 //! opens are trace files and the results it writes.
 
 pub mod experiment;
+pub mod format;
 pub mod lab;
+pub mod picture;
 pub mod replay;
 pub mod source;
 pub mod synth;

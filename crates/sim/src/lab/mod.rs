@@ -2,6 +2,7 @@
 
 mod curve;
 mod flat;
+mod html;
 mod results;
 mod run;
 mod size;
@@ -10,6 +11,7 @@ mod tests;
 
 pub use curve::{Curve, CurveMethod, Point, exact_curve, sampled_curves};
 pub use flat::{write_csv, write_parquet};
+pub use html::curves_html;
 pub use results::{Report, Row, Seen};
 pub use run::{LabError, LabOptions, needs_whole, run, run_stream, use_threads};
 pub use size::{CacheSize, SizeError};

@@ -95,6 +95,9 @@ struct Output {
     /// Also write the rows as a Parquet file.
     #[arg(long, value_name = "OUT")]
     parquet: Option<PathBuf>,
+    /// Also write the report as a self-contained HTML page with curves.
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
     /// Write over files that exist.
     #[arg(long)]
     force: bool,
@@ -182,6 +185,8 @@ fn curves(
                 .map_err(CliError::input)?
         }
     };
+    let version = env!("CARGO_PKG_VERSION");
+    args.output.write_html(|command| lab::curves_html(&curves, method, version, command))?;
     let printed = if args.output.json {
         table::curves_json(&curves, method)?
     } else {
@@ -191,7 +196,16 @@ fn curves(
 }
 
 impl Output {
+    /// Writes the page, if one was asked for.
+    fn write_html(&self, page: impl FnOnce(&str) -> String) -> Result<(), CliError> {
+        let Some(path) = &self.html else { return Ok(()) };
+        let command: Vec<String> = std::env::args().skip(1).collect();
+        let page = page(&format!("thermocline {}", command.join(" ")));
+        output::write_text(path, &page, self.force)
+    }
+
     fn deliver(&self, report: &Report) -> Result<(), CliError> {
+        self.write_html(|command| report.to_html(command))?;
         if let Some(path) = &self.parquet {
             let name = || path.display();
             let mut file = OutputFile::create(path, self.force)?;

@@ -62,7 +62,7 @@ fn write_results(folder: &PathBuf, outcome: &Outcome, json: &str) -> Result<(), 
     std::fs::create_dir_all(folder)
         .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
     for (name, text) in [("result.md", outcome.to_markdown().as_str()), ("result.json", json)] {
-        output::write_text(&folder.join(name), text)?;
+        output::write_text(&folder.join(name), text, true)?;
     }
     Ok(())
 }

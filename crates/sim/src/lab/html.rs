@@ -1,0 +1,145 @@
+//! The report of `lab cache` as a page: curves over size where there are several, and the full table.
+
+use super::curve::{Curve, CurveMethod};
+use super::results::{Report, Row};
+use crate::format::{Quantity, bytes, count};
+use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
+
+/// What a chart shows of a row.
+type Measure = fn(&Row) -> f64;
+
+/// A column of the table: heading, kind, value.
+type Column = (&'static str, Quantity, Measure);
+
+const COLUMNS: [Column; 12] = [
+    ("hit ratio, requests", Quantity::Share, |row| row.request_hit_ratio),
+    ("lines", Quantity::Share, |row| row.line_hit_ratio),
+    ("bytes", Quantity::Share, |row| row.byte_hit_ratio),
+    ("reads", Quantity::Share, |row| row.reads.request_hit_ratio()),
+    ("writes", Quantity::Share, |row| row.writes.request_hit_ratio()),
+    ("I/O cost as in 001", Quantity::Seconds, |row| row.cost_source_s),
+    ("I/O cost at real sizes", Quantity::Seconds, |row| row.cost_real_s),
+    ("disk head busy", Quantity::Seconds, |row| row.disk_head_s),
+    ("flash writes", Quantity::Bytes, |row| row.flash_written_bytes as f64),
+    ("moved", Quantity::Bytes, |row| row.moved_bytes as f64),
+    ("written back", Quantity::Count, |row| row.written_back as f64),
+    ("policy memory", Quantity::Bytes, |row| {
+        (row.memory_resident_bytes + row.memory_index_bytes) as f64
+    }),
+];
+
+impl Report {
+    /// The report as one self-contained HTML page; `command` made it.
+    pub fn to_html(&self, command: &str) -> String {
+        let mut page = Page::new("Which cache, at which size, at what cost")
+            .lede(self.lede())
+            .section("Hit ratio");
+        page = self
+            .chart(page, "Requests served by flash", Quantity::Share, |row| row.request_hit_ratio);
+        page = self.chart(page, "Lines served by flash", Quantity::Share, |row| row.line_hit_ratio);
+        page = page.section("I/O cost").paragraph(
+            "The source charges caches in operations of 4 KiB and flash managers in operations of \
+             128 KiB. At real sizes both are charged what the devices would do.",
+        );
+        page = self.chart(page, "I/O cost at real sizes", Quantity::Seconds, |row| row.cost_real_s);
+        page = self.chart(page, "I/O cost as the source charges it", Quantity::Seconds, |row| {
+            row.cost_source_s
+        });
+        page = page.section("Wear");
+        page = self
+            .chart(page, "Flash written", Quantity::Bytes, |row| row.flash_written_bytes as f64);
+        page = page.section("All figures");
+        for size in self.sizes() {
+            page = page.table(&self.table(size));
+        }
+        page.made_by(self.version, command).to_html()
+    }
+
+    fn lede(&self) -> String {
+        let mut lede = format!(
+            "{} requests to {} volume(s), {} lines touched, working set {}; writes go {}. Traces: {}.",
+            count(self.requests),
+            self.volumes,
+            count(self.lines),
+            bytes(self.working_set_bytes as f64),
+            self.write_mode,
+            self.traces.join(", "),
+        );
+        for repair in &self.repairs {
+            lede.push_str(&format!(" Note: {repair}."));
+        }
+        lede
+    }
+
+    fn policies(&self) -> Vec<&str> {
+        let mut policies: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !policies.contains(&row.policy.as_str()) {
+                policies.push(&row.policy);
+            }
+        }
+        policies
+    }
+
+    /// Curves over the size; bars when there is only one size.
+    fn chart(&self, page: Page, title: &str, quantity: Quantity, measure: Measure) -> Page {
+        let sizes = self.sizes();
+        if let [size] = sizes.as_slice() {
+            return page.chart(&self.bars(title, size, quantity, measure));
+        }
+        let series = self.policies().into_iter().map(|policy| {
+            let rows = || self.rows.iter().filter(move |row| row.policy == policy);
+            let points = rows().map(|row| (row.capacity_bytes as f64, measure(row))).collect();
+            let series = Series::new(policy, points);
+            if rows().any(|row| row.clairvoyant) { series.as_reference() } else { series }
+        });
+        page.chart(&LineChart {
+            title: title.to_string(),
+            note: String::new(),
+            x: Axis::log("flash", Quantity::Bytes),
+            y: Axis::linear(title.to_lowercase(), quantity),
+            series: series.collect(),
+        })
+    }
+
+    fn bars(&self, title: &str, size: &str, quantity: Quantity, measure: Measure) -> BarChart {
+        BarChart {
+            title: title.to_string(),
+            note: format!("flash of {size}"),
+            y: Axis::linear(title.to_lowercase(), quantity),
+            group_label: String::new(),
+            groups: self.rows.iter().map(|row| row.policy.clone()).collect(),
+            series: vec![BarSeries {
+                name: title.to_string(),
+                values: self.rows.iter().map(measure).collect(),
+            }],
+            stacking: Stacking::Beside,
+        }
+    }
+
+    fn table(&self, size: &str) -> Table {
+        let heads = std::iter::once("policy").chain(COLUMNS.iter().map(|(head, ..)| *head));
+        let mut table = Table::new(format!("Flash of {size}"), heads);
+        for row in self.rows.iter().filter(|row| row.size == size) {
+            let cells = COLUMNS.iter().map(|(_, kind, of)| Cell::number(*kind, of(row)));
+            table.row(std::iter::once(Cell::text(&row.policy)).chain(cells));
+        }
+        table
+    }
+}
+
+/// Miss-ratio curves as one self-contained HTML page; `command` made it.
+pub fn curves_html(curves: &[Curve], method: CurveMethod, version: &str, command: &str) -> String {
+    let series = curves.iter().map(|curve| {
+        let points = curve.points.iter().map(|p| (p.bytes as f64, p.miss_ratio)).collect();
+        Series::new(&curve.policy, points)
+    });
+    let chart = LineChart {
+        title: "Miss ratio by line".to_string(),
+        note: method.to_string(),
+        x: Axis::log("cache", Quantity::Bytes),
+        y: Axis::linear("misses", Quantity::Share).between(0.0, 1.0),
+        series: series.collect(),
+    };
+    Page::new("Miss-ratio curves").chart(&chart).made_by(version, command).to_html()
+}
