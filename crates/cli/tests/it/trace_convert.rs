@@ -62,7 +62,8 @@ fn several_traces_become_one_from_time_zero() {
 #[test]
 fn a_part_is_chosen_and_aligned() {
     let folder = inputs("part");
-    let words = "trace convert web.csv -o - --to csv --volume web.1 --from 1ms --until 1s --align 4KiB";
+    let words =
+        "trace convert web.csv -o - --to csv --volume web.1 --from 1ms --until 1s --align 4KiB";
     let ran = run(&folder, words).succeeded();
     assert_eq!(ran.stdout().lines().nth(1), Some("0,web.1,write,4096,8192,"));
     assert_eq!(ran.stdout().lines().count(), 2);
