@@ -48,6 +48,6 @@ fn impossible_workloads_are_refused_with_reasons() {
     run(&folder, "trace synth --vms 0 -o x.csv").ended_with(2).says("0 VMs");
     run(&folder, "trace synth --requests many -o x.csv").ended_with(2).says("250k");
     run(&folder, "trace synth --spec bad.toml --preset web -o x.csv").ended_with(2);
-    run(&folder, "trace synth").ended_with(2).says("--print-spec");
+    run(&folder, "trace synth").ended_with(2).says("--output");
     assert!(!folder.join("x.csv").exists());
 }

@@ -1,9 +1,9 @@
 //! fio's I/O log, version 3, for `fio --read_iolog`.
 //!
-//! Times in µs, rounded down, from 1 on; a volume becomes a file of its name in the folder where
-//! fio runs, without what fio takes apart (blanks, `/`, `:`). Needs fio 3.31 or later. fio replays a
-//! trim only in a job whose `rw` allows it (`--rw=randtrim`). Responses and hashes are not part of a
-//! log; hashes are counted as left out.
+//! Times in µs, rounded down, from 1 on; a volume becomes a file of its name in the folder where fio
+//! runs, without what fio takes apart (blanks, `/`, `:`). Needs fio 3.31 or later; fio 3.33 leaves trims
+//! out and says `bad ddir: 2` for each. Responses and hashes are not part of a log; hashes are counted
+//! as left out.
 //!
 //! Source: fio(1), "TRACE FILE FORMAT", version 3; units measured with fio 3.33.
 
