@@ -1,12 +1,12 @@
-//! Nanoseconds an access of every cache policy, of sixteen LRU sizes in one pass, and of exact stack
-//! distances, on ids made beforehand.
+//! Nanoseconds an access of every cache policy, of sixteen LRU sizes in one pass, and of exact
+//! stack distances, on ids made beforehand.
 //!
 //! `cargo run --release -p thermocline-policy --example replay_speed [ACCESSES [NAME…]]`
 //!
 //! Independent draws from a Zipf law with exponent 1, seeded, over two fifths as many ranks as
-//! accesses; caches of 1 % and 10 % of the distinct ids seen. The sweep has 16 sizes in equal ratios from
-//! 0.1 % to 50 %. Processor time, median and fastest of five runs, each from an empty cache, batches
-//! of 4,096. Making the ids is not timed.
+//! accesses; caches of 1 % and 10 % of the distinct ids seen. The sweep has 16 sizes in equal
+//! ratios from 0.1 % to 50 %. Processor time, median and fastest of five runs, each from an empty
+//! cache, batches of 4,096. Making the ids is not timed.
 // A program that measures and reports, not a decision.
 #![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
 

@@ -1,14 +1,15 @@
 //! ARC (Megiddo & Modha, FAST 2003): recency and frequency, balanced by which ghosts come back.
 //!
-//! T1: resident lines seen once lately, T2: seen again; B1, B2: their ghosts; p: the target of |T1|.
+//! T1: resident lines seen once lately, T2: seen again; B1, B2: their ghosts; p: the target of
+//! |T1|.
 //! 1. A hit in T1 or T2 moves the line to the newest end of T2.
-//! 2. A ghost of B1 raises p by max(1, |B2|/|B1|), one of B2 lowers it by max(1, |B1|/|B2|); room is
-//!    made by REPLACE, and the line enters T2.
+//! 2. A ghost of B1 raises p by max(1, |B2|/|B1|), one of B2 lowers it by max(1, |B1|/|B2|); room
+//!    is made by REPLACE, and the line enters T2.
 //! 3. Any other miss: with |T1|+|B1| = c, the oldest of B1 is forgotten and REPLACE makes room, or,
 //!    when B1 is empty, the oldest of T1 is evicted without a trace. Else with 2c lines in all, the
 //!    oldest of B2 is forgotten; REPLACE makes room. The line enters T1.
-//! 4. REPLACE: the oldest of T1 goes to B1 when |T1| > p, or |T1| = p and the line came from B2; else
-//!    the oldest of T2 goes to B2.
+//! 4. REPLACE: the oldest of T1 goes to B1 when |T1| > p, or |T1| = p and the line came from B2;
+//!    else the oldest of T2 goes to B2.
 //!
 //! p is a real number, as in the paper and in libCacheSim 0.3.5, whose misses these are. After
 //! discards room may be free while ghosts exist: then nothing is replaced, and the bounds on

@@ -1,16 +1,17 @@
 //! Queues written as logs: entries in order of arrival, found again by position.
 //!
 //! A linked list pays for every move with loads and stores at random places. A log appends instead:
-//! 1. Every arrival takes the next *position* in a ring of slots, a power of two many. One bit a slot
-//!    says "lives"; a whole word of bits is set when the head enters it, so an arrival sets none.
-//! 2. Whatever leaves from the middle only loses its bit. The oldest entry is the next set bit at or
-//!    after the lower bound: a scan of 64 entries a step through memory that is read in order.
+//! 1. Every arrival takes the next *position* in a ring of slots, a power of two many. One bit a
+//!    slot says "lives"; a whole word of bits is set when the head enters it, so an arrival sets
+//!    none.
+//! 2. Whatever leaves from the middle only loses its bit. The oldest entry is the next set bit at
+//!    or after the lower bound: a scan of 64 entries a step through memory that is read in order.
 //! 3. Whoever leaves at the old end costs nothing: an entry is inside while its position has not
-//!    fallen below the bound, and positions are never used again, so the index from line to position
-//!    need not even be told.
-//! 4. When the ring is full of holes, [`Arrivals::pack`] appends every live entry again, in order, with the
-//!    index words it will write fetched ahead. The owner states how many slots more than entries
-//!    there shall be; with twice as many that is at most one move an arrival, amortised.
+//!    fallen below the bound, and positions are never used again, so the index from line to
+//!    position need not even be told.
+//! 4. When the ring is full of holes, [`Arrivals::pack`] appends every live entry again, in order,
+//!    with the index words it will write fetched ahead. The owner states how many slots more than
+//!    entries there shall be; with twice as many that is at most one move an arrival, amortised.
 //! 5. Positions have 31 bits. Close to their end [`rebase`] subtracts a constant from all of them:
 //!    once in a thousand million arrivals.
 //!
@@ -61,8 +62,8 @@ pub(crate) fn check_capacity(policy: &str, lines: u32, slack: f64) -> Result<(),
 }
 
 impl Arrivals {
-    /// An empty log in which at most `live` entries live at once, with at least `slack` > 1 times as
-    /// many slots.
+    /// An empty log in which at most `live` entries live at once, with at least `slack` > 1 times
+    /// as many slots.
     pub(crate) fn new(live: u32, slack: f64) -> Arrivals {
         assert!(
             slack > 1.0 && f64::from(live) * slack + 128.0 <= SLOTS_MAX as f64,
@@ -189,9 +190,9 @@ impl Arrivals {
         self.first_live_after_word(from)
     }
 
-    /// The same where few entries live: looks at 64 positions first, out of two words, because a scan
-    /// that looks at the rest of one word only has to go on far more often, unforeseeably for the
-    /// processor.
+    /// The same where few entries live: looks at 64 positions first, out of two words, because a
+    /// scan that looks at the rest of one word only has to go on far more often, unforeseeably for
+    /// the processor.
     #[inline(always)]
     pub(crate) fn first_live_of_few(&self, from: u32) -> u32 {
         let slot = self.slot(from);
@@ -242,8 +243,8 @@ impl Arrivals {
         self.live_words(from).map(u64::count_ones).sum()
     }
 
-    /// The first position from `from` to below the head that lives and is not marked. Marks passed on
-    /// the way are cleared.
+    /// The first position from `from` to below the head that lives and is not marked. Marks passed
+    /// on the way are cleared.
     #[inline(always)]
     pub(crate) fn first_unmarked(&mut self, from: u32) -> Option<u32> {
         let mut start = from & !63;

@@ -1,18 +1,18 @@
 //! Belady's MIN (1966): evict the line whose next use is farthest away. The bound of all others.
 //!
 //! Admission is forced: every missed line enters, as in the policies it is compared with. (Where a
-//! miss may bypass the cache, the bound is lower still.) The caller tells for each access where the next
-//! one to the same line is, so a run is bound to one trace.
+//! miss may bypass the cache, the bound is lower still.) The caller tells for each access where the
+//! next one to the same line is, so a run is bound to one trace.
 //!
 //! 1. Each resident line is keyed by the position of its next access.
 //! 2. A full cache evicts a line that is never used again if there is one, else that with the
 //!    largest key.
 //!
-//! Keys of lines hit since are left in the heap: they lie in the past, below every key that counts, and
-//! are swept out when they outnumber the lines. So a hit is one push.
+//! Keys of lines hit since are left in the heap: they lie in the past, below every key that counts,
+//! and are swept out when they outnumber the lines. So a hit is one push.
 //!
-//! State: at most 24 B a cached line (heap and its slack), 4 B a distinct line, 4 B an access for the
-//! future itself, which is the caller's. O(log lines) an access, amortised.
+//! State: at most 24 B a cached line (heap and its slack), 4 B a distinct line, 4 B an access for
+//! the future itself, which is the caller's. O(log lines) an access, amortised.
 
 use super::{Outcome, Replacement};
 use crate::Footprint;

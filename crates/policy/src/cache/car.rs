@@ -3,24 +3,26 @@
 //! T1, T2: clocks of resident lines, with a reference bit each; B1, B2: their ghosts; p: the target
 //! of |T1|.
 //! 1. A hit sets the line's reference bit and moves nothing.
-//! 2. A miss of a full cache replaces: while |T1| ≥ max(1, p), the head of T1 goes to B1 if its bit is
-//!    clear, else to the tail of T2 with its bit cleared; otherwise the head of T2 goes to B2 if its bit
-//!    is clear, else to the tail of T2, cleared. The first line that becomes a ghost ends it.
+//! 2. A miss of a full cache replaces: while |T1| ≥ max(1, p), the head of T1 goes to B1 if its bit
+//!    is clear, else to the tail of T2 with its bit cleared; otherwise the head of T2 goes to B2 if
+//!    its bit is clear, else to the tail of T2, cleared. The first line that becomes a ghost ends
+//!    it.
 //! 3. For a line that no ghost remembers, the directory is then bounded: with |T1|+|B1| = c the
 //!    oldest of B1 is forgotten, else with 2c lines in all the oldest of B2. The line enters T1.
 //! 4. A ghost of B1 raises p by max(1, |B2|/|B1|), one of B2 lowers it by max(1, |B1|/|B2|), with
 //!    the lists as step 2 left them; the line enters T2.
 //!
-//! libCacheSim 0.3.5 departs from step 3: it forgets the oldest of B1 after ghost hits too and never
-//! forgets one of B2, so its directory outgrows 2c and its misses differ. p is a real number here,
-//! quotients are whole numbers there.
+//! libCacheSim 0.3.5 departs from step 3: it forgets the oldest of B1 after ghost hits too and
+//! never forgets one of B2, so its directory outgrows 2c and its misses differ. p is a real number
+//! here, quotients are whole numbers there.
 //!
 //! A clock's tail is where lines arrive and its hand is at the oldest, so a clock is a queue whose
 //! referenced oldest lines arrive again. After discards room may be free while ghosts exist: the
 //! bounds of step 3 hold all the same.
 //!
-//! State: rings of the next power of two above 1.25 · c and 2.5 · c slots with a mark each, 16–32 B a
-//! cached line, ghosts included; 4 B a distinct line. O(1) an access, amortised over the hits that set bits.
+//! State: rings of the next power of two above 1.25 · c and 2.5 · c slots with a mark each, 16–32 B
+//! a cached line, ghosts included; 4 B a distinct line. O(1) an access, amortised over the hits
+//! that set bits.
 
 use super::arrivals::{Arrivals, check_capacity};
 use super::pair::{AGAIN, ONCE, Pair, Place};

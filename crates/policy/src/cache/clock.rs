@@ -1,18 +1,19 @@
 //! CLOCK (Corbató 1969) and its counting generalisation GCLOCK (Smith 1978).
 //!
 //! 1. A hit raises the line's counter, of `bits` bits, by one until it is full. One bit is CLOCK.
-//! 2. A miss of a full cache moves the hand over the frames: each line with a counter above zero loses
-//!    one and is passed, the first at zero is evicted.
+//! 2. A miss of a full cache moves the hand over the frames: each line with a counter above zero
+//!    loses one and is passed, the first at zero is evicted.
 //! 3. The new line takes the frame under the hand, which moves on, with its counter at `first`.
 //!
-//! With the same widths and starts the misses are libCacheSim 0.3.5's (`n_bit_counter`, `init_freq`).
+//! With the same widths and starts the misses are libCacheSim 0.3.5's (`n_bit_counter`,
+//! `init_freq`).
 //!
-//! Since the hand has just passed the new line's frame, this is FIFO with reinsertion, frame by frame.
-//! Counters are bit-sliced: the hand passes up to 64 frames a step. A discarded line's frame is taken
-//! by the next line that comes, wherever the hand is.
+//! Since the hand has just passed the new line's frame, this is FIFO with reinsertion, frame by
+//! frame. Counters are bit-sliced: the hand passes up to 64 frames a step. A discarded line's frame
+//! is taken by the next line that comes, wherever the hand is.
 //!
-//! State: 4 B and `bits` bits a cached line, 4 B more a frame emptied by a discard; 4 B a distinct line.
-//! O(1) an access, amortised over the hits that raise counters.
+//! State: 4 B and `bits` bits a cached line, 4 B more a frame emptied by a discard; 4 B a distinct
+//! line. O(1) an access, amortised over the hits that raise counters.
 
 use super::{Outcome, Replacement};
 use crate::Footprint;
@@ -102,7 +103,8 @@ impl<const BITS: usize> Clock<BITS> {
         }
     }
 
-    /// Moves the hand to the first frame at zero, taking one from every counter passed, and past it.
+    /// Moves the hand to the first frame at zero, taking one from every counter passed, and past
+    /// it.
     #[inline(always)]
     fn turn(&mut self) -> u32 {
         loop {

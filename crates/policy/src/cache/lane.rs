@@ -1,10 +1,10 @@
 //! A queue whose older part is remembered only: the newer entries of a log are resident, the older
 //! ones are ghosts.
 //!
-//! ARC's T1 over B1 and T2 over B2, CAR's clocks over their histories, 2Q's A1in over A1out are each
-//! *one* queue with a boundary: what leaves the resident part enters the ghosts at their newest
-//! end. So a resident entry becomes a ghost, and a ghost is forgotten, by moving a boundary, and no
-//! line's state is touched. LRU and FIFO are lanes without ghosts.
+//! ARC's T1 over B1 and T2 over B2, CAR's clocks over their histories, 2Q's A1in over A1out are
+//! each *one* queue with a boundary: what leaves the resident part enters the ghosts at their
+//! newest end. So a resident entry becomes a ghost, and a ghost is forgotten, by moving a boundary,
+//! and no line's state is touched. LRU and FIFO are lanes without ghosts.
 //!
 //! The owner keeps the index from line to position (0: not here), one word of 4 B a distinct line,
 //! tagged in its top bit with which of two lanes a line is in. An entry that has left by a boundary

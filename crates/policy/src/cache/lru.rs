@@ -3,8 +3,8 @@
 //! 1. A hit moves the line to the newest end of one queue.
 //! 2. A miss enters there; a full cache evicts the oldest.
 //!
-//! The queue is a log (`arrivals.rs`): the one random memory access of a hit or a miss is the line's index
-//! word, which the batch has asked for long before.
+//! The queue is a log (`arrivals.rs`): the one random memory access of a hit or a miss is the
+//! line's index word, which the batch has asked for long before.
 //!
 //! State: a ring of the next power of two above 2 slots a line, 8.25–16.5 B a cached line; 4 B a
 //! distinct line. O(1) an access, amortised.

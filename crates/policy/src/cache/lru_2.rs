@@ -1,21 +1,23 @@
-//! LRU-2 (O'Neil, O'Neil & Weikum, SIGMOD 1993): evict the line whose last access but one is longest ago.
+//! LRU-2 (O'Neil, O'Neil & Weikum, SIGMOD 1993): evict the line whose last access but one is
+//! longest ago.
 //!
-//! Time counts accesses. A line has HIST1 and HIST2, the times of its last two uncorrelated accesses,
-//! and LAST, that of its last access of any kind.
-//! 1. A hit no more than `correlated` accesses after LAST is part of the same use: only LAST moves. Any
-//!    other hit shifts: HIST2 := LAST (the paper's HIST1 plus the length of the correlated period),
-//!    HIST1 := LAST := now.
-//! 2. A miss of a full cache evicts, among lines whose LAST is more than `correlated` ago, that with
-//!    the oldest HIST2. Lines without one go first, the least recently used of them foremost. Where the
-//!    paper leaves open what to do when every line is too fresh, the one with the oldest LAST goes.
-//! 3. The missed line enters with HIST1 := LAST := now, and HIST2 := its former HIST1 if that is still
-//!    remembered. The paper remembers for a Retained Information Period; here the number of
+//! Time counts accesses. A line has HIST1 and HIST2, the times of its last two uncorrelated
+//! accesses, and LAST, that of its last access of any kind.
+//! 1. A hit no more than `correlated` accesses after LAST is part of the same use: only LAST moves.
+//!    Any other hit shifts: HIST2 := LAST (the paper's HIST1 plus the length of the correlated
+//!    period), HIST1 := LAST := now.
+//! 2. A miss of a full cache evicts, among lines whose LAST is more than `correlated` ago, that
+//!    with the oldest HIST2. Lines without one go first, the least recently used of them foremost.
+//!    Where the paper leaves open what to do when every line is too fresh, the one with the oldest
+//!    LAST goes.
+//! 3. The missed line enters with HIST1 := LAST := now, and HIST2 := its former HIST1 if that is
+//!    still remembered. The paper remembers for a Retained Information Period; here the number of
 //!    evicted lines remembered is bounded instead (`history`), the one evicted longest ago being
 //!    forgotten first, so that memory is known beforehand.
 //!
-//! With no history and nothing correlated the misses are those of libCacheSim 0.3.5's LRUK, which has
-//! neither. On traces whose accesses come in bursts `correlated` decides: on the ARC paper's OLTP with
-//! 1,000 pages it lifts the hit ratio from 33 % to 41 % at 500 accesses.
+//! With no history and nothing correlated the misses are those of libCacheSim 0.3.5's LRUK, which
+//! has neither. On traces whose accesses come in bursts `correlated` decides: on the ARC paper's
+//! OLTP with 1,000 pages it lifts the hit ratio from 33 % to 41 % at 500 accesses.
 //!
 //! Lines that may be evicted are in a binary heap; those too fresh wait in order of their accesses.
 //!
@@ -170,8 +172,8 @@ impl Lru2 {
         line
     }
 
-    /// Forgets the lines evicted longest ago while too many are remembered, and drops entries of lines
-    /// that came back when they outnumber the others.
+    /// Forgets the lines evicted longest ago while too many are remembered, and drops entries of
+    /// lines that came back when they outnumber the others.
     fn forget(&mut self) {
         while self.remembered > self.history_max {
             let (slot, last) = self.history.pop_front().expect("what is remembered is queued");

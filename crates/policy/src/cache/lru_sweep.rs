@@ -3,14 +3,14 @@
 //! LRU has the inclusion property: a larger cache holds everything that a smaller one does. So one
 //! log of last accesses (`arrivals.rs`) serves all sizes:
 //! 1. Cache k holds exactly the lines whose last access is at or above its *edge*, a position.
-//! 2. An access hits in cache k when the line's position is at or above edge k: the sizes that miss are
-//!    the smallest ones, and one comparison with each edge counts them.
+//! 2. An access hits in cache k when the line's position is at or above edge k: the sizes that miss
+//!    are the smallest ones, and one comparison with each edge counts them.
 //! 3. Where it misses and the cache is full, the victim is the first live entry from the edge, and
 //!    the edge moves past it. Nothing else is touched.
 //! 4. The line moves to the newest end once, for all sizes.
 //!
-//! State: a ring of the next power of two above 2 slots a line of the *largest* cache, 8.25–16.5 B a
-//! line; 12 B a size; 4 B a distinct line. O(sizes that miss) an access, amortised.
+//! State: a ring of the next power of two above 2 slots a line of the *largest* cache, 8.25–16.5 B
+//! a line; 12 B a size; 4 B a distinct line. O(sizes that miss) an access, amortised.
 
 use super::arrivals::{Arrivals, check_capacity, rebase};
 use crate::Footprint;
@@ -87,9 +87,9 @@ impl LruSweep {
         super::grow(&mut self.index, universe);
     }
 
-    /// Accesses the lines in order. `missed[i]` becomes the number of sizes in which access i missed:
-    /// the smallest ones. `evicted(i, k, line)` is called for each line that access i evicted from
-    /// the cache of size k, in order of i, then k.
+    /// Accesses the lines in order. `missed[i]` becomes the number of sizes in which access i
+    /// missed: the smallest ones. `evicted(i, k, line)` is called for each line that access i
+    /// evicted from the cache of size k, in order of i, then k.
     ///
     /// # Panics
     /// When `lines` and `missed` differ in length, or a line was not reserved.

@@ -1,5 +1,5 @@
-//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: NSDI 2024): lazy promotion and quick demotion with one
-//! queue and one hand. Weak on loops and scans, so do not use it alone below a file system.
+//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: NSDI 2024): lazy promotion and quick demotion with
+//! one queue and one hand. Weak on loops and scans, so do not use it alone below a file system.
 //!
 //! 1. A hit sets the line's visited bit and moves nothing.
 //! 2. A miss of a full cache moves the hand from where it stopped towards the newest line: visited
@@ -8,11 +8,12 @@
 //! 3. The line enters at the newest end, unvisited.
 //!
 //! The queue is a log with holes, and the hand passes up to 64 lines a step. When the evicted line
-//! was the newest, the hand restarts from the oldest even though newer lines arrive meanwhile, as in the
-//! authors' linked list, and the misses are libCacheSim 0.3.5's.
+//! was the newest, the hand restarts from the oldest even though newer lines arrive meanwhile, as
+//! in the authors' linked list, and the misses are libCacheSim 0.3.5's.
 //!
 //! State: a ring of the next power of two above 2 slots a line, 8.5–17 B a cached line; 4 B a
-//! distinct line. O(1) an access, amortised, as far as lines are visited between two turns of the hand.
+//! distinct line. O(1) an access, amortised, as far as lines are visited between two turns of the
+//! hand.
 
 use super::arrivals::{Arrivals, check_capacity, rebase};
 use super::{Outcome, Replacement};
@@ -37,8 +38,8 @@ const SLACK: f64 = 2.0;
 /// The queue, whose marks are the visited bits, and the hand.
 #[derive(Debug)]
 pub(crate) struct Sieve {
-    /// Position of each line in the queue. A line that has left may keep its old one: it then is below
-    /// the tail or not alive.
+    /// Position of each line in the queue. A line that has left may keep its old one: it then is
+    /// below the tail or not alive.
     index: Vec<u32>,
     queue: Arrivals,
     /// Where the hand goes on, below or at a live entry; 0 for "from the oldest".

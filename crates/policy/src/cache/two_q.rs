@@ -1,15 +1,16 @@
-//! 2Q, full version (Johnson & Shasha, VLDB 1994): a line must come back after it has left a short FIFO
-//! before it may stay.
+//! 2Q, full version (Johnson & Shasha, VLDB 1994): a line must come back after it has left a short
+//! FIFO before it may stay.
 //!
 //! 1. A hit in Am (LRU) moves the line to its newest end. A hit in A1in (FIFO) changes nothing.
-//! 2. A miss takes free room, or reclaims: when A1in has more than `kin` lines its oldest leaves and is
-//!    remembered in A1out, the oldest of more than `kout` ghosts being forgotten; else the oldest of
-//!    Am leaves for good.
+//! 2. A miss takes free room, or reclaims: when A1in has more than `kin` lines its oldest leaves
+//!    and is remembered in A1out, the oldest of more than `kout` ghosts being forgotten; else the
+//!    oldest of Am leaves for good.
 //! 3. A line remembered in A1out enters Am, any other A1in.
 //!
 //! The defaults are libCacheSim 0.3.5's, whose misses these are; shares are rounded down as there.
 //!
-//! A1in over A1out is one queue with a boundary (`lane.rs`), so A1out costs 4 B an entry and no work.
+//! A1in over A1out is one queue with a boundary (`lane.rs`), so A1out costs 4 B an entry and no
+//! work.
 //!
 //! State: rings of the next power of two above 1.25 · (1 + `kout`) and 2 slots a line, 16–32 B
 //! a cached line with the defaults; 4 B a distinct line. O(1) an access, amortised.

@@ -1,20 +1,22 @@
-//! Exact LRU stack distances (Mattson, Gecsei, Slutz & Traiger 1970), and the miss-ratio curve of all
-//! sizes that follows from their histogram.
+//! Exact LRU stack distances (Mattson, Gecsei, Slutz & Traiger 1970), and the miss-ratio curve of
+//! all sizes that follows from their histogram.
 //!
-//! The distance of an access is the weight of the distinct lines accessed since the last access to its
-//! line, that line included. An LRU cache of capacity c hits exactly when the distance is at most c.
-//! 1. Last accesses are numbered in order; a bit says that a number is still some line's last access.
+//! The distance of an access is the weight of the distinct lines accessed since the last access to
+//! its line, that line included. An LRU cache of capacity c hits exactly when the distance is at
+//! most c.
+//! 1. Last accesses are numbered in order; a bit says that a number is still some line's last
+//!    access.
 //! 2. The distance is the number of bits set from the line's number on (Bennett & Kruskal 1975): a
-//!    Fenwick tree over blocks of 512 numbers, and population counts within the block. The block that
-//!    is being filled enters the tree when it is full.
-//! 3. When numbers run out, the lines are renumbered without gaps, in a space of twice as many numbers as
-//!    there are lines or more. That is O(1) an access, amortised.
+//!    Fenwick tree over blocks of 512 numbers, and population counts within the block. The block
+//!    that is being filled enters the tree when it is full.
+//! 3. When numbers run out, the lines are renumbered without gaps, in a space of twice as many
+//!    numbers as there are lines or more. That is O(1) an access, amortised.
 //!
 //! Every line weighs the same here: a distance counts lines, and bytes are lines times their size.
 //!
-//! State: at most 4 numbers a distinct line, 4 B and 1 bit each, and 4 B a distinct line for the index: at
-//! most 20.6 B a distinct line. O(log distinct lines) an access. The histogram takes 8 B for each
-//! distance that occurs and each below it.
+//! State: at most 4 numbers a distinct line, 4 B and 1 bit each, and 4 B a distinct line for the
+//! index: at most 20.6 B a distinct line. O(log distinct lines) an access. The histogram takes 8 B
+//! for each distance that occurs and each below it.
 
 use thermocline_units::{LineId, prefetch};
 

@@ -1,11 +1,12 @@
 //! The hit ratios of the ARC paper (Megiddo & Modha, FAST 2003) on its own traces.
 //!
-//! LRU, ARC and MIN are held to the printed digits, but for ARC at 1,000 pages of OLTP: 38.93 is printed,
-//! and this ARC, like one written independently in a few lines, has 38.945. Variants that could explain
-//! it (p in whole steps: 39.06, in steps of one: 39.29) are farther off. 2Q's row is not held as tightly: the
-//! paper tuned Kin and Kout at each size and does not give them; at 15,000 pages its 65.82 is what
-//! Kin = .3 gives here. LRU-2's row (39.30 at 1,000) was tuned likewise, over periods of correlated
-//! reference, and cannot be checked; `oracle_counts.rs` has LRU-2 against another program.
+//! LRU, ARC and MIN are held to the printed digits, but for ARC at 1,000 pages of OLTP: 38.93 is
+//! printed, and this ARC, like one written independently in a few lines, has 38.945. Variants that
+//! could explain it (p in whole steps: 39.06, in steps of one: 39.29) are farther off. 2Q's row is
+//! not held as tightly: the paper tuned Kin and Kout at each size and does not give them; at 15,000
+//! pages its 65.82 is what Kin = .3 gives here. LRU-2's row (39.30 at 1,000) was tuned likewise,
+//! over periods of correlated reference, and cannot be checked; `oracle_counts.rs` has LRU-2
+//! against another program.
 
 use crate::fixtures::Accesses;
 use rayon::prelude::*;

@@ -54,8 +54,8 @@ fn miss_counts_equal_libcachesims_to_the_last_request() {
     assert!(wrong.is_empty(), "(policy, size, libCacheSim, ours): {wrong:#?}");
 }
 
-/// Miss ratios of MIN with forced admission, which two other programs confirm: `peers/caches.md` §2;
-/// at 146 and 19,589 lines, to four digits, `ALGORITHMS.md` §4.
+/// Miss ratios of MIN with forced admission, which two other programs confirm: `peers/caches.md`
+/// §2; at 146 and 19,589 lines, to four digits, `ALGORITHMS.md` §4.
 const BELADY: &[(u32, f64, f64)] = &[
     (489, 0.79267072, 5e-9),
     (4897, 0.62895181, 5e-9),
@@ -91,8 +91,8 @@ fn lru_2_without_history_is_libcachesims_lru_k() {
     assert_eq!(counted, LRU_K);
 }
 
-/// libCacheSim 0.3.5 away from its defaults: Clock with 2-bit counters that start at 0 and at 1; TwoQ
-/// with .5 and .8. Misses at 489 and 4,897 lines.
+/// libCacheSim 0.3.5 away from its defaults: Clock with 2-bit counters that start at 0 and at 1;
+/// TwoQ with .5 and .8. Misses at 489 and 4,897 lines.
 const SETTINGS: &[(&str, [u64; 2])] = &[
     ("clock:bits=2", [95_181, 91_531]),
     ("clock:bits=2:first=1", [95_381, 91_602]),

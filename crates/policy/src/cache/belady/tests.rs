@@ -1,3 +1,5 @@
+//! MIN against every possible choice of victims on short traces, and the bound of its heap.
+
 use super::Belady;
 use crate::cache::Replacement;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! CLOCK against a list that reinserts, at every width of counter, and what discards leave behind.
+
 use super::Clock;
 use crate::cache::Replacement;
 use thermocline_units::{LineId, Rng};

@@ -1,4 +1,5 @@
-//! A lane against a plain list, over enough arrivals to lap the ring and to run out of positions often.
+//! A lane against a plain list, over enough arrivals to lap the ring and to run out of positions
+//! often.
 
 use super::super::arrivals::Arrivals;
 use super::{Lane, make_room};

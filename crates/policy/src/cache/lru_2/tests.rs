@@ -1,3 +1,5 @@
+//! The order of evictions by hand: second-last accesses, what is remembered, correlated accesses.
+
 use super::Lru2;
 use crate::cache::Replacement;
 use thermocline_units::LineId;

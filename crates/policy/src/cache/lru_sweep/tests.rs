@@ -1,3 +1,5 @@
+//! The sweep against one cache a size, access by access, with discards.
+
 use super::LruSweep;
 use crate::cache::lru::Lru;
 use crate::cache::{Outcome, Replacement};

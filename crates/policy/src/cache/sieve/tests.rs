@@ -1,3 +1,5 @@
+//! The way of the hand on three lines, step by step.
+
 use super::Sieve;
 use crate::cache::{Outcome, Replacement};
 use thermocline_units::LineId;
@@ -49,5 +51,5 @@ fn a_discard_under_the_hand_moves_it_on() {
     assert!(cache.invalidate(LineId(5)) && cache.invalidate(LineId(6)));
     assert_eq!(cache.access(LineId(7)), Outcome::ADMITTED);
     assert_eq!(cache.access(LineId(8)), Outcome::ADMITTED);
-    assert_eq!(evicted(&mut cache, 9), Some(1)); // nothing was left before the hand: from the oldest
+    assert_eq!(evicted(&mut cache, 9), Some(1)); // no line was left before the hand
 }

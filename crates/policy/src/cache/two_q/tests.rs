@@ -1,3 +1,5 @@
+//! The ways of a line between the queues, step by step.
+
 use super::TwoQ;
 use crate::cache::Replacement;
 use thermocline_units::LineId;

@@ -1,3 +1,5 @@
+//! Distances against a plain list, curves against caches, and the memory that the head states.
+
 use super::{StackDistances, StackHistogram};
 use crate::cache::LruSweep;
 use thermocline_units::{LineId, Rng};
