@@ -114,10 +114,13 @@ impl Source {
         let reader: Box<dyn Read + Send> = match compression {
             None => Box::new(whole),
             Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(whole)),
-            Some(Compression::Zstd) => Box::new(
-                zstd::stream::read::Decoder::with_buffer(whole)
-                    .map_err(|error| malformed(format!("zstd cannot start: {error}")))?,
-            ),
+            Some(Compression::Zstd) => {
+                let cannot_start = |error| malformed(format!("zstd cannot start: {error}"));
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(whole).map_err(cannot_start)?;
+                decoder.window_log_max(DECODER_BYTES_MAX.ilog2()).map_err(cannot_start)?;
+                Box::new(decoder)
+            }
             Some(Compression::Xz) => {
                 let kib_max = (DECODER_BYTES_MAX >> 10) as u32;
                 Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, kib_max))
@@ -196,7 +199,7 @@ impl Source {
                 let fate = if error.kind() == io::ErrorKind::UnexpectedEof {
                     "is cut off".to_string()
                 } else {
-                    format!("is damaged ({error})")
+                    format!("is damaged, or needs too much memory ({error})")
                 };
                 self.malformed(
                     place,

@@ -2,5 +2,11 @@
 //!
 //! The traces lie beside the project and are no part of it; without them the tests say so and pass.
 
+#![allow(
+    clippy::print_stderr,
+    clippy::disallowed_macros,
+    reason = "a test that is skipped says so, loudly"
+)]
+
 mod real_traces;
 mod vscsi_and_msr_agree;

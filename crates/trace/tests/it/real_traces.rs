@@ -16,14 +16,17 @@ pub(crate) fn shared(name: &str) -> Option<Box<dyn TraceReader>> {
         eprintln!("SKIPPED: {} is not there (set THERMOCLINE_SHARED)", path.display());
         return None;
     };
-    Some(open(Box::new(Cursor::new(bytes)), name, &ReadOptions::default()).unwrap())
+    Some(
+        open(Box::new(Cursor::new(bytes)), name, &ReadOptions::default())
+            .expect("a shared trace opens"),
+    )
 }
 
 /// Calls `visit` with every request and the batch that holds its hashes.
 pub(crate) fn for_each(reader: &mut dyn TraceReader, mut visit: impl FnMut(&Request, &Batch)) {
     let mut batch = Batch::default();
     loop {
-        reader.read_batch(&mut batch).unwrap();
+        reader.read_batch(&mut batch).expect("a shared trace is sound");
         if batch.requests.is_empty() {
             return;
         }

@@ -1,0 +1,115 @@
+//! Writes the first inputs of every target into `fuzz/corpus/`: small traces made here, plain and packed.
+//!
+//! `cargo run --manifest-path fuzz/Cargo.toml --example seeds`
+
+use std::{fs, io, path::Path};
+
+/// Target and text of its format.
+const TEXTS: [(&str, &str); 13] = [
+    (
+        "msr",
+        "128166372003061629,hm,0,Read,383496192,32768,1331\n\
+         128166372003061600,hm,1,Write,4096,512,0\n",
+    ),
+    ("spc", "0,20941264,8192,W,0.551706\n1,3436288,15872,r,1.011732,x\n"),
+    (
+        "systor17",
+        "Timestamp,Response,IOType,LUN,Offset,Size\n\
+         1455592201.145254,0.000123,W,4,1105965056,8192\n1455592201.2,,R,4,0,512\n",
+    ),
+    ("alibaba", "419,W,8792731648,16384,1577808144360767\n725,R,0,4096,1577808144360813\n"),
+    ("tencent", "1538323201,4247232,128,1,1058\n1538323200,13896880,128,0,1063\n"),
+    (
+        "fiu",
+        "89966522969723 4270 rpc.mountd 18579576 8 W 6 0 d6c75ba46e82326fefa545b57a12e221\n\
+         89966522969724 1 a b 8 1 R 6 0 d6c75ba46e82326fefa545b57a12e221\n",
+    ),
+    (
+        "blkparse",
+        "  8,0    1        1     0.000000000  1234  Q  WS 2048 + 8 [proc]\n  \
+         8,0    1        2     0.000001000  1234  Q FWS [jbd2]\n  \
+         8,0    1        3     0.000002000  1234  Q  FN [jbd2]\nCPU0 (8,0):\n Reads\n",
+    ),
+    (
+        "fio_iolog",
+        "fio version 2 iolog\nf add\nf open\nf wait 4 0\nf read 0 4096\nf sync 0 0\nf close\n",
+    ),
+    ("fio_iolog", "fio version 3 iolog\n1 f add\n2 f open\n3 f write 0 4096\n4 f trim 0 512\n"),
+    ("arc", "230027 8 0 0\n1842745 64 0 1\n"),
+    ("capture", "0,F,0,0,\n9,W,4096,8192,3190efdeefc369ae0000000000000001\n10,T,8192,4096,\n"),
+    (
+        "csv",
+        "time=when:ms,volume=who,offset=lba:512,size=2:4KiB,op=what,sep=pipe,trim=erase\n\
+         when|who|n|lba|what\n1.5|\"a\"\"b\"|8|1|R\n2|b|1|7|erase\n",
+    ),
+    ("csv", "offset=0,size=fixed:4KiB,hashes=1\n0,00ff;01\n4096,\n"),
+];
+
+fn main() -> io::Result<()> {
+    let mut seeds: Vec<(&str, Vec<u8>)> =
+        TEXTS.iter().map(|(target, text)| (*target, text.as_bytes().to_vec())).collect();
+    seeds.push(("vscsi", vscsi(1)));
+    seeds.push(("vscsi", vscsi(2)));
+    seeds.push(("oracle_general", oracle_general()));
+    seeds.push(("parquet", b"PAR1PAR1".to_vec()));
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for (index, (target, bytes)) in seeds.iter().enumerate() {
+        for target in [target, "open"] {
+            let folder = corpus.join(target);
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join(format!("seed-{index}")), bytes)?;
+        }
+        fs::write(corpus.join("open").join(format!("seed-{index}-gzip")), stored_gzip(bytes))?;
+    }
+    Ok(())
+}
+
+fn vscsi(version: u16) -> Vec<u8> {
+    let mut records = Vec::new();
+    for (opcode, block) in [(0x28u16, 8u64), (0x2a, 16), (0x35, 0), (0x12, 0)] {
+        let tag = [opcode.to_le_bytes(), (version << 8).to_le_bytes()].concat();
+        let numbers: Vec<u8> = [7u32, 4096, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
+        records.extend(if version == 1 {
+            [numbers, tag].concat()
+        } else {
+            [tag, numbers].concat()
+        });
+        records.extend(block.to_le_bytes());
+        records.extend(1_000_000u64.to_le_bytes());
+        if version == 2 {
+            records.extend(250u64.to_le_bytes());
+        }
+    }
+    records
+}
+
+fn oracle_general() -> Vec<u8> {
+    let mut records = Vec::new();
+    for (seconds, id, next) in [(0u32, 5u64, 2i64), (1, 1 << 60, -1), (1, 5, -1)] {
+        records.extend(seconds.to_le_bytes());
+        records.extend(id.to_le_bytes());
+        records.extend(4096u32.to_le_bytes());
+        records.extend(next.to_le_bytes());
+    }
+    records
+}
+
+/// gzip of one stored block, whose checksum the fuzzer will soon learn to break.
+fn stored_gzip(bytes: &[u8]) -> Vec<u8> {
+    let length = bytes.len() as u16;
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    packed.extend(length.to_le_bytes());
+    packed.extend((!length).to_le_bytes());
+    packed.extend(bytes);
+    packed.extend(crc32(bytes).to_le_bytes());
+    packed.extend(u32::from(length).to_le_bytes());
+    packed
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}

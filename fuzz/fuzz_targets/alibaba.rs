@@ -1,0 +1,6 @@
+//! The reader of `alibaba`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    thermocline_fuzz::read(Some(thermocline_trace::Format::Alibaba), data);
+});

@@ -1,0 +1,6 @@
+//! The reader of `systor17`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    thermocline_fuzz::read(Some(thermocline_trace::Format::Systor17), data);
+});
