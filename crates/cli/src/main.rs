@@ -1,8 +1,8 @@
 //! The one binary: parse, wire, run.
 //!
-//! Results go to stdout, everything said on the way (progress, notes, errors) to stderr. Exit status:
-//! 0 done, 1 the work could not be done or a verdict is negative, 2 the input or the command line is
-//! wrong.
+//! Results go to stdout, everything said on the way (progress, notes, errors) to stderr. Exit
+//! status: 0 done, 1 the work could not be done or a verdict is negative, 2 the input or the
+//! command line is wrong.
 
 mod allocator;
 mod commands;

@@ -25,11 +25,12 @@ pub(crate) struct SourceArgs {
     /// The format of all of them, when it should not be found from the content.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The columns of a text in columns, like time=0:us,offset=1:512,size=2:512,op=3,volume=4; a column
-    /// is counted from 0 or named as in the header.
+    /// The columns of a text in columns, like time=0:us,offset=1:512,size=2:512,op=3,volume=4; a
+    /// column is counted from 0 or named as in the header.
     #[arg(long, value_name = "MAP")]
     columns: Option<ColumnMap>,
-    /// The event of a blkparse trace that counts as a request, like C for completed; Q when not given.
+    /// The event of a blkparse trace that counts as a request, like C for completed; Q when not
+    /// given.
     #[arg(long, value_name = "EVENT")]
     blkparse_event: Option<char>,
 }

@@ -2,13 +2,13 @@
 //! lives on flash.
 //!
 //! Two shapes of policy and one registry that names them all:
-//! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted and
-//!   evicted;
-//! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a read-only
-//!   view; the machine validates and acts.
+//! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted
+//!   and evicted;
+//! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a
+//!   read-only view; the machine validates and acts.
 //!
-//! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random. `now`,
-//! randomness and budgets are arguments; everything random is seeded.
+//! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random.
+//! `now`, randomness and budgets are arguments; everything random is seeded.
 
 pub mod cache;
 pub mod mrc;

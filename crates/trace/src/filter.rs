@@ -2,8 +2,9 @@
 //! requests only.
 //!
 //! Steps for each request, in this order: the window, the volume, the operation, the alignment, the
-//! count. Times are counted from the window's start; volumes are numbered anew in the order in which
-//! they appear. The trace is taken to be in time order: nothing is read after the window's end.
+//! count. Times are counted from the window's start; volumes are numbered anew in the order in
+//! which they appear. The trace is taken to be in time order: nothing is read after the window's
+//! end.
 
 use crate::{Batch, Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, Nanos, VolumeId};

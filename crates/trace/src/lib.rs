@@ -45,8 +45,8 @@ pub trait TraceReader: Send {
         Vec::new()
     }
 
-    /// What the trace says about how it was made, as pairs of key and value; empty where the format has
-    /// no room for that. All keys begin with `thermocline.`.
+    /// What the trace says about how it was made, as pairs of key and value; empty where the format
+    /// has no room for that. All keys begin with `thermocline.`.
     fn about(&self) -> Vec<(String, String)> {
         Vec::new()
     }

@@ -1,7 +1,8 @@
 //! Opening a trace: unpack it, tell its format, give its reader.
 //!
-//! Opens no file: the bytes come from whoever has them. Parquet is read from its end, so a stream of it is
-//! held in memory whole; who has a file opens it with [`crate::native::open_parquet`] instead.
+//! Opens no file: the bytes come from whoever has them. Parquet is read from its end, so a stream
+//! of it is held in memory whole; who has a file opens it with [`crate::native::open_parquet`]
+//! instead.
 
 use crate::TraceReader;
 use crate::error::{Place, TraceError};
@@ -24,12 +25,11 @@ pub struct ReadOptions {
 /// The bytes a Parquet file begins with.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Opens a trace called `name` in messages. Takes gzip (of any number of members), zstd (frames) and xz
-/// (streams) as it comes, told by their first bytes.
+/// Opens a trace called `name` in messages. Takes gzip (of any number of members), zstd (frames)
+/// and xz (streams) as it comes, told by their first bytes.
 ///
-/// # Errors
-/// When the input is empty or cannot be read, when its packing is damaged, and when its format cannot
-/// be told or does not fit the options. Each says what to do.
+/// # Errors When the input is empty or cannot be read, when its packing is damaged, and when its
+/// format cannot be told or does not fit the options. Each says what to do.
 pub fn open(
     input: Box<dyn Read + Send>,
     name: &str,

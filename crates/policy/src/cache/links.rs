@@ -1,8 +1,8 @@
 //! Flat building blocks of list-based policies: slots, and doubly linked queues through them.
 //!
-//! A resident (or ghost) line occupies a *slot*, a number below the policy's bound; queues link slots
-//! by number, 8 bytes each, in one array. The index from line to slot costs 4 bytes a distinct line.
-//! No allocation after construction but the growth of that index.
+//! A resident (or ghost) line occupies a *slot*, a number below the policy's bound; queues link
+//! slots by number, 8 bytes each, in one array. The index from line to slot costs 4 bytes a
+//! distinct line. No allocation after construction but the growth of that index.
 
 use thermocline_units::{LineId, prefetch};
 

@@ -1,8 +1,8 @@
 //! Per-access policies: what a cache of equal lines keeps.
 //!
-//! A policy is written as a [`Replacement`] (one access at a time, plus two prefetch hooks) and gets
-//! [`CachePolicy`], the joint that the laboratory, the engine and Python hold, from it: batches with
-//! the state of coming accesses already on its way to the processor.
+//! A policy is written as a [`Replacement`] (one access at a time, plus two prefetch hooks) and
+//! gets [`CachePolicy`], the joint that the laboratory, the engine and Python hold, from it:
+//! batches with the state of coming accesses already on its way to the processor.
 //!
 //! Lines are dense numbers ([`LineId`]); whoever feeds the policy owns the map from addresses. A
 //! policy neither knows what is dirty nor what an access costs: the caller does.
@@ -162,8 +162,8 @@ pub trait Replacement: Send {
     #[inline]
     fn prefetch_far(&self, _line: LineId) {}
 
-    /// Second hint: `line` comes in about [`PREFETCH_NEAR`] accesses; what `prefetch_far` fetched has
-    /// arrived and may be looked at.
+    /// Second hint: `line` comes in about [`PREFETCH_NEAR`] accesses; what `prefetch_far` fetched
+    /// has arrived and may be looked at.
     #[inline]
     fn prefetch_near(&self, _line: LineId) {}
 }

@@ -1,6 +1,7 @@
 //! Miss-ratio curves: what an LRU cache of any size would miss, from one look at the accesses.
 //!
-//! A curve is plain data; what makes one (exact stack distances, SHARDS) knows how exact it is. Sizes are in lines.
+//! A curve is plain data; what makes one (exact stack distances, SHARDS) knows how exact it is.
+//! Sizes are in lines.
 
 pub mod shards;
 mod stack_distance;

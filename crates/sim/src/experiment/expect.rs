@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Expectation {
-    /// The hit ratio of `policy` gains on the best of `against` from the smallest to the largest size.
+    /// The hit ratio of `policy` gains on the best of `against` from the smallest to the largest
+    /// size.
     CatchesUp {
         /// Who catches up.
         policy: String,

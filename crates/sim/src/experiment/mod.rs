@@ -1,7 +1,7 @@
 //! One published figure or table, reproduced: what to run, what shape to expect, what came out.
 //!
-//! An experiment is a folder with `experiment.toml`. It names the source's own traces first; when the
-//! user has them they are used, otherwise the stand-ins it names, and every result says which.
+//! An experiment is a folder with `experiment.toml`. It names the source's own traces first; when
+//! the user has them they are used, otherwise the stand-ins it names, and every result says which.
 
 mod config;
 mod expect;

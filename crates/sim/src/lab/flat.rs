@@ -1,7 +1,8 @@
 //! Rows as flat, named columns: CSV and Parquet.
 //!
 //! One list of columns serves both, so that a name means the same everywhere; nested values of the
-//! JSON become `reads_requests`, `flash_writes_bytes` and so on. Hits by volume are only in the JSON.
+//! JSON become `reads_requests`, `flash_writes_bytes` and so on. Hits by volume are only in the
+//! JSON.
 
 use super::results::{Row, SideRow, TrafficRow};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};

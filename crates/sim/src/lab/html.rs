@@ -1,4 +1,5 @@
-//! The report of `lab cache` as a page: curves over size where there are several, and the full table.
+//! The report of `lab cache` as a page: curves over size where there are several, and the full
+//! table.
 
 use super::curve::{Curve, CurveMethod};
 use super::results::{Report, Row};

@@ -1,8 +1,8 @@
 //! Every policy at every size over one trace, on all cores; results in the order asked for.
 //!
-//! A workload held whole gives each job (one policy at one size, or LRU at all sizes at once) a core
-//! for itself. A stream feeds every job block by block, in memory that does not grow with the trace;
-//! it serves when nothing about the trace has to be known beforehand: [`needs_whole`].
+//! A workload held whole gives each job (one policy at one size, or LRU at all sizes at once) a
+//! core for itself. A stream feeds every job block by block, in memory that does not grow with the
+//! trace; it serves when nothing about the trace has to be known beforehand: [`needs_whole`].
 
 use super::results::{Row, Scene, Seen};
 use super::size::{CacheSize, SizeError};

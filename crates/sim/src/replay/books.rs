@@ -1,9 +1,9 @@
 //! The books of a replay: what every request did, for one cache size or for many at once.
 //!
-//! Sizes that see the same happen to a request form a range (LRU: all sizes below some size miss, all
-//! others hit), so entries are made for ranges: added where the range starts, taken back where it ends,
-//! and summed up once at the end. Only the disk's head has to be followed size by size, and only for
-//! sizes that go to disk.
+//! Sizes that see the same happen to a request form a range (LRU: all sizes below some size miss,
+//! all others hit), so entries are made for ranges: added where the range starts, taken back where
+//! it ends, and summed up once at the end. Only the disk's head has to be followed size by size,
+//! and only for sizes that go to disk.
 
 use super::WriteMode;
 use super::counts::{Counts, Disk, SourceOperations, Traffic, VolumeCounts};

@@ -1,7 +1,7 @@
 //! Driving a per-access cache policy: batches of lines in, hits, evictions and device traffic out.
 //!
-//! Batches end where order matters to more than the policy: at a discard, at the end of an epoch, at
-//! the end of the warm-up, and at every write when writes go around the cache.
+//! Batches end where order matters to more than the policy: at a discard, at the end of an epoch,
+//! at the end of the warm-up, and at every write when writes go around the cache.
 
 use super::accounting::Accountant;
 use super::books::Fate;

@@ -1,9 +1,11 @@
-//! The I/O cost model of 001 §4.2.3.1 (eq. 21, Tables 10 and 11), from a device profile that is data.
+//! The I/O cost model of 001 §4.2.3.1 (eq. 21, Tables 10 and 11), from a device profile that is
+//! data.
 //!
 //! Printed twice. *As the source charges it*: caches in 4 KiB operations, flash managers in 128 KiB
 //! operations, all random, each alone. *At real sizes*: every operation at the size the device
-//! would see, contiguous lines of a request as one, sequential where the disk's head already is, for
-//! caches and flash managers alike; part of the source's advantage is the difference of the two.
+//! would see, contiguous lines of a request as one, sequential where the disk's head already is,
+//! for caches and flash managers alike; part of the source's advantage is the difference of the
+//! two.
 
 use super::counts::{Counts, Traffic};
 use serde::Deserialize;

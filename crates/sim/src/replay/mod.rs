@@ -1,8 +1,8 @@
 //! Replaying a workload through one policy at one size, and counting what it did.
 //!
-//! The drivers own everything a policy does not know: requests and their lines, what is dirty, what a
-//! hit or a miss makes the devices do. Counts are facts (operations and bytes by device); [`cost`]
-//! turns them into time.
+//! The drivers own everything a policy does not know: requests and their lines, what is dirty, what
+//! a hit or a miss makes the devices do. Counts are facts (operations and bytes by device);
+//! [`cost`] turns them into time.
 
 mod accounting;
 mod books;
@@ -99,8 +99,8 @@ impl WarmUp {
         WarmUp { warmup, seen: 0, over: false }
     }
 
-    /// Index among `heads`, which come next, of the first request that counts; `None` when that lies
-    /// in another block.
+    /// Index among `heads`, which come next, of the first request that counts; `None` when that
+    /// lies in another block.
     pub(crate) fn ends_in(&mut self, heads: &[Head]) -> Option<usize> {
         if self.over {
             return None;

@@ -1,8 +1,8 @@
 //! Synthetic workloads as text: the TOML of `--spec`, and the short form `mixed,vms=4,seed=1`.
 //!
-//! The TOML goes into the file of every trace that is made, so that the file says how it was made and
-//! can be made again. Keys are those of [`thermocline_trace::synth::SynthSpec`], units stand in the
-//! values; unknown keys are errors. Knows no command line.
+//! The TOML goes into the file of every trace that is made, so that the file says how it was made
+//! and can be made again. Keys are those of [`thermocline_trace::synth::SynthSpec`], units stand in
+//! the values; unknown keys are errors. Knows no command line.
 
 mod written;
 

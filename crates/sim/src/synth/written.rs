@@ -1,7 +1,7 @@
 //! The TOML of a synthetic workload, table by table.
 //!
-//! Mirrors `thermocline_trace::synth`, which knows no serde; the defaults of what may be left out are
-//! here. Says what does not fit together; what is out of bounds is said by `SynthSpec::check`.
+//! Mirrors `thermocline_trace::synth`, which knows no serde; the defaults of what may be left out
+//! are here. Says what does not fit together; what is out of bounds is said by `SynthSpec::check`.
 
 use super::{REQUESTS_DEFAULT, SEED_DEFAULT, SynthTextError};
 use serde::{Deserialize, Serialize};

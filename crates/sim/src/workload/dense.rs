@@ -1,8 +1,8 @@
 //! Dense numbers for addresses, in order of first sight.
 //!
-//! An open-addressing table of 16-byte entries at most three quarters full. Four neighbouring addresses share
-//! a home of four entries, 64 bytes: a request of several lines costs one miss of the processor's
-//! caches for every four. Lookups come in batches with their homes prefetched.
+//! An open-addressing table of 16-byte entries at most three quarters full. Four neighbouring
+//! addresses share a home of four entries, 64 bytes: a request of several lines costs one miss of
+//! the processor's caches for every four. Lookups come in batches with their homes prefetched.
 //!
 //! State: 37–59 B a distinct address: 21–43 of the table, 16 of the addresses by number.
 

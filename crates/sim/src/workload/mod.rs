@@ -1,12 +1,14 @@
 //! A trace made ready for replay: requests, and the lines or chunks each of them touches as dense
 //! numbers.
 //!
-//! A trace comes in [`Block`]s. [`Stream`] makes one after another, so that memory does not grow with
-//! the length of the trace; [`Workload`] keeps them all, where a replay has to know the whole trace
-//! beforehand (shares of the working set, the clairvoyant bound) or to run it more than once. Offsets
-//! are split into lines as addressed: a request of 6 KiB at 3 KiB touches the 4 KiB lines 0, 1 and 2.
+//! A trace comes in [`Block`]s. [`Stream`] makes one after another, so that memory does not grow
+//! with the length of the trace; [`Workload`] keeps them all, where a replay has to know the whole
+//! trace beforehand (shares of the working set, the clairvoyant bound) or to run it more than once.
+//! Offsets are split into lines as addressed: a request of 6 KiB at 3 KiB touches the 4 KiB lines
+//! 0, 1 and 2.
 //!
-//! Memory: 37–59 B a distinct line; a workload held whole adds 30 B a request and 6 B a line touched.
+//! Memory: 37–59 B a distinct line; a workload held whole adds 30 B a request and 6 B a line
+//! touched.
 
 mod dense;
 mod names;

@@ -1,8 +1,8 @@
 //! Spatial sampling: the part of a workload whose lines a sampler keeps.
 //!
 //! SHARDS (Waldspurger et al., FAST'15) for curves of any policy by miniature simulation (ATC'17):
-//! keep a line with probability `rate`, replay what is left at capacities scaled by `rate`. Requests
-//! lose lines, so only line hits are estimated, never request hits.
+//! keep a line with probability `rate`, replay what is left at capacities scaled by `rate`.
+//! Requests lose lines, so only line hits are estimated, never request hits.
 
 use super::dense::Address;
 use super::{Block, Names, Sampling, Workload};

@@ -3,20 +3,17 @@
 //! Spelled on a command line as `key=value` pairs joined by commas, for example
 //! `time=0:us,offset=lba:512,size=2:512,op=3,volume=4`:
 //!
-//! | key | value | default |
-//! |---|---|---|
-//! | `offset` | column, `:` unit (`512`, `4KiB`) | required; bytes |
-//! | `size` | column, `:` unit; or `fixed:4KiB` | required; bytes |
-//! | `time` | column, `:` unit `s`, `ms`, `us`, `ns`, `100ns` | no times; seconds |
-//! | `op`, `volume` | column | all reads; the input's name |
-//! | `hashes` | column of content hashes, hexadecimal, joined by `;` | none |
-//! | `response` | column, `:` unit as for `time` | unknown; seconds |
-//! | `sep` | `comma`, `tab`, `semicolon`, `pipe`, `blank` | `comma` |
-//! | `header` | `yes`, `no`, `auto` | `auto` |
-//! | `read`, `write`, `flush`, `trim` | words joined by <code>&#124;</code>, any case | `r`/`read`, `w`/`write`, `f`/`flush`, `t`/`trim`/`d`/`discard` |
+//! | key | value | default | |---|---|---| | `offset` | column, `:` unit (`512`, `4KiB`) |
+//! required; bytes | | `size` | column, `:` unit; or `fixed:4KiB` | required; bytes | | `time` |
+//! column, `:` unit `s`, `ms`, `us`, `ns`, `100ns` | no times; seconds | | `op`, `volume` | column
+//! | all reads; the input's name | | `hashes` | column of content hashes, hexadecimal, joined by
+//! `;` | none | | `response` | column, `:` unit as for `time` | unknown; seconds | | `sep` |
+//! `comma`, `tab`, `semicolon`, `pipe`, `blank` | `comma` | | `header` | `yes`, `no`, `auto` |
+//! `auto` | | `read`, `write`, `flush`, `trim` | words joined by <code>&#124;</code>, any case |
+//! `r`/`read`, `w`/`write`, `f`/`flush`, `t`/`trim`/`d`/`discard` |
 //!
-//! A column is a position counted from 0, or a name in the header line. Numbers as op words (`read=0,write=1`)
-//! must be given: published traces disagree about them.
+//! A column is a position counted from 0, or a name in the header line. Numbers as op words
+//! (`read=0,write=1`) must be given: published traces disagree about them.
 
 use crate::request::Op;
 use std::str::FromStr;
@@ -62,10 +59,9 @@ pub(crate) enum Header {
 
 /// Where the parts of a request stand in a text with columns; see the module for its spelling.
 ///
-/// ```
-/// let map: thermocline_trace::ColumnMap = "time=0:us,offset=lba:512,size=2:512,op=3".parse().unwrap();
-/// assert!("time=0".parse::<thermocline_trace::ColumnMap>().is_err()); // where is the offset?
-/// ```
+/// ``` let map: thermocline_trace::ColumnMap =
+/// "time=0:us,offset=lba:512,size=2:512,op=3".parse().unwrap();
+/// assert!("time=0".parse::<thermocline_trace::ColumnMap>().is_err()); // where is the offset? ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnMap {
     pub(crate) separator: u8,

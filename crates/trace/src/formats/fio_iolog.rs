@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Actions: read, write, trim; sync, datasync, sync_file_range and syncfs are flushes; wait, in v2
-//! only. Offset and length count bytes; a file is a volume, numbered when it is first named. Times of
-//! v3 are microseconds since the job's start. v2 has none: `wait N` means, as fio executes it, that
-//! what follows starts no earlier than N milliseconds after the start (the HOWTO speaks of
+//! only. Offset and length count bytes; a file is a volume, numbered when it is first named. Times
+//! of v3 are microseconds since the job's start. v2 has none: `wait N` means, as fio executes it,
+//! that what follows starts no earlier than N milliseconds after the start (the HOWTO speaks of
 //! microseconds since the previous wait, which is not what fio does); without any wait all times
 //! are 0, which the repairs say.
 

@@ -4,14 +4,13 @@
 //! ([`binary::RecordFormat`]); reading, order, limits and messages are shared. A new format is one
 //! file, one line of `Format::TABLE` and one arm of [`reader_of`].
 //!
-//! | format | disorder | why |
-//! |---|---|---|
-//! | msr, spc, systor17, alibaba, blkparse, fio-iolog v3, csv | window, none beyond | recorded at completion or by several processors: requests come a few lines late |
-//! | tencent | window, 10 s beyond | whole seconds, several machines' logs joined |
-//! | vscsi | steady, 1 s | written by one hypervisor in its order |
-//! | oracle-general | steady, 10 s | records refer to each other by position; whole seconds |
-//! | fiu, capture | steady, 1 s and none | content hashes lie in the file's order |
-//! | arc, fio-iolog v2 | – | no times, or only waits, which cannot run backwards |
+//! | format | disorder | why | |---|---|---| | msr, spc, systor17, alibaba, blkparse, fio-iolog v3,
+//! csv | window, none beyond | recorded at completion or by several processors: requests come a few
+//! lines late | | tencent | window, 10 s beyond | whole seconds, several machines' logs joined | |
+//! vscsi | steady, 1 s | written by one hypervisor in its order | | oracle-general | steady, 10 s |
+//! records refer to each other by position; whole seconds | | fiu, capture | steady, 1 s and none |
+//! content hashes lie in the file's order | | arc, fio-iolog v2 | – | no times, or only waits,
+//! which cannot run backwards |
 
 mod alibaba;
 mod arc;

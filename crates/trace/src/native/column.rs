@@ -1,8 +1,8 @@
 //! One column of one row group, page by page.
 //!
 //! Invariants: a page is decoded whole into buffers that are reused; at most [`PAGE_VALUES_MAX`]
-//! values are decoded at a time, whatever the file claims; rows come in order. Does not know what the
-//! values mean ([`super::values`]).
+//! values are decoded at a time, whatever the file claims; rows come in order. Does not know what
+//! the values mean ([`super::values`]).
 
 use super::encoding::{Cursor, Piece, Problem, delta_binary_packed, hybrid, joined_streams};
 use super::values::Decode;
@@ -56,8 +56,8 @@ impl<D: Decode> Column<D> {
         (self.levels, self.level_at) = (0, 0);
     }
 
-    /// Replaces `values` by those of the next `rows` rows; `valid` says which are not null and stays
-    /// empty where none is null.
+    /// Replaces `values` by those of the next `rows` rows; `valid` says which are not null and
+    /// stays empty where none is null.
     pub(super) fn rows(
         &mut self,
         rows: usize,
@@ -100,8 +100,8 @@ impl<D: Decode> Column<D> {
         }
     }
 
-    /// Appends the elements of the next `rows` lists to `values` and each list's length to `counts`,
-    /// which is cleared first.
+    /// Appends the elements of the next `rows` lists to `values` and each list's length to
+    /// `counts`, which is cleared first.
     pub(super) fn lists(
         &mut self,
         rows: usize,

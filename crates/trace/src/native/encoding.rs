@@ -115,7 +115,8 @@ pub(super) fn hybrid(
             left -= length.min(left);
             continue;
         }
-        // Groups of eight; the last group of a page may be padded, or cut off behind its last value.
+        // Groups of eight; the last group of a page may be padded, or cut off behind its last
+        // value.
         let values = length.saturating_mul(GROUP).min(left);
         let promised = length.saturating_mul(width as usize);
         let needed = (values * width as usize).div_ceil(8);
@@ -198,8 +199,8 @@ pub(super) fn delta_binary_packed(
     Ok(())
 }
 
-/// Puts BYTE_STREAM_SPLIT together again: `count` values of `width` bytes, plain. The streams hold the
-/// values' first bytes, then their second bytes, and so on.
+/// Puts BYTE_STREAM_SPLIT together again: `count` values of `width` bytes, plain. The streams hold
+/// the values' first bytes, then their second bytes, and so on.
 pub(super) fn joined_streams(
     cursor: &mut Cursor<'_>,
     width: usize,

@@ -1,8 +1,8 @@
 //! Reads native traces, row group by row group, page by page.
 //!
-//! Invariants: the memory held is one page of each column, whatever the file's size; times never run
-//! backwards; `offset + length` fits in 63 bits. Files of other tools are read when their columns
-//! have the right names ([`super::schema`]); their times are counted from the first row.
+//! Invariants: the memory held is one page of each column, whatever the file's size; times never
+//! run backwards; `offset + length` fits in 63 bits. Files of other tools are read when their
+//! columns have the right names ([`super::schema`]); their times are counted from the first row.
 
 use super::column::Column;
 use super::footer::{check_compression, check_layout, check_version};

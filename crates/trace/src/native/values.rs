@@ -1,8 +1,8 @@
 //! What a column's values become: numbers, interned names, content hashes.
 //!
 //! One implementation of [`Decode`] for each physical type that a trace's columns may have. Numbers
-//! are `i64` throughout; [`MISSING`] stands for a NaN, which is how pandas writes a null in a column
-//! of numbers. Does not know pages.
+//! are `i64` throughout; [`MISSING`] stands for a NaN, which is how pandas writes a null in a
+//! column of numbers. Does not know pages.
 
 use super::encoding::{Cursor, Problem};
 use crate::volumes::Volumes;

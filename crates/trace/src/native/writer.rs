@@ -1,9 +1,9 @@
 //! Writes native traces: Parquet files that carry how they were made.
 //!
-//! Requests are gathered as columns and written a row group at a time ([`ROW_GROUP_ROWS`]), so memory
-//! is bounded. Encodings: times as deltas, offsets plain, what repeats (volume, op, length) through
-//! dictionaries, all under zstd level 1. The schema is decided with the first row group: the column
-//! of content hashes exists when one of its requests has any, or the settings say so.
+//! Requests are gathered as columns and written a row group at a time ([`ROW_GROUP_ROWS`]), so
+//! memory is bounded. Encodings: times as deltas, offsets plain, what repeats (volume, op, length)
+//! through dictionaries, all under zstd level 1. The schema is decided with the first row group:
+//! the column of content hashes exists when one of its requests has any, or the settings say so.
 
 use super::malformed;
 use super::schema::{self, VERSION, VERSION_KEY};

@@ -1,15 +1,15 @@
 //! When requests arrive: a Poisson process, or a Markov-modulated one with bursts.
 //!
-//! MMPP(2): two states, quiet and burst, each with its own Poisson rate; the time spent in a state is
-//! exponential. Steps for the next arrival:
+//! MMPP(2): two states, quiet and burst, each with its own Poisson rate; the time spent in a state
+//! is exponential. Steps for the next arrival:
 //! 1. Draw the time to the next arrival at the state's rate, from now.
-//! 2. When it lies before the state's end, that is it. Otherwise go to the state's end, change state,
-//!    draw the new state's end, and begin again from there (the exponential forgets).
+//! 2. When it lies before the state's end, that is it. Otherwise go to the state's end, change
+//!    state, draw the new state's end, and begin again from there (the exponential forgets).
 //!
-//! Source: W. Fischer and K. Meier-Hellstern, "The Markov-modulated Poisson process (MMPP) cookbook",
-//! Performance Evaluation 18(2), 1993; for counts over a long time the index of dispersion is
-//! I = 1 + 2 p (1 − p) (r₁ − r₀)² / (λ q), p the share of time in bursts, λ the mean rate, q the sum of
-//! the two leaving rates. State: 32 bytes.
+//! Source: W. Fischer and K. Meier-Hellstern, "The Markov-modulated Poisson process (MMPP)
+//! cookbook", Performance Evaluation 18(2), 1993; for counts over a long time the index of
+//! dispersion is I = 1 + 2 p (1 − p) (r₁ − r₀)² / (λ q), p the share of time in bursts, λ the mean
+//! rate, q the sum of the two leaving rates. State: 32 bytes.
 
 use super::SpecError;
 use thermocline_units::{Nanos, Rng};
@@ -92,8 +92,8 @@ impl Mmpp2 {
         (1.0 - p) * self.rates_per_s[0] + p * self.rates_per_s[1]
     }
 
-    /// Index of dispersion of the counts of windows of the given length; of infinitely long ones for
-    /// `None`.
+    /// Index of dispersion of the counts of windows of the given length; of infinitely long ones
+    /// for `None`.
     pub fn dispersion(&self, window: Option<Nanos>) -> f64 {
         let p = self.burst_share();
         let leaving_per_s: f64 = self.dwells.iter().map(|dwell| 1.0 / dwell.as_secs_f64()).sum();

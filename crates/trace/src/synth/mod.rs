@@ -7,8 +7,8 @@
 //! 4. The VM's next arrival ([`arrivals`]).
 //!
 //! Each VM draws from its own generator, so that adding one at the end does not change the others.
-//! Randomness goes through `ln` and `exp` of the platform; requests are the same wherever these round
-//! alike. State: a few hundred bytes a part, nothing that grows with the trace.
+//! Randomness goes through `ln` and `exp` of the platform; requests are the same wherever these
+//! round alike. State: a few hundred bytes a part, nothing that grows with the trace.
 
 mod arrivals;
 mod places;
@@ -121,8 +121,8 @@ impl Vm {
         }
     }
 
-    /// The request that arrives now; none when every part is silent, and then the next arrival comes
-    /// after the first of them has gone on.
+    /// The request that arrives now; none when every part is silent, and then the next arrival
+    /// comes after the first of them has gone on.
     #[inline]
     fn request(&mut self, now: Nanos, volume: VolumeId) -> Option<Request> {
         let chosen = match self.scans {

@@ -1,7 +1,7 @@
 //! Where the requests of a part go: a pattern of [`super::Pattern`] at work.
 //!
-//! Invariants: every place lies in the part's region; the same seed gives the same places. State: O(1),
-//! 16 bytes a sequential stream.
+//! Invariants: every place lies in the part's region; the same seed gives the same places. State:
+//! O(1), 16 bytes a sequential stream.
 
 use super::spec::{Drift, Layout, Part, Pattern, Region};
 use super::zipf::Zipf;
@@ -84,10 +84,10 @@ impl ZipfPlaces {
 
 /// A seeded permutation of 0 … n−1 without a table.
 ///
-/// Steps: multiply by an odd number and fold the high half onto the low half, twice, in the smallest
-/// power of two that holds n (both are one-to-one there); again while the result is n or more (cycle
-/// walking: J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002; fewer than
-/// two rounds on average).
+/// Steps: multiply by an odd number and fold the high half onto the low half, twice, in the
+/// smallest power of two that holds n (both are one-to-one there); again while the result is n or
+/// more (cycle walking: J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA
+/// 2002; fewer than two rounds on average).
 #[derive(Debug, Clone)]
 struct Scatter {
     count: u64,

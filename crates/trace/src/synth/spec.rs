@@ -1,8 +1,8 @@
 //! What a synthetic workload is: plain data with units.
 //!
-//! A workload is several VMs with one volume each; a VM is a stream of arrivals, each given to one of
-//! its parts by weight; a part is a pattern of addresses in a region, with its own mix of sizes, reads
-//! and writes.
+//! A workload is several VMs with one volume each; a VM is a stream of arrivals, each given to one
+//! of its parts by weight; a part is a pattern of addresses in a region, with its own mix of sizes,
+//! reads and writes.
 
 use super::arrivals::Arrivals;
 use thermocline_units::{Bytes, Nanos};
@@ -67,7 +67,8 @@ pub struct Region {
     pub length: Bytes,
 }
 
-/// The order of addresses in a region. Requests that would end beyond the region are cut at its end.
+/// The order of addresses in a region. Requests that would end beyond the region are cut at its
+/// end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pattern {
     /// Blocks by popularity, after Zipf's law.
@@ -89,8 +90,8 @@ pub enum Pattern {
         /// the region for ever.
         run: Option<Bytes>,
     },
-    /// The whole region from its start, again and again; between its end and the next start the part
-    /// is silent and the others take its share.
+    /// The whole region from its start, again and again; between its end and the next start the
+    /// part is silent and the others take its share.
     Scan {
         /// Time from start to start; > 0.
         every: Nanos,

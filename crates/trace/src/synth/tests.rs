@@ -155,7 +155,8 @@ fn sequential_runs_have_the_stated_mean_length() {
     let run = Some(Bytes::from_kib(256));
     let all = requests(&spec(100_000, vec![part(Pattern::Sequential { streams: 1, run })]));
     let follow = all.windows(2).filter(|pair| pair[1].offset == pair[0].end()).count();
-    // A run of exponential length is cut up into requests of 4 KiB, the last one whole: 64.5 of them.
+    // A run of exponential length is cut up into requests of 4 KiB, the last one whole: 64.5 of
+    // them.
     let share = follow as f64 / (all.len() - 1) as f64;
     assert!((share - (1.0 - 1.0 / 64.5)).abs() < 0.002, "{share}");
 }

@@ -1,15 +1,15 @@
 //! Ranks after Zipf's law, one in O(1).
 //!
-//! Rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
-//! monotone discrete distributions", ACM TOMACS 6(3), 1996, for p(k) ∝ k^−α, k = 1 … n:
-//! 1. H(x) = ∫ t^−α dt, in the form (x^(1−α) − 1) / (1 − α), which is ln x for α = 1. The hat over rank
-//!    k is the area of H between k − ½ and k + ½; over rank 1 it is cut down to p(1) itself.
+//! Rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates
+//! from monotone discrete distributions", ACM TOMACS 6(3), 1996, for p(k) ∝ k^−α, k = 1 … n:
+//! 1. H(x) = ∫ t^−α dt, in the form (x^(1−α) − 1) / (1 − α), which is ln x for α = 1. The hat over
+//!    rank k is the area of H between k − ½ and k + ½; over rank 1 it is cut down to p(1) itself.
 //! 2. u is uniform between H(n + ½) and H(1.5) − p(1); x = H⁻¹(u); k is x rounded, within 1 … n.
 //! 3. k is taken at once when k − x ≤ s, s = 2 − H⁻¹(H(2.5) − p(2)); or when u ≥ H(k + ½) − p(k).
 //!    Otherwise again from 2. Fewer than 1.1 rounds are needed on average.
 //!
-//! Where we differ: ranks are returned from 0. Exact up to the rounding of `f64`; n below 2⁵². State:
-//! 48 bytes, whatever n.
+//! Where we differ: ranks are returned from 0. Exact up to the rounding of `f64`; n below 2⁵².
+//! State: 48 bytes, whatever n.
 
 use thermocline_units::Rng;
 

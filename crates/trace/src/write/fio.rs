@@ -1,9 +1,9 @@
 //! fio's I/O log, version 3, for `fio --read_iolog`.
 //!
-//! Times in µs, rounded down, from 1 on; a volume becomes a file of its name in the folder where fio
-//! runs, without what fio takes apart (blanks, `/`, `:`). Needs fio 3.31 or later; fio 3.33 leaves trims
-//! out and says `bad ddir: 2` for each. Responses and hashes are not part of a log; hashes are counted
-//! as left out.
+//! Times in µs, rounded down, from 1 on; a volume becomes a file of its name in the folder where
+//! fio runs, without what fio takes apart (blanks, `/`, `:`). Needs fio 3.31 or later; fio 3.33
+//! leaves trims out and says `bad ddir: 2` for each. Responses and hashes are not part of a log;
+//! hashes are counted as left out.
 //!
 //! Source: fio(1), "TRACE FILE FORMAT", version 3; units measured with fio 3.33.
 
@@ -14,8 +14,8 @@ use std::io::Write;
 /// Nanoseconds of one unit of the log's time.
 const TICK_NS: u64 = 1_000;
 
-/// Where the log's time begins, in µs: fio 3.33 takes a timestamp of 0 for "none yet" and then skips
-/// the wait that follows it.
+/// Where the log's time begins, in µs: fio 3.33 takes a timestamp of 0 for "none yet" and then
+/// skips the wait that follows it.
 const START_US: u64 = 1;
 
 /// A fio I/O log being written.

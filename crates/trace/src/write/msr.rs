@@ -1,9 +1,9 @@
 //! CSV in the layout of the MSR Cambridge traces, which most trace tools read.
 //!
-//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no header; times in units of 100 ns,
-//! rounded down. Timestamps count from the trace's time zero, not from 1601 as in the original, since
-//! a trace's date is not part of a request; an unknown response is 0. The layout has neither flushes
-//! nor trims nor hashes: they are left out and counted.
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no header; times in units of 100
+//! ns, rounded down. Timestamps count from the trace's time zero, not from 1601 as in the original,
+//! since a trace's date is not part of a request; an unknown response is 0. The layout has neither
+//! flushes nor trims nor hashes: they are left out and counted.
 
 use super::{TextOutput, loss};
 use crate::{Batch, Op, TraceError, TraceWriter};
@@ -74,8 +74,8 @@ impl<W: Write + Send> TraceWriter for MsrWriter<W> {
     }
 }
 
-/// A volume's name as host and disk: `usr.1` and `usr_1` are disk 1 of `usr`, any other name is disk 0
-/// of a host of that name.
+/// A volume's name as host and disk: `usr.1` and `usr_1` are disk 1 of `usr`, any other name is
+/// disk 0 of a host of that name.
 fn host_and_disk(name: &str) -> String {
     let safe = name.replace([',', '"', '\n', '\r'], "_");
     match safe.rsplit_once(['.', '_']) {

@@ -1,5 +1,5 @@
-//! `thermocline lab cache`: which cache or flash manager, at which size, serves a trace best, and at
-//! what cost.
+//! `thermocline lab cache`: which cache or flash manager, at which size, serves a trace best, and
+//! at what cost.
 
 use super::table;
 use crate::error::CliError;
@@ -67,8 +67,8 @@ struct Model {
     /// Leave the beginning out of the counts: 10%, 1h, or a number of requests.
     #[arg(long, value_name = "PART", default_value = "0")]
     warmup: Warmup,
-    /// Print miss-ratio curves instead: `exact` for LRU, or `shards:RATE` for every policy by miniature
-    /// simulation of a share of the lines.
+    /// Print miss-ratio curves instead: `exact` for LRU, or `shards:RATE` for every policy by
+    /// miniature simulation of a share of the lines.
     #[arg(long, value_name = "METHOD")]
     mrc: Option<CurveMethod>,
     /// Device latencies, a TOML file; the sources' SSD and disk when not given.

@@ -1,4 +1,5 @@
-//! Where `trace convert` and `trace synth` write: the arguments, the format, the copying, the summary.
+//! Where `trace convert` and `trace synth` write: the arguments, the format, the copying, the
+//! summary.
 
 use crate::error::CliError;
 use crate::output::{self, OutputFile};
@@ -160,8 +161,8 @@ impl TargetArgs {
         }
     }
 
-    /// Gives the file its name and says what was written: JSON on stdout when asked for, lines on stderr otherwise; what was
-    /// repaired and what was lost in either.
+    /// Gives the file its name and says what was written: JSON on stdout when asked for, lines on
+    /// stderr otherwise; what was repaired and what was lost in either.
     #[allow(clippy::print_stderr)]
     ///
     /// # Errors

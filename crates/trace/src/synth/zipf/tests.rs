@@ -1,7 +1,8 @@
 use super::Zipf;
 use thermocline_units::Rng;
 
-/// Pearson's χ² of `samples` draws against the exact law, over its `bins` commonest ranks and the rest.
+/// Pearson's χ² of `samples` draws against the exact law, over its `bins` commonest ranks and the
+/// rest.
 fn chi_square(count: u64, alpha: f64, samples: u64, bins: usize) -> f64 {
     let zipf = Zipf::new(count, alpha);
     let mut rng = Rng::seeded(1996);
