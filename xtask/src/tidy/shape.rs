@@ -38,15 +38,26 @@ pub(super) fn head(source: &Source) -> Option<Finding> {
 
 /// No line is wider than the page; text inside string literals and links keep their own width.
 pub(super) fn width(source: &Source) -> Vec<Finding> {
-    let lines = source.text.lines().zip(&source.begins_in_string).enumerate();
-    let wide = lines.filter(|(_, (line, in_string))| {
-        !**in_string && line.chars().count() > WIDTH_MAX && !line.contains("://")
+    let lines = source.text.lines().zip(source.code.lines()).zip(&source.begins_in_string);
+    let wide = lines.enumerate().filter(|(_, ((text, code), in_string))| {
+        !**in_string
+            && text.chars().count() > WIDTH_MAX
+            && !text.contains("://")
+            && !ends_in_literal(text, code)
     });
-    wide.map(|(i, (line, _))| {
-        let message = format!("{} characters wide, at most {WIDTH_MAX}", line.chars().count());
+    wide.map(|(i, ((text, _), _))| {
+        let message = format!("{} characters wide, at most {WIDTH_MAX}", text.chars().count());
         Finding::new(source.path, i + 1, "width", message)
     })
     .collect()
+}
+
+/// Whether only a string literal, and what closes it, reaches over the page's edge: a message or a
+/// pattern is not broken to fit.
+fn ends_in_literal(text: &str, code: &str) -> bool {
+    let edge = text.char_indices().nth(WIDTH_MAX).map_or(text.len(), |(byte, _)| byte);
+    let beyond = code.get(edge..).unwrap_or_default();
+    !text.contains("//") && !beyond.contains(|c: char| c.is_alphanumeric())
 }
 
 /// A file is named after what is in it.

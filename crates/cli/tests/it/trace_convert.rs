@@ -1,3 +1,5 @@
+//! `trace convert` as a user runs it: what it writes, and what it refuses.
+
 use crate::program::{folder, run, run_with_input};
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! `trace synth` as a user runs it: presets, descriptions, determinism.
+
 use crate::program::{folder, run};
 
 #[test]

@@ -1,3 +1,5 @@
+//! Numbers as people read them, one table a quantity.
+
 use super::*;
 
 #[test]

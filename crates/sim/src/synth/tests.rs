@@ -1,3 +1,5 @@
+//! Descriptions of synthetic workloads: round trips, and mistakes told with their place.
+
 use super::{Count, SynthTextError, from_preset, from_toml, from_words, to_toml};
 use expect_test::expect;
 use thermocline_trace::synth::presets::PRESETS;

@@ -1,3 +1,5 @@
+//! Filters on hand-written requests: windows, volumes, operations, alignment.
+
 use super::{Filter, Selection};
 use crate::fixture::{Recorded, read_at};
 use crate::{ContentHash, Op, Request, TraceReader};

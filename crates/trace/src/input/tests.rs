@@ -1,3 +1,5 @@
+//! Unpacking, lines and records, whole and cut short.
+
 use super::{Compression, Lines, Source};
 use crate::{Batch, Place, ReadOptions, TraceError, open};
 use flate2::write::GzEncoder;

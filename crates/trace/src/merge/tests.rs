@@ -1,3 +1,5 @@
+//! Several traces as one workload: order, time zero, names.
+
 use super::Merge;
 use crate::fixture::{Recorded, read_at};
 use crate::{ContentHash, Request, TraceReader};

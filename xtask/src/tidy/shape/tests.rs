@@ -20,12 +20,15 @@ fn a_line_over_a_hundred_characters_is_found_unless_it_is_text() {
         "é".repeat(100),
         format!("let x = \"\n{long}\n\";"),
         format!("// https://example.org/{long}"),
+        format!("let x = f(\"{long}\");"),
     ] {
         assert_eq!(width(&Source::read("x.rs", &good)), [], "{good}");
     }
     let bad = format!("fn f() {{}}\n// {long}\n");
     let findings = width(&Source::read("x.rs", &bad));
     assert_eq!((findings.len(), findings[0].line), (1, 2));
+    let after_code = format!("let x = \"a\"; // {long}\n");
+    assert_eq!(width(&Source::read("x.rs", &after_code)).len(), 1);
 }
 
 #[test]
