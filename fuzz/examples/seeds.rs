@@ -1,4 +1,5 @@
-//! Writes the first inputs of every target into `fuzz/corpus/`: small traces made here, plain and packed.
+//! Writes the first inputs of every target into `fuzz/corpus/`: small traces made here, plain and
+//! packed.
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds`
 

@@ -1,9 +1,9 @@
 //! Volume names to dense ids, in order of first sight.
 //!
 //! Invariants: an id, once given, keeps its name; at most [`VOLUMES_MAX`] names of at most
-//! [`NAME_BYTES_MAX`] bytes are held, so that a damaged input cannot grow memory without end. In front
-//! of the map is a small table of names seen lately, by a hash that may be poor because a miss there costs
-//! only the map's look-up.
+//! [`NAME_BYTES_MAX`] bytes are held, so that a damaged input cannot grow memory without end. In
+//! front of the map is a small table of names seen lately, by a hash that may be poor because a
+//! miss there costs only the map's look-up.
 
 use crate::formats::Problem;
 use crate::numbers::Excerpt;

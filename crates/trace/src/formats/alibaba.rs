@@ -1,9 +1,9 @@
 //! Alibaba block traces: `device_id,opcode,offset,length,timestamp`.
 //!
 //! Source: J. Li et al., "An In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale
-//! Production", IISWC 2020, and the README of alibaba/block-traces. Opcode is `R` or `W`, offset and
-//! length count bytes, the timestamp microseconds since 1970; the volume is the device. No response
-//! times.
+//! Production", IISWC 2020, and the README of alibaba/block-traces. Opcode is `R` or `W`, offset
+//! and length count bytes, the timestamp microseconds since 1970; the volume is the device. No
+//! response times.
 
 use super::Problem;
 use super::msr::{read_or_write, split_commas};

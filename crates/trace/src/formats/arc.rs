@@ -1,10 +1,11 @@
 //! The ARC paper's `.lis`: `start count ignored number`, separated by blanks.
 //!
-//! Source: N. Megiddo, D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003, whose
-//! traces P1–P14, OLTP, S1–S3 and others have this layout. Each line asks for `count` pages of 512
-//! bytes from page `start` on; all are reads. There are no times: a request's time is its number in
-//! the file, counted in nanoseconds from 0, which keeps order and says nothing about rates; the
-//! repairs say so. The third and fourth fields must be numbers and are not used (OLTP has 0 there).
+//! Source: N. Megiddo, D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003,
+//! whose traces P1–P14, OLTP, S1–S3 and others have this layout. Each line asks for `count` pages
+//! of 512 bytes from page `start` on; all are reads. There are no times: a request's time is its
+//! number in the file, counted in nanoseconds from 0, which keeps order and says nothing about
+//! rates; the repairs say so. The third and fourth fields must be numbers and are not used (OLTP
+//! has 0 there).
 
 use super::Problem;
 use super::text::{Context, LineFormat, request};

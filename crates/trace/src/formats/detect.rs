@@ -1,14 +1,14 @@
 //! Telling a trace's format by its beginning.
 //!
-//! 1. A beginning with a zero byte is binary: vscsi when its records carry that version, oracleGeneral
-//!    when times, sizes and next accesses of all whole records make sense together.
-//! 2. Anything else is text. Every text format tries to read the first lines; the one that takes the
-//!    most of them, counted up to its first refusal, is it. So a damaged line further down is reported by
-//!    the right format's reader, at its line.
+//! 1. A beginning with a zero byte is binary: vscsi when its records carry that version,
+//!    oracleGeneral when times, sizes and next accesses of all whole records make sense together.
+//! 2. Anything else is text. Every text format tries to read the first lines; the one that takes
+//!    the most of them, counted up to its first refusal, is it. So a damaged line further down is
+//!    reported by the right format's reader, at its line.
 //! 3. Two formats that take equally many are an error that names both: guessing would be worse.
 //!
-//! `csv` is told only by the header that this project writes: a column of numbers does not say what it
-//! means.
+//! `csv` is told only by the header that this project writes: a column of numbers does not say
+//! what it means.
 
 use super::binary::RecordFormat;
 use super::text::{Context, LineFormat};
@@ -46,8 +46,8 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
         _ if best == 0 => Err(source.malformed(
             Place::Line(1),
             format!(
-                "no known format begins with `{}`; looked for {}. Name one with --format, or describe the \
-                 columns of a text: --columns time=0:us,offset=1:512,size=2:512,op=3",
+                "no known format begins with `{}`; looked for {}. Name one with --format, or \
+                 describe the columns of a text: --columns time=0:us,offset=1:512,size=2:512,op=3",
                 Excerpt(first_line(sample)),
                 names()
             ),
@@ -81,8 +81,8 @@ fn detect_binary(source: &Source) -> Result<Format, TraceError> {
     ))
 }
 
-/// Whether all whole records make sense: times fall no further than reading would repair, not all sizes
-/// are zero, a next access lies ahead or nowhere.
+/// Whether all whole records make sense: times fall no further than reading would repair, not all
+/// sizes are zero, a next access lies ahead or nowhere.
 fn is_oracle_general(sample: &[u8]) -> bool {
     const NEXT_MAX: i64 = 1 << 40;
     let tolerance_s = oracle_general::OracleGeneral::TOLERANCE.0 / 1_000_000_000;
@@ -118,8 +118,8 @@ fn text_scores(sample: &[u8]) -> Vec<(Format, usize)> {
     ]
 }
 
-/// How many of the first lines `format` takes before it refuses one. The sample's last line counts only
-/// when it is the only one, since it may be cut.
+/// How many of the first lines `format` takes before it refuses one. The sample's last line
+/// counts only when it is the only one, since it may be cut.
 fn lines_taken<F: LineFormat>(mut format: F, sample: &[u8]) -> usize {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let whole = match memchr::memrchr(b'\n', sample) {

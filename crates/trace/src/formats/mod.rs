@@ -6,7 +6,8 @@
 //!
 //! | format | disorder | why |
 //! |---|---|---|
-//! | msr, spc, systor17, alibaba, blkparse, fio-iolog v3, csv | window, none beyond | recorded at completion or by several processors: requests come a few lines late |
+//! | msr, spc, systor17, alibaba, blkparse, csv | window, none beyond | recorded at completion |
+//! | fio-iolog v3 | window, none beyond | several jobs in one log |
 //! | tencent | window, 10 s beyond | whole seconds, several machines' logs joined |
 //! | vscsi | steady, 1 s | written by one hypervisor in its order |
 //! | oracle-general | steady, 10 s | records refer to each other by position; whole seconds |
@@ -81,7 +82,7 @@ impl Format {
         (
             Format::Msr,
             "msr",
-            "MSR Cambridge: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime; 100 ns ticks",
+            "MSR Cambridge: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime in 100 ns",
         ),
         (Format::Vscsi, "vscsi", "CloudPhysics vscsi, binary records of version 1 or 2"),
         (

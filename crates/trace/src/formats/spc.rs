@@ -1,9 +1,9 @@
 //! SPC, the format of UMass's Financial and WebSearch: `ASU,LBA,Size,Opcode,Timestamp`.
 //!
-//! Source: Storage Performance Council, "SPC Trace File Format Specification", revision 1.0.1 (2002).
-//! The ASU (application storage unit) is the volume, LBA counts 512-byte blocks, Size bytes, Opcode is
-//! `R` or `W` in any case, Timestamp seconds since the start with a fraction. Further fields are
-//! allowed by the specification and ignored. No response times.
+//! Source: Storage Performance Council, "SPC Trace File Format Specification", revision 1.0.1
+//! (2002). The ASU (application storage unit) is the volume, LBA counts 512-byte blocks, Size
+//! bytes, Opcode is `R` or `W` in any case, Timestamp seconds since the start with a fraction.
+//! Further fields are allowed by the specification and ignored. No response times.
 
 use super::Problem;
 use super::msr::read_or_write;

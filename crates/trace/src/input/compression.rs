@@ -1,8 +1,9 @@
 //! The bytes of a trace, decompressed on the way, with a look at their beginning.
 //!
-//! gzip may have several members, zstd several frames, xz several streams; each is told by its magic
-//! bytes. A stream that ends early or is damaged is an error that says after how many compressed
-//! bytes; the system's own errors stay apart. Decoders may use [`DECODER_BYTES_MAX`] of memory.
+//! gzip may have several members, zstd several frames, xz several streams; each is told by its
+//! magic bytes. A stream that ends early or is damaged is an error that says after how many
+//! compressed bytes; the system's own errors stay apart. Decoders may use [`DECODER_BYTES_MAX`]
+//! of memory.
 
 use crate::error::{Place, TraceError};
 use std::io::{self, BufReader, Cursor, Read};

@@ -75,7 +75,8 @@ impl Lines {
         &self.buffer[self.start..self.end]
     }
 
-    /// Steps over the next line, `bytes` long with its end, which was read from [`Lines::buffered`].
+    /// Steps over the next line, `bytes` long with its end, which was read from
+    /// [`Lines::buffered`].
     #[inline(always)]
     pub(crate) fn step_over(&mut self, bytes: usize) {
         self.start += bytes;

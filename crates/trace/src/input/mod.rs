@@ -1,7 +1,8 @@
 //! From raw bytes to lines and records: decompression, bounded line splitting, fixed-size records.
 //!
-//! Everything here holds a bounded buffer, counts where it is, and turns whatever can go wrong below
-//! into a [`TraceError`](crate::TraceError) with that place. Nothing here knows a trace format.
+//! Everything here holds a bounded buffer, counts where it is, and turns whatever can go wrong
+//! below into a [`TraceError`](crate::TraceError) with that place. Nothing here knows a trace
+//! format.
 
 mod compression;
 mod lines;

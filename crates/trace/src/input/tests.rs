@@ -1,3 +1,5 @@
+//! What is promised about packed, cut, damaged and slow inputs.
+
 use super::{Compression, Lines, Source};
 use crate::{Batch, Place, ReadOptions, TraceError, open};
 use flate2::write::GzEncoder;

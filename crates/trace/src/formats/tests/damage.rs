@@ -1,5 +1,5 @@
-//! Every truncation, every flipped byte, every order: an error or counted repairs, never a panic and never
-//! requests that nobody wrote.
+//! Every truncation, every flipped byte, every order: an error or counted repairs, never a panic
+//! and never requests that nobody wrote.
 
 use super::{fixtures, read_as, read_with};
 use crate::order::WINDOW_REQUESTS;
