@@ -1,4 +1,4 @@
-//! The reader of `fiu`.
+//! The reader of `fiu` traces: any bytes are requests or an error, never a panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p thermocline-trace --example read_speed` makes traces in memory (MSR of
 //! one volume and of many, Alibaba, vscsi, oracleGeneral) from a fixed seed and reads each; with
-//! files as arguments it loads and reads those instead. Loading is not measured, decompression is;
-//! MB are 10⁶ bytes as they lie in memory before decompression, seconds are processor time where
-//! Linux tells it. The checksum shows that requests were looked at.
+//! files as arguments it loads and reads those instead. Loading is not measured, decompression
+//! is; MB are 10⁶ bytes as they lie in memory before decompression, seconds are processor time
+//! where Linux tells it. The checksum shows that requests were looked at.
 
 #![allow(
     clippy::print_stdout,
@@ -63,8 +63,8 @@ fn report(name: &str, bytes: Vec<u8>) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Processor time of this thread where the system tells it, so that other work on the machine does
-/// not count; wall time elsewhere.
+/// Processor time of this thread where the system tells it, so that other work on the machine
+/// does not count; wall time elsewhere.
 struct Clock {
     wall: Instant,
     cpu_ns: Option<u64>,

@@ -116,8 +116,8 @@ impl<'a> Scanner<'a> {
         Some(value)
     }
 
-    /// Either of two words: true for the first. Decided without a branch, because reads and writes
-    /// follow each other in no order that a processor could guess.
+    /// Either of two words: true for the first. Decided without a branch, because reads and
+    /// writes follow each other in no order that a processor could guess.
     #[inline(always)]
     pub(crate) fn accept_either(&mut self, first: Word, second: Word) -> Option<bool> {
         let next = word_at(self.text, self.at);

@@ -8,7 +8,6 @@ use crate::TraceReader;
 use crate::error::{Place, TraceError};
 use crate::formats::{self, ColumnMap, Format};
 use crate::input::{Compression, Source};
-use crate::write;
 use std::io::Read;
 
 /// How a trace is to be read, as far as its content does not say so itself.
@@ -28,8 +27,9 @@ const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// Opens a trace called `name` in messages. Takes gzip (of any number of members), zstd (frames)
 /// and xz (streams) as it comes, told by their first bytes.
 ///
-/// # Errors When the input is empty or cannot be read, when its packing is damaged, and when its
-/// format cannot be told or does not fit the options. Each says what to do.
+/// # Errors
+/// When the input is empty or cannot be read, when its packing is damaged, and when its format
+/// cannot be told or does not fit the options. Each says what to do.
 pub fn open(
     input: Box<dyn Read + Send>,
     name: &str,
@@ -51,7 +51,6 @@ pub fn open(
         (Some(format), None) => format,
         (None | Some(Format::Csv), Some(_)) => Format::Csv,
         (None, None) if source.sample().starts_with(PARQUET_MAGIC) => Format::Parquet,
-        (None, None) if is_our_csv(&source) => Format::Csv,
         (None, None) => formats::detect(&source)?,
         (Some(format), Some(_)) => {
             return Err(source.malformed(
@@ -60,15 +59,5 @@ pub fn open(
             ));
         }
     };
-    if format == Format::Csv && options.columns.is_none() && is_our_csv(&source) {
-        let columns =
-            Some(write::COLUMNS.parse().expect("the map of our own header is well formed"));
-        return formats::reader_of(format, source, &ReadOptions { columns, ..options.clone() });
-    }
     formats::reader_of(format, source, options)
-}
-
-/// Whether the text begins with the header that [`crate::CsvWriter`] writes.
-fn is_our_csv(source: &Source) -> bool {
-    source.sample().starts_with(write::HEADER.as_bytes())
 }

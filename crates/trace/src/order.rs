@@ -11,14 +11,14 @@
 //! the format's tolerance is lifted to the time before it; more is an error.
 //!
 //! Either way times come out never decreasing and relative to the first request given out, and
-//! every repair is counted. State: three blocks of `WINDOW_REQUESTS` × 56 bytes for the window, 40
-//! bytes for the steady rule.
+//! every repair is counted. State: three blocks of `WINDOW_REQUESTS` × 56 bytes for the window,
+//! 40 bytes for the steady rule.
 //!
-//! The window in steps. (1) Requests are read into `incoming` until it is full. (2) When nothing in
-//! it was out of order, `held` — the block before — is given out and `incoming` takes its place.
-//! (3) Otherwise both are joined and sorted, and the earliest, as many as `held` had, are given
-//! out. (4) `floor` is the last time given out: nothing earlier can be put right any more. A full
-//! window of later requests is then still held back, which is what makes step 3 sound.
+//! The window in steps. (1) Requests are read into `incoming` until it is full. (2) When nothing
+//! in it was out of order, `held` — the block before — is given out and `incoming` takes its
+//! place. (3) Otherwise both are joined and sorted, and the earliest, as many as `held` had, are
+//! given out. (4) `floor` is the last time given out: nothing earlier can be put right any more.
+//! A full window of later requests is then still held back, which is what makes step 3 sound.
 
 use crate::formats::Problem;
 use crate::request::{Batch, Request};

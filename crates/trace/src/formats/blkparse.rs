@@ -10,11 +10,11 @@
 //! events, so exactly one kind is read, `Q` (queued) unless another is chosen; lines of other
 //! events and messages are passed over.
 //!
-//! rwbs: a leading `F` asks for a flush first; then `R` reads, `W` writes, `D` and `E` discard and
-//! erase, `N` is none of them. A flush without data is a flush; one that comes with data is that
-//! read or write only, since the flush is not an event of its own. Events that are none of these,
-//! or name no sectors, are left out and counted. The summary that blkparse prints after the events
-//! is recognised by its headings and passed over.
+//! rwbs: a leading `F` asks for a flush first; then `R` reads, `W` writes, `D` and `E` discard
+//! and erase, `N` is none of them. A flush without data is a flush; one that comes with data is
+//! that read or write only, since the flush is not an event of its own. Events that are none of
+//! these, or name no sectors, are left out and counted. The summary that blkparse prints after
+//! the events is recognised by its headings and passed over.
 
 use super::Problem;
 use super::arc::blank_separated;

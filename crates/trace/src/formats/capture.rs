@@ -1,9 +1,10 @@
 //! Our recorder's text: `ns,op,offset,len,hashes`.
 //!
-//! One line a request: nanoseconds since the start, `R`, `W`, `F` (flush) or `T` (trim), offset and
-//! length in bytes, and the content's hashes: 16 hexadecimal digits for each 4 KiB begun, joined
-//! without a separator, or nothing. A hash fills the first 8 of a [`ContentHash`]'s bytes. The
-//! recorder writes in the order it saw, so time running backwards means damage and is an error.
+//! One line a request: nanoseconds since the start, `R`, `W`, `F` (flush) or `T` (trim), offset
+//! and length in bytes, and the content's hashes: 16 hexadecimal digits for each 4 KiB begun,
+//! joined without a separator, or nothing. A hash fills the first 8 of a [`ContentHash`]'s bytes.
+//! The recorder writes in the order it saw, so time running backwards means damage and is an
+//! error.
 
 use super::Problem;
 use super::msr::split_commas;

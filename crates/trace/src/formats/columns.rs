@@ -3,14 +3,18 @@
 //! Spelled on a command line as `key=value` pairs joined by commas, for example
 //! `time=0:us,offset=lba:512,size=2:512,op=3,volume=4`:
 //!
-//! | key | value | default | |---|---|---| | `offset` | column, `:` unit (`512`, `4KiB`) |
-//! required; bytes | | `size` | column, `:` unit; or `fixed:4KiB` | required; bytes | | `time` |
-//! column, `:` unit `s`, `ms`, `us`, `ns`, `100ns` | no times; seconds | | `op`, `volume` | column
-//! | all reads; the input's name | | `hashes` | column of content hashes, hexadecimal, joined by
-//! `;` | none | | `response` | column, `:` unit as for `time` | unknown; seconds | | `sep` |
-//! `comma`, `tab`, `semicolon`, `pipe`, `blank` | `comma` | | `header` | `yes`, `no`, `auto` |
-//! `auto` | | `read`, `write`, `flush`, `trim` | words joined by <code>&#124;</code>, any case |
-//! `r`/`read`, `w`/`write`, `f`/`flush`, `t`/`trim`/`d`/`discard` |
+//! | key | value | default |
+//! |---|---|---|
+//! | `offset` | column, `:` unit (`512`, `4KiB`) | required; bytes |
+//! | `size` | column, `:` unit; or `fixed:4KiB` | required; bytes |
+//! | `time` | column, `:` unit `s`, `ms`, `us`, `ns`, `100ns` | no times; seconds |
+//! | `op`, `volume` | column | all reads; the input's name |
+//! | `hashes` | column of content hashes, hexadecimal, joined by `;` | none |
+//! | `response` | column, `:` unit as for `time` | unknown; seconds |
+//! | `sep` | `comma`, `tab`, `semicolon`, `pipe`, `blank` | `comma` |
+//! | `header` | `yes`, `no`, `auto` | `auto` |
+//! | `read`, `write` | words joined by <code>&#124;</code>, any case | `r`, `read`; `w`, `write` |
+//! | `flush`, `trim` | the same | `f`, `flush`; `t`, `trim`, `d`, `discard` |
 //!
 //! A column is a position counted from 0, or a name in the header line. Numbers as op words
 //! (`read=0,write=1`) must be given: published traces disagree about them.
@@ -59,9 +63,11 @@ pub(crate) enum Header {
 
 /// Where the parts of a request stand in a text with columns; see the module for its spelling.
 ///
-/// ``` let map: thermocline_trace::ColumnMap =
-/// "time=0:us,offset=lba:512,size=2:512,op=3".parse().unwrap();
-/// assert!("time=0".parse::<thermocline_trace::ColumnMap>().is_err()); // where is the offset? ```
+/// ```
+/// use thermocline_trace::ColumnMap;
+/// let map: ColumnMap = "time=0:us,offset=lba:512,size=2:512,op=3".parse().unwrap();
+/// assert!("time=0".parse::<ColumnMap>().is_err()); // where is the offset?
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnMap {
     pub(crate) separator: u8,
@@ -197,20 +203,17 @@ impl Entries {
     }
 }
 
-/// The header of the CSV that this project writes, without and with content hashes.
-pub(crate) const OWN_HEADER: &str = "time_ns,volume,op,offset,length,response_ns";
-const OWN_HEADER_WITH_HASHES: &str = "time_ns,volume,op,offset,length,response_ns,hashes";
-
 impl ColumnMap {
     /// The map of the CSV that this project writes, told by its header line.
     pub(crate) fn of_own_header(line: &[u8]) -> Option<ColumnMap> {
-        const MAP: &str = "time=0:ns,volume=1,op=2,offset=3,size=4,response=5:ns,header=yes";
-        let hashes = match line {
-            _ if line == OWN_HEADER.as_bytes() => "",
-            _ if line == OWN_HEADER_WITH_HASHES.as_bytes() => ",hashes=6",
+        let behind = line.strip_prefix(crate::write::HEADER.as_bytes())?;
+        let hashes = match behind {
+            b"" => "",
+            b",hashes" => ",hashes=hashes",
             _ => return None,
         };
-        Some(format!("{MAP}{hashes}").parse().expect("our own map can be read"))
+        let map = format!("{}{hashes},header=yes", crate::write::COLUMNS);
+        Some(map.parse().expect("the map of our own header is well formed"))
     }
 
     /// All columns it uses.

@@ -1,11 +1,11 @@
 //! Any text with columns, described by a [`ColumnMap`].
 //!
-//! Fields may stand in double quotes, which then hide separators; a quote inside is doubled, as RFC
-//! 4180 has it, and a line end inside is not supported. With `blank` as separator, several in a row
-//! count as one. Numbers of time, response, offset and size may have a fraction. When columns have
-//! names, the first line must be the header; otherwise it is taken for one when its offset is no
-//! number. Where there is a column of content hashes the file's order is kept, otherwise requests
-//! are sorted within the window.
+//! Fields may stand in double quotes, which then hide separators; a quote inside is doubled, as
+//! RFC 4180 has it, and a line end inside is not supported. With `blank` as separator, several in
+//! a row count as one. Numbers of time, response, offset and size may have a fraction. When
+//! columns have names, the first line must be the header; otherwise it is taken for one when its
+//! offset is no number. Where there is a column of content hashes the file's order is kept,
+//! otherwise requests are sorted within the window.
 
 use super::Problem;
 use super::arc::NO_TIMES;

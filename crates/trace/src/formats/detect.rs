@@ -7,8 +7,8 @@
 //!    reported by the right format's reader, at its line.
 //! 3. Two formats that take equally many are an error that names both: guessing would be worse.
 //!
-//! `csv` is told only by the header that this project writes: a column of numbers does not say what
-//! it means.
+//! `csv` is told only by the header that this project writes: a column of numbers does not say
+//! what it means.
 
 use super::binary::RecordFormat;
 use super::text::{Context, LineFormat};
@@ -46,8 +46,8 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
         _ if best == 0 => Err(source.malformed(
             Place::Line(1),
             format!(
-                "no known format begins with `{}`; looked for {}. Name one with --format, or describe the \
-                 columns of a text: --columns time=0:us,offset=1:512,size=2:512,op=3",
+                "no known format begins with `{}`; looked for {}. Name one with --format, or \
+                 describe the columns of a text: --columns time=0:us,offset=1:512,size=2:512,op=3",
                 Excerpt(first_line(sample)),
                 names()
             ),
@@ -118,8 +118,8 @@ fn text_scores(sample: &[u8]) -> Vec<(Format, usize)> {
     ]
 }
 
-/// How many of the first lines `format` takes before it refuses one. The sample's last line counts
-/// only when it is the only one, since it may be cut.
+/// How many of the first lines `format` takes before it refuses one. The sample's last line
+/// counts only when it is the only one, since it may be cut.
 fn lines_taken<F: LineFormat>(mut format: F, sample: &[u8]) -> usize {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let whole = match memchr::memrchr(b'\n', sample) {

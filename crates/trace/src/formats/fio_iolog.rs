@@ -8,12 +8,12 @@
 //!           filename action offset length        time filename action offset length
 //! ```
 //!
-//! Actions: read, write, trim; sync, datasync, sync_file_range and syncfs are flushes; wait, in v2
-//! only. Offset and length count bytes; a file is a volume, numbered when it is first named. Times
-//! of v3 are microseconds since the job's start. v2 has none: `wait N` means, as fio executes it,
-//! that what follows starts no earlier than N milliseconds after the start (the HOWTO speaks of
-//! microseconds since the previous wait, which is not what fio does); without any wait all times
-//! are 0, which the repairs say.
+//! Actions: read, write, trim; sync, datasync, sync_file_range and syncfs are flushes; wait, in
+//! v2 only. Offset and length count bytes; a file is a volume, numbered when it is first named.
+//! Times of v3 are microseconds since the job's start. v2 has none: `wait N` means, as fio
+//! executes it, that what follows starts no earlier than N milliseconds after the start (the
+//! HOWTO speaks of microseconds since the previous wait, which is not what fio does); without any
+//! wait all times are 0, which the repairs say.
 
 use super::Problem;
 use super::arc::blank_separated;

@@ -9,9 +9,9 @@
 //! one digest of 32 digits covers 4 KiB; in homes each sector has its own (eight for a request of
 //! eight sectors; the commonest there, `bf619eac0cdf3f68d496ea9344137e8b`, is the MD5 of 512 zero
 //! bytes). [`crate::Batch::hashes`] wants one for each 4 KiB from the request's start on, so the
-//! digests of a block's sectors are folded into one, in order, by `fold`; equal contents give equal
-//! hashes, and unlike contents unlike ones as surely as MD5 does. Hashes of the two kinds cannot be
-//! compared.
+//! digests of a block's sectors are folded into one, in order, by `fold`; equal contents give
+//! equal hashes, and unlike contents unlike ones as surely as MD5 does. Hashes of the two kinds
+//! cannot be compared.
 
 use super::Problem;
 use super::arc::blank_separated;
@@ -116,8 +116,8 @@ fn take_digests(
     Ok(HashRange { start, count: hashes.len() as u32 - start })
 }
 
-/// Joins a block's hash so far with its next sector's digest, depending on the order: a polynomial
-/// in an odd number over the integers modulo 2^128.
+/// Joins a block's hash so far with its next sector's digest, depending on the order: a
+/// polynomial in an odd number over the integers modulo 2^128.
 fn fold(so_far: ContentHash, next: ContentHash) -> ContentHash {
     const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let sum =

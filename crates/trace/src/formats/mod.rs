@@ -4,13 +4,15 @@
 //! ([`binary::RecordFormat`]); reading, order, limits and messages are shared. A new format is one
 //! file, one line of `Format::TABLE` and one arm of [`reader_of`].
 //!
-//! | format | disorder | why | |---|---|---| | msr, spc, systor17, alibaba, blkparse, fio-iolog v3,
-//! csv | window, none beyond | recorded at completion or by several processors: requests come a few
-//! lines late | | tencent | window, 10 s beyond | whole seconds, several machines' logs joined | |
-//! vscsi | steady, 1 s | written by one hypervisor in its order | | oracle-general | steady, 10 s |
-//! records refer to each other by position; whole seconds | | fiu, capture | steady, 1 s and none |
-//! content hashes lie in the file's order | | arc, fio-iolog v2 | – | no times, or only waits,
-//! which cannot run backwards |
+//! | format | disorder | why |
+//! |---|---|---|
+//! | msr, spc, systor17, alibaba, blkparse, csv | window, none beyond | recorded at completion |
+//! | fio-iolog v3 | window, none beyond | several jobs in one log |
+//! | tencent | window, 10 s beyond | whole seconds, several machines' logs joined |
+//! | vscsi | steady, 1 s | written by one hypervisor in its order |
+//! | oracle-general | steady, 10 s | records refer to each other by position; whole seconds |
+//! | fiu, capture | steady, 1 s and none | content hashes lie in the file's order |
+//! | arc, fio-iolog v2 | – | no times, or only waits, which cannot run backwards |
 
 mod alibaba;
 mod arc;
@@ -80,7 +82,7 @@ impl Format {
         (
             Format::Msr,
             "msr",
-            "MSR Cambridge: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime; 100 ns ticks",
+            "MSR Cambridge: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime in 100 ns",
         ),
         (Format::Vscsi, "vscsi", "CloudPhysics vscsi, binary records of version 1 or 2"),
         (

@@ -1,13 +1,14 @@
 //! MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
 //!
-//! Source: D. Narayanan, A. Donnelly, A. Rowstron, "Write Off-Loading", FAST 2008, and the traces'
-//! own README (SNIA IOTTA 388). Timestamp and ResponseTime count 100 ns (Windows file time), Offset
-//! and Size bytes; a volume is `Hostname.DiskNumber`; a response time of 0 means unknown. Many
-//! other published traces were converted to these columns.
+//! Source: D. Narayanan, A. Donnelly, A. Rowstron, "Write Off-Loading", FAST 2008, and the
+//! traces' own README (SNIA IOTTA 388). Timestamp and ResponseTime count 100 ns (Windows file
+//! time), Offset and Size bytes; a volume is `Hostname.DiskNumber`; a response time of 0 means
+//! unknown. Many other published traces were converted to these columns.
 //!
-//! Two parsers. The quick one takes the canonical spelling only: digits, `Read` or `Write`, nothing
-//! else; it scans each byte once. Whatever it does not take goes to the careful one, which splits
-//! at the commas and can say what is wrong. `both_parsers_agree` holds them together.
+//! Two parsers. The quick one takes the canonical spelling only: digits, `Read` or `Write`,
+//! nothing else; it scans each byte once. Whatever it does not take goes to the careful one,
+//! which splits at the commas and can say what is wrong. `both_parsers_agree` holds them
+//! together.
 
 use super::Problem;
 use super::text::{Context, LineFormat, request};

@@ -4,18 +4,18 @@
 //! 0 time u32, seconds | 4 object id u64 | 12 size u32, bytes | 16 next access i64
 //! ```
 //!
-//! Source: libCacheSim, `oracleGeneralBin.h`. The next access is the number of the record in which
-//! the object comes again, −1 or 2^63 − 1 when it does not; it is not used here. There is no op:
-//! all are reads.
+//! Source: libCacheSim, `oracleGeneralBin.h`. The next access is the number of the record in
+//! which the object comes again, −1 or 2^63 − 1 when it does not; it is not used here. There is
+//! no op: all are reads.
 //!
-//! An object id is not an address, but our requests have addresses. The rule: object `id` starts at
-//! sector `id mod 2^53` of 512 bytes, on the volume called `objects` for ids below 2^53 and
+//! An object id is not an address, but our requests have addresses. The rule: object `id` starts
+//! at sector `id mod 2^53` of 512 bytes, on the volume called `objects` for ids below 2^53 and
 //! `objects-K` for `K = id div 2^53` above. So (1) distinct ids have distinct (volume, offset)
-//! pairs, and a simulation whose objects are those pairs, at any size, is exact; (2) the id can be
-//! had back: `K · 2^53 + offset / 512`; (3) where ids are sector numbers, as in libCacheSim's block
-//! traces, offsets are true addresses and agree with the vscsi original; (4) there are at most
-//! 2,048 volumes, however ids are spread. Where ids are hashes or counters, neighbouring ids share
-//! a cache line of 4 KiB, and only object-wise simulation means anything.
+//! pairs, and a simulation whose objects are those pairs, at any size, is exact; (2) the id can
+//! be had back: `K · 2^53 + offset / 512`; (3) where ids are sector numbers, as in libCacheSim's
+//! block traces, offsets are true addresses and agree with the vscsi original; (4) there are at
+//! most 2,048 volumes, however ids are spread. Where ids are hashes or counters, neighbouring ids
+//! share a cache line of 4 KiB, and only object-wise simulation means anything.
 
 use super::Problem;
 use super::binary::RecordFormat;

@@ -1,9 +1,9 @@
 //! SYSTOR '17: `Timestamp,Response,IOType,LUN,Offset,Size`, with that header line.
 //!
 //! Source: C. Lee et al., "Understanding Storage Traffic Characteristics on Enterprise Virtual
-//! Desktop Infrastructure", SYSTOR 2017 (SNIA IOTTA 4964). Timestamp and Response are seconds with
-//! a fraction, Offset and Size bytes, IOType `R` or `W`; the volume is the LUN. A response that is
-//! empty or 0 is unknown.
+//! Desktop Infrastructure", SYSTOR 2017 (SNIA IOTTA 4964). Timestamp and Response are seconds
+//! with a fraction, Offset and Size bytes, IOType `R` or `W`; the volume is the LUN. A response
+//! that is empty or 0 is unknown.
 
 use super::Problem;
 use super::msr::{read_or_write, split_commas};

@@ -5,8 +5,8 @@
 //! Offset and Size 512-byte sectors; IOType is 0 for a read and 1 for a write. No response times.
 //!
 //! The files join the logs of several machines and are not sorted: requests are sorted within the
-//! window, and those later than it are lifted to the present when late by at most ten seconds, that
-//! is, ten ticks of the clock they were recorded with.
+//! window, and those later than it are lifted to the present when late by at most ten seconds,
+//! that is, ten ticks of the clock they were recorded with.
 
 use super::Problem;
 use super::msr::split_commas;

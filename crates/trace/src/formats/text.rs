@@ -51,10 +51,10 @@ pub(crate) trait LineFormat: Send + 'static {
         None
     }
 
-    /// Reads a line in the format's canonical spelling from the beginning of `text`, which goes on
-    /// behind it: the request and the bytes of the line with its end. Whatever is unusual in the
-    /// least is left, by `None`, to [`LineFormat::read_line`], which must agree where both read a
-    /// line.
+    /// Reads a line in the format's canonical spelling from the beginning of `text`, which goes
+    /// on behind it: the request and the bytes of the line with its end. Whatever is unusual in
+    /// the least is left, by `None`, to [`LineFormat::read_line`], which must agree where both
+    /// read a line.
     #[inline(always)]
     fn read_quickly(&mut self, _text: &[u8], _volumes: &mut Volumes) -> Option<(Request, usize)> {
         None
@@ -290,8 +290,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         self.format.repairs(&mut repairs);
         if self.lines.is_unended() {
             repairs.push(format!(
-                "the last line ({}) has no line end; if the file was cut off there, its last number \
-                 may be short",
+                "the last line ({}) has no line end; if the file was cut off there, its last \
+                 number may be short",
                 self.lines.number()
             ));
         }

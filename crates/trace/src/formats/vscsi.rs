@@ -10,11 +10,11 @@
 //!               16 block u64  | 24 time u64   | 32 response u64
 //! ```
 //!
-//! The version is the upper byte of its field. Time and response count microseconds, length bytes,
-//! block 512 bytes. What a request does is told by the SCSI opcode (SBC-4): reads and writes of 6,
-//! 10, 12 and 16 bytes with their verifying and same-data forms, cache synchronisation as a flush.
-//! UNMAP keeps its ranges outside the record and so is left out and counted, like commands that
-//! move no data.
+//! The version is the upper byte of its field. Time and response count microseconds, length
+//! bytes, block 512 bytes. What a request does is told by the SCSI opcode (SBC-4): reads and
+//! writes of 6, 10, 12 and 16 bytes with their verifying and same-data forms, cache
+//! synchronisation as a flush. UNMAP keeps its ranges outside the record and so is left out and
+//! counted, like commands that move no data.
 
 use super::Problem;
 use super::binary::RecordFormat;
@@ -80,8 +80,8 @@ pub(crate) fn version_of(sample: &[u8]) -> Option<Version> {
 /// SCSI opcodes have one byte.
 const OPCODE_MAX: u16 = 0xff;
 
-/// Records whose version is looked at before the format is believed; what comes later is checked as
-/// it is read.
+/// Records whose version is looked at before the format is believed; what comes later is checked
+/// as it is read.
 const RECORDS_JUDGED: usize = 2;
 
 fn u16_at(record: &[u8], at: usize) -> u16 {

@@ -2,8 +2,8 @@
 //!
 //! gzip may have several members, zstd several frames, xz several streams; each is told by its
 //! magic bytes. A stream that ends early or is damaged is an error that says after how many
-//! compressed bytes; the system's own errors stay apart. Decoders may use [`DECODER_BYTES_MAX`] of
-//! memory.
+//! compressed bytes; the system's own errors stay apart. Decoders may use [`DECODER_BYTES_MAX`]
+//! of memory.
 
 use crate::error::{Place, TraceError};
 use std::io::{self, BufReader, Cursor, Read};

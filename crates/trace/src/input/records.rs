@@ -43,8 +43,8 @@ impl Records {
                 return Err(self.source.malformed(
                     Place::Byte(self.position),
                     format!(
-                        "the last record has {} of {} bytes; the file is cut off, or is not of this \
-                         format",
+                        "the last record has {} of {} bytes; the file is cut off, or is not of \
+                         this format",
                         self.end, self.record_bytes
                     ),
                 ));

@@ -1,4 +1,4 @@
-//! Unpacking, lines and records, whole and cut short.
+//! What is promised about packed, cut, damaged and slow inputs.
 
 use super::{Compression, Lines, Source};
 use crate::{Batch, Place, ReadOptions, TraceError, open};

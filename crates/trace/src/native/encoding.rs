@@ -160,7 +160,8 @@ pub(super) fn delta_binary_packed(
 ) -> Result<(), Problem> {
     let (block, miniblocks) = (cursor.varint()?, cursor.varint()?);
     let total = cursor.varint()?;
-    if block > DELTA_BLOCK_VALUES_MAX || miniblocks == 0 || block % (miniblocks * 8).max(8) != 0 {
+    let whole = (1..=block / 8).contains(&miniblocks) && block % (miniblocks * 8) == 0;
+    if block > DELTA_BLOCK_VALUES_MAX || !whole {
         return Err(format!("delta blocks of {block} values in {miniblocks} parts are impossible"));
     }
     if total != count as u64 {

@@ -1,8 +1,24 @@
 //! Checks of a file's footer, on which the reading of pages relies.
 
-use super::schema;
+use super::{schema, thrift};
 use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::reader::ChunkReader;
+
+/// The footer's length and the magic that end every file.
+const TAIL_BYTES: u64 = 8;
+
+/// Checks the shape of the footer before it is decoded; a file without one is the decoder's to refuse.
+pub(super) fn check_shape(input: &impl ChunkReader) -> Result<(), String> {
+    let unread = |error: parquet::errors::ParquetError| error.to_string();
+    let Some(tail_start) = input.len().checked_sub(TAIL_BYTES) else { return Ok(()) };
+    let tail = input.get_bytes(tail_start, TAIL_BYTES as usize).map_err(unread)?;
+    let Some((length, magic)) = tail.split_first_chunk::<4>() else { return Ok(()) };
+    let length = u64::from(u32::from_le_bytes(*length));
+    let (Some(start), b"PAR1") = (tail_start.checked_sub(length), magic) else { return Ok(()) };
+    let footer = input.get_bytes(start, length as usize).map_err(unread)?;
+    thrift::check(&footer).map_err(|problem| format!("the footer is damaged: {problem}"))
+}
 
 /// Checks what the footer says about sizes and places, on which everything later relies.
 pub(super) fn check_layout(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), String> {

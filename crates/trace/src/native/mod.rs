@@ -10,6 +10,7 @@ mod encoding;
 mod footer;
 mod reader;
 mod schema;
+mod thrift;
 mod values;
 mod writer;
 

@@ -5,7 +5,7 @@
 //! columns have the right names ([`super::schema`]); their times are counted from the first row.
 
 use super::column::Column;
-use super::footer::{check_compression, check_layout, check_version};
+use super::footer::{check_compression, check_layout, check_shape, check_version};
 use super::malformed;
 use super::schema::{self, Columns, Found};
 use super::values::{Decode, Hashes, MISSING, Number, OPS, OpNames, Text};
@@ -112,6 +112,7 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
     /// # Errors
     /// When it is not Parquet, is damaged, or has not the columns of a trace.
     pub fn new(input: R, name: &str) -> Result<ParquetReader<R>, TraceError> {
+        check_shape(&input).map_err(|problem| malformed(name, problem))?;
         let metadata = ParquetMetaDataReader::new()
             .parse_and_finish(&input)
             .map_err(|error| malformed(name, format!("not a readable Parquet file: {error}")))?;

@@ -1,9 +1,14 @@
+//! Numbers against the standard library, and what is not one.
+
 use super::{Excerpt, fraction, scan_whole, whole};
 use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn whole_numbers_are_read_as_the_standard_library_does(number in any::<u64>(), shift in 0u32..64) {
+    fn whole_numbers_are_read_as_by_the_standard_library(
+        number in any::<u64>(),
+        shift in 0u32..64,
+    ) {
         let number = number >> shift;
         let text = number.to_string();
         let expected = (text.len() <= super::DIGITS_MAX).then_some(number);
@@ -17,12 +22,16 @@ proptest! {
 
     #[test]
     fn fractions_lose_no_digit(units in 0u64..1 << 32, parts in 0u64..1_000_000_000) {
+        const NANO: u64 = 1_000_000_000;
         let text = format!("{units}.{parts:09}");
-        prop_assert_eq!(fraction(text.as_bytes(), 1_000_000_000), Some(units * 1_000_000_000 + parts));
+        prop_assert_eq!(fraction(text.as_bytes(), NANO), Some(units * NANO + parts));
     }
 
     #[test]
-    fn any_bytes_are_a_number_or_none(bytes in prop::collection::vec(any::<u8>(), 0..40), at in 0usize..50) {
+    fn any_bytes_are_a_number_or_none(
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+        at in 0usize..50,
+    ) {
         let digits = bytes.iter().skip(at).take_while(|byte| byte.is_ascii_digit()).count();
         let found = scan_whole(&bytes, at);
         prop_assert_eq!(found.is_some(), (1..=super::DIGITS_MAX).contains(&digits));

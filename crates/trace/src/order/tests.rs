@@ -1,3 +1,5 @@
+//! The two rules of order, by themselves; whole traces are in `formats/tests/damage.rs`.
+
 use super::{Steady, WINDOW_REQUESTS, Window};
 use crate::{Batch, Op, Request};
 use thermocline_units::{Bytes, Nanos, VolumeId};
@@ -44,12 +46,9 @@ fn through_window(times: &[u64], tolerance: Nanos) -> Result<(Vec<u64>, Vec<Stri
 fn times_are_relative_to_the_earliest_not_to_the_first() {
     let (given, repairs) = through_window(&[50, 40, 60], Nanos(0)).unwrap();
     assert_eq!(given, [0, 10, 20]);
-    assert_eq!(
-        repairs,
-        [
-            "1 request was out of time order by at most 10 ns, sorted into place; the first at line 2"
-        ]
-    );
+    let expected = "1 request was out of time order by at most 10 ns, sorted into place; \
+                    the first at line 2";
+    assert_eq!(repairs, [expected]);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn the_tencent_sample_is_sorted_and_the_repair_is_counted() {
 }
 
 #[test]
-fn vscsi() {
+fn the_vscsi_trace_is_told_and_counted() {
     check_clean("cloudPhysicsIO.vscsi.zst", counts(46_974, 66_898, 1), 7_200_089);
 }
 

@@ -88,7 +88,7 @@ pub(super) const CAPTURE: &[u8] = b"\
 1027241788,T,8192,4096,\n";
 
 pub(super) const OWN_CSV: &[u8] = b"\
-time_ns,volume,op,offset,length,response_ns,hashes\n\
+time_ns,volume,op,offset_bytes,length_bytes,response_ns,hashes\n\
 0,hm.0,read,0,4096,1500,3190efdeefc369ae0000000000000000\n\
 10,\"a,\"\"b\"\"\",write,4096,8192,,\
 00000000000000000000000000000001;00000000000000000000000000000002\n\

@@ -1,3 +1,5 @@
+//! Decoding of page values: the encodings' own examples, and bytes nobody wrote.
+
 use super::{Cursor, Piece, delta_binary_packed, hybrid, joined_streams};
 use proptest::prelude::*;
 
@@ -103,4 +105,14 @@ proptest! {
         let read = delta_binary_packed(&mut Cursor::new(&bytes), count, |_| seen += 1);
         prop_assert!(seen <= count && (read.is_err() || seen == count));
     }
+}
+
+/// Found by the property above: the product of a forged number of miniblocks overflowed.
+#[test]
+fn a_forged_number_of_miniblocks_is_refused() {
+    let mut forged = vec![0x80, 0x01]; // blocks of 128 values
+    forged.extend([0xff; 9]);
+    forged.extend([0x01, 0x04, 0x00]); // 2^64 - 1 miniblocks, 4 values, first 0
+    let problem = delta_binary_packed(&mut Cursor::new(&forged), 4, |_| ()).unwrap_err();
+    assert!(problem.contains("impossible"), "{problem}");
 }
