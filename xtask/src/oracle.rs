@@ -1,12 +1,12 @@
 //! `cargo xtask oracle [TRACE [SIZES]]`: our miss counts beside libCacheSim's, to the last request.
 //!
 //! 1. The trace becomes a stream of unit-size objects in a file that both programs read.
-//! 2. `thermocline lab cache --objects` and libCacheSim (through `xtask/oracle/run.py`) replay it, every
-//!    policy at every size.
+//! 2. `thermocline lab cache --objects` and libCacheSim (through `xtask/oracle/run.py`) replay it,
+//!    every policy at every size.
 //! 3. The counts are printed side by side. A difference that is not in [`KNOWN`] fails the command.
 //!
-//! libCacheSim comes from PyPI, in an environment of its own below `target`. It is a separate program:
-//! nothing of it is linked or copied.
+//! libCacheSim comes from PyPI, in an environment of its own below `target`. It is a separate
+//! program: nothing of it is linked or copied.
 
 mod environment;
 

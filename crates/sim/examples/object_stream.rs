@@ -1,10 +1,10 @@
-//! Writes the requests of a trace as an oracleGeneral file of unit-size objects, the stream that this
-//! laboratory and libCacheSim both read: `object_stream TRACE OUT`.
+//! Writes the requests of a trace as an oracleGeneral file of unit-size objects, the stream that
+//! this laboratory and libCacheSim both read: `object_stream TRACE OUT`.
 //!
-//! An object is named by volume and offset, as `lab cache --objects` does, and numbered from 1 in order
-//! of first sight. A record is 24 bytes, little-endian: time in seconds (u32), object (u64), size 1
-//! (u32), position of the next request for the object counted from 1, or −1 (i64). Prints one line of
-//! JSON: requests, distinct objects, and discards, which the file leaves out.
+//! An object is named by volume and offset, as `lab cache --objects` does, and numbered from 1 in
+//! order of first sight. A record is 24 bytes, little-endian: time in seconds (u32), object (u64),
+//! size 1 (u32), position of the next request for the object counted from 1, or −1 (i64). Prints
+//! one line of JSON: requests, distinct objects, and discards, which the file leaves out.
 
 #![allow(clippy::print_stdout)] // A program for a terminal.
 

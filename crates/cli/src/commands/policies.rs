@@ -1,7 +1,7 @@
 //! `thermocline policies`: every policy and admission filter with its source and settings.
 //!
-//! Prints what the registry says and knows no policy itself. A word narrows the list; one that leaves a
-//! single policy, or is the name of one, shows that policy with its settings.
+//! Prints what the registry says and knows no policy itself. A word narrows the list; one that
+//! leaves a single policy, or is the name of one, shows that policy with its settings.
 
 use crate::error::CliError;
 use crate::output;

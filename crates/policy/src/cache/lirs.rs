@@ -1,32 +1,35 @@
 //! LIRS: rank lines by the distance between their last two accesses, not by the last one alone.
 //!
-//! 1. Resident lines are LIR (low inter-reference recency, nearly all of the cache) or HIR (the `hir`
-//!    share). The *stack* orders by last access the LIR lines, the HIR lines accessed since the oldest
-//!    LIR line was, and *ghosts*, HIR lines that were evicted. The *queue* holds the resident HIR lines.
+//! 1. Resident lines are LIR (low inter-reference recency, nearly all of the cache) or HIR (the
+//!    `hir` share). The *stack* orders by last access the LIR lines, the HIR lines accessed since
+//!    the oldest LIR line was, and *ghosts*, HIR lines that were evicted. The *queue* holds the
+//!    resident HIR lines.
 //! 2. The oldest stack entry is always LIR: *pruning* drops HIR lines and ghosts below it.
 //! 3. Hit on a LIR line: to the top of the stack; prune.
-//! 4. Hit on a HIR line in the stack: it becomes LIR on top; the oldest LIR line leaves the stack and
-//!    becomes the newest of the queue; prune.
+//! 4. Hit on a HIR line in the stack: it becomes LIR on top; the oldest LIR line leaves the stack
+//!    and becomes the newest of the queue; prune.
 //! 5. Hit on a HIR line that is not in the stack: newest of the stack and of the queue, still HIR.
-//!    With `demote=yes` and a full LIR share the oldest LIR line is demoted as in 4, which leaves one
-//!    LIR place free and lets the oldest line of a full queue go (not when the queue has one line).
-//! 6. Miss: while the LIR share is not full, a line without ghost becomes LIR. Otherwise the oldest of
-//!    the queue is evicted (a ghost, if it is in the stack) and the line enters as LIR if it was a
-//!    ghost (demoting as in 4), else as HIR in stack and queue.
+//!    With `demote=yes` and a full LIR share the oldest LIR line is demoted as in 4, which leaves
+//!    one LIR place free and lets the oldest line of a full queue go (not when the queue has one
+//!    line).
+//! 6. Miss: while the LIR share is not full, a line without ghost becomes LIR. Otherwise the oldest
+//!    of the queue is evicted (a ghost, if it is in the stack) and the line enters as LIR if it was
+//!    a ghost (demoting as in 4), else as HIR in stack and queue.
 //! 7. After a miss, while the stack has more than `stack` × capacity entries, its oldest ghost is
 //!    dropped. This bound matters: with 3 instead of 2, hit ratios move by points on some traces.
 //!
 //! Source: Jiang & Zhang, "LIRS: an efficient low inter-reference recency set replacement policy",
-//! SIGMETRICS 2002. `hir` 1 % and `stack` 2 are the values that libCacheSim 0.3.5 behaves by. Rule 5's
-//! demotion is libCacheSim's as well (found by comparing outcomes); `demote=no` is the paper. There the
-//! line evicted by rule 5 is gone at once. Here it keeps its room until the next miss needs it, because
-//! a hit evicts nothing; if it is accessed before that, that is a hit and not a miss, and all else goes
-//! on as there. Below 200 lines the queue has one line; libCacheSim then counts a line that rule 5
-//! evicted as resident, and holds more lines than its capacity: not repeated here.
+//! SIGMETRICS 2002. `hir` 1 % and `stack` 2 are the values that libCacheSim 0.3.5 behaves by. Rule
+//! 5's demotion is libCacheSim's as well (found by comparing outcomes); `demote=no` is the paper.
+//! There the line evicted by rule 5 is gone at once. Here it keeps its room until the next miss
+//! needs it, because a hit evicts nothing; if it is accessed before that, that is a hit and not a
+//! miss, and all else goes on as there. Below 200 lines the queue has one line; libCacheSim then
+//! counts a line that rule 5 evicted as resident, and holds more lines than its capacity: not
+//! repeated here.
 //!
-//! State: 16.1 B a cached line (8 B × `stack` and 12 B × `hir`), 8 B a distinct line. O(1) amortised:
-//! ghosts become older in the order of the stack (the queue is in stack order), so that the search for
-//! the oldest one passes each entry once.
+//! State: 16.1 B a cached line (8 B × `stack` and 12 B × `hir`), 8 B a distinct line. O(1)
+//! amortised: ghosts become older in the order of the stack (the queue is in stack order), so that
+//! the search for the oldest one passes each entry once.
 
 use super::log::{Log, Words, room_for, share};
 use super::{Outcome, Replacement};
@@ -55,8 +58,8 @@ pub(crate) const ENTRY: Entry = Entry {
             name: "demote",
             default: "yes",
             unit: "yes or no",
-            help: "a hit on a queued line outside the stack demotes a LIR line (libCacheSim) or not \
-                   (the paper)",
+            help: "whether a hit on a queued line outside the stack demotes a LIR line, as in \
+                   libCacheSim, or not, as in the paper",
         },
     ],
     build: Build::Cache(|geometry, settings| {

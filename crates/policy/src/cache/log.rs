@@ -1,10 +1,10 @@
 //! Order kept by appending: queues as rings of lines, with one packed word a distinct line.
 //!
-//! 1. A [`Words`] table holds, for each distinct line, which queue it is in (its *place*), a few bits
-//!    that the policy owns, and the position of its entry in that queue.
-//! 2. A [`Log`] is one queue: a ring of lines, oldest first. An entry is *live* when the word of its
-//!    line says "this queue, this position". Moving a line to the newest end appends a second entry
-//!    and leaves the first one *stale*; so does taking a line out of the middle.
+//! 1. A [`Words`] table holds, for each distinct line, which queue it is in (its *place*), a few
+//!    bits that the policy owns, and the position of its entry in that queue.
+//! 2. A [`Log`] is one queue: a ring of lines, oldest first. An entry is *live* when the word of
+//!    its line says "this queue, this position". Moving a line to the newest end appends a second
+//!    entry and leaves the first one *stale*; so does taking a line out of the middle.
 //! 3. Stale entries are skipped when they reach the oldest end. A ring that is full of entries is
 //!    compacted in place, which visits every entry once; because a ring has room for more entries
 //!    than may be live, that costs O(1) amortised an append.
@@ -40,8 +40,8 @@ pub(crate) fn room_for<const FLAGS: u32>(
     Err(SettingsError::Capacity { policy: policy.to_string(), lines: capacity, lines_max })
 }
 
-/// One packed word a distinct line: the low `FLAGS` bits belong to the policy, the rest is a position.
-/// A word of zero means "nowhere"; policies give place 0 that meaning.
+/// One packed word a distinct line: the low `FLAGS` bits belong to the policy, the rest is a
+/// position. A word of zero means "nowhere"; policies give place 0 that meaning.
 #[derive(Debug, Default)]
 pub(crate) struct Words<const FLAGS: u32> {
     words: Vec<u32>,
@@ -152,8 +152,8 @@ impl<const FLAGS: u32> Log<FLAGS> {
         self.live == 0
     }
 
-    /// Appends `line` as the newest; its word gets `flags`, whose place must be one of this log's. The
-    /// caller has said [`Log::forget`] if the line was live here already.
+    /// Appends `line` as the newest; its word gets `flags`, whose place must be one of this log's.
+    /// The caller has said [`Log::forget`] if the line was live here already.
     #[inline]
     pub(crate) fn push(&mut self, words: &mut Words<FLAGS>, line: LineId, flags: u32) {
         if self.entries as usize == self.ring.len() {
@@ -210,8 +210,8 @@ impl<const FLAGS: u32> Log<FLAGS> {
     }
 
     /// The oldest live line of `place` whose ordinal is at least `from`, and its ordinal. Ordinals
-    /// count entries from the beginning; a compaction raises the ordinals of the lines that stay, and
-    /// never lowers one, so a lower bound of an ordinal remains one. O(entries looked at).
+    /// count entries from the beginning; a compaction raises the ordinals of the lines that stay,
+    /// and never lowers one, so a lower bound of an ordinal remains one. O(entries looked at).
     pub(crate) fn find_from(
         &self,
         words: &Words<FLAGS>,

@@ -1,21 +1,21 @@
-//! Merlin: lines start in a filter, prove themselves in a staging queue, and stay in a core; how many
-//! hits count as proof (the *guard*) follows from how many lines have that many.
+//! Merlin: lines start in a filter, prove themselves in a staging queue, and stay in a core; how
+//! many hits count as proof (the *guard*) follows from how many lines have that many.
 //!
-//! 1. Four FIFO queues: *filter* (10 %), *staging* (5 %), *core* (the rest), and *ghosts* (numbers and
-//!    counts of lines that left filter or staging). A line's count is of its hits, at most 7.
+//! 1. Four FIFO queues: *filter* (10 %), *staging* (5 %), *core* (the rest), and *ghosts* (numbers
+//!    and counts of lines that left filter or staging). A line's count is of its hits, at most 7.
 //! 2. Besides, *residencies* are counted for every line: how often it was sent from queue to queue,
-//!    not its accesses. They are halved every `fade` epochs, an epoch being as many evictions as the
-//!    cache has lines.
+//!    not its accesses. They are halved every `fade` epochs, an epoch being as many evictions as
+//!    the cache has lines.
 //! 3. Hit: count + 1. Miss of a ghost: the ghost's count + 1; if that reaches the guard the line
-//!    enters core with that count and the ghost is dropped, otherwise it enters staging with count 0,
-//!    and the ghost stays. Other misses enter the filter. While filter and staging are both empty
-//!    (warm-up), every miss enters core.
+//!    enters core with that count and the ghost is dropped, otherwise it enters staging with count
+//!    0, and the ghost stays. Other misses enter the filter. While filter and staging are both
+//!    empty (warm-up), every miss enters core.
 //! 4. An eviction first moves the guard: up while more lines (ghosts included) have that many hits
 //!    than core holds, down while fewer than core holds have one hit less; it stays in 1 to 7.
-//! 5. If the filter is at its share, its oldest lines go to core while their counts reach the guard.
-//!    The first that does not duels the oldest of staging: it takes its place, and leaves a ghost, if
-//!    that one has count 0 and fewer residencies (and the newcomer at most 32); staging's oldest is
-//!    evicted then. Otherwise the filter's line is evicted and becomes a ghost.
+//! 5. If the filter is at its share, its oldest lines go to core while their counts reach the
+//!    guard. The first that does not duels the oldest of staging: it takes its place, and leaves a
+//!    ghost, if that one has count 0 and fewer residencies (and the newcomer at most 32); staging's
+//!    oldest is evicted then. Otherwise the filter's line is evicted and becomes a ghost.
 //! 6. If the filter is below its share: core over its share sends its oldest to staging; staging's
 //!    oldest with hits go back to core (a hit less, ghost dropped); the first without is evicted.
 //! 7. The oldest ghosts beyond the cache's number of lines are dropped.
@@ -24,12 +24,13 @@
 //! characterization", OSDI 2026, after its artifact (TELOS-syslab/MerlinOSDI26AE). Differences: the
 //! guard is bounded by 7, the largest count, where the artifact's search has no bound; a rule-6
 //! eviction that finds no staging line takes the filter's oldest; residencies are counted exactly,
-//! where the artifact has a counting Bloom filter of about 14 counters a line, which the residencies
-//! of 32 epochs overfill. Hit ratios are within 0.0003 of the artifact's on the traces at hand.
+//! where the artifact has a counting Bloom filter of about 14 counters a line, which the
+//! residencies of 32 epochs overfill. Hit ratios are within 0.0003 of the artifact's on the traces
+//! at hand.
 //!
-//! State: 13.9 B a cached line (8.9 B for filter, staging and core, of which the last two may each grow to
-//! the whole cache, and 5 B × `ghost`), 12 B a distinct line. O(1) amortised: a line re-enters core at most 7 times for
-//! each time it enters, and fading is done when a count is read.
+//! State: 13.9 B a cached line (8.9 B for filter, staging and core, of which the last two may each
+//! grow to the whole cache, and 5 B × `ghost`), 12 B a distinct line. O(1) amortised: a line
+//! re-enters core at most 7 times for each time it enters, and fading is done when a count is read.
 
 use super::log::{Log, Words, room_for, share};
 use super::{Outcome, Replacement};
@@ -120,8 +121,9 @@ impl Shape {
     }
 }
 
-/// How often each line was sent from queue to queue, halved now and then. A word holds the count and
-/// the number of halvings when it was last written; those missed since are applied when it is read.
+/// How often each line was sent from queue to queue, halved now and then. A word holds the count
+/// and the number of halvings when it was last written; those missed since are applied when it is
+/// read.
 #[derive(Debug, Default)]
 struct Residencies {
     words: Vec<u32>,
@@ -153,7 +155,8 @@ impl Residencies {
 
     /// Halves every count.
     fn fade(&mut self) {
-        // 2²⁶ halvings are 2³¹ cache-fulls of evictions with the defaults; after those, counts stay.
+        // 2²⁶ halvings are 2³¹ cache-fulls of evictions with the defaults; after those, counts
+        // stay.
         self.halvings = (self.halvings + 1).min(u32::MAX >> Self::COUNT_BITS);
     }
 

@@ -1,18 +1,20 @@
 //! S3-FIFO: three plain queues; most lines leave through a small one and never disturb the rest.
 //!
 //! 1. A hit adds one to the line's count, which stops at 3.
-//! 2. A miss enters the *main* queue when the ghost queue remembers the line (which forgets it then),
-//!    otherwise the *small* queue; its count is 0.
+//! 2. A miss enters the *main* queue when the ghost queue remembers the line (which forgets it
+//!    then), otherwise the *small* queue; its count is 0.
 //! 3. To make room, unless main holds more than its share, take small's oldest lines: a count of
-//!    `move` or more sends a line to main with count 0; the first with less is evicted and its number
-//!    enters the ghost queue. If main held too much, or all of small went to main, take main's oldest:
-//!    a count above 0 is lowered by one and the line re-enters main; the first with 0 is evicted.
-//! 4. Warm-up, until the first eviction: with `warmup=main` a miss that finds small at its share goes
-//!    to main directly, as in libCacheSim 0.3.5; with `warmup=v0` rule 2 always holds, as in the paper.
+//!    `move` or more sends a line to main with count 0; the first with less is evicted and its
+//!    number enters the ghost queue. If main held too much, or all of small went to main, take
+//!    main's oldest: a count above 0 is lowered by one and the line re-enters main; the first with
+//!    0 is evicted.
+//! 4. Warm-up, until the first eviction: with `warmup=main` a miss that finds small at its share
+//!    goes to main directly, as in libCacheSim 0.3.5; with `warmup=v0` rule 2 always holds, as in
+//!    the paper.
 //!
-//! Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023.
-//! Shares are rounded down; small's is at least one line. libCacheSim serves nothing from caches of
-//! fewer than 20 lines, this does.
+//! Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP
+//! 2023. Shares are rounded down; small's is at least one line. libCacheSim serves nothing from
+//! caches of fewer than 20 lines, this does.
 //!
 //! State: 8.5 B + 5 B × `ghost` a cached line (13 B with the defaults), 4 B a distinct line. O(1)
 //! amortised: a line re-enters main at most 3 times for each time it is hit or enters.

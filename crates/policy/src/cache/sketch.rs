@@ -1,13 +1,14 @@
 //! A count-min sketch of how often lines were seen, in blocks of one processor cache line.
 //!
-//! 1. A seeded hash of the line picks one 64-byte block and, in each of its four rows of 16 bytes, one
-//!    of 32 counters of 4 bits.
+//! 1. A seeded hash of the line picks one 64-byte block and, in each of its four rows of 16 bytes,
+//!    one of 32 counters of 4 bits.
 //! 2. Counting adds one to all four, each stopping at 15; the estimate is their
 //!    smallest. It is never below the true count (since the last halving, up to 15).
 //! 3. Halving shifts every counter right by one: the past fades.
 //!
-//! Source: Cormode & Muthukrishnan, "An improved data stream summary", 2005; blocks as in Caffeine's
-//! frequency sketch. One memory access an operation instead of four, for slightly more collisions.
+//! Source: Cormode & Muthukrishnan, "An improved data stream summary", 2005; blocks as in
+//! Caffeine's frequency sketch. One memory access an operation instead of four, for slightly more
+//! collisions.
 
 use thermocline_units::{LineId, prefetch};
 

@@ -32,7 +32,8 @@ pub(crate) fn mixture(seed: u64, count: usize) -> Vec<LineId> {
 
 pub(crate) const UNIVERSE: u32 = 2000;
 
-/// Misses of the policy written as `spec`, with room for `lines`, on a fixed trace of 50,000 accesses.
+/// Misses of the policy written as `spec`, with room for `lines`, on a fixed trace of 50,000
+/// accesses.
 pub(crate) fn misses(spec: &str, lines: u32) -> usize {
     let geometry = Geometry { lines, ..Geometry::for_tests() };
     let spec = PolicySpec::parse(spec).expect("a policy of the registry");

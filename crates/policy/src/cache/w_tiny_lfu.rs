@@ -1,26 +1,28 @@
 //! W-TinyLFU: a small LRU window, and a main cache that a line enters only if it is seen more often
 //! than the line it would replace.
 //!
-//! 1. Every access is counted in a sketch (4 counters of 4 bits); after `sample` × capacity counts all
-//!    are halved.
+//! 1. Every access is counted in a sketch (4 counters of 4 bits); after `sample` × capacity counts
+//!    all are halved.
 //! 2. A miss enters the *window* (LRU). The main cache is an SLRU of *probation* and *protected*.
 //! 3. A hit in the window or in protected moves the line to the newest end of its queue; a hit in
-//!    probation moves it to protected, whose oldest goes back to probation when protected exceeds its
-//!    share.
-//! 4. When the window exceeds its share its oldest line is the candidate. While the cache has room it
-//!    enters probation. Otherwise the victim is probation's oldest (protected's, if probation is
+//!    probation moves it to protected, whose oldest goes back to probation when protected exceeds
+//!    its share.
+//! 4. When the window exceeds its share its oldest line is the candidate. While the cache has room
+//!    it enters probation. Otherwise the victim is probation's oldest (protected's, if probation is
 //!    empty): the more often counted of the two stays, the victim when they are equal.
 //!
-//! Source: Einziger, Friedman & Manes, "TinyLFU: a highly efficient cache admission policy", ACM TOS
-//! 2017. The rule is Caffeine's without its adaptive window and without its 1-in-128 random admission.
+//! Source: Einziger, Friedman & Manes, "TinyLFU: a highly efficient cache admission policy", ACM
+//! TOS
+//! 2017. The rule is Caffeine's without its adaptive window and without its 1-in-128 random
+//!       admission.
 //!
-//! **Counts of this policy differ between implementations**, because hash functions, sketch sizes and
-//! the moment of halving differ: on the same requests libCacheSim 0.3.5 has 88,396 misses where
+//! **Counts of this policy differ between implementations**, because hash functions, sketch sizes
+//! and the moment of halving differ: on the same requests libCacheSim 0.3.5 has 88,396 misses where
 //! Caffeine's simulator has 89,806. Compare with a tolerance; ours are in the tests.
 //!
-//! State: 22.3 B a cached line (14.3 B for the queues, whose probation may grow to all of main, and 8 B
-//! of counters), 4 B a distinct line. O(1) amortised (halving touches 8 B a line
-//! every `sample` × capacity counts).
+//! State: 22.3 B a cached line (14.3 B for the queues, whose probation may grow to all of main, and
+//! 8 B of counters), 4 B a distinct line. O(1) amortised (halving touches 8 B a line every `sample`
+//! × capacity counts).
 
 use super::log::{Log, Words, room_for, share};
 use super::sketch::Sketch;
@@ -154,7 +156,8 @@ impl WTinyLfu {
         }
     }
 
-    /// Finds room for the oldest of an overfull window; the line that leaves the cache, if it is full.
+    /// Finds room for the oldest of an overfull window; the line that leaves the cache, if it is
+    /// full.
     fn settle_candidate(&mut self) -> Option<LineId> {
         let candidate = self.window.pop(&self.words).expect("the window is overfull");
         // The candidate is in no queue now, the newcomer is.

@@ -97,7 +97,7 @@ impl PolicySpec {
                 entry.name
             ))),
             (Build::Placement(_) | Build::Clairvoyant(_), Some(filter)) => Err(compose(format!(
-                "`{}` admits by its own rule; filters such as `{}` stand in front of caches like lru",
+                "`{}` admits by its own rule; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
             _ => Ok(PolicySpec { label: text.to_string(), entry, settings, filter }),
@@ -124,8 +124,8 @@ impl PolicySpec {
         self.entry.name == "lru" && self.filter.is_none()
     }
 
-    /// The policy for `geometry` (which a placement does not need: it sees its capacity in the view).
-    /// `future` is for a clairvoyant one: see [`Build::Clairvoyant`]; others ignore it.
+    /// The policy for `geometry` (which a placement does not need: it sees its capacity in the
+    /// view). `future` is for a clairvoyant one: see [`Build::Clairvoyant`]; others ignore it.
     ///
     /// # Errors
     /// When a setting is wrong.

@@ -9,8 +9,8 @@ const SIZES: [u32; 4] = [146, 489, 4897, 19_589];
 
 /// (policy, hit ratio at each size, how far ours may be off).
 ///
-/// Merlin's are of a plain program that agrees with the artifact within 0.0003; LARC's are of a plain
-/// program after a published dm-cache port.
+/// Merlin's are of a plain program that agrees with the artifact within 0.0003; LARC's are of a
+/// plain program after a published dm-cache port.
 const RATIOS: &[(&str, [f64; 4], f64)] = &[
     ("merlin", [0.1582, 0.1717, 0.2493, 0.4677], 0.0003),
     ("larc+lru", [0.1336, 0.1530, 0.1933, 0.3229], 0.00006),

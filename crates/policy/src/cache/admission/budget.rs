@@ -1,18 +1,20 @@
-//! Random admission at a flash-write budget: the probability is steered so that the bytes written to
-//! flash follow a target rate.
+//! Random admission at a flash-write budget: the probability is steered so that the bytes written
+//! to flash follow a target rate.
 //!
 //! 1. Within an epoch each miss is admitted with probability p. Bytes offered (misses), and bytes
 //!    written (admissions and write hits) are counted.
-//! 2. At the end of an epoch the target for the next is what keeps the whole run at `rate`: the rate
-//!    plus what was written too little (or minus what was written too much) so far, spread over
-//!    `horizon`; never below zero.
-//! 3. p becomes (target − written by hits) ÷ offered, with the rates of the epoch that ended; after the
-//!    first epoch it changes by at most the `step` share an epoch. It stays within 0.0001 and 1.
+//! 2. At the end of an epoch the target for the next is what keeps the whole run at `rate`: the
+//!    rate plus what was written too little (or minus what was written too much) so far, spread
+//!    over `horizon`; never below zero.
+//! 3. p becomes (target − written by hits) ÷ offered, with the rates of the epoch that ended; after
+//!    the first epoch it changes by at most the `step` share an epoch. It stays within 0.0001 and
+//!    1.
 //!
-//! Source: CacheLib's DynamicRandom admission (Berg et al., OSDI 2020). Differences: lines are equal,
-//! so that p does not depend on size; p follows the offered instead of the admitted bytes (the same on
-//! average, and defined when nothing was admitted); write hits count against the budget, because they
-//! wear flash too. Without ends of epochs (a trace without times) p stays where it began.
+//! Source: CacheLib's DynamicRandom admission (Berg et al., OSDI 2020). Differences: lines are
+//! equal, so that p does not depend on size; p follows the offered instead of the admitted bytes
+//! (the same on average, and defined when nothing was admitted); write hits count against the
+//! budget, because they wear flash too. Without ends of epochs (a trace without times) p stays
+//! where it began.
 //!
 //! The null model of any wear-aware policy: compare at equal flash writes.
 //!

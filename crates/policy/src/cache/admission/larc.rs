@@ -3,13 +3,15 @@
 //!
 //! 1. The ghost queue Qr holds numbers of lines that missed once, in order; its target length Cr
 //!    starts at the least share of the capacity C.
-//! 2. A hit in the cache: Cr ← max(least · C, Cr − C / (C − Cr)): hits mean that what is cached is good.
-//! 3. A miss: Cr ← min(most · C, Cr + C / Cr): misses mean that more candidates should be watched. If
-//!    Qr holds the line it leaves Qr and is admitted; otherwise it enters Qr, which is cut to Cr.
+//! 2. A hit in the cache: Cr ← max(least · C, Cr − C / (C − Cr)): hits mean that what is cached is
+//!    good.
+//! 3. A miss: Cr ← min(most · C, Cr + C / Cr): misses mean that more candidates should be watched.
+//!    If Qr holds the line it leaves Qr and is admitted; otherwise it enters Qr, which is cut to
+//!    Cr.
 //!
-//! Source: Huang, Wei, Chen et al., "Improving flash-based disk cache with lazy adaptive replacement",
-//! MSST 2013. There the cache behind it is LRU (`larc+lru`); here it is any. A published port admits
-//! directly while the cache is not full; this follows the paper.
+//! Source: Huang, Wei, Chen et al., "Improving flash-based disk cache with lazy adaptive
+//! replacement", MSST 2013. There the cache behind it is LRU (`larc+lru`); here it is any. A
+//! published port admits directly while the cache is not full; this follows the paper.
 //!
 //! State: 5 B × `most` a cached line (4.5 B), 4 B a distinct line. O(1) amortised: Qr shrinks by no
 //! more than it grew.

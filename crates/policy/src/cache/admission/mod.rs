@@ -1,9 +1,9 @@
 //! Admission filters: whether a line that missed is put into the cache at all.
 //!
-//! A filter composes with any replacement as `filter+policy`: [`Filtered`] asks it about every miss,
-//! tells it every hit, and is a [`CachePolicy`] itself. A line that a filter refuses changes nothing
-//! in the cache. A filter neither sees what leaves the cache nor knows how full it is: until a filter
-//! has seen a line as often as it wants, even an empty cache stays empty.
+//! A filter composes with any replacement as `filter+policy`: [`Filtered`] asks it about every
+//! miss, tells it every hit, and is a [`CachePolicy`] itself. A line that a filter refuses changes
+//! nothing in the cache. A filter neither sees what leaves the cache nor knows how full it is:
+//! until a filter has seen a line as often as it wants, even an empty cache stays empty.
 
 mod all;
 mod budget;
@@ -21,9 +21,9 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] =
 
 /// A rule that decides which missed lines are admitted.
 ///
-/// The caller guarantees that `reserve(n)` has been called before a line ≥ the last `n` is named, and
-/// that each access leads to exactly one of `on_hit` and `admit`. The implementer must keep both O(1)
-/// amortised.
+/// The caller guarantees that `reserve(n)` has been called before a line ≥ the last `n` is named,
+/// and that each access leads to exactly one of `on_hit` and `admit`. The implementer must keep
+/// both O(1) amortised.
 pub trait Admission: Send {
     /// Lines below `universe` may be named from now on. Never shrinks.
     fn reserve(&mut self, universe: u32);

@@ -1,7 +1,8 @@
 //! Random admission: each miss is admitted with a fixed probability.
 //!
-//! A line that is accessed often is admitted soon, one accessed once rarely: the simplest filter that
-//! spares flash, and the null model of every cleverer one. Source: folklore; CacheLib's random policy.
+//! A line that is accessed often is admitted soon, one accessed once rarely: the simplest filter
+//! that spares flash, and the null model of every cleverer one. Source: folklore; CacheLib's random
+//! policy.
 //!
 //! State: 32 B.
 

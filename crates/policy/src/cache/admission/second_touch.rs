@@ -1,13 +1,15 @@
-//! Second touch: a line is admitted on its n-th miss while a shadow queue remembers the earlier ones.
+//! Second touch: a line is admitted on its n-th miss while a shadow queue remembers the earlier
+//! ones.
 //!
-//! 1. The shadow holds numbers and miss counts of the lines whose first miss is most recent, in order
-//!    of that first miss, at most `window` × capacity of them.
-//! 2. A miss of a line in the shadow counts one more; with the `touches`-th the line leaves the shadow
-//!    and is admitted. A miss of another line enters the shadow, whose oldest is dropped if need be.
+//! 1. The shadow holds numbers and miss counts of the lines whose first miss is most recent, in
+//!    order of that first miss, at most `window` × capacity of them.
+//! 2. A miss of a line in the shadow counts one more; with the `touches`-th the line leaves the
+//!    shadow and is admitted. A miss of another line enters the shadow, whose oldest is dropped if
+//!    need be.
 //!
-//! Source: CacheLib's RejectFirst (Berg et al., "The CacheLib caching engine", OSDI 2020). There the
-//! shadow is a row of Bloom filters that roll over; here it is exact and rolls line by line, at 5 B a
-//! remembered line, so that no false positive admits a line too early.
+//! Source: CacheLib's RejectFirst (Berg et al., "The CacheLib caching engine", OSDI 2020). There
+//! the shadow is a row of Bloom filters that roll over; here it is exact and rolls line by line, at
+//! 5 B a remembered line, so that no false positive admits a line too early.
 //!
 //! State: 5 B × `window` a cached line, 4 B a distinct line. O(1) amortised.
 

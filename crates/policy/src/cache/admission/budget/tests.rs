@@ -12,8 +12,8 @@ fn budget(spec: &str) -> Budget {
     Budget::read(&Geometry::for_tests(), &spec.filter.unwrap().settings).unwrap()
 }
 
-/// Ten-second epochs, each with `misses` of which the filter admits some and `write_hits`; the bytes
-/// written in all of them.
+/// Ten-second epochs, each with `misses` of which the filter admits some and `write_hits`; the
+/// bytes written in all of them.
 fn run(budget: &mut Budget, epochs: std::ops::Range<u64>, misses: u32, write_hits: u32) -> f64 {
     let mut written = 0.0;
     for epoch in epochs {
