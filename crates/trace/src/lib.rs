@@ -16,6 +16,7 @@ mod numbers;
 mod open;
 mod order;
 mod request;
+pub mod stat;
 pub mod synth;
 mod volumes;
 mod write;
