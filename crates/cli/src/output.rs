@@ -39,16 +39,16 @@ impl OutputFile {
         Ok(OutputFile { path: path.to_path_buf(), part, writer: Some(BufWriter::new(file)) })
     }
 
-    /// Puts the file in place, its content synced first.
+    /// Puts the file in place, its content synced first; on failure nothing is left.
     pub(crate) fn finish(mut self) -> Result<(), CliError> {
-        let writer = self.writer.take().expect("only finishing takes the writer");
         let name = self.path.display().to_string();
-        let done = writer
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
-            .and_then(|file| file.sync_all())
-            .and_then(|()| std::fs::rename(&self.part, &self.path));
-        done.map_err(|error| CliError::failed(format!("{name}: {error}")))
+        let writer = self.writer.as_mut().expect("only finishing takes the writer");
+        let synced = writer.flush().and_then(|()| writer.get_ref().sync_all());
+        synced
+            .and_then(|()| std::fs::rename(&self.part, &self.path))
+            .map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+        self.writer = None; // there is no part to remove any more
+        Ok(())
     }
 }
 

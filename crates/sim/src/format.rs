@@ -1,8 +1,8 @@
 //! Numbers in words people read: the one place where results become text.
 //!
-//! Sizes in IEC units, times in SI units (minutes, hours and days above a minute), counts with a comma
-//! between thousands, shares in percent. Three significant digits unless a count is exact. Machines
-//! get raw numbers (JSON, CSV); nothing here is meant to be parsed again.
+//! Sizes in IEC units, times in SI units (minutes, hours and days above a minute), counts with a
+//! comma between thousands, shares in percent. Three significant digits unless a count is exact.
+//! Machines get raw numbers (JSON, CSV); nothing here is meant to be parsed again.
 
 /// What a number measures, and so how it is printed and where an axis puts its ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

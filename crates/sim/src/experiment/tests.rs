@@ -1,1 +1,76 @@
+//! Experiments: what the descriptions in the tree say, how shapes are judged, which traces are
+//! used.
 
+use super::{Config, Expectation, ExperimentError, Folders, run};
+use crate::lab::{CacheSize, LabOptions, Row};
+use crate::replay::ReplayOptions;
+use crate::replay::cost::Profile;
+use crate::workload::tests::{LINES_4K, request, workload_of};
+use std::path::PathBuf;
+use thermocline_policy::registry::PolicySpec;
+use thermocline_trace::Op;
+
+const VFRM: &str = include_str!("../../../../experiments/vfrm/experiment.toml");
+const GVFRM: &str = include_str!("../../../../experiments/gvfrm/experiment.toml");
+
+#[test]
+fn the_experiments_of_the_tree_are_well_formed_and_name_known_policies() {
+    for text in [VFRM, GVFRM] {
+        let config = Config::parse(text, "experiment.toml").unwrap();
+        for policy in &config.policies {
+            PolicySpec::parse(policy).unwrap();
+        }
+        assert!(!config.published.is_empty() && !config.stand_ins.is_empty());
+        assert!(config.expect.len() >= 3, "a shape is more than one feature");
+    }
+}
+
+#[test]
+fn an_unknown_key_or_a_wrong_quantity_names_its_line() {
+    let error = |text: &str| Config::parse(text, "e.toml").unwrap_err().to_string();
+    let unknown = error(&VFRM.replacen("epoch =", "epok =", 1));
+    assert!(unknown.contains("e.toml") && unknown.contains("epok"), "{unknown}");
+    let wrong = error(&VFRM.replacen("\"5m\"", "\"5 parsecs\"", 1));
+    assert!(wrong.contains("5 parsecs") && wrong.contains("line"), "{wrong}");
+}
+
+#[test]
+fn without_any_trace_the_error_says_what_was_looked_for() {
+    let config = Config::parse(VFRM, "e.toml").unwrap();
+    let nowhere = PathBuf::from("no/such/folder");
+    let folders = Folders { published: vec![nowhere.clone()], stand_ins: nowhere };
+    let error = run(&config, &folders, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, ExperimentError::NoTraces { .. }));
+    assert!(error.to_string().contains("mds_0"), "{error}");
+}
+
+/// Rows of LRU at three sizes, of which the two larger ones hold everything.
+fn rows() -> Vec<Row> {
+    let requests = (0..300).map(|i| request(i, 0, Op::Read, i % 30 * 4096, 4096)).collect();
+    let workload = workload_of(requests, LINES_4K).unwrap();
+    let specs = [PolicySpec::parse("lru").unwrap(), PolicySpec::parse("sieve").unwrap()];
+    let sizes = [10, 30, 60].map(CacheSize::Lines);
+    let replay = ReplayOptions::default();
+    let options = LabOptions { replay, profile: Profile::source(), seed: 1 };
+    crate::lab::run(&workload, &specs, &sizes, &options, &|_| ()).unwrap()
+}
+
+#[test]
+fn verdicts_follow_the_figures() {
+    let mut rows = rows();
+    let lru = || "lru".to_string();
+    let against = || vec!["sieve".to_string()];
+    let reaches =
+        Expectation::HitRatioReaches { policy: lru(), against: against(), within_points: 0.0 };
+    let catches = Expectation::CatchesUp { policy: lru(), against: against() };
+    let cheaper =
+        Expectation::CostAtMost { policy: lru(), against: "sieve".to_string(), percent: 99.0 };
+    let holds = |expectation: &Expectation, rows: &[Row]| expectation.judge(rows).unwrap().holds;
+    assert!(holds(&reaches, &rows), "both hold everything at 60 lines");
+    assert!(holds(&catches, &rows));
+    assert!(!holds(&cheaper, &rows), "they cost the same");
+    rows[2].request_hit_ratio -= 0.5;
+    assert!(!holds(&reaches, &rows));
+    let missing = Expectation::CatchesUp { policy: "arc".to_string(), against: against() };
+    assert_eq!(missing.judge(&rows), None, "no verdict on what did not run");
+}

@@ -58,7 +58,8 @@ impl Report {
 
     fn lede(&self) -> String {
         let mut lede = format!(
-            "{} requests to {} volume(s), {} lines touched, working set {}; writes go {}. Traces: {}.",
+            "{} requests to {} volume(s), {} lines touched, working set {}; writes go {}. \
+             Traces: {}.",
             count(self.requests),
             self.volumes,
             count(self.lines),
@@ -84,9 +85,10 @@ impl Report {
 
     /// Curves over the size; bars when there is only one size.
     fn chart(&self, page: Page, title: &str, quantity: Quantity, measure: Measure) -> Page {
+        let y = Axis::linear(unit_of(quantity), quantity);
         let sizes = self.sizes();
         if let [size] = sizes.as_slice() {
-            return page.chart(&self.bars(title, size, quantity, measure));
+            return page.chart(&self.bars(title, size, y, measure));
         }
         let series = self.policies().into_iter().map(|policy| {
             let rows = || self.rows.iter().filter(move |row| row.policy == policy);
@@ -98,16 +100,16 @@ impl Report {
             title: title.to_string(),
             note: String::new(),
             x: Axis::log("flash", Quantity::Bytes),
-            y: Axis::linear(title.to_lowercase(), quantity),
+            y,
             series: series.collect(),
         })
     }
 
-    fn bars(&self, title: &str, size: &str, quantity: Quantity, measure: Measure) -> BarChart {
+    fn bars(&self, title: &str, size: &str, y: Axis, measure: Measure) -> BarChart {
         BarChart {
             title: title.to_string(),
             note: format!("flash of {size}"),
-            y: Axis::linear(title.to_lowercase(), quantity),
+            y,
             group_label: String::new(),
             groups: self.rows.iter().map(|row| row.policy.clone()).collect(),
             series: vec![BarSeries {
@@ -126,6 +128,16 @@ impl Report {
             table.row(std::iter::once(Cell::text(&row.policy)).chain(cells));
         }
         table
+    }
+}
+
+/// What a vertical axis measures.
+fn unit_of(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Share => "share of all",
+        Quantity::Seconds => "device time",
+        Quantity::Bytes => "bytes",
+        Quantity::Count | Quantity::Plain => "",
     }
 }
 

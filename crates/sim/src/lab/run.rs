@@ -46,7 +46,7 @@ pub enum LabError {
         source: SettingsError,
     },
     /// Sampling left nothing.
-    #[error("no line falls into a sample of {rate}; use a higher rate, such as shards:{}", rate * 10.0)]
+    #[error("no line falls into a sample of {rate}; a higher rate may do: shards:{}", rate * 10.0)]
     EmptySample {
         /// The rate.
         rate: f64,

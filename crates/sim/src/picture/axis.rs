@@ -1,6 +1,7 @@
 //! An axis: what it measures, whether it is linear or logarithmic, and from where to where it goes.
 //!
-//! Invariant: the interval it settles on is never empty, and on a logarithmic axis never reaches zero.
+//! Invariant: the interval it settles on is never empty, and on a logarithmic axis never reaches
+//! zero.
 
 use super::ticks::{self, Tick};
 use crate::format::Quantity;

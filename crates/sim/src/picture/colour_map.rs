@@ -1,9 +1,9 @@
-//! Heat colours: viridis (Stéfan van der Walt & Nathaniel Smith 2015, matplotlib, CC0), perceptually
-//! uniform and safe for colour-blind readers, interpolated from nine of its points.
+//! Heat colours: viridis (Stéfan van der Walt & Nathaniel Smith 2015, matplotlib, CC0),
+//! perceptually uniform and safe for colour-blind readers, interpolated from nine of its points.
 //!
-//! More is always further from the paper: on light paper the map runs from yellow to dark violet, on
-//! dark paper the other way round. Nothing at all is the paper itself. Cells carry a class, not a
-//! colour, so that the reader's preference decides.
+//! More is always further from the paper: on light paper the map runs from yellow to dark violet,
+//! on dark paper the other way round. Nothing at all is the paper itself. Cells carry a class, not
+//! a colour, so that the reader's preference decides.
 
 use std::fmt::Write;
 

@@ -1,6 +1,7 @@
 //! What surrounds every plot: title, note, axes, grid; and the room they need.
 //!
-//! The y axis carries its label above itself, horizontally, because nobody reads with a tilted head.
+//! The y axis carries its label above itself, horizontally, because nobody reads with a tilted
+//! head.
 
 use super::axis::{Axis, Interval};
 use super::svg::{Anchor, Canvas, Rect, fitted, text_width};

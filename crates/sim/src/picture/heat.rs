@@ -1,7 +1,7 @@
 //! Heat maps: a matrix over two axes, with a colour bar.
 //!
-//! 1. A cell's value becomes one of 32 steps of the colour map; what the colour axis cannot show (zero
-//!    on a logarithmic one, NaN) stays paper.
+//! 1. A cell's value becomes one of 32 steps of the colour map; what the colour axis cannot show
+//!    (zero on a logarithmic one, NaN) stays paper.
 //! 2. Runs of equal steps in a row merge into one rectangle, and all rectangles of a step into one
 //!    path: a 320 × 200 map of a real trace is some 100 KB instead of 64,000 elements.
 //! 3. A coarse, invisible grid carries the tooltips: sums over its cells.

@@ -86,8 +86,8 @@ pub(super) fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize) {
 }
 
 /// Moves labels that want the heights `wanted` apart to at least `gap`, within `top..=bottom`, so
-/// that the sum of squared movements is least (pool adjacent violators). The order is kept; when there
-/// is not room for all, they run over the bottom.
+/// that the sum of squared movements is least (pool adjacent violators). The order is kept; when
+/// there is not room for all, they run over the bottom.
 pub(super) fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));

@@ -1,16 +1,17 @@
 //! Pictures and report pages: charts drawn as SVG, pages as one self-contained HTML file.
 //!
 //! Invariants:
-//! - nothing drawn refers to anything outside itself: no font, script, style sheet or image is loaded;
+//! - nothing drawn refers to anything outside itself: no font, script, style sheet or image is
+//!   loaded;
 //! - every text that came from outside (volume names, paths, policy names) is escaped where it is
 //!   written, in `svg.rs` and nowhere else;
-//! - colours alone never carry the meaning: series differ in dash and marker too (palette of Okabe &
-//!   Ito 2008), heat uses viridis (van der Walt & Smith 2015), and both follow the reader's light
+//! - colours alone never carry the meaning: series differ in dash and marker too (palette of Okabe
+//!   & Ito 2008), heat uses viridis (van der Walt & Smith 2015), and both follow the reader's light
 //!   or dark preference;
 //! - numbers become text through `crate::format` only.
 //!
-//! What it does not do: layout of arbitrary figures, animation, zooming. Drawing is pure: equal data
-//! gives equal bytes.
+//! What it does not do: layout of arbitrary figures, animation, zooming. Drawing is pure: equal
+//! data gives equal bytes.
 //!
 //! ```
 //! use thermocline_sim::format::Quantity;

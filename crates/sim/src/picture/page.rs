@@ -1,7 +1,8 @@
 //! A report as one HTML file that needs nothing else: no network, no other file, no library.
 //!
-//! A content security policy inside the page forbids every load, so that a mistake here shows up as a
-//! broken page and not as a request. The script only sorts tables; without it the page is complete.
+//! A content security policy inside the page forbids every load, so that a mistake here shows up as
+//! a broken page and not as a request. The script only sorts tables; without it the page is
+//! complete.
 
 use super::svg::Escaped;
 use super::{Chart, Table, colour_map, theme};

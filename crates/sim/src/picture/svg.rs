@@ -172,8 +172,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// How wide `text` is at `size` pixels in an ordinary sans-serif face; errs on the wide side, because
-/// what follows from it is how much room a label gets.
+/// How wide `text` is at `size` pixels in an ordinary sans-serif face; errs on the wide side,
+/// because what follows from it is how much room a label gets.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let ems: f64 = text
         .chars()

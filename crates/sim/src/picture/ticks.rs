@@ -1,11 +1,11 @@
 //! Where an axis puts its ticks: at numbers people count in.
 //!
 //! 1. Linear: the smallest step of the quantity's own ladder that needs no more ticks than wanted:
-//!    1, 2, 5 × 10ⁿ for counts and shares, powers of two for bytes, clock steps (15 s, 10 min, 6 h) for
-//!    time.
-//! 2. Logarithmic: powers of two with an even exponent step for bytes; decades otherwise, thinned when
-//!    there are many, joined by 2 and 5 when there are few; for time the ladder bends at a minute so that
-//!    ticks stay whole (1 s, 10 s, 1 min, 10 min, 1 h, 1 d).
+//!    1, 2, 5 × 10ⁿ for counts and shares, powers of two for bytes, clock steps (15 s, 10 min, 6 h)
+//!    for time.
+//! 2. Logarithmic: powers of two with an even exponent step for bytes; decades otherwise, thinned
+//!    when there are many, joined by 2 and 5 when there are few; for time the ladder bends at a
+//!    minute so that ticks stay whole (1 s, 10 s, 1 min, 10 min, 1 h, 1 d).
 
 use super::axis::{Axis, Scale};
 use crate::format::Quantity;

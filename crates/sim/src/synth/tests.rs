@@ -73,8 +73,14 @@ fn the_texts_own_mistakes_are_told_with_their_place() {
     .assert_eq(&refused("\"1GiB\"", "\"1GB\""));
     expect!["VM `db`: part 2: give exactly one of zipf, sequential and scan"]
         .assert_eq(&refused("sequential = {}", ""));
-    expect!["VM `db`: arrivals: give rate_per_s alone, or with dispersion and burst (and burst_share), or rates_per_s and dwells of the quiet and the burst state"].assert_eq(&refused(", burst = \"1s\"", ""));
-    expect!["VM `db`: arrivals: the workload cannot be made: a dispersion of 200000 at 500 requests/s with bursts of 1 s would need a negative quiet rate; make bursts at least 24.691 s long, rarer, or the dispersion smaller"].assert_eq(&refused("dispersion = 20", "dispersion = 200000"));
+    expect![
+        "VM `db`: arrivals: give rate_per_s alone, or with dispersion and burst (and burst_share), or rates_per_s and dwells of the quiet and the burst state"
+    ]
+    .assert_eq(&refused(", burst = \"1s\"", ""));
+    expect![
+        "VM `db`: arrivals: the workload cannot be made: a dispersion of 200000 at 500 requests/s with bursts of 1 s would need a negative quiet rate; make bursts at least 24.691 s long, rarer, or the dispersion smaller"
+    ]
+    .assert_eq(&refused("dispersion = 20", "dispersion = 200000"));
     expect![
         "the workload cannot be made: VM `db`: part 2: a share of reads of -1; it lies from 0 to 1"
     ]

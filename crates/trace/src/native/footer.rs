@@ -8,7 +8,8 @@ use parquet::file::reader::ChunkReader;
 /// The footer's length and the magic that end every file.
 const TAIL_BYTES: u64 = 8;
 
-/// Checks the shape of the footer before it is decoded; a file without one is the decoder's to refuse.
+/// Checks the shape of the footer before it is decoded; a file without one is the decoder's to
+/// refuse.
 pub(super) fn check_shape(input: &impl ChunkReader) -> Result<(), String> {
     let unread = |error: parquet::errors::ParquetError| error.to_string();
     let Some(tail_start) = input.len().checked_sub(TAIL_BYTES) else { return Ok(()) };

@@ -1,9 +1,10 @@
 //! A walk over a Parquet footer before the library decodes it.
 //!
-//! The footer is Thrift in its compact protocol. The library skips fields that it does not know, and a
-//! list of booleans costs it a step an element but not a byte: a few forged bytes keep it busy for
-//! minutes. Here every element must have its byte, so the walk, and then the library, takes time in
-//! proportion to the footer. Checks shape only; what the fields mean is the library's.
+//! The footer is Thrift in its compact protocol. The library skips fields that it does not know,
+//! and a list of booleans costs it a step an element but not a byte: a few forged bytes keep it
+//! busy for minutes. Here every element must have its byte, so the walk, and then the library,
+//! takes time in proportion to the footer. Checks shape only; what the fields mean is the
+//! library's.
 
 /// Nested values at most; the library stops there as well.
 const DEPTH_MAX: u32 = 64;

@@ -1,3 +1,5 @@
+//! Synthetic workloads: determinism, and stated parameters against measured ones.
+
 use super::presets::PRESETS;
 use super::{
     Arrivals, Burstiness, Drift, Layout, Mmpp2, Part, Pattern, Region, SizeShare, Synth, SynthSpec,

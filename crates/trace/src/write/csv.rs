@@ -1,9 +1,9 @@
 //! CSV with a header: every column of the native format, for spreadsheets and scripts.
 //!
-//! `time_ns,volume,op,offset_bytes,length_bytes,response_ns` and, when asked for, `hashes` (hexadecimal, joined
-//! by `;`). An unknown response is empty. A volume's name with a comma is quoted; a quote or a line end
-//! in it becomes `_`, which no reader of CSV takes amiss. [`crate::open`](mod@crate::open) knows the header again and
-//! needs no column map.
+//! `time_ns,volume,op,offset_bytes,length_bytes,response_ns` and, when asked for, `hashes`
+//! (hexadecimal, joined by `;`). An unknown response is empty. A volume's name with a comma is
+//! quoted; a quote or a line end in it becomes `_`, which no reader of CSV takes amiss.
+//! [`crate::open`](mod@crate::open) knows the header again and needs no column map.
 
 use super::{TextOutput, loss};
 use crate::native::op_name;

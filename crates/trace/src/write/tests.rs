@@ -1,3 +1,5 @@
+//! Writers: what is written comes back, and what a format cannot hold is refused.
+
 use super::{CsvWriter, FioWriter, HashColumn, MsrWriter};
 use crate::fixture::{Recorded, read_at};
 use crate::{Batch, ContentHash, Op, ReadOptions, Request, TraceReader, TraceWriter, open};

@@ -1,3 +1,5 @@
+//! Arrival processes: stated means and dispersions are met, impossible ones refused.
+
 use super::{ArrivalTimes, Arrivals, Burstiness, Mmpp2};
 use thermocline_units::{Nanos, Rng};
 

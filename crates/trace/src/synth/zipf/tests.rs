@@ -1,3 +1,5 @@
+//! The Zipf sampler against the exact distribution.
+
 use super::Zipf;
 use thermocline_units::Rng;
 
