@@ -10,6 +10,7 @@ mod error;
 mod output;
 mod progress;
 mod source;
+mod table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

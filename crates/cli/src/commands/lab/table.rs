@@ -1,7 +1,8 @@
 //! The results of `lab cache` for people and for machines.
 
 use crate::error::CliError;
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use crate::table;
+use comfy_table::Table;
 use std::fmt::Write;
 use thermocline_sim::lab::{Curve, CurveMethod, Report, Row};
 use thermocline_units::{Bytes, Nanos};
@@ -56,30 +57,15 @@ pub(crate) fn curves_json(curves: &[Curve], method: CurveMethod) -> Result<Strin
 /// Miss-ratio curves as one table: a row a size, a column a policy.
 pub(crate) fn curves_text(curves: &[Curve], method: CurveMethod) -> String {
     let Some(first) = curves.first() else { return String::new() };
-    let mut table = plain_table();
     let names = curves.iter().map(|curve| curve.policy.clone());
-    table.set_header(std::iter::once("cache size".to_string()).chain(names));
+    let mut table = table::plain(std::iter::once("cache size".to_string()).chain(names));
     for (i, point) in first.points.iter().enumerate() {
         let ratio = |curve: &Curve| curve.points.get(i).map_or(0.0, |point| point.miss_ratio);
         let cells = curves.iter().map(|curve| percent(ratio(curve)));
         table.add_row(std::iter::once(Bytes(point.bytes).to_string()).chain(cells));
     }
-    align_numbers(&mut table);
+    table::align_numbers(&mut table);
     format!("Miss ratio by line, % ({method})\n{table}\n")
-}
-
-fn plain_table() -> Table {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    table.load_style(presets::NOTHING.header_separator(rule).bottom_border(rule));
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table
-}
-
-fn align_numbers(table: &mut Table) {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
@@ -115,12 +101,11 @@ fn heading(report: &Report, size: &str, row: &Row) -> String {
 }
 
 fn table(rows: &[&Row]) -> Table {
-    let mut table = plain_table();
-    table.set_header(COLUMNS.map(|(heading, _)| heading));
+    let mut table = table::plain(COLUMNS.map(|(heading, _)| heading));
     for row in rows {
         table.add_row(COLUMNS.map(|(_, cell)| cell(row)));
     }
-    align_numbers(&mut table);
+    table::align_numbers(&mut table);
     table
 }
 

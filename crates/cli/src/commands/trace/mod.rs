@@ -1,6 +1,7 @@
 //! `thermocline trace …`: characterise, convert, picture and make block traces.
 
 mod convert;
+mod stat;
 mod synth;
 mod target;
 
@@ -11,6 +12,8 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant)] // One value in a run.
 pub(crate) enum Command {
+    /// Say what traces are like: amounts, working set, popularity, order, sizes, arrivals.
+    Stat(stat::Args),
     /// Convert traces, or parts of them, to Parquet, CSV or a fio log.
     Convert(convert::Args),
     /// Make a trace from stated parameters, seeded.
@@ -19,6 +22,7 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
     match command {
+        Command::Stat(args) => stat::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Synth(args) => synth::run(args),
     }
