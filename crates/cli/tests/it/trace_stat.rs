@@ -14,7 +14,7 @@ fn tables_answer_what_the_workload_is_like() {
     let ran = run_with_input(&folder, "trace stat -", MSR).succeeded();
     let rows: Vec<String> = ran.stdout().lines().map(words).collect();
     for row in [
-        "-: 4 requests to 2 volumes over 3 s",
+        "<stdin>: 4 requests to 2 volumes over 3 s",
         "requests 3 1 4",
         "share of requests 75.0 % 25.0 % 100.0 %",
         "bytes 12.50 KiB 4 KiB 16.50 KiB",
