@@ -5,4 +5,5 @@
 
 mod program;
 mod trace_convert;
+mod trace_stat;
 mod trace_synth;

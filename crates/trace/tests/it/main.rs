@@ -8,5 +8,6 @@
     reason = "a test that is skipped says so, loudly"
 )]
 
+mod characteristics;
 mod real_traces;
 mod vscsi_and_msr_agree;

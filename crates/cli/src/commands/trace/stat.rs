@@ -35,7 +35,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 struct Output {
-    /// Show each volume too; without it only where there are 2 to 8.
+    /// Show each volume too, however many; without it only where there are 2 to 8.
     #[arg(long)]
     volumes: bool,
     /// Print JSON instead of tables, always with each volume.

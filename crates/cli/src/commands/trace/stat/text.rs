@@ -18,12 +18,7 @@ const NOTHING: &str = "–";
 /// The report; `volumes`: with a row for each.
 pub(super) fn text(report: &Report, volumes: bool) -> String {
     let whole = &report.found.whole;
-    let mut tables = vec![amounts(whole), popularity(whole)];
-    tables.push(order_and_arrivals(whole));
-    tables.push(sizes(whole));
-    if volumes {
-        tables.push(volume_table(report));
-    }
+    let tables = [amounts(whole), popularity(whole), order_and_arrivals(whole), sizes(whole)];
     let mut out = format!("{}\n", heading(report));
     for repair in &report.repairs {
         writeln!(out, "note: {repair}").expect("a String takes every text");
@@ -31,7 +26,10 @@ pub(super) fn text(report: &Report, volumes: bool) -> String {
     for table in tables {
         writeln!(out, "\n{table}").expect("a String takes every text");
     }
-    if !volumes && whole.volumes > 1 {
+    if volumes {
+        writeln!(out, "\n{}\n{}", volume_table(report), legend())
+            .expect("a String takes every text");
+    } else if whole.volumes > 1 {
         out.push_str("--volumes shows each volume.\n");
     }
     out
@@ -129,7 +127,7 @@ fn popularity(whole: &Characteristics) -> Table {
         let in_chunks = |name: &str, value: String| [name.to_string(), String::new(), value];
         table.add_row(in_chunks("fewer than 10 accesses a day", percent(timing.rare_chunks)));
         table.add_row(in_chunks("1,000 accesses a day or more", percent(timing.frequent_chunks)));
-        let mean = format!("{:.1}", timing.active_chunks_mean);
+        let mean = decimal_text(timing.active_chunks_mean);
         table.add_row(in_chunks("active in 5 min, mean", mean));
         table.add_row(in_chunks("active in 5 min, most", count(timing.active_chunks_max)));
     }
@@ -161,7 +159,7 @@ fn order_and_arrivals(whole: &Characteristics) -> Table {
 
 fn arrivals(table: &mut Table, whole: &Characteristics, timing: &Timing) {
     let rate = whole.requests() as f64 / timing.span.as_secs_f64();
-    let rate = (timing.span.0 > 0).then(|| format!("{} /s", rate_text(rate)));
+    let rate = (timing.span.0 > 0).then(|| format!("{} /s", decimal_text(rate)));
     table.add_row(["arrivals, mean".to_string(), or_nothing(rate)]);
     let most = format!("{} /s", count(timing.per_second_max));
     table.add_row(["  busiest second".to_string(), most]);
@@ -217,17 +215,25 @@ const COLUMNS: [Column; 13] = [
     ("requests", |of| count(of.requests())),
     ("read", |of| bytes(of.reads.bytes)),
     ("written", |of| bytes(of.writes.bytes)),
-    ("R/W\nratio", |of| decimal(of.read_write_ratio_requests())),
+    ("R/W", |of| decimal(of.read_write_ratio_requests())),
     ("volume\nsize", |of| of.size.to_string()),
     ("working\nset", |of| of.footprint.to_string()),
-    ("% IO on\ntop 5 %", |of| hundredths(of.chunk_accesses.top_5)),
-    ("% IO on\ntop 20 %", |of| hundredths(of.chunk_accesses.top_20)),
-    ("% data on\ntop 5 %", |of| hundredths(of.chunk_bytes.top_5)),
-    ("% data on\ntop 20 %", |of| hundredths(of.chunk_bytes.top_20)),
-    ("% pages\nagain 5 min", |of| hundredths(page_again(of))),
-    ("% chunks\nagain 5 min", |of| hundredths(chunk_again(of))),
-    ("% sequen-\ntial", |of| hundredths(of.sequentiality.near)),
+    ("IO on\ntop 5 %", |of| hundredths(of.chunk_accesses.top_5)),
+    ("IO on\ntop 20 %", |of| hundredths(of.chunk_accesses.top_20)),
+    ("data on\ntop 5 %", |of| hundredths(of.chunk_bytes.top_5)),
+    ("data on\ntop 20 %", |of| hundredths(of.chunk_bytes.top_20)),
+    ("pages\nagain", |of| hundredths(page_again(of))),
+    ("chunks\nagain", |of| hundredths(chunk_again(of))),
+    ("seq.", |of| hundredths(of.sequentiality.near)),
 ];
+
+/// What the short headings of the volumes' table mean.
+fn legend() -> String {
+    format!(
+        " R/W: reads to writes. From there on per cent: accesses (IO) and bytes (data) on the most popular {CHUNK}\n \
+         chunks; accesses to the same page or chunk within {REACCESS_WITHIN}; seq.: within {NEAR} of the one before."
+    )
+}
 
 fn page_again(of: &Characteristics) -> Option<f64> {
     of.timing.as_ref().and_then(|timing| timing.page_reaccess.of_accesses)
@@ -244,8 +250,10 @@ fn volume_table(report: &Report) -> Table {
         let cells = COLUMNS.map(|(_, cell)| cell(volume));
         table.add_row(std::iter::once(name.to_string()).chain(cells));
     }
-    let cells = COLUMNS.map(|(_, cell)| cell(&report.found.whole));
-    table.add_row(std::iter::once("all".to_string()).chain(cells));
+    if report.found.whole.volumes > 1 {
+        let cells = COLUMNS.map(|(_, cell)| cell(&report.found.whole));
+        table.add_row(std::iter::once("all".to_string()).chain(cells));
+    }
     table::align_numbers(&mut table);
     table
 }
@@ -272,10 +280,10 @@ fn hundredths(share: Option<f64>) -> String {
 }
 
 fn decimal(number: Option<f64>) -> String {
-    or_nothing(number.map(|number| format!("{number:.2}")))
+    or_nothing(number.map(decimal_text))
 }
 
-/// A rate with three digits at least.
-fn rate_text(rate: f64) -> String {
-    if rate < 100.0 { format!("{rate:.2}") } else { count(rate.round() as u64) }
+/// A number with three digits at least.
+fn decimal_text(number: f64) -> String {
+    if number < 100.0 { format!("{number:.2}") } else { count(number.round() as u64) }
 }
