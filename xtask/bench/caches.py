@@ -1,6 +1,6 @@
 """Replay speed of `thermocline lab cache` and of libCacheSim, side by side in one run.
 
-Called by `cargo xtask bench caches`, which makes the environment. Both sides replay the same
+Called by `cargo xtask bench caches` and `cargo xtask bench sweep`, which makes the environment. Both sides replay the same
 oracleGeneral file, one policy and one size at a time, on one thread, in turn; what is compared is
 requests per second of CPU (user and system). Ours counts the whole process: start, parsing, numbering
 the objects, replay and output. libCacheSim's counts the call that opens and replays the trace, without the
@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import statistics
-import struct
 import subprocess
 import sys
 import time
@@ -30,7 +29,8 @@ POLICIES = {
     "lirs": lambda n: lcs.LIRS(n),
     "w-tiny-lfu": lambda n: lcs.WTinyLFU(n),
     "2q": lambda n: lcs.TwoQ(n),
-    "merlin": lambda n: lcs.S3FIFO(n),  # libCacheSim has no Merlin: its S3-FIFO stands beside it.
+    # libCacheSim has no Merlin: its S3-FIFO, the nearest relative, stands beside ours.
+    "merlin": lambda n: lcs.S3FIFO(n),
 }
 
 
@@ -50,19 +50,20 @@ def make_zipf(path, requests, objects, alpha, seed):
     out.tofile(path)
 
 
-def ours(binary, trace, policy, size):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def run_ours(binary, trace, policy, sizes, threads):
+    """CPU seconds, wall seconds and rows of one whole process."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         [binary, "lab", "cache", trace, "--format", "oracle-general", "--objects", "--json",
-         "--threads", "1", "--policy", policy, "--size", f"{size}obj"],
+         "--threads", str(threads), "--policy", policy,
+         "--size", ",".join(f"{size}obj" for size in sizes)],
         check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-    row = json.loads(done.stdout)["rows"][0]
-    return cpu, row["line_misses"] / row["reads"]["requests"], row["replay_s"]
+    return cpu, wall, json.loads(done.stdout)["rows"]
 
 
-def theirs(trace, policy, size):
+def run_theirs(trace, policy, size):
     start = time.process_time()
     reader = lcs.TraceReader(trace, lcs.TraceType.ORACLE_GENERAL_TRACE,
                              lcs.ReaderInitParam(ignore_obj_size=True))
@@ -70,8 +71,61 @@ def theirs(trace, policy, size):
     return time.process_time() - start, miss
 
 
+def spread(values):
+    return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
+
+
+def caches(options, trace, requests, distinct):
+    """Every policy at 1 % and 10 % of the objects, in turn with libCacheSim's."""
+    rows = []
+    lines = ["| policy | objects | ours, Mreq/CPU-s | libCacheSim | ratio | misses equal |",
+             "|---|---:|---:|---:|---:|---|"]
+    for policy in options.policies.split(","):
+        for share in (0.01, 0.1):
+            size = int(distinct * share)
+            a, b = [], []
+            for _ in range(options.repeats):
+                cpu, _, ours = run_ours(options.binary, trace, policy, [size], 1)
+                a.append(cpu)
+                cpu, rival_miss = run_theirs(trace, policy, size)
+                b.append(cpu)
+            miss = ours[0]["line_misses"] / requests
+            ratios = [theirs / mine for mine, theirs in zip(a, b)]
+            same = abs(miss - rival_miss) * requests < 0.5
+            rows.append({"policy": policy, "objects": size, "ours_cpu_s": a,
+                         "libcachesim_cpu_s": b, "ratios": ratios, "miss_ratio": miss,
+                         "libcachesim_miss_ratio": rival_miss})
+            lines.append(f"| {policy} | {size} | {spread([requests / x / 1e6 for x in a])} | "
+                         f"{spread([requests / x / 1e6 for x in b])} | {spread(ratios)} | "
+                         f"{'yes' if same else f'{miss:.6f} / {rival_miss:.6f}'} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+    return rows, lines
+
+
+def sweep(options, trace, requests, distinct):
+    """Sixteen sizes of LRU against one; sixteen sizes of S3-FIFO on two threads against one."""
+    sizes = [int(distinct * 0.002 * 1.45 ** i) for i in range(16)]
+    one, all_sizes, single, double = [], [], [], []
+    for _ in range(options.repeats):
+        one.append(run_ours(options.binary, trace, "lru", [sizes[8]], 1)[0])
+        all_sizes.append(run_ours(options.binary, trace, "lru", sizes, 1)[0])
+        single.append(run_ours(options.binary, trace, "s3-fifo", sizes, 1)[1])
+        double.append(run_ours(options.binary, trace, "s3-fifo", sizes, 2)[1])
+    lines = ["| what | seconds |", "|---|---:|",
+             f"| LRU, one size, CPU | {spread(one)} |",
+             f"| LRU, sixteen sizes, CPU | {spread(all_sizes)} |",
+             f"| ratio | {spread([x / y for x, y in zip(all_sizes, one)])} |",
+             f"| S3-FIFO, sixteen sizes, one thread, wall | {spread(single)} |",
+             f"| S3-FIFO, sixteen sizes, two threads, wall | {spread(double)} |",
+             f"| speed-up | {spread([x / y for x, y in zip(single, double)])} |"]
+    rows = {"sizes": sizes, "lru_one_cpu_s": one, "lru_all_cpu_s": all_sizes,
+            "s3_fifo_one_thread_wall_s": single, "s3_fifo_two_threads_wall_s": double}
+    return rows, lines
+
+
 def main():
     arguments = argparse.ArgumentParser()
+    arguments.add_argument("what", choices=["caches", "sweep"])
     arguments.add_argument("binary")
     arguments.add_argument("folder")
     arguments.add_argument("--requests", type=int, default=20_000_000)
@@ -82,35 +136,21 @@ def main():
     options = arguments.parse_args()
     trace = options.trace
     if trace is None:
-        trace = os.path.join(options.folder, f"zipf-{options.requests}-{options.objects}.oracleGeneral")
+        trace = os.path.join(options.folder,
+                             f"zipf-{options.requests}-{options.objects}.oracleGeneral")
         if not os.path.exists(trace):
             make_zipf(trace + ".part", options.requests, options.objects, 1.0, 1)
             os.rename(trace + ".part", trace)
-    ids = np.fromfile(trace, dtype=np.dtype([("t", "<u4"), ("id", "<u8"), ("s", "<u4"), ("n", "<i8")]))["id"]
+    record = np.dtype([("t", "<u4"), ("id", "<u8"), ("s", "<u4"), ("n", "<i8")])
+    ids = np.fromfile(trace, dtype=record)["id"]
     requests, distinct = len(ids), len(np.unique(ids))
     del ids
-    rows = []
-    for policy in options.policies.split(","):
-        for share in (0.01, 0.1):
-            size = int(distinct * share)
-            a, b, replays = [], [], []
-            for _ in range(options.repeats):
-                cpu, miss, replay = ours(options.binary, trace, policy, size)
-                a.append(cpu)
-                replays.append(replay)
-                cpu, rival_miss = theirs(trace, policy, size)
-                b.append(cpu)
-            rows.append({
-                "policy": policy, "objects": size,
-                "ours_cpu_s": a, "ours_replay_s": replays, "libcachesim_cpu_s": b,
-                "ours_mreq_per_cpu_s": requests / statistics.median(a) / 1e6,
-                "libcachesim_mreq_per_cpu_s": requests / statistics.median(b) / 1e6,
-                "ratio": statistics.median(y / x for x, y in zip(a, b)),
-                "miss_ratio": miss, "libcachesim_miss_ratio": rival_miss,
-            })
-            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    json.dump({"trace": trace, "requests": requests, "distinct": distinct, "repeats": options.repeats,
-               "rows": rows}, sys.stdout, indent=1)
+    rows, lines = (caches if options.what == "caches" else sweep)(
+        options, trace, requests, distinct)
+    head = f"{requests} requests, {distinct} objects, {options.repeats} repeats, median [min-max]\n\n"
+    json.dump({"trace": trace, "requests": requests, "distinct": distinct,
+               "repeats": options.repeats, "rows": rows,
+               "table": head + "\n".join(lines) + "\n"}, sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

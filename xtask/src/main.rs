@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A program for a terminal, not a library.
 
+mod bench;
 mod ci;
 mod deny;
 mod oracle;
@@ -67,6 +68,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "[TRACE [SIZES]]",
         summary: "miss counts beside libCacheSim's, to the last request",
         run: oracle::run,
+    },
+    Subcommand {
+        name: "bench",
+        arguments: "caches|sweep|read",
+        summary: "speed beside libCacheSim; sixteen sizes against one; readers",
+        run: bench::run,
     },
 ];
 

@@ -8,7 +8,7 @@
 //! libCacheSim comes from PyPI, in an environment of its own below `target`. It is a separate
 //! program: nothing of it is linked or copied.
 
-mod environment;
+pub(crate) mod environment;
 
 use crate::{Failure, workspace};
 use serde_json::Value;

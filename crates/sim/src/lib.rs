@@ -7,6 +7,7 @@ pub mod experiment;
 pub mod format;
 pub mod lab;
 pub mod picture;
+pub mod popularity;
 pub mod replay;
 pub mod source;
 pub mod synth;

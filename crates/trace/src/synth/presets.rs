@@ -92,7 +92,7 @@ fn oltp() -> VmSpec {
     let page = sizes(&[(8, 1.0)]);
     VmSpec {
         name: "oltp".to_string(),
-        arrivals: bursty(600.0, 30.0, Nanos::from_secs(2), 0.15),
+        arrivals: bursty(30.0, 30.0, Nanos::from_secs(40), 0.15),
         parts: vec![
             Part {
                 weight: 0.75,
@@ -120,10 +120,10 @@ fn oltp() -> VmSpec {
 }
 
 fn web() -> VmSpec {
-    let drift = Drift { every: Nanos::from_secs(10), by: 0.0005 };
+    let drift = Drift { every: Nanos::from_secs(200), by: 0.0005 };
     VmSpec {
         name: "web".to_string(),
-        arrivals: Arrivals::Poisson { rate_per_s: 500.0 },
+        arrivals: Arrivals::Poisson { rate_per_s: 25.0 },
         parts: vec![
             Part {
                 weight: 0.85,
@@ -153,7 +153,7 @@ fn web() -> VmSpec {
 fn vdi() -> VmSpec {
     VmSpec {
         name: "vdi".to_string(),
-        arrivals: bursty(400.0, 120.0, Nanos::from_secs(10), 0.1),
+        arrivals: bursty(20.0, 120.0, Nanos::from_secs(200), 0.1),
         parts: vec![
             Part {
                 weight: 0.65,
@@ -172,7 +172,7 @@ fn vdi() -> VmSpec {
                 reads: 1.0,
                 sizes: sizes(&[(16, 0.5), (64, 0.5)]),
                 region: region_mib(0, 768),
-                pattern: Pattern::Scan { every: Nanos::from_secs(90) },
+                pattern: Pattern::Scan { every: Nanos::from_secs(1800) },
             },
             Part {
                 weight: 0.15,
@@ -189,7 +189,7 @@ fn vdi() -> VmSpec {
 fn batch() -> VmSpec {
     VmSpec {
         name: "batch".to_string(),
-        arrivals: Arrivals::Poisson { rate_per_s: 400.0 },
+        arrivals: Arrivals::Poisson { rate_per_s: 20.0 },
         parts: vec![
             Part {
                 weight: 0.7,
@@ -212,14 +212,14 @@ fn batch() -> VmSpec {
 fn backup() -> VmSpec {
     VmSpec {
         name: "backup".to_string(),
-        arrivals: Arrivals::Poisson { rate_per_s: 300.0 },
+        arrivals: Arrivals::Poisson { rate_per_s: 15.0 },
         parts: vec![
             Part {
                 weight: 0.8,
                 reads: 1.0,
                 sizes: sizes(&[(256, 1.0)]),
                 region: region_mib(0, 4096),
-                pattern: Pattern::Scan { every: Nanos::from_secs(120) },
+                pattern: Pattern::Scan { every: Nanos::from_secs(2400) },
             },
             Part {
                 weight: 0.2,

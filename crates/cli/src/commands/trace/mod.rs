@@ -1,6 +1,7 @@
 //! `thermocline trace …`: characterise, convert, picture and make block traces.
 
 mod convert;
+mod plot;
 mod stat;
 mod synth;
 mod target;
@@ -14,6 +15,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Say what traces are like: amounts, working set, popularity, order, sizes, arrivals.
     Stat(stat::Args),
+    /// Draw where and when traces go: popularity over address and time, working sets, sizes.
+    Plot(plot::Args),
     /// Convert traces, or parts of them, to Parquet, CSV or a fio log.
     Convert(convert::Args),
     /// Make a trace from stated parameters, seeded.
@@ -23,6 +26,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Stat(args) => stat::run(args),
+        Command::Plot(args) => plot::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Synth(args) => synth::run(args),
     }

@@ -1,0 +1,63 @@
+//! `cargo xtask bench`: speed, side by side with the rival, as ratios with their spread.
+//!
+//! - `caches [ARGUMENT…]`: replay speed of every policy beside libCacheSim's, one thread, one size at a
+//!   time, in turn on the same file; arguments go to `xtask/bench/caches.py`;
+//! - `sweep`: sixteen sizes against one, and two threads against one;
+//! - `read`: trace readers, in bytes of text or records a second.
+//!
+//! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What is
+//! published goes to docs/results with commit, machine and command.
+
+use crate::oracle::environment;
+use crate::{Failure, workspace};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The subcommand.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    match arguments.split_first() {
+        Some((what, rest)) if what == "caches" || what == "sweep" => measure(what, rest),
+        Some((what, [])) if what == "read" => read(),
+        _ => Err(Failure::Usage("bench takes caches, sweep or read".to_string())),
+    }
+}
+
+fn measure(what: &str, arguments: &[String]) -> Result<(), Failure> {
+    let python = environment::python()?;
+    let folder = workspace::root().join("target").join("bench");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let binary = release_binary()?;
+    let script = workspace::root().join("xtask").join("bench").join("caches.py");
+    let mut command = Command::new(python);
+    command.arg(script).arg(what).arg(binary).arg(&folder).args(arguments);
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(Failure::Failed("the measuring script failed; it says why above".to_string()));
+    }
+    let kept = folder.join(format!("{what}.json"));
+    std::fs::write(&kept, &output.stdout).map_err(|e| format!("{}: {e}", kept.display()))?;
+    let measured: Value = serde_json::from_slice(&output.stdout).map_err(|e| e.to_string())?;
+    print!("{}", measured["table"].as_str().unwrap_or_default());
+    println!("\nall figures: {}", kept.display());
+    Ok(())
+}
+
+fn release_binary() -> Result<PathBuf, Failure> {
+    let mut build = workspace::cargo();
+    build.args(["build", "--release", "--package", "thermocline-cli"]);
+    if !build.status().is_ok_and(|status| status.success()) {
+        return Err(Failure::Failed("the release build failed".to_string()));
+    }
+    Ok(workspace::root().join("target").join("release").join("thermocline"))
+}
+
+fn read() -> Result<(), Failure> {
+    let mut command = workspace::cargo();
+    command.args(["run", "--release", "--package", "thermocline-trace"]);
+    command.args(["--example", "read_speed"]);
+    if command.status().is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    Err(Failure::Failed("the reading example failed; it says why above".to_string()))
+}
