@@ -19,6 +19,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The lines of one input.
 pub(crate) struct Lines {
     source: Source,
+    /// Grows with the longest line, up to [`LINE_BYTES_MAX`] and one read.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -31,7 +32,7 @@ impl Lines {
     pub(crate) fn new(source: Source) -> Lines {
         Lines {
             source,
-            buffer: vec![0; LINE_BYTES_MAX + READ_BYTES],
+            buffer: Vec::new(),
             start: 0,
             end: 0,
             number: 0,
@@ -101,6 +102,9 @@ impl Lines {
             }
             let searched = self.end;
             let place = Place::Line(self.number + 1);
+            if self.buffer.len() < searched + READ_BYTES {
+                self.buffer.resize(searched + READ_BYTES, 0);
+            }
             let room = &mut self.buffer[searched..searched + READ_BYTES];
             let count = self.source.read_at(room, place)?;
             self.at_end = count == 0;
