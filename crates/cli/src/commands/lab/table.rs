@@ -11,7 +11,9 @@ use thermocline_units::{Bytes, Nanos};
 type Column = (&'static str, fn(&Row) -> String);
 
 const COLUMNS: [Column; 13] = [
-    ("policy", |row| row.policy.clone()),
+    ("policy", |row| {
+        if row.clairvoyant { format!("{} (bound)", row.policy) } else { row.policy.clone() }
+    }),
     ("hit %\nrequests", |row| percent(row.request_hit_ratio)),
     ("hit %\nlines", |row| percent(row.line_hit_ratio)),
     ("hit %\nbytes", |row| percent(row.byte_hit_ratio)),
