@@ -3,8 +3,8 @@
 use super::Report;
 use crate::table;
 use comfy_table::Table;
-use indicatif::HumanCount;
 use std::fmt::Write;
+use thermocline_sim::format::count;
 use thermocline_trace::stat::{
     Amount, CHUNK, Characteristics, Concentration, Histogram, NEAR, PAGE, REACCESS_WITHIN, Timing,
 };
@@ -256,10 +256,6 @@ fn volume_table(report: &Report) -> Table {
     }
     table::align_numbers(&mut table);
     table
-}
-
-fn count(number: u64) -> String {
-    HumanCount(number).to_string()
 }
 
 fn bytes(number: u64) -> String {
