@@ -1,4 +1,5 @@
-//! Characteristics of the real traces at hand, against their index and against counts made by other means.
+//! Characteristics of the real traces at hand, against their index and against counts made by other
+//! means.
 
 use crate::real_traces::shared;
 use thermocline_trace::stat::{Characterisation, Characteristics};

@@ -229,10 +229,15 @@ const COLUMNS: [Column; 13] = [
 
 /// What the short headings of the volumes' table mean.
 fn legend() -> String {
-    format!(
-        " R/W: reads to writes. From there on per cent: accesses (IO) and bytes (data) on the most popular {CHUNK}\n \
-         chunks; accesses to the same page or chunk within {REACCESS_WITHIN}; seq.: within {NEAR} of the one before."
-    )
+    [
+        " R/W: reads to writes. Behind the sizes, in per cent:".to_string(),
+        format!(" IO, data: accesses and bytes on the most popular {CHUNK} chunks;"),
+        format!(
+            " again: accesses to the same page or chunk within {REACCESS_WITHIN} of the one before;"
+        ),
+        format!(" seq.: requests within {NEAR} of the one before."),
+    ]
+    .join("\n")
 }
 
 fn page_again(of: &Characteristics) -> Option<f64> {
