@@ -1,8 +1,9 @@
-//! How fast workloads are characterised: nanoseconds of processor time a request on one core, median of five.
+//! How fast workloads are characterised: nanoseconds of processor time a request on one core,
+//! median of five.
 //!
-//! `cargo run --release -p thermocline-trace --example stat_speed` makes workloads in memory from a fixed
-//! seed, Poisson arrivals to one volume and to many, small requests by Zipf's law over a small and a large
-//! working set, and characterises each; making is not measured.
+//! `cargo run --release -p thermocline-trace --example stat_speed` makes workloads in memory from a
+//! fixed seed, Poisson arrivals to one volume and to many, small requests by Zipf's law over a
+//! small and a large working set, and characterises each; making is not measured.
 
 #![allow(
     clippy::print_stdout,

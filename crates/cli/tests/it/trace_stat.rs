@@ -1,3 +1,5 @@
+//! `trace stat` as a user runs it: tables, JSON, volumes, notes, refusals.
+
 use crate::program::{folder, run, run_with_input};
 
 /// Four requests in MSR's columns: two volumes, a second apart, one with a response time of 50 µs.

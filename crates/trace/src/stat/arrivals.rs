@@ -1,15 +1,15 @@
 //! When requests arrive: the times between them, and how bursty they are.
 //!
-//! Index of dispersion (001, eq. 2): `I = SCV · (1 + 2 Σ ρ_k)` over the lags k = 1, 2, …, K, where SCV is the
-//! squared coefficient of variation of the times between arrivals and ρ_k their autocorrelation. The
-//! source's sum begins at k = 0; with ρ_0 = 1 a Poisson process would then have I = 3 and not the 1 that
-//! the source gives for it, so we begin at 1. Steps:
-//! 1. K = 100, or a tenth of the number of times between arrivals when that is less: longer lags of a
-//!    short series are noise.
-//! 2. Sums of products `x_i · x_(i−k)` are kept for every lag; means are taken out at the end, exactly, with the
-//!    first and last K values.
-//! 3. Autocovariances are divided by the full count (the biased estimate, which damps long lags), and a
-//!    negative I, which only noise can make, is told as 0.
+//! Index of dispersion (001, eq. 2): `I = SCV · (1 + 2 Σ ρ_k)` over the lags k = 1, 2, …, K, where
+//! SCV is the squared coefficient of variation of the times between arrivals and ρ_k their
+//! autocorrelation. The source's sum begins at k = 0; with ρ_0 = 1 a Poisson process would then
+//! have I = 3 and not the 1 that the source gives for it, so we begin at 1. Steps:
+//! 1. K = 100, or a tenth of the number of times between arrivals when that is less: longer lags of
+//!    a short series are noise.
+//! 2. Sums of products `x_i · x_(i−k)` are kept for every lag; means are taken out at the end,
+//!    exactly, with the first and last K values.
+//! 3. Autocovariances are divided by the full count (the biased estimate, which damps long lags),
+//!    and a negative I, which only noise can make, is told as 0.
 //!
 //! Bursts longer than K arrivals are not seen by this I; counts of arrivals by the second, whose
 //! variance over mean is also given, see those that last seconds.
@@ -127,8 +127,8 @@ impl Series {
     }
 }
 
-/// Arrivals by the second, from the second of the first one on. The last second, which the trace may
-/// cut short, counts only for the maximum.
+/// Arrivals by the second, from the second of the first one on. The last second, which the trace
+/// may cut short, counts only for the maximum.
 #[derive(Debug, Clone, Default)]
 struct Seconds {
     current: u64,

@@ -1,6 +1,7 @@
 //! What a workload, or one volume of it, is like: the results, as plain numbers.
 //!
-//! docs/guides/traces.md defines every one in a sentence. A ratio whose denominator would be zero is `None`.
+//! docs/guides/traces.md defines every one in a sentence. A ratio whose denominator would be zero
+//! is `None`.
 
 use super::histogram::Histogram;
 use thermocline_units::{Bytes, Nanos};
@@ -33,8 +34,8 @@ pub struct Reaccess {
     pub of_returns: Option<f64>,
 }
 
-/// How consecutive reads and writes of the same volume lie to each other. The first of each volume has no
-/// predecessor and is not counted.
+/// How consecutive reads and writes of the same volume lie to each other. The first of each volume
+/// has no predecessor and is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sequentiality {
     /// Share that begins at most [`NEAR`](super::NEAR) from the end of its predecessor, 0 to 1.
@@ -50,7 +51,8 @@ pub struct Timing {
     pub span: Nanos,
     /// Times between consecutive requests, in nanoseconds.
     pub gaps: Histogram,
-    /// Index of dispersion of the times between arrivals; at most [`LAGS_MAX`](super::LAGS_MAX) lags.
+    /// Index of dispersion of the times between arrivals; at most [`LAGS_MAX`](super::LAGS_MAX)
+    /// lags.
     pub index_of_dispersion: Option<f64>,
     /// Variance over mean of the requests in each whole second.
     pub per_second_variance_over_mean: Option<f64>,
@@ -64,7 +66,8 @@ pub struct Timing {
     pub rare_chunks: Option<f64>,
     /// Share of touched chunks with at least 1,000 accesses a day (the same), 0 to 1.
     pub frequent_chunks: Option<f64>,
-    /// Distinct chunks accessed in an interval of five minutes, on average over all of the workload.
+    /// Distinct chunks accessed in an interval of five minutes, on average over all of the
+    /// workload.
     pub active_chunks_mean: f64,
     /// The most distinct chunks accessed in one of these intervals.
     pub active_chunks_max: u64,
@@ -105,7 +108,8 @@ pub struct Characteristics {
     pub read_sizes: Histogram,
     /// Lengths of writes, in bytes.
     pub write_sizes: Histogram,
-    /// What needs times; `None` where all requests are numbered instead (ARC's `.lis`) or come at once.
+    /// What needs times; `None` where all requests are numbered instead (ARC's `.lis`) or come at
+    /// once.
     pub timing: Option<Timing>,
     /// Response times in nanoseconds, of the requests that have one.
     pub responses: Histogram,

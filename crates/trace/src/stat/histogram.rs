@@ -1,14 +1,14 @@
 //! A compact histogram of whole numbers, for percentiles of what is too long to keep.
 //!
 //! Steps:
-//! 1. A value's row is its power of two, its cell in the row the next seven bits: 128 cells a row. Values
-//!    below 256 have cells of their own.
+//! 1. A value's row is its power of two, its cell in the row the next seven bits: 128 cells a row.
+//!    Values below 256 have cells of their own.
 //! 2. A percentile is the smallest value of the cell where the running count reaches it (nearest
 //!    rank), never outside the smallest and largest value seen.
 //!
-//! After HdrHistogram (G. Tene, 2012), with the base of a cell reported in place of its middle, so that
-//! request sizes come out as they are: a multiple of 512 B below 128 KiB is told exactly. What is told lies at
-//! most 1/128 below the truth and never above it.
+//! After HdrHistogram (G. Tene, 2012), with the base of a cell reported in place of its middle, so
+//! that request sizes come out as they are: a multiple of 512 B below 128 KiB is told exactly. What
+//! is told lies at most 1/128 below the truth and never above it.
 //!
 //! State: 1 KiB for every power of two that occurs. Sum, smallest and largest are exact.
 
@@ -99,8 +99,8 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The value that `share` (0 to 1) of all values do not exceed, by nearest rank: at most 1/128 below the
-    /// truth, never above it. `None` when nothing was counted.
+    /// The value that `share` (0 to 1) of all values do not exceed, by nearest rank: at most 1/128
+    /// below the truth, never above it. `None` when nothing was counted.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -113,8 +113,8 @@ impl Histogram {
         None
     }
 
-    /// Counts between powers of two: each pair is a power of two and how many values lie from it to below
-    /// its double, ascending, without empty ones. A value of 0 counts as 1.
+    /// Counts between powers of two: each pair is a power of two and how many values lie from it to
+    /// below its double, ascending, without empty ones. A value of 0 counts as 1.
     pub fn powers_of_two(&self) -> Vec<(u64, u64)> {
         let mut powers: Vec<(u64, u64)> = Vec::new();
         for (base, count) in self.cells() {

@@ -1,21 +1,21 @@
 //! What a workload is like: amounts, working set, popularity, order, sizes, arrivals; in one pass.
 //!
 //! Steps for each request, which must come in order of time:
-//! 1. Its volume's amounts, arrivals and response times; for a read or write also its size, and its distance to
-//!    the end of the read or write before it in the volume.
+//! 1. Its volume's amounts, arrivals and response times; for a read or write also its size, and its
+//!    distance to the end of the read or write before it in the volume.
 //! 2. Every 4 KiB page that it touches: how often, when last, read or written ([`places`]).
-//! 3. Every 1 MiB chunk that it touches: how often, when last, how many bytes; the first access in an interval of
-//!    five minutes makes the chunk one of those that are active then.
+//! 3. Every 1 MiB chunk that it touches: how often, when last, how many bytes; the first access in
+//!    an interval of five minutes makes the chunk one of those that are active then.
 //!
-//! The whole workload's results come from the volumes' at the end; only its arrivals are followed on their
-//! own, from the second volume on.
+//! The whole workload's results come from the volumes' at the end; only its arrivals are followed
+//! on their own, from the second volume on.
 //!
 //! Sources: 000, Table 3.3 and §3.2.3 (popularity, sequentiality); 001, Table 12 (volume size,
 //! working set, re-access), eq. 2 (index of dispersion), §4.2.1 and Fig. 22 (chunks). Neither
 //! says at which granularity it counts; docs/guides/traces.md says how we read them.
 //!
-//! State: 21–43 B a distinct page, 43–85 B a distinct chunk, some 10 to 200 KiB a volume with its histograms;
-//! nothing that grows with the number of requests. It does not look at content hashes.
+//! State: 21–43 B a distinct page, 43–85 B a distinct chunk, some 10 to 200 KiB a volume with its
+//! histograms; nothing that grows with the number of requests. It does not look at content hashes.
 
 mod arrivals;
 mod characteristics;
@@ -44,8 +44,8 @@ use volume::{ActiveChunks, Volume};
 const AHEAD: usize = 8;
 /// A day, for rates by the day.
 const DAY: Nanos = Nanos::from_secs(86_400);
-/// Readers number the requests of a trace without times by the nanosecond: where no two neighbours lie farther
-/// apart than this, there are no times.
+/// Readers number the requests of a trace without times by the nanosecond: where no two neighbours
+/// lie farther apart than this, there are no times.
 const UNTIMED_GAP_MAX: u64 = 1;
 
 /// A trace that cannot be characterised.
@@ -107,8 +107,8 @@ pub struct Characterisation {
 }
 
 impl Characterisation {
-    /// Characterises all that `reader` has left. `progress` is told now and then how many bytes of input have
-    /// been consumed.
+    /// Characterises all that `reader` has left. `progress` is told now and then how many bytes of
+    /// input have been consumed.
     ///
     /// # Errors
     /// When the trace cannot be read, holds nothing, or holds a request of absurd length.

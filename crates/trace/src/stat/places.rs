@@ -1,10 +1,10 @@
 //! What is kept of every page and every chunk that a volume's reads and writes touch.
 //!
-//! State: 16 B a page in a table at most 3/4 full, 21–43 B a distinct page; 32 B a chunk, 43–85 B a distinct
-//! chunk, of which there is at most one for every page and usually one for many.
+//! State: 16 B a page in a table at most 3/4 full, 21–43 B a distinct page; 32 B a chunk, 43–85 B a
+//! distinct chunk, of which there is at most one for every page and usually one for many.
 //!
-//! Times of pages are kept in ticks of 2²² ns (4.2 ms), so that they fit: whether a page was accessed
-//! in the last five minutes is decided to within 4.2 ms. Times of chunks are exact.
+//! Times of pages are kept in ticks of 2²² ns (4.2 ms), so that they fit: whether a page was
+//! accessed in the last five minutes is decided to within 4.2 ms. Times of chunks are exact.
 
 use super::table::{Slot, Table};
 use thermocline_units::{Bytes, Nanos};
@@ -154,8 +154,8 @@ impl Chunks {
         self.table.prefetch(chunk);
     }
 
-    /// One request's access to `bytes` of one chunk. Whether it is the chunk's first in the interval of
-    /// length `interval` (counted from time zero) that `now` lies in.
+    /// One request's access to `bytes` of one chunk. Whether it is the chunk's first in the
+    /// interval of length `interval` (counted from time zero) that `now` lies in.
     #[inline]
     pub(super) fn access(&mut self, index: u64, now: Nanos, bytes: u64, interval: Nanos) -> bool {
         let slot = self.table.slot(index);

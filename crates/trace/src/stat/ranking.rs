@@ -40,10 +40,10 @@ impl Ranking {
         other.descending().for_each(|(weight, things)| self.add(weight, things));
     }
 
-    /// The part of all weight that lies on the heaviest things: the heaviest `share` of them, rounded up to
-    /// a whole number. `None` when there is no weight.
-    pub(super) fn share_of_top(&self, share: f64) -> Option<f64> {
-        let mut left = (share * self.things as f64).ceil() as u64;
+    /// The part of all weight that lies on the heaviest things: the heaviest `percent` % of them,
+    /// rounded up to a whole number. `None` when there is no weight.
+    pub(super) fn share_of_top(&self, percent: u64) -> Option<f64> {
+        let mut left = (self.things * percent).div_ceil(100);
         let (mut top, mut all) = (0_u128, 0_u128);
         for (weight, things) in self.descending() {
             let taken = things.min(left);

@@ -1,9 +1,9 @@
 //! A table from addresses within one volume to what is known of them.
 //!
-//! Open addressing with linear probing, at most three quarters full, doubled when fuller; nothing is ever
-//! removed. Four neighbouring addresses share a home of four slots, so that a request of several pages
-//! costs one miss of the processor's caches for every four. The hash is fixed: the same requests make the
-//! same table in every run.
+//! Open addressing with linear probing, at most three quarters full, doubled when fuller; nothing
+//! is ever removed. Four neighbouring addresses share a home of four slots, so that a request of
+//! several pages costs one miss of the processor's caches for every four. The hash is fixed: the
+//! same requests make the same table in every run.
 
 use thermocline_units::prefetch;
 

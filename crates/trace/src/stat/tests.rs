@@ -1,3 +1,5 @@
+//! Characteristics of small workloads written by hand, and what holds of every workload.
+
 use super::*;
 use crate::fixture::{Recorded, read_at};
 use crate::request::{Op, Request};
@@ -254,7 +256,7 @@ proptest! {
         prop_assert_eq!(found.footprint, Bytes(pages.len() as u64 * 4096));
         let mut counts: Vec<u64> = pages.into_values().collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        let top = (counts.len() as f64 * 0.05).ceil() as usize;
+        let top = counts.len().div_ceil(20);
         let all = counts.iter().sum::<u64>();
         let share = (all > 0).then(|| counts[..top].iter().sum::<u64>() as f64 / all as f64);
         prop_assert_eq!(found.page_accesses.top_5, share);

@@ -162,5 +162,5 @@ impl Totals {
 }
 
 fn concentration(ranking: &Ranking) -> Concentration {
-    Concentration { top_5: ranking.share_of_top(0.05), top_20: ranking.share_of_top(0.20) }
+    Concentration { top_5: ranking.share_of_top(5), top_20: ranking.share_of_top(20) }
 }

@@ -1,4 +1,5 @@
-//! Characteristics of the real traces at hand, against their index and against counts made by other means.
+//! Characteristics of the real traces at hand, against their index and against counts made by other
+//! means.
 
 use crate::real_traces::shared;
 use thermocline_trace::stat::{Characterisation, Characteristics};
@@ -7,7 +8,8 @@ use thermocline_units::{Bytes, Nanos};
 /// The whole workload's characteristics, when the trace is there.
 fn characteristics(name: &str) -> Option<Characteristics> {
     let mut reader = shared(name)?;
-    Some(Characterisation::read(&mut *reader, &|_| {}).unwrap().whole)
+    let found = Characterisation::read(&mut *reader, &|_| {});
+    Some(found.expect("the traces at hand are sound").whole)
 }
 
 /// Asserts what a trace's index says: requests by operation and the working set as it prints.

@@ -1,3 +1,5 @@
+//! Arrivals against the definitions, straight and slow.
+
 use super::*;
 use proptest::prelude::*;
 use thermocline_units::Rng;

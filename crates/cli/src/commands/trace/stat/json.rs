@@ -1,5 +1,5 @@
-//! The characteristics of a workload for machines. Units are in the names; a ratio that would divide by
-//! zero, and times that the trace does not have, are null.
+//! The characteristics of a workload for machines. Units are in the names; a ratio that would
+//! divide by zero, and times that the trace does not have, are null.
 
 use super::Report;
 use crate::error::CliError;
@@ -95,8 +95,8 @@ fn timing(of: &Timing) -> Value {
     })
 }
 
-/// A distribution in the unit that its key names; `from` and `count` of its powers of two: so many values from it
-/// to below its double.
+/// A distribution in the unit that its key names; `from` and `count` of its powers of two: so many
+/// values from it to below its double.
 fn distribution(of: &Histogram) -> Value {
     let powers = of.powers_of_two().into_iter();
     let powers: Vec<Value> =

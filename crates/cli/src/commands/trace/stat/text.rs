@@ -3,8 +3,8 @@
 use super::Report;
 use crate::table;
 use comfy_table::Table;
-use indicatif::HumanCount;
 use std::fmt::Write;
+use thermocline_sim::format::count;
 use thermocline_trace::stat::{
     Amount, CHUNK, Characteristics, Concentration, Histogram, NEAR, PAGE, REACCESS_WITHIN, Timing,
 };
@@ -229,10 +229,15 @@ const COLUMNS: [Column; 13] = [
 
 /// What the short headings of the volumes' table mean.
 fn legend() -> String {
-    format!(
-        " R/W: reads to writes. From there on per cent: accesses (IO) and bytes (data) on the most popular {CHUNK}\n \
-         chunks; accesses to the same page or chunk within {REACCESS_WITHIN}; seq.: within {NEAR} of the one before."
-    )
+    [
+        " R/W: reads to writes. Behind the sizes, in per cent:".to_string(),
+        format!(" IO, data: accesses and bytes on the most popular {CHUNK} chunks;"),
+        format!(
+            " again: accesses to the same page or chunk within {REACCESS_WITHIN} of the one before;"
+        ),
+        format!(" seq.: requests within {NEAR} of the one before."),
+    ]
+    .join("\n")
 }
 
 fn page_again(of: &Characteristics) -> Option<f64> {
@@ -256,10 +261,6 @@ fn volume_table(report: &Report) -> Table {
     }
     table::align_numbers(&mut table);
     table
-}
-
-fn count(number: u64) -> String {
-    HumanCount(number).to_string()
 }
 
 fn bytes(number: u64) -> String {
