@@ -33,6 +33,9 @@ struct Column {
     chunks: u64,
 }
 
+/// A figure of one interval.
+type Figure<'a> = &'a dyn Fn(&Column) -> f64;
+
 /// A trace over address and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Popularity {
@@ -163,14 +166,9 @@ impl Popularity {
             .to_html()
     }
 
-    fn over_time(
-        &self,
-        title: &str,
-        y: Axis,
-        series: Vec<(&str, &dyn Fn(&Column) -> f64)>,
-    ) -> LineChart {
+    fn over_time(&self, title: &str, y: Axis, series: Vec<(&str, Figure<'_>)>) -> LineChart {
         let seconds = self.interval.as_secs_f64();
-        let points = |of: &dyn Fn(&Column) -> f64| {
+        let points = |of: Figure<'_>| {
             let point = |(i, column)| (i as f64 * seconds, of(column));
             self.columns.iter().enumerate().map(point).collect()
         };

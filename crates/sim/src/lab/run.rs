@@ -59,6 +59,9 @@ pub enum LabError {
     },
 }
 
+/// Requests in a block when one replay has the machine to itself: 30 B each stay in a core's cache.
+const BLOCK_REQUESTS_ALONE: usize = 1 << 12;
+
 /// What of the trace must be known before a run can begin, so that it cannot be streamed.
 pub fn needs_whole(
     specs: &[PolicySpec],
@@ -150,6 +153,9 @@ pub fn run_stream(
         future: None,
     };
     let mut jobs = planner.jobs(specs, sizes)?;
+    if jobs.len() == 1 {
+        stream.close_blocks_after(BLOCK_REQUESTS_ALONE);
+    }
     let mut block = Block::new(cut);
     let mut seen = Seen::default();
     while stream.fill(&mut block)? {
@@ -357,7 +363,8 @@ fn future_if_needed(
     let mut accesses: Vec<LineId> = Vec::with_capacity(workload.touches() as usize);
     for block in &workload.blocks {
         for (i, head) in block.heads.iter().enumerate() {
-            if !head.discard && !(around && head.tag.is_write()) {
+            let passes = head.discard || around && head.tag.is_write();
+            if !passes {
                 accesses.extend(&block.lines.ids[block.lines.of(i)]);
             }
         }

@@ -111,6 +111,16 @@ impl Accountant {
         self.books.request(tag.volume(), tag.is_write(), hits_from, lines as u64, bytes);
     }
 
+    /// A request of one line in books of one size.
+    #[inline]
+    pub(super) fn single(&mut self, head: &Head, fate: Fate) {
+        let span = self.span(head, 1, &(0..1));
+        self.books.single(head.tag.volume(), fate, span.bytes, span.flash_bytes(fate));
+        if !fate.hit || fate.write {
+            self.disk(0..1, head, fate, &span);
+        }
+    }
+
     #[inline]
     fn one_run(
         &mut self,
@@ -120,24 +130,24 @@ impl Accountant {
         run: Range<usize>,
         fate: Fate,
     ) {
-        let Span { offset, bytes, whole_offset, whole_bytes } = self.span(head, lines, &run);
+        let span = self.span(head, lines, &run);
+        let (lines, flash_bytes) = (run.len() as u64, span.flash_bytes(fate));
+        self.books.run(sizes.clone(), fate, Run { lines, bytes: span.bytes, flash_bytes });
+        self.disk(sizes, head, fate, &span);
+    }
+
+    /// What the disk does for a run.
+    #[inline]
+    fn disk(&mut self, sizes: Range<usize>, head: &Head, fate: Fate, span: &Span) {
         let volume = VolumeId(head.tag.volume());
-        let flash_bytes = match fate {
-            Fate { resident: false, .. } => 0,
-            Fate { hit: false, .. } => whole_bytes,
-            Fate { write: true, .. } => pages(offset, bytes),
-            Fate { write: false, .. } => bytes,
-        };
-        let lines = run.len() as u64;
-        self.books.run(sizes.clone(), fate, Run { lines, bytes, flash_bytes });
-        let fills = fate.resident && (!fate.write || whole_bytes > bytes);
+        let fills = fate.resident && (!fate.write || span.whole_bytes > span.bytes);
         if !fate.hit && !fate.write && !fate.resident {
-            self.books.disk(sizes.clone(), false, volume, offset, bytes);
+            self.books.disk(sizes.clone(), false, volume, span.offset, span.bytes);
         } else if !fate.hit && fills {
-            self.books.disk(sizes.clone(), false, volume, whole_offset, whole_bytes);
+            self.books.disk(sizes.clone(), false, volume, span.whole_offset, span.whole_bytes);
         }
         if fate.write && (!fate.resident || self.mode == WriteMode::Through) {
-            self.books.disk(sizes, true, volume, offset, bytes);
+            self.books.disk(sizes, true, volume, span.offset, span.bytes);
         }
     }
 
@@ -203,6 +213,19 @@ struct Span {
     bytes: u64,
     whole_offset: u64,
     whole_bytes: u64,
+}
+
+impl Span {
+    /// Bytes that flash reads or writes for the run.
+    #[inline]
+    fn flash_bytes(&self, fate: Fate) -> u64 {
+        match fate {
+            Fate { resident: false, .. } => 0,
+            Fate { hit: false, .. } => self.whole_bytes,
+            Fate { write: true, .. } => pages(self.offset, self.bytes),
+            Fate { write: false, .. } => self.bytes,
+        }
+    }
 }
 
 /// Bytes of the flash pages that a range overlaps.

@@ -41,6 +41,8 @@ pub(super) struct Run {
 type RunSums = [u64; 4];
 /// Sums of requests: requests, lines, bytes.
 type RequestSums = [u64; 3];
+/// Sums of requests of one line: requests, bytes, flash bytes.
+type SingleSums = [u64; 3];
 /// Sums of write-backs: operations, lines.
 type WriteBackSums = [u64; 2];
 
@@ -63,9 +65,11 @@ struct Own {
 /// The books of all sizes.
 #[derive(Debug)]
 pub(super) struct Books {
-    /// One a size, and one past the end for what is taken back there.
+    /// One a size; what would be taken back past the last need not be.
     pages: Vec<Page>,
     own: Vec<Own>,
+    /// Requests of one line, each a run of its own; only kept for books of one size.
+    singles: [SingleSums; Fate::COUNT],
     /// Requests, and hits as differences by size, volume after volume.
     volume_requests: Vec<u64>,
     volume_hits: Vec<u64>,
@@ -87,8 +91,9 @@ impl Books {
     /// Empty books for `sizes` ≥ 1 sizes.
     pub(super) fn new(sizes: usize) -> Books {
         Books {
-            pages: vec![Page::default(); sizes + 1],
+            pages: vec![Page::default(); sizes],
             own: vec![Own::default(); sizes],
+            singles: [[0; 3]; Fate::COUNT],
             volume_requests: Vec::new(),
             volume_hits: Vec::new(),
         }
@@ -113,7 +118,9 @@ impl Books {
     pub(super) fn run(&mut self, sizes: Range<usize>, fate: Fate, run: Run) {
         let entry = [1, run.lines, run.bytes, run.flash_bytes];
         add(&mut self.pages[sizes.start].runs[fate.index()], entry);
-        take_back(&mut self.pages[sizes.end].runs[fate.index()], entry);
+        if let Some(after) = self.pages.get_mut(sizes.end) {
+            take_back(&mut after.runs[fate.index()], entry);
+        }
     }
 
     /// A request, which hits in `sizes` from `hits_from` on and misses in the smaller ones.
@@ -127,23 +134,45 @@ impl Books {
         bytes: u64,
     ) {
         let entry = [1, lines, bytes];
-        let sizes = self.sizes();
         let kind = usize::from(write) * 2;
         if hits_from > 0 {
             add(&mut self.pages[0].requests[kind], entry);
-            take_back(&mut self.pages[hits_from].requests[kind], entry);
         }
-        if hits_from < sizes {
-            add(&mut self.pages[hits_from].requests[kind + 1], entry);
-            take_back(&mut self.pages[sizes].requests[kind + 1], entry);
+        if let Some(hits) = self.pages.get_mut(hits_from) {
+            add(&mut hits.requests[kind + 1], entry);
+            if hits_from > 0 {
+                take_back(&mut hits.requests[kind], entry);
+            }
         }
-        let volume = volume as usize;
+        self.volume(volume, hits_from);
+    }
+
+    /// A request of one line, in books of one size: both a run and a request.
+    #[inline]
+    pub(super) fn single(&mut self, volume: u32, fate: Fate, bytes: u64, flash_bytes: u64) {
+        debug_assert_eq!(self.sizes(), 1, "ranges of sizes go through `run` and `request`");
+        add(&mut self.singles[fate.index()], [1, bytes, flash_bytes]);
+        self.volume(volume, usize::from(!fate.hit));
+    }
+
+    #[inline]
+    fn volume(&mut self, volume: u32, hits_from: usize) {
+        let (volume, columns) = (volume as usize, self.sizes() + 1);
         if volume >= self.volume_requests.len() {
             self.volume_requests.resize(volume + 1, 0);
-            self.volume_hits.resize((volume + 1) * (sizes + 1), 0);
+            self.volume_hits.resize((volume + 1) * columns, 0);
         }
         self.volume_requests[volume] += 1;
-        self.volume_hits[volume * (sizes + 1) + hits_from] += 1;
+        self.volume_hits[volume * columns + hits_from] += 1;
+    }
+
+    /// Makes runs and requests of the requests of one line.
+    fn fold_singles(&mut self) {
+        for (index, [requests, bytes, flash_bytes]) in self.singles.into_iter().enumerate() {
+            add(&mut self.pages[0].runs[index], [requests, requests, bytes, flash_bytes]);
+            // Fates count write, hit, resident; requests only write and hit.
+            add(&mut self.pages[0].requests[index >> 1], [requests, requests, bytes]);
+        }
     }
 
     /// One disk operation in each of `sizes`.
@@ -182,7 +211,8 @@ impl Books {
     }
 
     /// Sums the books up: one `Counts` a size. The source charges `charged` operations a line.
-    pub(super) fn close(self, mode: WriteMode, line_bytes: u64, charged: u64) -> Vec<Counts> {
+    pub(super) fn close(mut self, mode: WriteMode, line_bytes: u64, charged: u64) -> Vec<Counts> {
+        self.fold_singles();
         let mut page = Page::default();
         let mut all = Vec::with_capacity(self.own.len());
         for (size, own) in self.own.iter().enumerate() {

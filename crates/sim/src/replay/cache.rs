@@ -7,11 +7,11 @@ use super::accounting::Accountant;
 use super::books::Fate;
 use super::counts::Counts;
 use super::{Epochs, ReplayOptions, WarmUp};
-use crate::workload::{Block, Names, Unit};
+use crate::workload::{Block, Head, Names, Unit};
 use std::ops::Range;
 use thermocline_policy::Footprint;
 use thermocline_policy::cache::{CachePolicy, Outcome};
-use thermocline_units::Nanos;
+use thermocline_units::{LineId, Nanos};
 
 /// Touches handed to a policy at once, unless one request has more.
 const BATCH_TOUCHES: usize = 4096;
@@ -103,8 +103,8 @@ impl CacheReplay {
 fn account(
     accountant: &mut Accountant,
     names: &Names,
-    head: &crate::workload::Head,
-    lines: &[thermocline_units::LineId],
+    head: &Head,
+    lines: &[LineId],
     outcomes: &[Outcome],
 ) {
     let write = head.tag.is_write();
@@ -112,9 +112,13 @@ fn account(
         let outcome: Outcome = outcomes[i];
         Fate { write, hit: outcome.is_hit(), resident: outcome.is_resident() }
     };
-    accountant.runs(0..1, head, lines.len(), fate);
-    let hit = outcomes.iter().all(|outcome| outcome.is_hit());
-    accountant.request(head, lines.len(), usize::from(!hit));
+    if lines.len() == 1 {
+        accountant.single(head, fate(0));
+    } else {
+        accountant.runs(0..1, head, lines.len(), fate);
+        let hit = outcomes.iter().all(|outcome| outcome.is_hit());
+        accountant.request(head, lines.len(), usize::from(!hit));
+    }
     for (line, outcome) in lines.iter().zip(outcomes) {
         if let Some(victim) = outcome.evicted() {
             accountant.evicted(0, victim);
@@ -135,11 +139,7 @@ pub(super) struct Batch<'a> {
 
 impl Batch<'_> {
     /// One past the last request that may share a batch with `start`.
-    pub(super) fn end(
-        &self,
-        start: usize,
-        goes_around: impl Fn(&crate::workload::Head) -> bool,
-    ) -> usize {
+    pub(super) fn end(&self, start: usize, goes_around: impl Fn(&Head) -> bool) -> usize {
         let Block { heads, lines, .. } = self.block;
         let limit = lines.of(start).start + BATCH_TOUCHES;
         let mut end = start + 1;

@@ -8,7 +8,8 @@ use thermocline_units::{Bytes, LineId};
 
 /// Lines one request may touch: 4 GiB in lines of 512 B.
 pub(super) const TOUCHES_PER_REQUEST_MAX: u64 = 1 << 23;
-/// Requests after which a block is closed.
+/// Requests after which a block is closed, unless told otherwise: enough that many replays taking
+/// turns over blocks do not live off each other's cold caches.
 const BLOCK_REQUESTS: usize = 1 << 16;
 /// Touches after which a block is closed.
 const BLOCK_TOUCHES: usize = 1 << 20;
@@ -18,6 +19,7 @@ pub struct Stream<'a> {
     reader: &'a mut dyn TraceReader,
     batch: Batch,
     names: Names,
+    block_requests: usize,
     pending_lines: Vec<Address>,
     pending_chunks: Vec<Address>,
     /// Requests of the trace so far, of every kind.
@@ -32,6 +34,7 @@ impl<'a> Stream<'a> {
             reader,
             batch: Batch::default(),
             names: Names::new(cut.unit, cut.chunk),
+            block_requests: BLOCK_REQUESTS,
             pending_lines: Vec::new(),
             pending_chunks: Vec::new(),
             seen: 0,
@@ -45,7 +48,7 @@ impl<'a> Stream<'a> {
     /// When the trace cannot be read or is larger than the numbers.
     pub fn fill(&mut self, block: &mut Block) -> Result<bool, WorkloadError> {
         block.clear();
-        while block.heads.len() < BLOCK_REQUESTS && block.lines.ids.len() < BLOCK_TOUCHES {
+        while block.heads.len() < self.block_requests && block.lines.ids.len() < BLOCK_TOUCHES {
             let mut batch = std::mem::take(&mut self.batch);
             self.reader.read_batch(&mut batch)?;
             if batch.requests.is_empty() {
@@ -61,6 +64,11 @@ impl<'a> Stream<'a> {
             self.names.volumes = self.reader.volumes().to_vec();
         }
         Ok(!block.heads.is_empty())
+    }
+
+    /// Closes blocks after about so many requests.
+    pub(crate) fn close_blocks_after(&mut self, requests: usize) {
+        self.block_requests = requests;
     }
 
     /// What the numbers stand for.
