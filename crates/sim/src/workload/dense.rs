@@ -28,7 +28,7 @@ const NEIGHBOURS: u64 = 4;
 /// The table grows beyond this part full: 3/4. Fuller tables probe longer, emptier ones miss more.
 const FULL_MAX: (usize, usize) = (3, 4);
 /// Lookups whose homes are on their way; more than the misses a core can have in flight.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// More distinct addresses than ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,17 +72,25 @@ impl DenseIds {
         {
             self.grow();
         }
+        let mut homes = [0; AHEAD];
+        for (home, &address) in homes.iter_mut().zip(addresses) {
+            *home = self.home(address);
+            prefetch(&self.entries, *home);
+        }
         for (i, &address) in addresses.iter().enumerate() {
+            let at = self.find_from(homes[i % AHEAD], address);
             if let Some(&coming) = addresses.get(i + AHEAD) {
-                prefetch(&self.entries, self.home(coming));
+                let home = self.home(coming);
+                prefetch(&self.entries, home);
+                homes[i % AHEAD] = home;
             }
-            let at = self.find(address);
-            if self.entries[at].id == VACANT.id {
-                self.entries[at] =
-                    Entry { unit: address.unit, volume: address.volume, id: self.len() };
+            let mut id = self.entries[at].id;
+            if id == VACANT.id {
+                id = self.len();
+                self.entries[at] = Entry { unit: address.unit, volume: address.volume, id };
                 self.addresses.push(address);
             }
-            ids.push(LineId(self.entries[at].id));
+            ids.push(LineId(id));
         }
         Ok(())
     }
@@ -102,8 +110,13 @@ impl DenseIds {
     /// The entry that holds the address, or the vacant one where it belongs.
     #[inline]
     fn find(&self, address: Address) -> usize {
+        self.find_from(self.home(address), address)
+    }
+
+    #[inline]
+    fn find_from(&self, home: usize, address: Address) -> usize {
         let mask = self.entries.len() - 1;
-        let mut at = self.home(address);
+        let mut at = home;
         loop {
             let entry = self.entries[at];
             let same = entry.unit == address.unit && entry.volume == address.volume;
