@@ -1,12 +1,12 @@
 //! `cargo xtask bench`: speed, side by side with the rival, as ratios with their spread.
 //!
-//! - `caches [ARGUMENT…]`: replay speed of every policy beside libCacheSim's, one thread, one size at a
-//!   time, in turn on the same file; arguments go to `xtask/bench/caches.py`;
+//! - `caches [ARGUMENT…]`: replay speed of every policy beside libCacheSim's, one thread, one size
+//!   at a time, in turn on the same file; arguments go to `xtask/bench/caches.py`;
 //! - `sweep`: sixteen sizes against one, and two threads against one;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
-//! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What is
-//! published goes to docs/results with commit, machine and command.
+//! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
+//! is published goes to docs/results with commit, machine and command.
 
 use crate::oracle::environment;
 use crate::{Failure, workspace};

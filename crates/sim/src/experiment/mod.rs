@@ -5,6 +5,7 @@
 
 mod config;
 mod expect;
+mod html;
 mod markdown;
 #[cfg(test)]
 mod tests;
@@ -90,8 +91,8 @@ pub struct Outcome {
 pub struct Folders {
     /// Folders that may hold the published traces under their published names.
     pub published: Vec<PathBuf>,
-    /// The folder with the stand-ins.
-    pub stand_ins: PathBuf,
+    /// Folders with the stand-ins; descriptions of made ones lie beside the experiment.
+    pub stand_ins: Vec<PathBuf>,
 }
 
 /// Runs the experiment. `note` is told what is going on, for people.
@@ -107,11 +108,8 @@ pub fn run(
         config.policies.iter().map(|p| PolicySpec::parse(p)).collect::<Result<_, _>>()?;
     let published = found(&config.published, &folders.published);
     let used_published = !published.is_empty();
-    let sets = if used_published {
-        published
-    } else {
-        found(&config.stand_ins, std::slice::from_ref(&folders.stand_ins))
-    };
+    let sets =
+        if used_published { published } else { found(&config.stand_ins, &folders.stand_ins) };
     if sets.is_empty() {
         return Err(ExperimentError::NoTraces {
             published: names(&config.published),
@@ -155,13 +153,26 @@ fn find(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     candidates.into_iter().find(|path| Path::is_file(path))
 }
 
+/// A trace, or a workload made from the description in a `.toml` beside the experiment.
+fn source(path: &Path) -> Result<Source, ExperimentError> {
+    if path.extension().is_none_or(|ending| ending != "toml") {
+        return Ok(Source::File(path.to_path_buf()));
+    }
+    let wrong = |problem: String| {
+        ExperimentError::Config(ConfigError { origin: path.display().to_string(), problem })
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let spec = crate::synth::from_toml(&text).map_err(|error| wrong(error.to_string()))?;
+    Ok(Source::Synth(Box::new(spec)))
+}
+
 fn panel(
     config: &Config,
     set: &Set,
     paths: &[PathBuf],
     specs: &[PolicySpec],
 ) -> Result<Panel, ExperimentError> {
-    let sources: Vec<Source> = paths.iter().cloned().map(Source::File).collect();
+    let sources: Vec<Source> = paths.iter().map(|path| source(path)).collect::<Result<_, _>>()?;
     let mut reader = open_all(&sources, &ReadOptions::default())?;
     let cut = Cut { unit: Unit::Lines(config.line), chunk: Some(config.chunk) };
     let workload = Workload::read(&mut *reader, cut, &|_| ())?;
@@ -176,7 +187,7 @@ fn panel(
     let verdicts = config.expect.iter().flat_map(|e| e.judge(&rows)).collect();
     Ok(Panel {
         workload: set.name.clone(),
-        traces: sources.iter().map(ToString::to_string).collect(),
+        traces: paths.iter().map(|path| path.display().to_string()).collect(),
         requests: workload.requests(),
         working_set_bytes: workload.working_set().0,
         epoch: epoch.to_string(),

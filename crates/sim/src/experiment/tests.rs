@@ -38,7 +38,7 @@ fn an_unknown_key_or_a_wrong_quantity_names_its_line() {
 fn without_any_trace_the_error_says_what_was_looked_for() {
     let config = Config::parse(VFRM, "e.toml").unwrap();
     let nowhere = PathBuf::from("no/such/folder");
-    let folders = Folders { published: vec![nowhere.clone()], stand_ins: nowhere };
+    let folders = Folders { published: vec![nowhere.clone()], stand_ins: vec![nowhere] };
     let error = run(&config, &folders, &mut |_| ()).unwrap_err();
     assert!(matches!(error, ExperimentError::NoTraces { .. }));
     assert!(error.to_string().contains("mds_0"), "{error}");

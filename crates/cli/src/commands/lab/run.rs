@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// A folder with the published traces; may be repeated.
     #[arg(long, value_name = "DIR")]
     traces: Vec<PathBuf>,
-    /// Write result.md and result.json into this folder.
+    /// Write result.md, result.json and result.html into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print JSON.
@@ -41,8 +41,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     })?;
     let config = Config::parse(&text, &name).map_err(CliError::input)?;
     let shared = std::env::var_os("THERMOCLINE_SHARED").unwrap_or_else(|| "../shared".into());
-    let folders =
-        Folders { published: args.traces, stand_ins: PathBuf::from(shared).join("traces") };
+    let stand_ins = vec![PathBuf::from(shared).join("traces"), args.experiment];
+    let folders = Folders { published: args.traces, stand_ins };
     let outcome = experiment::run(&config, &folders, &mut |note| eprintln!("{note}"))
         .map_err(CliError::input)?;
     let json = serde_json::to_string_pretty(&outcome).map_err(CliError::failed)?;
@@ -61,8 +61,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 fn write_results(folder: &PathBuf, outcome: &Outcome, json: &str) -> Result<(), CliError> {
     std::fs::create_dir_all(folder)
         .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
-    for (name, text) in [("result.md", outcome.to_markdown().as_str()), ("result.json", json)] {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("thermocline {}", command.join(" "));
+    let page = outcome.to_html(env!("CARGO_PKG_VERSION"), &command);
+    let results = [("result.md", outcome.to_markdown()), ("result.html", page)];
+    for (name, text) in results.iter().map(|(name, text)| (*name, text.as_str())) {
         output::write_text(&folder.join(name), text, true)?;
     }
-    Ok(())
+    output::write_text(&folder.join("result.json"), json, true)
 }
