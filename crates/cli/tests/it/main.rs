@@ -3,6 +3,7 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod lab_cache;
 mod program;
 mod trace_convert;
 mod trace_stat;
