@@ -2,7 +2,7 @@
 //!
 //! The sources' Figures 17, 18 and 22 (001): accesses to 1 MiB bins over time, and how many bins
 //! are accessed in an interval. The volumes of a trace are laid end to end. The map is reduced to
-//! at most [`ROWS_MAX`] rows; cells add up, so that nothing is lost but position.
+//! at most 200 rows; cells add up, so that nothing is lost but position.
 
 use crate::format::Quantity;
 use crate::picture::{Axis, Bar, HeatMap, Histogram, LineChart, Page, Series};
