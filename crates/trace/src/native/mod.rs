@@ -1,7 +1,7 @@
 //! The native trace format: Parquet that pandas, polars and DuckDB open directly.
 //!
 //! `docs/formats/trace-parquet.md` is the layout. The `parquet` crate reads the footer and page
-//! headers and decompresses pages; values are decoded here ([`encoding`]), because strings come as
+//! headers and decompresses pages; values are decoded here (`encoding`), because strings come as
 //! dictionary codes that never need to become strings, and because no byte of a page may make us
 //! panic. Does not need Arrow.
 

@@ -3,7 +3,7 @@
 //! Steps for each request, which must come in order of time:
 //! 1. Its volume's amounts, arrivals and response times; for a read or write also its size, and its
 //!    distance to the end of the read or write before it in the volume.
-//! 2. Every 4 KiB page that it touches: how often, when last, read or written ([`places`]).
+//! 2. Every 4 KiB page that it touches: how often, when last, read or written (`places`).
 //! 3. Every 1 MiB chunk that it touches: how often, when last, how many bytes; the first access in
 //!    an interval of five minutes makes the chunk one of those that are active then.
 //!

@@ -4,7 +4,7 @@
 //! 1. The VM whose next arrival is the earliest (of equal ones the first in the specification).
 //! 2. One of its parts, by weight, among those that are not silent.
 //! 3. The part's size by its mix, read or write by its share, place by its pattern.
-//! 4. The VM's next arrival ([`arrivals`]).
+//! 4. The VM's next arrival (`arrivals`).
 //!
 //! Each VM draws from its own generator, so that adding one at the end does not change the others.
 //! Randomness goes through `ln` and `exp` of the platform; requests are the same wherever these
