@@ -10,6 +10,7 @@ mod cache;
 pub mod cost;
 mod counts;
 mod dirt;
+mod feed;
 mod flash;
 mod sweep;
 #[cfg(test)]
