@@ -1,7 +1,7 @@
 //! Feeding blocks to a cache: what comes in a batch, and what interrupts one.
 //!
-//! Batches end where order matters to more than the policy: at a discard, at the end of an epoch, at
-//! the end of the warm-up, and at every write when writes go around the cache.
+//! Batches end where order matters to more than the policy: at a discard, at the end of an epoch,
+//! at the end of the warm-up, and at every write when writes go around the cache.
 
 use super::accounting::Accountant;
 use super::{Epochs, ReplayOptions, WarmUp};
