@@ -308,13 +308,7 @@ impl Planner<'_> {
     }
 
     fn single(&self, place: Place) -> Result<Job, LabError> {
-        let geometry = Geometry {
-            lines: place.capacity,
-            line_bytes: place.unit,
-            volumes: self.volumes,
-            seed: self.options.seed,
-        };
-        let built = place.spec.build(&geometry, self.future.as_ref());
+        let built = place.spec.build(&self.geometry(&place), self.future.as_ref());
         let replay = match built.map_err(|source| settings_error(&place, source))? {
             Built::Cache(policy) => {
                 Replay::Cache(CacheReplay::new(policy, self.unit, &self.replay))
@@ -327,12 +321,35 @@ impl Planner<'_> {
         Ok(Job { replay, places: vec![place], spent: Duration::ZERO })
     }
 
+    /// What a policy of a sweep would take if it ran alone: the sweep itself shares its memory.
+    fn footprint_alone(&self, place: &Place, scene: &Scene<'_>) -> Footprint {
+        match place.spec.build(&self.geometry(place), None) {
+            Ok(Built::Cache(mut policy)) => {
+                policy.reserve(scene.names.distinct_lines());
+                policy.footprint()
+            }
+            _ => Footprint::default(),
+        }
+    }
+
+    fn geometry(&self, place: &Place) -> Geometry {
+        Geometry {
+            lines: place.capacity,
+            line_bytes: place.unit,
+            volumes: self.volumes,
+            seed: self.options.seed,
+        }
+    }
+
     fn rows(&self, jobs: Vec<Job>, scene: &Scene<'_>) -> Vec<Row> {
         let mut rows = Vec::new();
         for job in jobs {
             let (places, counts, footprint, spent) = job.finish();
             let each = spent.as_secs_f64() / places.len() as f64;
+            let shared = places.len() > 1;
             for (place, counts) in places.into_iter().zip(counts) {
+                let footprint =
+                    if shared { self.footprint_alone(&place, scene) } else { footprint };
                 let operation =
                     if place.spec.is_placement() { FLASH_OPERATION } else { CACHE_OPERATION };
                 let cost = self.options.profile.cost(&counts, operation);

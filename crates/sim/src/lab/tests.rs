@@ -74,6 +74,17 @@ fn every_policy_runs_and_none_beats_the_clairvoyant_bound() {
 }
 
 #[test]
+fn lru_at_several_sizes_says_what_each_would_take_alone() {
+    let workload = workload_of(load(20_000), CUT).unwrap();
+    let memory = |sizes: &[CacheSize]| -> Vec<(u64, u64)> {
+        let rows = run(&workload, &specs(&["lru"]), sizes, &options(), &|_| ()).unwrap();
+        rows.iter().map(|row| (row.memory_resident_bytes, row.memory_index_bytes)).collect()
+    };
+    let (small, large) = (CacheSize::Lines(200), CacheSize::Lines(4000));
+    assert_eq!(memory(&[small, large]), [memory(&[small])[0], memory(&[large])[0]]);
+}
+
+#[test]
 fn what_must_be_known_beforehand_is_not_streamed() {
     let absolute = [CacheSize::Lines(10)];
     let reason = |text: &str, sizes: &[CacheSize], replay: &ReplayOptions| {
