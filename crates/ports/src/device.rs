@@ -1,0 +1,127 @@
+//! A block device, as a machine sees one.
+//!
+//! The contract, which the models, the faults and the real devices share:
+//! - Requests in flight have no order among each other; overlapping ones may end either way.
+//! - A read sees every write that completed before the read was submitted.
+//! - A completed write is volatile. It is durable once a flush that was submitted after its
+//!   completion completes, or at its own completion when it was submitted with `fua`.
+//! - After a crash each sector of a volatile write is old or new, in any combination; a sector is
+//!   never torn. A write that failed leaves each of its sectors old or new, too.
+//! - A discarded range reads as zeroes where `Geometry::discard_zeroes` says so, and as anything
+//!   otherwise; like a write, a discard is volatile until flushed.
+
+use crate::Data;
+use thermocline_units::{Bytes, Nanos};
+
+/// The unit in which devices keep their promises: 512 B. Offsets and lengths are multiples of it.
+pub const SECTOR: u32 = 512;
+
+/// Names one request in flight on one device; chosen by who submits, unique while in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a device is asked to do. Offsets are bytes from the device's start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Io {
+    /// Read `length` bytes.
+    Read {
+        /// Where.
+        offset: Bytes,
+        /// How many bytes.
+        length: u32,
+    },
+    /// Write all of `data`; with `fua` it is durable at completion.
+    Write {
+        /// Where.
+        offset: Bytes,
+        /// What.
+        data: Data,
+        /// Whether completion promises durability.
+        fua: bool,
+    },
+    /// Make every write completed so far durable.
+    Flush,
+    /// Forget a range.
+    Discard {
+        /// Where.
+        offset: Bytes,
+        /// How far.
+        length: Bytes,
+    },
+    /// Make a range read as zeroes, however the device does it cheapest.
+    WriteZeroes {
+        /// Where.
+        offset: Bytes,
+        /// How far.
+        length: Bytes,
+    },
+}
+
+impl Io {
+    /// The range of bytes touched, as (offset, length); `None` for a flush.
+    pub fn range(&self) -> Option<(Bytes, Bytes)> {
+        match self {
+            Io::Read { offset, length } => Some((*offset, Bytes(u64::from(*length)))),
+            Io::Write { offset, data, .. } => Some((*offset, Bytes(u64::from(data.len())))),
+            Io::Discard { offset, length } | Io::WriteZeroes { offset, length } => {
+                Some((*offset, *length))
+            }
+            Io::Flush => None,
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// Which request.
+    pub ticket: Ticket,
+    /// A read's contents (empty for everything else), or what went wrong.
+    pub result: Result<Data, DeviceError>,
+}
+
+/// What can go wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// The medium could not do it; another try or another place may do.
+    #[error("the device reports an I/O error")]
+    Io,
+    /// No answer in time; a write may or may not have happened.
+    #[error("the device did not answer in time")]
+    TimedOut,
+    /// The device has no room left (thin or quota-bound devices).
+    #[error("the device has no space left")]
+    NoSpace,
+    /// The device is gone and will not come back by itself.
+    #[error("the device is gone")]
+    Gone,
+}
+
+/// What a device is like; constant while it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Usable bytes from offset 0; a multiple of [`SECTOR`].
+    pub size: Bytes,
+    /// Whether a discarded range reads as zeroes.
+    pub discard_zeroes: bool,
+}
+
+/// A block device.
+///
+/// The caller guarantees that ranges lie inside `geometry().size`, are multiples of [`SECTOR`] and
+/// not empty, and that time does not run backwards. The implementer must answer every ticket
+/// exactly once, and must panic on a range outside the device: that is a bug of the caller.
+pub trait Device {
+    /// Size and habits.
+    fn geometry(&self) -> Geometry;
+
+    /// Starts a request at `now`. Never blocks; everything that goes wrong comes out of `poll`.
+    fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io);
+
+    /// Appends what completed until `now`, in order of completion.
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>);
+
+    /// When `poll` will next have something, in virtual time; `None` when nothing is in flight, or
+    /// when only the world knows (a real device).
+    fn next_event(&self) -> Option<Nanos>;
+}

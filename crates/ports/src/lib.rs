@@ -1,0 +1,18 @@
+//! What a machine may ask of the world: block devices, links, a clock.
+//!
+//! Completion style: `submit` never blocks and never fails, what becomes of it comes out of `poll`
+//! later. Time is an argument everywhere, so the same machine runs on the wall clock, in virtual
+//! time and under a simulator that crashes it. Each port has a modelled twin, which costs virtual
+//! time as the real medium would, and a faulty twin, which misbehaves by seed.
+//!
+//! Nothing here opens a file, sleeps or starts a thread; real ports live in a room of their own.
+
+mod clock;
+mod data;
+mod device;
+mod link;
+
+pub use clock::{Clock, VirtualClock};
+pub use data::Data;
+pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
+pub use link::{Link, Packet};
