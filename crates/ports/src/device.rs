@@ -10,7 +10,7 @@
 //! - A discarded range reads as zeroes where `Geometry::discard_zeroes` says so, and as anything
 //!   otherwise; like a write, a discard is volatile until flushed.
 
-use crate::Data;
+use crate::Payload;
 use thermocline_units::{Bytes, Nanos};
 
 /// The unit in which devices keep their promises: 512 B. Offsets and lengths are multiples of it.
@@ -35,7 +35,7 @@ pub enum Io {
         /// Where.
         offset: Bytes,
         /// What.
-        data: Data,
+        data: Payload,
         /// Whether completion promises durability.
         fua: bool,
     },
@@ -77,7 +77,7 @@ pub struct Completion {
     /// Which request.
     pub ticket: Ticket,
     /// A read's contents (empty for everything else), or what went wrong.
-    pub result: Result<Data, DeviceError>,
+    pub result: Result<Payload, DeviceError>,
 }
 
 /// What can go wrong with a request.

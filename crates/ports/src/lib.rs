@@ -8,11 +8,11 @@
 //! Nothing here opens a file, sleeps or starts a thread; real ports live in a room of their own.
 
 mod clock;
-mod data;
 mod device;
 mod link;
+mod payload;
 
 pub use clock::{Clock, VirtualClock};
-pub use data::Data;
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};
+pub use payload::Payload;

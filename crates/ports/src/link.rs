@@ -3,7 +3,7 @@
 //! A link keeps packets whole and in order unless its twin is told to misbehave. It promises
 //! nothing about delivery; whoever needs that builds it on top.
 
-use crate::Data;
+use crate::Payload;
 use thermocline_units::Nanos;
 
 /// What a link carries: an opaque number for the sender's use, and contents.
@@ -12,7 +12,7 @@ pub struct Packet {
     /// The sender's number; delivered unchanged.
     pub tag: u64,
     /// The payload.
-    pub data: Data,
+    pub data: Payload,
 }
 
 /// One direction of a link.

@@ -10,22 +10,22 @@ use std::ops::Range;
 
 /// Contents of a read or a write; cheap to clone and to slice.
 #[derive(Debug, Clone)]
-pub enum Data {
+pub enum Payload {
     /// So many zero bytes.
     Zeroes(u32),
     /// These bytes.
     Bytes(Buffer),
 }
 
-impl Data {
+impl Payload {
     /// No bytes: what a completion without contents carries.
-    pub const EMPTY: Data = Data::Zeroes(0);
+    pub const EMPTY: Payload = Payload::Zeroes(0);
 
     /// How many bytes.
     pub fn len(&self) -> u32 {
         match self {
-            Data::Zeroes(length) => *length,
-            Data::Bytes(bytes) => u32::try_from(bytes.len()).expect("requests are below 4 GiB"),
+            Payload::Zeroes(length) => *length,
+            Payload::Bytes(bytes) => u32::try_from(bytes.len()).expect("requests are below 4 GiB"),
         }
     }
 
@@ -37,13 +37,13 @@ impl Data {
     /// The bytes in `range`, without copying.
     ///
     /// # Panics
-    /// When the range ends beyond the data.
-    pub fn slice(&self, range: Range<u32>) -> Data {
-        assert!(range.start <= range.end && range.end <= self.len(), "slice beyond the data");
+    /// When the range ends beyond the payload.
+    pub fn slice(&self, range: Range<u32>) -> Payload {
+        assert!(range.start <= range.end && range.end <= self.len(), "slice beyond the payload");
         match self {
-            Data::Zeroes(_) => Data::Zeroes(range.end - range.start),
-            Data::Bytes(bytes) => {
-                Data::Bytes(bytes.slice(range.start as usize..range.end as usize))
+            Payload::Zeroes(_) => Payload::Zeroes(range.end - range.start),
+            Payload::Bytes(bytes) => {
+                Payload::Bytes(bytes.slice(range.start as usize..range.end as usize))
             }
         }
     }
@@ -54,11 +54,11 @@ impl Data {
     /// When the lengths differ.
     pub fn copy_to(&self, target: &mut [u8]) {
         match self {
-            Data::Zeroes(length) => {
+            Payload::Zeroes(length) => {
                 assert_eq!(*length as usize, target.len(), "lengths differ");
                 target.fill(0);
             }
-            Data::Bytes(bytes) => target.copy_from_slice(bytes),
+            Payload::Bytes(bytes) => target.copy_from_slice(bytes),
         }
     }
 
@@ -70,24 +70,24 @@ impl Data {
     }
 }
 
-impl From<Vec<u8>> for Data {
-    fn from(bytes: Vec<u8>) -> Data {
-        Data::Bytes(Buffer::from(bytes))
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Payload {
+        Payload::Bytes(Buffer::from(bytes))
     }
 }
 
-impl PartialEq for Data {
+impl PartialEq for Payload {
     /// Equal contents; how they are held does not matter.
-    fn eq(&self, other: &Data) -> bool {
+    fn eq(&self, other: &Payload) -> bool {
         match (self, other) {
-            (Data::Zeroes(a), Data::Zeroes(b)) => a == b,
-            (Data::Bytes(a), Data::Bytes(b)) => a == b,
-            (Data::Zeroes(length), Data::Bytes(bytes))
-            | (Data::Bytes(bytes), Data::Zeroes(length)) => {
+            (Payload::Zeroes(a), Payload::Zeroes(b)) => a == b,
+            (Payload::Bytes(a), Payload::Bytes(b)) => a == b,
+            (Payload::Zeroes(length), Payload::Bytes(bytes))
+            | (Payload::Bytes(bytes), Payload::Zeroes(length)) => {
                 bytes.len() == *length as usize && bytes.iter().all(|&byte| byte == 0)
             }
         }
     }
 }
 
-impl Eq for Data {}
+impl Eq for Payload {}
