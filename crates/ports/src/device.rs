@@ -11,6 +11,7 @@
 //!   otherwise; like a write, a discard is volatile until flushed.
 
 use crate::Payload;
+use std::ops::Range;
 use thermocline_units::{Bytes, Nanos};
 
 /// The unit in which devices keep their promises: 512 B. Offsets and lengths are multiples of it.
@@ -104,6 +105,23 @@ pub struct Geometry {
     pub size: Bytes,
     /// Whether a discarded range reads as zeroes.
     pub discard_zeroes: bool,
+}
+
+impl Geometry {
+    /// A range of bytes in sectors.
+    ///
+    /// # Panics
+    /// When it lies outside the device, is empty, or is not made of whole sectors.
+    pub(crate) fn sectors(&self, offset: Bytes, length: Bytes) -> Range<u64> {
+        let sector = u64::from(SECTOR);
+        let end = offset.0.checked_add(length.0).filter(|&end| end <= self.size.0);
+        let Some(end) = end else { panic!("{offset:?} + {length:?} lies outside {self:?}") };
+        assert!(
+            offset.0.is_multiple_of(sector) && end.is_multiple_of(sector) && length.0 > 0,
+            "{offset:?} + {length:?} is not a run of whole sectors"
+        );
+        offset.0 / sector..end / sector
+    }
 }
 
 /// A block device.

@@ -9,6 +9,7 @@
 
 mod clock;
 mod device;
+pub mod faulty;
 mod link;
 mod payload;
 

@@ -1,0 +1,53 @@
+//! What goes wrong with a faulty disk: settings, plain data.
+
+use thermocline_units::Nanos;
+
+/// How much longer a delayed request takes.
+pub(super) const DELAY_FACTOR: u64 = 100;
+
+/// What a sector that was never written holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    /// Zero bytes.
+    Zeroes,
+    /// Bytes that follow from the disk's seed; catches whoever trusts a fresh place.
+    Garbage,
+}
+
+/// What goes wrong, and how often: probabilities are per request, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Faults {
+    /// What never-written sectors hold. Read when the disk is made.
+    pub background: Background,
+    /// Mean of a request's latency; exponentially distributed, at least 1 ns.
+    pub latency_mean: Nanos,
+    /// How long a request that times out takes to say so.
+    pub time_out_after: Nanos,
+    /// Probability of [`DeviceError::Io`].
+    pub fail: f64,
+    /// Probability of [`DeviceError::TimedOut`].
+    pub time_out: f64,
+    /// Probability of a latency a hundred times longer.
+    pub delay: f64,
+    /// Probability, per read, that a stored bit in its range has flipped for good.
+    pub flip: f64,
+}
+
+impl Faults {
+    /// Nothing goes wrong; fresh sectors hold garbage, requests take 100 µs in the mean.
+    pub const NONE: Faults = Faults {
+        background: Background::Garbage,
+        latency_mean: Nanos::from_micros(100),
+        time_out_after: Nanos::from_secs(1),
+        fail: 0.0,
+        time_out: 0.0,
+        delay: 0.0,
+        flip: 0.0,
+    };
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults::NONE
+    }
+}
