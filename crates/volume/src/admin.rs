@@ -1,0 +1,273 @@
+//! Volumes and pools: made, changed, taken away.
+//!
+//! What is done here shows at once, and is durable after the next completed flush or with the
+//! checkpoint that follows; a pool takes chunks, and is let go, only then.
+
+use crate::format::Record;
+use crate::group::{Group, Service};
+use crate::layout;
+use crate::map::{ChunkCopy, Tag};
+use crate::opening::{CreateError, new_pool};
+use crate::pool::{PoolSpec, PoolState, PoolStatus};
+use crate::settings::{POOLS_MAX, VOLUMES_MAX};
+use thermocline_policy::placement::Placement;
+use thermocline_ports::SECTOR;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+
+/// Chunks of one volume.
+const VOLUME_CHUNKS_MAX: u64 = 1 << 28;
+
+/// Why an administrator's wish was not granted. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// The group is not in service.
+    #[error("the volume group is not in service")]
+    NotReady,
+    /// A size is zero, not in sectors, too large, or smaller than before.
+    #[error(
+        "{0} is no size for this volume; give a multiple of 512 bytes that is not smaller than before"
+    )]
+    Size(Bytes),
+    /// There is no such volume.
+    #[error("there is no volume {0}")]
+    NoVolume(VolumeId),
+    /// Too many.
+    #[error("there are {VOLUMES_MAX} volumes, and no room for more")]
+    TooManyVolumes,
+    /// There is no such pool.
+    #[error("there is no pool {}", .0.0)]
+    NoPool(PoolId),
+    /// The pool is in the wrong state for that.
+    #[error("pool {} is {state:?}; it must be drained, or dead, before it is removed", pool.0)]
+    PoolState {
+        /// The pool.
+        pool: PoolId,
+        /// Its state.
+        state: PoolState,
+    },
+    /// The last pool.
+    #[error("pool {} is the last that takes chunks", .0.0)]
+    LastPool(PoolId),
+    /// The pool does not fit into the group.
+    #[error(transparent)]
+    Pool(#[from] CreateError),
+    /// The checkpoint areas would be too small.
+    #[error("with this pool the group would have {0} chunks; its metadata has room for {1}")]
+    TooManyChunks(u64, u64),
+}
+
+/// A volume, as `volumes` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Its id.
+    pub id: VolumeId,
+    /// Its size.
+    pub size: Bytes,
+}
+
+/// What is known about a chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkStatus {
+    /// Whole copies, the first one first; none: the chunk reads as zeroes.
+    pub copies: Vec<ChunkCopy>,
+    /// Where the redirected part is, when there is one.
+    pub redirected_to: Option<PoolId>,
+    /// Reads in this epoch.
+    pub reads: u32,
+    /// Writes in this epoch.
+    pub writes: u32,
+    /// What its writers said about it.
+    pub tag: Tag,
+}
+
+impl Group {
+    /// Makes a volume of `size` bytes that reads as zeroes.
+    ///
+    /// # Errors
+    /// When the size is zero or not in whole sectors, or there are too many volumes.
+    pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
+        self.check_ready()?;
+        self.check_size(size, Bytes(0))?;
+        let mut ids = (0..VOLUMES_MAX as u32).map(VolumeId);
+        let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
+        let id = free.ok_or(AdminError::TooManyVolumes)?;
+        self.map.set_volume(id, size, self.chunk_size);
+        self.commit.queue_record(Record::Volume(id, size));
+        self.pump(now);
+        Ok(id)
+    }
+
+    /// Makes a volume larger; what is new reads as zeroes.
+    ///
+    /// # Errors
+    /// When there is no such volume, or the size is smaller than it is.
+    pub fn grow_volume(&mut self, now: Nanos, id: VolumeId, size: Bytes) -> Result<(), AdminError> {
+        self.check_ready()?;
+        let old = self.living(id)?;
+        self.check_size(size, old)?;
+        self.map.set_volume(id, size, self.chunk_size);
+        self.commit.queue_record(Record::Volume(id, size));
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Deletes a volume. It takes no more requests; those under way end first.
+    ///
+    /// # Errors
+    /// When there is no such volume.
+    pub fn delete_volume(&mut self, now: Nanos, id: VolumeId) -> Result<(), AdminError> {
+        self.check_ready()?;
+        self.living(id)?;
+        self.map.volume_mut(id).expect("it lives").deleting = true;
+        self.copier.cancel_volume(id);
+        self.housekeeping.dying_volumes.push(id);
+        self.bury_volumes();
+        self.pump(now);
+        Ok(())
+    }
+
+    fn check_ready(&self) -> Result<(), AdminError> {
+        if self.service == Service::Ready { Ok(()) } else { Err(AdminError::NotReady) }
+    }
+
+    fn check_size(&self, size: Bytes, old: Bytes) -> Result<(), AdminError> {
+        let chunks = size.0.div_ceil(u64::from(self.chunk_size));
+        let whole = size.0.is_multiple_of(u64::from(SECTOR)) && size.0 > 0;
+        if whole && size >= old && chunks <= VOLUME_CHUNKS_MAX {
+            Ok(())
+        } else {
+            Err(AdminError::Size(size))
+        }
+    }
+
+    fn is_dying(&self, id: VolumeId) -> bool {
+        self.housekeeping.dying_volumes.contains(&id)
+    }
+
+    /// The size of a volume that is not being deleted.
+    fn living(&self, id: VolumeId) -> Result<Bytes, AdminError> {
+        let volume = self.map.volume(id).filter(|volume| !volume.deleting);
+        volume.map(|volume| volume.size).ok_or(AdminError::NoVolume(id))
+    }
+
+    /// Adds a pool behind all others; it takes chunks once its state is [`PoolState::Active`].
+    ///
+    /// # Errors
+    /// When it is too small, there are too many, or the metadata would not have room for its chunks.
+    pub fn add_pool(&mut self, now: Nanos, spec: PoolSpec) -> Result<PoolId, AdminError> {
+        self.check_ready()?;
+        if self.pools.len() >= POOLS_MAX {
+            return Err(CreateError::PoolCount(self.pools.len() + 1).into());
+        }
+        let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
+        let pool = new_pool(self, &spec, region <= spec.geometry.size.0 / 8)?;
+        let living = self.pools.iter().filter(|pool| pool.is_alive());
+        let slots = living.map(|pool| u64::from(pool.slots.total())).sum::<u64>()
+            + u64::from(pool.slots.total());
+        let room = layout::slots_max(self.area_blocks);
+        if slots > room {
+            return Err(AdminError::TooManyChunks(slots, room));
+        }
+        self.pools.push(pool);
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(PoolId(self.pools.len() as u16 - 1))
+    }
+
+    /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when empty.
+    ///
+    /// # Errors
+    /// When the pool does not exist, is not active, or is the last.
+    pub fn drain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.check_ready()?;
+        let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
+        if state != PoolState::Active {
+            return Err(AdminError::PoolState { pool: id, state });
+        }
+        if self.pools.iter().filter(|pool| pool.takes_chunks()).count() == 1 {
+            return Err(AdminError::LastPool(id));
+        }
+        self.pool_mut(id).state = PoolState::Draining;
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Removes a pool that is drained or dead; its device may go once it is [`PoolState::Removed`].
+    /// Chunks that were only on a dead pool go on answering with I/O errors until discarded.
+    ///
+    /// # Errors
+    /// When the pool does not exist, or is neither drained nor dead.
+    pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.check_ready()?;
+        let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
+        let empty = pool.slots.used() == 0;
+        match pool.state {
+            PoolState::Drained | PoolState::Dead if empty => {}
+            state => return Err(AdminError::PoolState { pool: id, state }),
+        }
+        self.pool_mut(id).state = PoolState::Removing;
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// What a pool is doing.
+    pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
+        Some(self.pools.get(usize::from(id.0))?.status())
+    }
+
+    /// How many pools there are or were; ids are below this.
+    pub fn pool_count(&self) -> u16 {
+        self.pools.len() as u16
+    }
+
+    /// Volumes that exist, by ascending id.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
+        (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
+            let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
+            Some(VolumeStatus { id, size: volume.size })
+        })
+    }
+
+    /// What is known about a chunk; `None` when its volume ends before it.
+    pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
+        if !self.map.has(chunk) {
+            return None;
+        }
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let (reads, writes) = self.map.entry(chunk).heat_in(self.epoch);
+        Some(ChunkStatus {
+            copies: self.map.copies(chunk).collect(),
+            redirected_to: overlay.map(|overlay| overlay.place.pool),
+            reads,
+            writes,
+            tag: self.map.entry(chunk).tag,
+        })
+    }
+
+    /// Bytes that one chunk takes on a pool.
+    pub fn chunk_size(&self) -> Bytes {
+        Bytes(u64::from(self.chunk_size))
+    }
+
+    /// Memory that the chunk map holds.
+    pub fn map_memory(&self) -> Bytes {
+        self.map.memory()
+    }
+
+    /// Operations queued and under way.
+    pub fn operations_pending(&self) -> usize {
+        self.copier.count()
+    }
+
+    /// Parts of requests queued: (for the foreground, for the background).
+    pub fn parts_queued(&self) -> (usize, usize) {
+        self.scheduler.queued()
+    }
+
+    /// Gives the decision about moves to a placement, or to nobody.
+    pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {
+        self.placement = placement;
+    }
+}

@@ -1,0 +1,337 @@
+//! Writing the whole map out, so that the journal before it can be forgotten.
+//!
+//! 1. Note where the journal stands. Choose the homes: the two fastest pools that have a region.
+//! 2. Write the records of all volumes and chunks to the area that is not in force, a batch of
+//!    blocks at a time, while the map goes on changing. A batch shows the map of its moment.
+//! 3. Wait for a commit cycle that covers all that is queued.
+//! 4. Write superblocks to every pool: they put the area, the journal's start and the homes in force.
+//!
+//! Recovery reads the area and replays the journal from the noted place. Records are absolute, so a
+//! batch that already shows the effect of a later record does no harm; and the cycle of step 3
+//! makes sure that every effect a batch may show has its record, and its data, on disk.
+//!
+//! The journal ring bounds recovery; a checkpoint starts when half of it is used.
+
+use crate::commit::Waiter;
+use crate::flight::{Flight, Owner, TRIES_MAX};
+use crate::format::{
+    BLOCK_BYTES, BlockKind, PAYLOAD_BYTES, Record, Stamp, Superblock, encode_record, seal_block,
+};
+use crate::group::{Group, Service, payload};
+use crate::layout::{area_offset, super_offset};
+use crate::opening::OpenError;
+use crate::pool::PoolState;
+use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+
+/// Blocks written at a time.
+const BATCH_BLOCKS: usize = 16;
+/// Pools that hold journal and checkpoints, where there are as many.
+const HOMES: usize = 2;
+/// Share of the ring in use at which a checkpoint starts.
+const FILL_MAX: f64 = 0.5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// Step 2; the next chunk to be written.
+    Writing(ChunkId),
+    /// Step 3.
+    Covering,
+    /// Step 4.
+    Sealing,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    stage: Stage,
+    /// Whether another one shall follow: the pools or their states have changed.
+    pub(crate) wanted: bool,
+    /// Of the superblock in force.
+    pub(crate) sequence: u64,
+    pub(crate) area: u8,
+    /// Blocks and generation of the checkpoint in force.
+    pub(crate) blocks: u32,
+    pub(crate) generation: u64,
+    /// The homes that the one under way puts in force.
+    homes: Vec<PoolId>,
+    journal_start: u64,
+    written: u32,
+    outstanding: u32,
+    sealed: u32,
+    /// Pool states that the superblocks under way name.
+    states: Vec<PoolState>,
+}
+
+impl Checkpoint {
+    pub(crate) fn new(sequence: u64, area: u8) -> Checkpoint {
+        Checkpoint {
+            stage: Stage::Idle,
+            wanted: false,
+            sequence,
+            area,
+            blocks: 0,
+            generation: sequence,
+            homes: Vec::new(),
+            journal_start: 0,
+            written: 0,
+            outstanding: 0,
+            sealed: 0,
+            states: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_covering(&self) -> bool {
+        self.stage == Stage::Covering
+    }
+
+    /// Whether the superblock in force says all there is to say.
+    pub(crate) fn is_current(&self) -> bool {
+        self.stage == Stage::Idle && !self.wanted
+    }
+
+    /// The homes of the checkpoint under way; empty when there is none.
+    pub(crate) fn coming_homes(&self) -> &[PoolId] {
+        if self.stage == Stage::Idle { &[] } else { &self.homes }
+    }
+
+    /// The commit cycle of step 3 is done.
+    pub(crate) fn covered(&mut self) {
+        assert_eq!(self.stage, Stage::Covering, "only a checkpoint waits for that cycle");
+        self.stage = Stage::Sealing;
+    }
+}
+
+impl Group {
+    /// Takes the next step of a checkpoint, or starts one.
+    pub(crate) fn pump_checkpoint(&mut self) {
+        if matches!(self.service, Service::Failed(_) | Service::Closed) {
+            return;
+        }
+        if self.checkpoint.stage == Stage::Idle
+            && (self.checkpoint.wanted || self.journal_fill() >= FILL_MAX)
+            && self.commit.is_idle()
+        {
+            self.start_checkpoint();
+        }
+        while self.checkpoint.outstanding == 0 {
+            match self.checkpoint.stage {
+                Stage::Writing(from) => self.write_batch(from),
+                Stage::Sealing if self.checkpoint.sealed == 0 => self.write_superblocks(),
+                Stage::Sealing => return self.checkpoint_done(),
+                Stage::Idle | Stage::Covering => return,
+            }
+        }
+    }
+
+    /// Step 1. No commit cycle is under way, so every record to come goes to the coming homes too.
+    fn start_checkpoint(&mut self) {
+        let homes = self.elect_homes();
+        if homes.is_empty() {
+            return self.fail(OpenError::NoHome);
+        }
+        let checkpoint = &mut self.checkpoint;
+        checkpoint.wanted = false;
+        checkpoint.homes = homes;
+        checkpoint.journal_start = self.commit.next;
+        checkpoint.written = 0;
+        checkpoint.sealed = 0;
+        checkpoint.stage = Stage::Writing(ChunkId::default());
+    }
+
+    /// The fastest pools that have a metadata region and will stay.
+    fn elect_homes(&self) -> Vec<PoolId> {
+        let fit = |index: &usize| {
+            let pool = &self.pools[*index];
+            pool.has_region
+                && !matches!(pool.state, PoolState::Dead | PoolState::Removing | PoolState::Removed)
+        };
+        (0..self.pools.len()).filter(fit).take(HOMES).map(|index| PoolId(index as u16)).collect()
+    }
+
+    /// Step 2: the next batch of blocks, beginning with chunk `from`.
+    fn write_batch(&mut self, from: ChunkId) {
+        let mut batch = Vec::with_capacity(BATCH_BLOCKS * BLOCK_BYTES);
+        let mut records = Vec::with_capacity(PAYLOAD_BYTES);
+        let mut record = Vec::new();
+        let mut next = Some(from);
+        let room = |batch: &Vec<u8>| batch.len() < BATCH_BLOCKS * BLOCK_BYTES;
+        while let Some(chunk) = next.filter(|_| room(&batch)) {
+            record.clear();
+            self.describe(chunk, &mut record);
+            if records.len() + record.len() > PAYLOAD_BYTES {
+                self.seal_checkpoint_block(&mut records, &mut batch);
+                continue; // Described again, into the next block.
+            }
+            records.extend_from_slice(&record);
+            next = self.following(chunk);
+        }
+        if next.is_none() && !records.is_empty() {
+            self.seal_checkpoint_block(&mut records, &mut batch);
+        }
+        // A block that is not full yet is begun anew in the next batch.
+        let first = self.checkpoint.written - (batch.len() / BLOCK_BYTES) as u32;
+        if !batch.is_empty() {
+            self.send_batch(first, &batch);
+        }
+        match next {
+            Some(chunk) => self.checkpoint.stage = Stage::Writing(chunk),
+            None => {
+                self.checkpoint.stage = Stage::Covering;
+                self.commit.join(Waiter::Checkpoint);
+            }
+        }
+    }
+
+    fn seal_checkpoint_block(&mut self, records: &mut Vec<u8>, batch: &mut Vec<u8>) {
+        let sequence = u64::from(self.checkpoint.written);
+        let generation = self.checkpoint.sequence + 1;
+        let stamp = Stamp { identity: self.identity, generation, sequence };
+        assert!(self.checkpoint.written < self.area_blocks, "the area holds every map that may be");
+        seal_block(BlockKind::Checkpoint, stamp, records, batch);
+        records.clear();
+        self.checkpoint.written += 1;
+    }
+
+    fn send_batch(&mut self, first: u32, batch: &[u8]) {
+        let area = 1 - self.checkpoint.area;
+        let offset = area_offset(self.settings.journal_blocks, self.area_blocks, area, first);
+        for home in self.checkpoint.homes.clone() {
+            self.checkpoint.outstanding += 1;
+            let write = Io::Write { offset, data: payload(batch), fua: true };
+            self.send(self.now, home, Owner::Checkpoint, write);
+        }
+    }
+
+    /// Appends the records of a chunk; with the first chunk of a volume, the volume's.
+    fn describe(&self, chunk: ChunkId, out: &mut Vec<u8>) {
+        let Some(volume) = self.map.volume(chunk.volume).filter(|volume| !volume.deleting) else {
+            return;
+        };
+        if chunk.index == 0 {
+            encode_record(&Record::Volume(chunk.volume, volume.size), out);
+        }
+        if self.map.has(chunk) {
+            let state = self.durable_state(chunk);
+            if !state.copies.is_empty() {
+                encode_record(&Record::Chunk(chunk, state), out);
+            }
+        }
+    }
+
+    fn following(&self, chunk: ChunkId) -> Option<ChunkId> {
+        let next = ChunkId { index: chunk.index + 1, ..chunk };
+        if self.map.volume(chunk.volume).is_some() && self.map.has(next) {
+            return Some(next);
+        }
+        let volume = chunk.volume.0 + 1;
+        (volume < self.map.volume_count()).then_some(ChunkId { volume: VolumeId(volume), index: 0 })
+    }
+
+    /// A home wrote a batch, or did not.
+    pub(crate) fn checkpoint_io_done(
+        &mut self,
+        now: Nanos,
+        pool: PoolId,
+        flight: &Flight,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.checkpoint.outstanding -= 1;
+        if result.is_err() && self.pool(pool).is_alive() {
+            if flight.tries < TRIES_MAX {
+                self.checkpoint.outstanding += 1;
+                return self.send_again(now, flight);
+            }
+            self.pool_died(pool);
+        }
+        self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
+        if self.checkpoint.homes.is_empty() {
+            self.checkpoint.stage = Stage::Idle;
+            self.checkpoint.wanted = true;
+        }
+    }
+
+    /// Step 4.
+    fn write_superblocks(&mut self) {
+        self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
+        if self.checkpoint.homes.is_empty() {
+            self.checkpoint.stage = Stage::Idle;
+            self.checkpoint.wanted = true;
+            return;
+        }
+        let sequence = self.checkpoint.sequence + 1;
+        self.checkpoint.states = self.pools.iter().map(|pool| pool.state).collect();
+        let mut superblock = Superblock {
+            identity: self.identity,
+            sequence,
+            this_pool: PoolId(0),
+            chunk_size: self.chunk_size,
+            journal_blocks: self.settings.journal_blocks,
+            area_blocks: self.area_blocks,
+            area: 1 - self.checkpoint.area,
+            checkpoint_blocks: self.checkpoint.written,
+            checkpoint_generation: sequence,
+            journal_generation: self.commit.generation,
+            journal_start: self.checkpoint.journal_start,
+            homes: self.checkpoint.homes.clone(),
+            pools: self.pools.iter().map(|pool| pool.record()).collect(),
+        };
+        for index in 0..self.pools.len() {
+            if self.pools[index].is_alive() {
+                superblock.this_pool = PoolId(index as u16);
+                let data = Payload::from(superblock.encode());
+                let offset = super_offset(sequence % 2);
+                self.checkpoint.outstanding += 1;
+                let write = Io::Write { offset, data, fua: true };
+                self.send(self.now, superblock.this_pool, Owner::Super, write);
+            }
+        }
+        self.checkpoint.sealed = self.checkpoint.outstanding;
+    }
+
+    /// A pool wrote its superblock, or did not.
+    pub(crate) fn super_io_done(
+        &mut self,
+        now: Nanos,
+        pool: PoolId,
+        flight: &Flight,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.checkpoint.outstanding -= 1;
+        if result.is_err() && self.pool(pool).is_alive() {
+            if flight.tries < TRIES_MAX {
+                self.checkpoint.outstanding += 1;
+                return self.send_again(now, flight);
+            }
+            self.pool_died(pool);
+        }
+        if result.is_err() && !self.pools.iter().any(|pool| pool.is_alive()) {
+            self.fail(OpenError::NoHome);
+        }
+    }
+
+    /// The superblocks are durable: the new checkpoint is in force.
+    fn checkpoint_done(&mut self) {
+        let checkpoint = &mut self.checkpoint;
+        checkpoint.stage = Stage::Idle;
+        checkpoint.sequence += 1;
+        checkpoint.area = 1 - checkpoint.area;
+        checkpoint.blocks = checkpoint.written;
+        checkpoint.generation = checkpoint.sequence;
+        self.commit.start = checkpoint.journal_start;
+        let homes = std::mem::take(&mut checkpoint.homes);
+        self.commit.homes =
+            homes.into_iter().filter(|home| self.pools[usize::from(home.0)].is_alive()).collect();
+        for (pool, state) in self.pools.iter_mut().zip(&self.checkpoint.states) {
+            match (pool.state, state) {
+                (PoolState::Joining, PoolState::Joining) => pool.state = PoolState::Active,
+                (PoolState::Removing, PoolState::Removing) => pool.state = PoolState::Removed,
+                _ => {}
+            }
+        }
+        if self.opening_ends() {
+            self.service = Service::Ready;
+        }
+    }
+}

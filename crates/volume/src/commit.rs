@@ -1,0 +1,447 @@
+//! Making changes of the map durable: commit cycles.
+//!
+//! Every change of the map is queued as a record, in the order in which it became true. A cycle
+//!
+//! 1. takes the records queued so far, with the blocks that arrived in overlays;
+//! 2. flushes every pool that was written since its last flush;
+//! 3. writes the records to the journal on all its homes, forced to the medium;
+//! 4. tells everybody who waited, and lets go of the slots that the records free.
+//!
+//! So data is durable before a record says where it is, and a slot is not reused before the record
+//! that frees it is durable. One cycle runs at a time; whoever comes meanwhile shares the next. A
+//! flush of a client is a cycle, with or without records.
+
+use crate::flight::{Flight, Owner, TRIES_MAX};
+use crate::format::{
+    BLOCK_BYTES, BlockKind, PAYLOAD_BYTES, Record, Stamp, encode_record, seal_block,
+};
+use crate::group::{Group, payload};
+use crate::layout::{RECORD_BYTES_MAX, journal_offset};
+use crate::map::{ChunkState, Place};
+use crate::opening::OpenError;
+use crate::request::RequestError;
+use std::collections::VecDeque;
+use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::{ChunkId, Nanos, PoolId};
+
+/// Journal blocks that one cycle may write.
+pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
+
+/// Who waits for a cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// A client's flush.
+    Flush(u32),
+    /// A forced write whose chunk is not yet durable where it is.
+    Part(u32),
+    /// Writes to a chunk whose copies are about to differ.
+    Intent(ChunkId),
+    /// Parts that must not add to what is queued.
+    Room(ChunkId),
+    /// A part that found no free slot.
+    Space(u32),
+    /// An operation's switch.
+    Switch(u32),
+    /// A checkpoint that covers all that is queued.
+    Checkpoint,
+}
+
+/// A record on its way to the journal.
+#[derive(Debug)]
+struct Change {
+    bytes: Vec<u8>,
+    /// Slots that nobody refers to once the record is durable.
+    left: Vec<(ChunkId, Place)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    Flushing,
+    Writing,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    stage: Stage,
+    /// Whether a cycle shall run although nobody waits.
+    pub(crate) wanted: bool,
+    queue: VecDeque<Change>,
+    queued_bytes: usize,
+    /// Records of the cycle under way.
+    taken: Vec<Change>,
+    /// Waiters of the cycle under way, and of the next.
+    waiters: Vec<Waiter>,
+    next_waiters: Vec<Waiter>,
+    outstanding: u32,
+    /// Whether data was lost on the way: a pool died with writes that were not yet flushed.
+    lost: bool,
+    pub(crate) generation: u64,
+    /// Sequence of the next block to be written.
+    pub(crate) next: u64,
+    /// Sequence of the first block that a recovery needs.
+    pub(crate) start: u64,
+    /// Blocks of the cycle under way.
+    blocks: u64,
+    /// Where the journal is.
+    pub(crate) homes: Vec<PoolId>,
+}
+
+impl Commit {
+    pub(crate) fn new(generation: u64, homes: Vec<PoolId>) -> Commit {
+        Commit {
+            stage: Stage::Idle,
+            wanted: false,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            taken: Vec::new(),
+            waiters: Vec::new(),
+            next_waiters: Vec::new(),
+            outstanding: 0,
+            lost: false,
+            generation,
+            next: 0,
+            start: 0,
+            blocks: 0,
+            homes,
+        }
+    }
+
+    fn queue(&mut self, record: Record, chunk: ChunkId, left: &[Place]) {
+        let mut bytes = Vec::with_capacity(24);
+        encode_record(&record, &mut bytes);
+        let left = left.iter().map(|&place| (chunk, place)).collect();
+        self.queued_bytes += bytes.len();
+        self.queue.push_back(Change { bytes, left });
+    }
+
+    /// Queues a record that frees nothing.
+    pub(crate) fn queue_record(&mut self, record: Record) {
+        self.queue(record, ChunkId::default(), &[]);
+    }
+
+    /// Joins the next cycle.
+    pub(crate) fn join(&mut self, waiter: Waiter) {
+        self.next_waiters.push(waiter);
+    }
+
+    /// Whether a record waits for durability.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.queue.is_empty() || !self.taken.is_empty()
+    }
+
+    /// Whether some queued record will free a slot.
+    pub(crate) fn will_free(&self) -> bool {
+        self.queue.iter().chain(&self.taken).any(|change| !change.left.is_empty())
+    }
+
+    /// Whether nothing is queued, under way or wanted.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.stage == Stage::Idle
+            && !self.has_records()
+            && self.waiters.is_empty()
+            && self.next_waiters.is_empty()
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.stage == Stage::Idle
+    }
+
+    /// Unflushed writes are gone: the next flush says so.
+    pub(crate) fn note_loss(&mut self) {
+        self.lost = true;
+    }
+
+    pub(crate) fn home_lost(&mut self, pool: PoolId) {
+        self.homes.retain(|&home| home != pool);
+    }
+
+    /// Slots that queued records will free.
+    pub(crate) fn places_left(&self) -> impl Iterator<Item = Place> + '_ {
+        let changes = self.queue.iter().chain(&self.taken);
+        changes.flat_map(|change| change.left.iter().map(|&(_, place)| place))
+    }
+}
+
+impl Group {
+    /// Whether the map in memory is ahead of the journal.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.commit.has_records() || !self.copier.unsaved_overlays.is_empty()
+    }
+
+    /// Whether somebody wants a cycle and none is under way.
+    fn cycle_is_wanted(&self) -> bool {
+        let someone = !self.commit.next_waiters.is_empty();
+        let wanted = self.commit.wanted && (self.has_changes() || self.any_dirty());
+        self.commit.stage == Stage::Idle && (someone || wanted)
+    }
+
+    /// Whether a cycle would start now.
+    pub(crate) fn cycle_can_start(&self) -> bool {
+        self.cycle_is_wanted() && self.journal_room() > 0
+    }
+
+    /// Starts a cycle when somebody wants one.
+    pub(crate) fn pump_commit(&mut self) {
+        if !self.cycle_can_start() {
+            // When it is the journal that has no room, the checkpoint under way will make it.
+            return;
+        }
+        self.commit.wanted = false;
+        self.save_overlays();
+        self.take_changes();
+        self.commit.stage = Stage::Flushing;
+        self.flush_dirty_pools();
+        if self.commit.outstanding == 0 {
+            self.write_journal();
+        }
+    }
+
+    fn any_dirty(&self) -> bool {
+        self.pools.iter().any(|pool| pool.dirty && pool.is_alive())
+    }
+
+    /// Blocks that a cycle may write now. A quarter of the ring is kept for the cycle that ends a
+    /// checkpoint: it must be able to write all that is queued, or no room would ever be made.
+    fn journal_room(&self) -> u64 {
+        let used = self.commit.next - self.commit.start;
+        let ring = u64::from(self.settings.journal_blocks);
+        let kept = if self.checkpoint.is_covering() { 0 } else { ring / 4 };
+        ring.saturating_sub(used + kept)
+    }
+
+    /// Whether so much is queued that nobody may add to it before the next cycle.
+    pub(crate) fn records_pile_up(&self) -> bool {
+        let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
+        self.commit.queued_bytes > blocks as usize * (PAYLOAD_BYTES - RECORD_BYTES_MAX)
+    }
+
+    /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.
+    pub(crate) fn change(&mut self, record: Record, chunk: ChunkId, left: &[Place]) {
+        if cfg!(mutant = "early_reuse") {
+            self.commit.queue(record, chunk, &[]);
+            for &place in left {
+                self.leave(self.now, chunk, place);
+            }
+            return;
+        }
+        self.commit.queue(record, chunk, left);
+    }
+
+    /// Blocks in use, as a share of the ring.
+    pub(crate) fn journal_fill(&self) -> f64 {
+        let used = self.commit.next - self.commit.start;
+        used as f64 / f64::from(self.settings.journal_blocks)
+    }
+
+    /// Moves as many records into the cycle as fit, with those who wait for them.
+    fn take_changes(&mut self) {
+        let limit = COMMIT_BLOCKS_MAX.min(self.journal_room());
+        let (mut blocks, mut used) = (0, PAYLOAD_BYTES);
+        while let Some(change) = self.commit.queue.front() {
+            if used + change.bytes.len() > PAYLOAD_BYTES {
+                if blocks == limit {
+                    break;
+                }
+                blocks += 1;
+                used = 0;
+            }
+            used += change.bytes.len();
+            let change = self.commit.queue.pop_front().expect("looked at it");
+            self.commit.queued_bytes -= change.bytes.len();
+            self.commit.taken.push(change);
+        }
+        self.commit.blocks = blocks;
+        // Whoever waits may wait for the last record queued.
+        if self.commit.queue.is_empty() {
+            self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
+        }
+    }
+
+    fn flush_dirty_pools(&mut self) {
+        if cfg!(mutant = "skip_barrier") {
+            return;
+        }
+        for index in 0..self.pools.len() {
+            let pool = &mut self.pools[index];
+            if pool.dirty && pool.is_alive() {
+                pool.dirty = false;
+                self.commit.outstanding += 1;
+                self.send(self.now, PoolId(index as u16), Owner::Flush, Io::Flush);
+            }
+        }
+    }
+
+    /// A pool is flushed, or is not.
+    pub(crate) fn flush_done(
+        &mut self,
+        now: Nanos,
+        pool: PoolId,
+        flight: &Flight,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.commit.outstanding -= 1;
+        if result.is_err() && self.pool(pool).is_alive() {
+            if flight.tries < TRIES_MAX {
+                self.commit.outstanding += 1;
+                return self.send_again(now, flight);
+            }
+            self.pool_died(pool);
+        }
+        self.commit.lost |= result.is_err();
+        if self.commit.outstanding == 0 {
+            self.write_journal();
+        }
+    }
+
+    /// Step 3: the records, on every home.
+    fn write_journal(&mut self) {
+        self.commit.stage = Stage::Writing;
+        if self.commit.taken.is_empty() {
+            self.commit.blocks = 0;
+            return self.cycle_done(self.now);
+        }
+        let (blocks, count) = self.seal_journal_blocks();
+        self.commit.blocks = count;
+        let ring = u64::from(self.settings.journal_blocks);
+        let first = self.commit.next % ring;
+        let head = (ring - first).min(count) as usize * BLOCK_BYTES;
+        let targets = self.journal_targets();
+        for home in targets {
+            for (at, bytes) in [(first, &blocks[..head]), (0, &blocks[head..])] {
+                if !bytes.is_empty() {
+                    let write =
+                        Io::Write { offset: journal_offset(at), data: payload(bytes), fua: true };
+                    self.commit.outstanding += 1;
+                    self.send(self.now, home, Owner::Journal, write);
+                }
+            }
+        }
+        if self.commit.outstanding == 0 {
+            self.fail(OpenError::NoHome);
+        }
+    }
+
+    /// The homes in force, and those that a checkpoint under way will put in force.
+    fn journal_targets(&self) -> Vec<PoolId> {
+        let mut targets = self.commit.homes.clone();
+        for &home in self.checkpoint.coming_homes() {
+            if !targets.contains(&home) && self.pool(home).is_alive() {
+                targets.push(home);
+            }
+        }
+        targets
+    }
+
+    fn seal_journal_blocks(&self) -> (Vec<u8>, u64) {
+        let mut blocks = Vec::new();
+        let mut records: Vec<u8> = Vec::with_capacity(PAYLOAD_BYTES);
+        let mut count = 0;
+        let mut seal = |records: &mut Vec<u8>| {
+            let stamp = Stamp {
+                identity: self.identity,
+                generation: self.commit.generation,
+                sequence: self.commit.next + count,
+            };
+            seal_block(BlockKind::Journal, stamp, records, &mut blocks);
+            records.clear();
+            count += 1;
+        };
+        for change in &self.commit.taken {
+            if records.len() + change.bytes.len() > PAYLOAD_BYTES {
+                seal(&mut records);
+            }
+            records.extend_from_slice(&change.bytes);
+        }
+        seal(&mut records);
+        (blocks, count)
+    }
+
+    /// A home wrote journal blocks, or did not.
+    pub(crate) fn journal_io_done(
+        &mut self,
+        now: Nanos,
+        pool: PoolId,
+        flight: &Flight,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.commit.outstanding -= 1;
+        if result.is_err() && self.pool(pool).is_alive() {
+            if flight.tries < TRIES_MAX {
+                self.commit.outstanding += 1;
+                return self.send_again(now, flight);
+            }
+            // A pool that cannot be written is no place for anything.
+            self.pool_died(pool);
+        }
+        if self.commit.outstanding > 0 || matches!(self.service, crate::group::Service::Failed(_)) {
+            return;
+        }
+        if self.commit.homes.is_empty() {
+            return self.fail(OpenError::NoHome);
+        }
+        self.cycle_done(now);
+    }
+
+    /// Step 4.
+    fn cycle_done(&mut self, now: Nanos) {
+        self.commit.next += self.commit.blocks;
+        self.commit.stage = Stage::Idle;
+        let taken = std::mem::take(&mut self.commit.taken);
+        let waiters = std::mem::take(&mut self.commit.waiters);
+        let lost = std::mem::take(&mut self.commit.lost);
+        // Switches first: the slots that they leave are in `taken`.
+        for &waiter in &waiters {
+            if let Waiter::Switch(operation) = waiter {
+                self.switch_durable(now, operation);
+            }
+        }
+        for (chunk, place) in taken.into_iter().flat_map(|change| change.left) {
+            self.leave(now, chunk, place);
+        }
+        for waiter in waiters {
+            match waiter {
+                Waiter::Flush(request) => {
+                    let result = if lost { Err(RequestError::Io) } else { Ok(()) };
+                    self.end_flush(request, result);
+                }
+                Waiter::Part(part) => {
+                    if lost {
+                        self.parts[part].error = Some(RequestError::Io);
+                    }
+                    self.end_part(part);
+                }
+                Waiter::Intent(chunk) => self.intent_durable(now, chunk),
+                Waiter::Room(chunk) => {
+                    let traffic = self.traffic_of(chunk);
+                    self.traffic[traffic].awaits_room = false;
+                    self.traffic_eased(now, chunk);
+                }
+                Waiter::Space(part) => self.space_may_be_free(now, part),
+                Waiter::Switch(_) => {}
+                Waiter::Checkpoint => self.checkpoint.covered(),
+            }
+        }
+    }
+
+    /// Puts the group out of service: no pool is left that could hold the journal.
+    pub(crate) fn fail(&mut self, error: OpenError) {
+        self.service = crate::group::Service::Failed(error);
+        self.fail_everyone();
+    }
+
+    /// Queues a record for every overlay that took blocks since its last one.
+    fn save_overlays(&mut self) {
+        for chunk in std::mem::take(&mut self.copier.unsaved_overlays) {
+            if !self.map.has(chunk) {
+                continue;
+            }
+            let extra = self.map.extra_mut(chunk);
+            if extra.overlay.as_mut().is_some_and(|o| std::mem::replace(&mut o.unsaved, false)) {
+                let state: ChunkState = self.durable_state(chunk);
+                self.change(Record::Chunk(chunk, state), chunk, &[]);
+            }
+        }
+    }
+}

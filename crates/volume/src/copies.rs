@@ -1,0 +1,275 @@
+//! Several copies of a chunk: dropping those that failed, opening the first, leaving slots.
+//!
+//! A slot that a chunk leaves goes through two waits before it is free: until the record that says so
+//! is durable, and until the last part that was begun before has ended.
+
+use crate::commit::Waiter;
+use crate::flight::Owner;
+use crate::foreground::Verb;
+use crate::format::Record;
+use crate::group::Group;
+use crate::map::{ChunkCopy, ChunkState, NONE, Place};
+use crate::operation::{Operation, OperationKind};
+use crate::pool::PoolState;
+use crate::request::RequestError;
+use crate::settings::Fill;
+use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+
+impl Group {
+    /// The chunk as the journal shall have it once all that is queued is durable.
+    pub(crate) fn durable_state(&self, chunk: ChunkId) -> ChunkState {
+        let mut state = self.map.state(chunk);
+        let traffic = self.map.entry(chunk).traffic;
+        if traffic != NONE {
+            let traffic = &self.traffic[traffic];
+            state.dirty |= traffic.intent;
+            if let Some(operation) = traffic.operation {
+                self.copier.operations[operation].foretell(&mut state);
+            }
+        }
+        state
+    }
+
+    /// Notes when the copies were last written.
+    pub(crate) fn touch_copies(&mut self, now: Nanos, chunk: ChunkId) {
+        if self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
+            self.map.extra_mut(chunk).last_write = now;
+        }
+    }
+
+    /// Drops the copy on `pool`, unless it is the only one; another will be made.
+    pub(crate) fn copy_failed(&mut self, chunk: ChunkId, pool: PoolId) {
+        if self.drop_copy(chunk, pool, false) {
+            self.copier.wish(Operation { kind: OperationKind::Replicate, chunk, to: pool });
+        }
+    }
+
+    /// Drops the copy on `pool`, unless it is the only one; whether an ordinary copy was dropped.
+    pub(crate) fn drop_copy(
+        &mut self,
+        chunk: ChunkId,
+        pool: PoolId,
+        only_prefetched: bool,
+    ) -> bool {
+        let mut state = self.map.state(chunk);
+        let found = state.copies.iter().position(|copy| copy.place.pool == pool);
+        let Some(index) = found.filter(|_| state.copies.len() > 1) else { return false };
+        if only_prefetched && !state.copies[index].prefetched {
+            return false;
+        }
+        let copy = state.copies.remove(index);
+        self.uncount_prefetched(copy);
+        self.uncount_prefetched(state.copies[0]);
+        state.copies[0].prefetched = false;
+        state.dirty &= state.copies.len() > 1;
+        self.map.set_state(chunk, &state);
+        let durable = self.durable_state(chunk);
+        self.change(Record::Chunk(chunk, durable), chunk, &[copy.place]);
+        !copy.prefetched
+    }
+
+    fn uncount_prefetched(&mut self, copy: ChunkCopy) {
+        if copy.prefetched {
+            self.pool_mut(copy.place.pool).prefetched -= 1;
+        }
+    }
+
+    /// The pool is dead: chunks with copies elsewhere lose theirs on it. One record says it for all.
+    pub(crate) fn forget_copies_on(&mut self, pool: PoolId) {
+        let several: Vec<ChunkId> =
+            self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
+        for chunk in several {
+            let mut state = self.map.state(chunk);
+            for copy in state.lose_pool(pool) {
+                self.uncount_prefetched(copy);
+                self.pool_mut(pool).slots.give_back(copy.place.slot, false);
+            }
+            let prefetched = state.copies.first().copied().filter(|first| first.prefetched);
+            if let Some(first) = prefetched {
+                self.uncount_prefetched(first);
+                state.copies[0].prefetched = false;
+            }
+            self.map.set_state(chunk, &state);
+        }
+        self.commit.queue_record(Record::PoolDead(pool));
+    }
+
+    /// Gives the chunk of `part` its first slot, and makes it read as zeroes if it may not.
+    pub(crate) fn open_chunk(&mut self, now: Nanos, part: u32) {
+        let chunk = self.parts[part].chunk;
+        let Some((place, clean)) = self.allocate(self.parts[part].unfit) else {
+            return self.await_space(now, part);
+        };
+        if clean {
+            return self.place_chunk(now, part, place);
+        }
+        let traffic = self.traffic_of(chunk);
+        self.traffic[traffic].opening = Some((part, Some(place)));
+        let pool = self.pool(place.pool);
+        let offset = pool.address(place, 0, self.chunk_size);
+        let length = Bytes(u64::from(self.chunk_size));
+        let io = if pool.geometry.discard_zeroes {
+            Io::Discard { offset, length }
+        } else {
+            Io::WriteZeroes { offset, length }
+        };
+        self.parts[part].outstanding += 1;
+        self.send(now, place.pool, Owner::Part { part, at: 0 }, io);
+    }
+
+    pub(crate) fn is_opening(&self, part: u32) -> bool {
+        let traffic = self.map.entry(self.parts[part].chunk).traffic;
+        traffic != NONE && self.traffic[traffic].opening.is_some_and(|(opener, _)| opener == part)
+    }
+
+    /// The slot of an unmapped chunk reads as zeroes now, or its pool failed to do that.
+    pub(crate) fn opened(
+        &mut self,
+        now: Nanos,
+        part: u32,
+        pool: PoolId,
+        result: Result<Payload, DeviceError>,
+    ) {
+        let traffic = self.traffic_of(self.parts[part].chunk);
+        let opening = self.traffic[traffic].opening.take();
+        let (_, place) = opening.expect("the part opens its chunk");
+        let place = place.expect("a slot was being made ready");
+        if result.is_ok() && self.pool(pool).is_alive() {
+            return self.place_chunk(now, part, place);
+        }
+        self.pool_mut(pool).slots.give_back(place.slot, false);
+        self.parts[part].unfit |= 1 << pool.0;
+        if result == Err(DeviceError::NoSpace) {
+            self.parts[part].error = Some(RequestError::NoSpace);
+        }
+        self.open_chunk(now, part);
+    }
+
+    fn place_chunk(&mut self, now: Nanos, part: u32, place: Place) {
+        let chunk = self.parts[part].chunk;
+        self.parts[part].error = None;
+        let mut state = self.map.state(chunk);
+        state.copies = vec![ChunkCopy { place, prefetched: false }];
+        self.map.set_state(chunk, &state);
+        self.change(Record::Chunk(chunk, state), chunk, &[]);
+        let range = self.parts[part].range.clone();
+        self.part_write(now, part, place, range);
+        if self.parts[part].outstanding == 0 {
+            self.conclude(now, part);
+        } else {
+            self.traffic_eased(now, chunk);
+        }
+    }
+
+    /// A free slot for a new chunk: (place, whether it reads as zeroes).
+    fn allocate(&mut self, unfit: u64) -> Option<(Place, bool)> {
+        let count = self.pools.len();
+        let order = |step: usize| match self.settings.fill {
+            Fill::FastestFirst => step,
+            Fill::SlowestFirst => count - 1 - step,
+        };
+        let order: Vec<usize> = (0..count).map(order).collect();
+        // The reserve is given up only when there is nothing else.
+        for keep_reserve in [true, false] {
+            for &index in &order {
+                let pool = &mut self.pools[index];
+                let free =
+                    if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
+                if pool.takes_chunks() && unfit >> index & 1 == 0 && free > 0 {
+                    let (slot, clean) = pool.slots.take().expect("a slot is free");
+                    return Some((Place { pool: PoolId(index as u16), slot }, clean));
+                }
+            }
+        }
+        None
+    }
+
+    /// No slot is free: prefetched copies go, and slots that wait for the journal may become free.
+    fn await_space(&mut self, now: Nanos, part: u32) {
+        let evicted = self.evict_prefetched();
+        let waiting = evicted || self.commit.will_free() || self.copier.will_free();
+        if waiting && !std::mem::replace(&mut self.parts[part].waited_for_space, true) {
+            let traffic = self.traffic_of(self.parts[part].chunk);
+            self.traffic[traffic].opening = Some((part, None));
+            self.commit.join(Waiter::Space(part));
+            return;
+        }
+        let error = self.parts[part].error;
+        self.parts[part].error = Some(error.unwrap_or(RequestError::NoSpace));
+        self.conclude(now, part);
+    }
+
+    /// Drops one prefetched copy on a pool that takes chunks.
+    fn evict_prefetched(&mut self) -> bool {
+        let victim =
+            self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).find_map(|chunk| {
+                let mut copies = self.map.copies(chunk);
+                let copy =
+                    copies.find(|c| c.prefetched && self.pool(c.place.pool).takes_chunks())?;
+                Some((chunk, copy.place.pool))
+            });
+        if let Some((chunk, pool)) = victim {
+            self.drop_copy(chunk, pool, true);
+        }
+        victim.is_some()
+    }
+
+    /// Tries once more to open the chunk of a part that waited for space.
+    pub(crate) fn space_may_be_free(&mut self, now: Nanos, part: u32) {
+        assert!(matches!(self.parts[part].verb, Verb::Write(_)), "only writes open chunks");
+        let traffic = self.traffic_of(self.parts[part].chunk);
+        self.traffic[traffic].opening = None;
+        self.open_chunk(now, part);
+    }
+
+    /// The record by which `chunk` left `place` is durable.
+    pub(crate) fn leave(&mut self, now: Nanos, chunk: ChunkId, place: Place) {
+        if !self.map.has(chunk) || self.map.entry(chunk).traffic == NONE {
+            return self.free_slot(now, place);
+        }
+        let traffic = self.traffic_of(chunk);
+        self.traffic[traffic].left.push((self.parts_begun, place));
+        self.traffic_eased(now, chunk);
+    }
+
+    /// Frees slots that the chunk has left and no part is on any more.
+    pub(crate) fn free_left_slots(&mut self, now: Nanos, chunk: ChunkId) {
+        let traffic = self.traffic_of(chunk);
+        if self.traffic[traffic].left.is_empty() {
+            return;
+        }
+        let state = &self.traffic[traffic];
+        let oldest = state.running.iter().map(|&part| self.parts[part].order).min();
+        let oldest = oldest.unwrap_or(u64::MAX);
+        let left = std::mem::take(&mut self.traffic[traffic].left);
+        let (free, keep) = left.into_iter().partition(|&(order, _)| order < oldest);
+        self.traffic[traffic].left = keep;
+        let free: Vec<(u64, Place)> = free;
+        for (_, place) in free {
+            self.free_slot(now, place);
+        }
+    }
+
+    /// Nothing refers to the slot any more, in memory or on disk.
+    pub(crate) fn free_slot(&mut self, now: Nanos, place: Place) {
+        let pool = self.pool(place.pool);
+        if pool.is_alive() && pool.geometry.discard_zeroes {
+            let offset = pool.address(place, 0, self.chunk_size);
+            let length = Bytes(u64::from(self.chunk_size));
+            let owner = Owner::Clean { slot: place.slot };
+            self.send(now, place.pool, owner, Io::Discard { offset, length });
+        } else {
+            self.pool_mut(place.pool).slots.give_back(place.slot, false);
+        }
+    }
+
+    /// A freed slot was discarded, or could not be.
+    pub(crate) fn clean_done(&mut self, pool: PoolId, slot: u32, clean: bool) {
+        let pool = self.pool_mut(pool);
+        pool.slots.give_back(slot, clean);
+        if pool.state == PoolState::Draining && pool.slots.used() == 0 {
+            pool.state = PoolState::Drained;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Requests on their way through a device, and who waits for them.
+
+use thermocline_ports::Io;
+use thermocline_units::{Nanos, PoolId};
+
+/// How often a request for metadata, or a flush, is tried again before its pool is given up.
+pub(crate) const TRIES_MAX: u8 = 3;
+
+/// Who waits for a device's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A part of a client's request; `at` is the byte within the chunk where this I/O starts.
+    Part { part: u32, at: u32 },
+    /// An operation's piece.
+    Copy { operation: u32 },
+    /// The commit cycle's flush.
+    Flush,
+    /// Journal blocks of the commit cycle.
+    Journal,
+    /// Blocks of a checkpoint.
+    Checkpoint,
+    /// A superblock.
+    Super,
+    /// A freed slot is being made to read as zeroes.
+    Clean { slot: u32 },
+    /// Formatting or recovery; the number is the step's own.
+    Open(u32),
+}
+
+impl Owner {
+    /// Whether a failed request is sent again as it was.
+    pub(crate) fn retries(self) -> bool {
+        matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Flush)
+    }
+
+    /// Whether its writes are durable at completion, or need not be.
+    pub(crate) fn is_forced(self) -> bool {
+        matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
+    }
+}
+
+/// One request on a device.
+#[derive(Debug, Clone)]
+pub(crate) struct Flight {
+    pub(crate) generation: u32,
+    pub(crate) owner: Owner,
+    pub(crate) pool: PoolId,
+    pub(crate) writes: bool,
+    pub(crate) bytes: u32,
+    pub(crate) since: Nanos,
+    pub(crate) tries: u8,
+    /// The request itself, where it may be sent again.
+    pub(crate) io: Option<Io>,
+}

@@ -1,0 +1,366 @@
+//! The bytes on disk: superblocks, blocks of records, records. Drawn in docs/formats/volume.md.
+//!
+//! All integers are little-endian. Every block of 4 KiB carries a magic number, the group's
+//! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
+//! here does I/O, and nothing read from a disk can make it panic.
+
+use crate::map::{ChunkCopy, ChunkState, Place, Tag};
+use crate::presence::Presence;
+use crate::settings::{COPIES_MAX, POOLS_MAX, VOLUMES_MAX};
+use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
+
+/// Version of the layout; a group of another version is refused.
+pub(crate) const VERSION: u16 = 1;
+/// Unit of metadata I/O.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
+const SUPER_MAGIC: &[u8; 8] = b"THERMOCL";
+const JOURNAL_MAGIC: u32 = u32::from_le_bytes(*b"TCJL");
+const CHECKPOINT_MAGIC: u32 = u32::from_le_bytes(*b"TCCP");
+/// Magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, zero 6.
+const HEADER_BYTES: usize = 40;
+/// Bytes of records in a block.
+pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
+/// The longest pool name, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 16;
+
+/// Whether a pool takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Membership {
+    Active,
+    Draining,
+    Dead,
+    Removed,
+}
+
+/// A pool as the superblock knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PoolRecord {
+    pub(crate) name: String,
+    pub(crate) membership: Membership,
+    pub(crate) slots: u32,
+    pub(crate) reserve: u32,
+    /// Bytes from the device's start to its first slot.
+    pub(crate) first_slot: u64,
+    /// Whether the pool has room for journal and checkpoints before its first slot.
+    pub(crate) has_metadata_region: bool,
+}
+
+/// The root of a group: written to every pool, in two alternating places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub(crate) identity: u64,
+    /// Counts superblocks; the highest that is whole is the group's state.
+    pub(crate) sequence: u64,
+    /// Which pool this copy stands on.
+    pub(crate) this_pool: PoolId,
+    pub(crate) chunk_size: u32,
+    pub(crate) journal_blocks: u32,
+    /// Blocks of each of the two checkpoint areas.
+    pub(crate) area_blocks: u32,
+    /// Which area holds the checkpoint: 0 or 1.
+    pub(crate) area: u8,
+    /// Blocks of the checkpoint.
+    pub(crate) checkpoint_blocks: u32,
+    /// Generation in the checkpoint's blocks.
+    pub(crate) checkpoint_generation: u64,
+    /// Generation in the journal's blocks.
+    pub(crate) journal_generation: u64,
+    /// Sequence of the first journal block to replay.
+    pub(crate) journal_start: u64,
+    /// Pools that hold journal and checkpoint.
+    pub(crate) homes: Vec<PoolId>,
+    pub(crate) pools: Vec<PoolRecord>,
+}
+
+/// One absolute statement; replaying it twice, or after a later one was seen, does no harm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// All there is to say about a chunk. No copies: it is unmapped.
+    Chunk(ChunkId, ChunkState),
+    /// The volume exists and has this size.
+    Volume(VolumeId, Bytes),
+    /// The volume and all its chunks are gone.
+    VolumeGone(VolumeId),
+    /// The pool died: chunks with copies elsewhere have lost theirs there.
+    PoolDead(PoolId),
+}
+
+/// Where a block stands in its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) identity: u64,
+    pub(crate) generation: u64,
+    pub(crate) sequence: u64,
+}
+
+/// Which kind of record block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    Journal,
+    Checkpoint,
+}
+
+impl BlockKind {
+    fn magic(self) -> u32 {
+        match self {
+            BlockKind::Journal => JOURNAL_MAGIC,
+            BlockKind::Checkpoint => CHECKPOINT_MAGIC,
+        }
+    }
+}
+
+/// Wraps encoded records into a block.
+///
+/// # Panics
+/// When `payload` is longer than [`PAYLOAD_BYTES`].
+pub(crate) fn seal_block(kind: BlockKind, stamp: Stamp, payload: &[u8], out: &mut Vec<u8>) {
+    assert!(payload.len() <= PAYLOAD_BYTES, "records do not span blocks");
+    let start = out.len();
+    out.extend_from_slice(&kind.magic().to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&stamp.identity.to_le_bytes());
+    out.extend_from_slice(&stamp.generation.to_le_bytes());
+    out.extend_from_slice(&stamp.sequence.to_le_bytes());
+    out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+    out.extend_from_slice(&[0; 6]);
+    out.extend_from_slice(payload);
+    out.resize(start + BLOCK_BYTES, 0);
+    let crc = crc32c::crc32c(&out[start + 8..]);
+    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The records' bytes of a block that is whole and carries exactly this stamp.
+pub(crate) fn open_block(kind: BlockKind, stamp: Stamp, block: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader(block.get(..BLOCK_BYTES)?);
+    let (magic, crc) = (reader.u32()?, reader.u32()?);
+    let found =
+        Stamp { identity: reader.u64()?, generation: reader.u64()?, sequence: reader.u64()? };
+    let used = usize::from(reader.u16()?);
+    if magic != kind.magic() || found != stamp || crc != crc32c::crc32c(&block[8..BLOCK_BYTES]) {
+        return None;
+    }
+    block.get(HEADER_BYTES..HEADER_BYTES + used)
+}
+
+/// Appends `record` in bytes.
+pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
+    match record {
+        Record::Chunk(chunk, state) => {
+            out.push(1);
+            out.extend_from_slice(&chunk.volume.0.to_le_bytes());
+            out.extend_from_slice(&chunk.index.to_le_bytes());
+            out.extend_from_slice(&state.tag.stream.to_le_bytes());
+            out.push(state.tag.pattern);
+            let overlay = u8::from(state.overlay.is_some());
+            out.push(state.copies.len() as u8 | u8::from(state.dirty) << 4 | overlay << 5);
+            for copy in &state.copies {
+                encode_place(copy.place, out);
+                out.push(u8::from(copy.prefetched));
+            }
+            if let Some((place, presence)) = &state.overlay {
+                encode_place(*place, out);
+                let bits = presence.to_bytes();
+                out.extend_from_slice(&(bits.len() as u16).to_le_bytes());
+                out.extend_from_slice(&bits);
+            }
+        }
+        Record::Volume(volume, size) => {
+            out.push(2);
+            out.extend_from_slice(&volume.0.to_le_bytes());
+            out.extend_from_slice(&size.0.to_le_bytes());
+        }
+        Record::VolumeGone(volume) => {
+            out.push(3);
+            out.extend_from_slice(&volume.0.to_le_bytes());
+        }
+        Record::PoolDead(pool) => {
+            out.push(4);
+            out.extend_from_slice(&pool.0.to_le_bytes());
+        }
+    }
+}
+
+fn encode_place(place: Place, out: &mut Vec<u8>) {
+    out.extend_from_slice(&place.pool.0.to_le_bytes());
+    out.extend_from_slice(&place.slot.to_le_bytes());
+}
+
+/// Decodes all records of a block's payload; `None` when a byte is out of order.
+pub(crate) fn decode_records(payload: &[u8], chunk_size: u32) -> Option<Vec<Record>> {
+    let mut reader = Reader(payload);
+    let mut records = Vec::new();
+    while !reader.0.is_empty() {
+        records.push(decode_record(&mut reader, chunk_size)?);
+    }
+    Some(records)
+}
+
+fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
+    match reader.u8()? {
+        1 => {
+            let chunk = ChunkId { volume: reader.volume()?, index: reader.u32()? };
+            let tag = Tag { stream: reader.u16()?, pattern: reader.u8()? };
+            let flags = reader.u8()?;
+            let count = usize::from(flags & 15);
+            if count > COPIES_MAX {
+                return None;
+            }
+            let mut copies = Vec::with_capacity(count);
+            for _ in 0..count {
+                copies.push(ChunkCopy { place: reader.place()?, prefetched: reader.u8()? != 0 });
+            }
+            let overlay = if flags >> 5 & 1 == 1 {
+                let place = reader.place()?;
+                let length = usize::from(reader.u16()?);
+                Some((place, Presence::from_bytes(chunk_size, reader.take(length)?)?))
+            } else {
+                None
+            };
+            let state = ChunkState { copies, dirty: flags >> 4 & 1 == 1, tag, overlay };
+            Some(Record::Chunk(chunk, state))
+        }
+        2 => Some(Record::Volume(reader.volume()?, Bytes(reader.u64()?))),
+        3 => Some(Record::VolumeGone(reader.volume()?)),
+        4 => Some(Record::PoolDead(PoolId(reader.u16()?))),
+        _ => None,
+    }
+}
+
+impl Superblock {
+    /// The superblock as a block of 4 KiB.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BLOCK_BYTES);
+        out.extend_from_slice(SUPER_MAGIC);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.this_pool.0.to_le_bytes());
+        for value in [self.identity, self.sequence] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        for value in
+            [self.chunk_size, self.journal_blocks, self.area_blocks, self.checkpoint_blocks]
+        {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        for value in [self.checkpoint_generation, self.journal_generation, self.journal_start] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        out.push(self.area);
+        out.push(self.homes.len() as u8);
+        out.push(self.pools.len() as u8);
+        for home in &self.homes {
+            out.extend_from_slice(&home.0.to_le_bytes());
+        }
+        for pool in &self.pools {
+            out.push(pool.membership as u8);
+            out.push(u8::from(pool.has_metadata_region));
+            out.extend_from_slice(&pool.slots.to_le_bytes());
+            out.extend_from_slice(&pool.reserve.to_le_bytes());
+            out.extend_from_slice(&pool.first_slot.to_le_bytes());
+            out.push(pool.name.len() as u8);
+            out.extend_from_slice(pool.name.as_bytes());
+        }
+        assert!(out.len() <= BLOCK_BYTES, "POOLS_MAX pools fit into a superblock");
+        out.resize(BLOCK_BYTES, 0);
+        let crc = crc32c::crc32c(&out[12..]);
+        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a block; `None` when it is no whole superblock of this version.
+    pub(crate) fn decode(block: &[u8]) -> Option<Superblock> {
+        let mut reader = Reader(block.get(..BLOCK_BYTES)?);
+        let magic = reader.take(8)?;
+        let crc = reader.u32()?;
+        if magic != SUPER_MAGIC || crc != crc32c::crc32c(&block[12..BLOCK_BYTES]) {
+            return None;
+        }
+        if reader.u16()? != VERSION {
+            return None;
+        }
+        let this_pool = PoolId(reader.u16()?);
+        let (identity, sequence) = (reader.u64()?, reader.u64()?);
+        let (chunk_size, journal_blocks) = (reader.u32()?, reader.u32()?);
+        let (area_blocks, checkpoint_blocks) = (reader.u32()?, reader.u32()?);
+        let (checkpoint_generation, journal_generation) = (reader.u64()?, reader.u64()?);
+        let journal_start = reader.u64()?;
+        let area = reader.u8()?;
+        let (home_count, pool_count) = (reader.u8()?, usize::from(reader.u8()?));
+        let homes = (0..home_count).map(|_| Some(PoolId(reader.u16()?))).collect::<Option<_>>()?;
+        if area > 1 || pool_count > POOLS_MAX {
+            return None;
+        }
+        let pools = (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
+        Some(Superblock {
+            identity,
+            sequence,
+            this_pool,
+            chunk_size,
+            journal_blocks,
+            area_blocks,
+            area,
+            checkpoint_blocks,
+            checkpoint_generation,
+            journal_generation,
+            journal_start,
+            homes,
+            pools,
+        })
+    }
+}
+
+fn decode_pool(reader: &mut Reader<'_>) -> Option<PoolRecord> {
+    let membership = match reader.u8()? {
+        0 => Membership::Active,
+        1 => Membership::Draining,
+        2 => Membership::Dead,
+        3 => Membership::Removed,
+        _ => return None,
+    };
+    let has_metadata_region = reader.u8()? != 0;
+    let (slots, reserve, first_slot) = (reader.u32()?, reader.u32()?, reader.u64()?);
+    let length = usize::from(reader.u8()?);
+    let name = std::str::from_utf8(reader.take(length)?).ok()?.to_string();
+    Some(PoolRecord { name, membership, slots, reserve, first_slot, has_metadata_region })
+}
+
+/// Bytes not read yet.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        Some(Place { pool: PoolId(self.u16()?), slot: self.u32()? })
+    }
+
+    /// A volume id; ids beyond what a group can have are out of order.
+    fn volume(&mut self) -> Option<VolumeId> {
+        self.u32().filter(|&id| (id as usize) < VOLUMES_MAX).map(VolumeId)
+    }
+}

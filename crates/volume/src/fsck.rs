@@ -1,0 +1,106 @@
+//! The machine's own check: every slot has exactly one owner, every count is right.
+//!
+//! Holds at any moment between two events, not only at rest: slots on their way in belong to an
+//! operation, slots on their way out to a queued record, to the chunk's traffic, or to a discard.
+
+use crate::flight::Owner;
+use crate::group::Group;
+use crate::map::Place;
+use std::collections::BTreeMap;
+use thermocline_units::PoolId;
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Flaw(String);
+
+impl Group {
+    /// Everything that is wrong; empty when all is well. O(chunks + slots).
+    pub fn fsck(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        let mut owners: BTreeMap<Place, String> = BTreeMap::new();
+        let mut own = |place: Place, owner: String| {
+            if let Some(other) = owners.insert(place, owner.clone()) {
+                flaws.push(Flaw(format!("{place:?} belongs to {other} and to {owner}")));
+            }
+        };
+        self.owned_by_chunks(&mut own);
+        for place in self.copier.destinations() {
+            own(place, "an operation".to_string());
+        }
+        for place in self.commit.places_left() {
+            own(place, "a queued record".to_string());
+        }
+        for (index, traffic) in self.traffic.iter() {
+            for (_, place) in &traffic.left {
+                own(*place, format!("traffic {index}"));
+            }
+            if let Some((part, Some(place))) = traffic.opening {
+                own(place, format!("part {part}, which opens it"));
+            }
+        }
+        for (_, flight) in self.flights.iter() {
+            if let Owner::Clean { slot } = flight.owner {
+                own(Place { pool: flight.pool, slot }, "a discard".to_string());
+            }
+        }
+        self.check_slots(&owners, &mut flaws);
+        self.check_counts(&mut flaws);
+        flaws
+    }
+
+    fn owned_by_chunks(&self, own: &mut impl FnMut(Place, String)) {
+        for chunk in self.map.chunks() {
+            for copy in self.map.copies(chunk) {
+                own(copy.place, format!("chunk {chunk}"));
+            }
+            if let Some(overlay) = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref()) {
+                own(overlay.place, format!("the overlay of chunk {chunk}"));
+            }
+        }
+    }
+
+    fn check_slots(&self, owners: &BTreeMap<Place, String>, flaws: &mut Vec<Flaw>) {
+        for (index, pool) in self.pools.iter().enumerate() {
+            let id = PoolId(index as u16);
+            for slot in 0..pool.slots.total() {
+                let place = Place { pool: id, slot };
+                match (pool.slots.is_taken(slot), owners.get(&place)) {
+                    (true, None) => flaws.push(Flaw(format!("{place:?} is taken by nobody"))),
+                    (false, Some(owner)) => {
+                        flaws.push(Flaw(format!("{place:?} is free and belongs to {owner}")));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for place in owners.keys() {
+            let pool = self.pools.get(usize::from(place.pool.0));
+            if pool.is_none_or(|pool| place.slot >= pool.slots.total()) {
+                flaws.push(Flaw(format!("{place:?} does not exist")));
+            }
+        }
+    }
+
+    fn check_counts(&self, flaws: &mut Vec<Flaw>) {
+        let mut prefetched = vec![0; self.pools.len()];
+        for chunk in self.map.chunks() {
+            for copy in self.map.copies(chunk).filter(|copy| copy.prefetched) {
+                prefetched[usize::from(copy.place.pool.0)] += 1;
+            }
+        }
+        for place in self.copier.prefetching() {
+            prefetched[usize::from(place.pool.0)] += 1;
+        }
+        for (pool, counted) in self.pools.iter().zip(prefetched) {
+            if pool.prefetched != counted {
+                let (name, noted) = (&pool.name, pool.prefetched);
+                let text = format!("pool {name} notes {noted} prefetched copies and has {counted}");
+                flaws.push(Flaw(text));
+            }
+        }
+        if self.requests.len() == 0 && (self.parts.len() > 0 || self.scheduler.queued() != (0, 0)) {
+            flaws.push(Flaw("parts without requests".to_string()));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Who may start on a chunk, and who waits.
+//!
+//! Reads wait for nothing but a slot being opened and a locking copy. A write waits for
+//! - writes under way that it overlaps: copies would otherwise end up different;
+//! - the journal, when it is the first since the chunk's copies were last known to be equal;
+//! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
+//!   it too often or go to the same place: one request's service time.
+//!
+//! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
+
+use crate::commit::Waiter;
+use crate::foreground::Verb;
+use crate::format::Record;
+use crate::group::Group;
+use crate::operation::OperationKind;
+use thermocline_units::{ChunkId, Nanos};
+
+/// Copies of one piece that foreground writes may spoil before they wait for it.
+pub(crate) const SPOILS_MAX: u32 = 3;
+
+impl Group {
+    /// Whether `part` may start on its chunk; sets going what it has to wait for.
+    pub(crate) fn gate(&mut self, part: u32) -> bool {
+        let state = &self.parts[part];
+        let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
+        let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && self.covers_chunk(part);
+        let traffic = &self.traffic[self.map.entry(chunk).traffic];
+        if !traffic.waiting.is_empty() || traffic.opening.is_some() {
+            return false;
+        }
+        let operation = traffic.operation;
+        let idle = traffic.running.is_empty();
+        let changes_map = frees || writes && self.map.entry(chunk).first().is_none();
+        if changes_map && self.records_pile_up() {
+            self.await_room(chunk);
+            return false;
+        }
+        if frees {
+            if let Some(operation) = operation {
+                self.copier.operations[operation].cancelled = true;
+                return false;
+            }
+            return idle;
+        }
+        let conflict = |&other: &u32| {
+            let other = &self.parts[other];
+            other.is_write() && other.overlaps(&range)
+        };
+        let traffic = &self.traffic[self.map.entry(chunk).traffic];
+        if writes && traffic.running.iter().any(conflict) {
+            return false;
+        }
+        if let Some(operation) = operation
+            && !self.passes_operation(operation, writes, &range)
+        {
+            return false;
+        }
+        !writes || self.copies_may_differ(chunk)
+    }
+
+    /// The chunk's parts are looked at again when the journal has taken what is queued.
+    fn await_room(&mut self, chunk: ChunkId) {
+        let traffic = self.map.entry(chunk).traffic;
+        if !std::mem::replace(&mut self.traffic[traffic].awaits_room, true) {
+            self.commit.join(Waiter::Room(chunk));
+        }
+    }
+
+    fn passes_operation(
+        &mut self,
+        operation: u32,
+        writes: bool,
+        range: &std::ops::Range<u32>,
+    ) -> bool {
+        let locking = self.settings.copying.locking;
+        let operation = &mut self.copier.operations[operation];
+        if locking && operation.is_copying() {
+            return false;
+        }
+        let Some(piece) = operation.piece.as_mut().filter(|_| writes) else { return true };
+        if piece.range.end <= range.start || range.end <= piece.range.start {
+            return true;
+        }
+        if operation.what.kind == OperationKind::Redirect || operation.spoils >= SPOILS_MAX {
+            return false;
+        }
+        piece.spoiled = true;
+        true
+    }
+
+    /// Whether the journal knows that the chunk's copies may differ, or there is but one.
+    fn copies_may_differ(&mut self, chunk: ChunkId) -> bool {
+        let several = self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty());
+        if !several || self.map.extra(chunk).is_some_and(|extra| extra.dirty) {
+            return true;
+        }
+        let traffic = self.map.entry(chunk).traffic;
+        if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
+            let state = self.durable_state(chunk);
+            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            self.commit.join(Waiter::Intent(chunk));
+        }
+        false
+    }
+
+    /// The journal knows now that the chunk's copies may differ.
+    pub(crate) fn intent_durable(&mut self, now: Nanos, chunk: ChunkId) {
+        let traffic = self.traffic_of(chunk);
+        self.traffic[traffic].intent = false;
+        if self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
+            let extra = self.map.extra_mut(chunk);
+            if !std::mem::replace(&mut extra.dirty, true) {
+                self.housekeeping.dirty_chunks.push(chunk);
+            }
+            self.touch_copies(now, chunk);
+        }
+        self.traffic_eased(now, chunk);
+    }
+}

@@ -1,0 +1,317 @@
+//! The volume group: pools, volumes, and everything under way between them.
+//!
+//! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two outboxes,
+//! requests for devices and replies for clients. Which device or clock stands behind is nobody's
+//! business here. The parts of the machine are told in their own files:
+//!
+//! - [`crate::foreground`] splits requests by chunk and sends them to copies;
+//! - [`crate::commit`] makes changes of the map durable, in cycles;
+//! - [`crate::checkpoint`] writes the map out, so that the journal can be forgotten;
+//! - [`crate::opening`] formats, or reads all that back;
+//! - [`crate::copying`] moves chunks while they are in use.
+
+use crate::checkpoint::Checkpoint;
+use crate::commit::Commit;
+use crate::copying::Copier;
+use crate::flight::{Flight, Owner};
+use crate::foreground::{Ongoing, Part, Traffic};
+use crate::housekeeping::Housekeeping;
+use crate::map::ChunkMap;
+use crate::opening::{OpenError, Opening};
+use crate::operation::Finished;
+use crate::pool::{Pool, PoolState};
+use crate::request::Reply;
+use crate::scheduler::Scheduler;
+use crate::settings::Settings;
+use crate::slab::Slab;
+use thermocline_policy::placement::Placement;
+use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
+use thermocline_units::{Nanos, PoolId};
+
+/// Whether a group takes requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Service {
+    /// Formatting or recovering.
+    Opening,
+    /// In service.
+    Ready,
+    /// Finishing what is under way.
+    Closing,
+    /// All is durable; nothing is in flight.
+    Closed,
+    /// Out of service for good; the devices are as a crash would leave them.
+    Failed(OpenError),
+}
+
+/// See the module.
+pub struct Group {
+    pub(crate) settings: Settings,
+    /// The time of the last event.
+    pub(crate) now: Nanos,
+    /// The chunk size in bytes.
+    pub(crate) chunk_size: u32,
+    pub(crate) service: Service,
+    pub(crate) identity: u64,
+    pub(crate) area_blocks: u32,
+    pub(crate) map: ChunkMap,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) flights: Slab<Flight>,
+    pub(crate) flight_generation: u32,
+    pub(crate) requests: Slab<Ongoing>,
+    pub(crate) parts: Slab<Part>,
+    pub(crate) traffic: Slab<Traffic>,
+    pub(crate) scheduler: Scheduler,
+    /// Requests that have parts to be made.
+    pub(crate) unsplit: Vec<u32>,
+    pub(crate) housekeeping: Housekeeping,
+    /// Parts that were begun, ever; orders them among each other.
+    pub(crate) parts_begun: u64,
+    pub(crate) commit: Commit,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) copier: Copier,
+    pub(crate) opening: Option<Opening>,
+    pub(crate) placement: Option<Box<dyn Placement>>,
+    pub(crate) epoch: u16,
+    pub(crate) io_out: Vec<(PoolId, Ticket, Io)>,
+    pub(crate) replies_out: Vec<Reply>,
+    pub(crate) finished_out: Vec<Finished>,
+}
+
+impl Group {
+    /// Whether the group takes requests.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// The settings in force; the chunk size is the one of the group's creation.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Appends the requests for devices, in the order in which they are to be submitted.
+    pub fn take_io(&mut self, out: &mut Vec<(PoolId, Ticket, Io)>) {
+        out.append(&mut self.io_out);
+    }
+
+    /// Appends the answers to clients.
+    pub fn take_replies(&mut self, out: &mut Vec<Reply>) {
+        out.append(&mut self.replies_out);
+    }
+
+    /// Appends the operations that have ended.
+    pub fn take_finished(&mut self, out: &mut Vec<Finished>) {
+        out.append(&mut self.finished_out);
+    }
+
+    /// Takes a device's answer.
+    ///
+    /// # Panics
+    /// When the ticket is not in flight: every request is answered once.
+    pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
+        let flight = self.land(now, pool, &completion);
+        let result = completion.result;
+        if result == Err(DeviceError::Gone) {
+            self.pool_died(pool);
+        }
+        if matches!(self.service, Service::Failed(_)) {
+            return;
+        }
+        match flight.owner {
+            Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
+            Owner::Copy { operation } => self.copy_io_done(now, operation, &flight, result),
+            Owner::Flush => self.flush_done(now, pool, &flight, result),
+            Owner::Journal => self.journal_io_done(now, pool, &flight, result),
+            Owner::Checkpoint => self.checkpoint_io_done(now, pool, &flight, result),
+            Owner::Super => self.super_io_done(now, pool, &flight, result),
+            Owner::Clean { slot } => self.clean_done(pool, slot, result.is_ok()),
+            Owner::Open(step) => self.open_io_done(now, pool, step, result),
+        }
+        self.pump(now);
+    }
+
+    /// Lets time pass: throttles, epochs, deadlines.
+    pub fn tick(&mut self, now: Nanos) {
+        if self.service == Service::Ready {
+            self.housekeeping(now);
+        }
+        self.pump(now);
+    }
+
+    /// When `tick` has something to do; `None` when only completions and requests matter.
+    pub fn next_tick(&self) -> Option<Nanos> {
+        if self.service != Service::Ready && self.service != Service::Closing {
+            return None;
+        }
+        let mut next = self.scheduler.next_deadline();
+        let mut sooner = |at: Option<Nanos>| {
+            next = match (next, at) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            }
+        };
+        sooner(self.copier.wake);
+        sooner(self.next_housekeeping());
+        next
+    }
+
+    /// Does all that can be done now.
+    pub(crate) fn pump(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+        if self.opening.is_some() || matches!(self.service, Service::Failed(_)) {
+            return;
+        }
+        loop {
+            self.pump_foreground(now);
+            self.pump_operations(now);
+            self.pump_commit();
+            self.pump_checkpoint();
+            let more = !self.unsplit.is_empty()
+                || self.scheduler.has_work()
+                || self.cycle_can_start()
+                || self.copier.can_begin(self.settings.copying.concurrent);
+            if !more || matches!(self.service, Service::Failed(_)) {
+                break;
+            }
+        }
+        self.pump_closing();
+    }
+
+    /// Sends a request to a device.
+    pub(crate) fn send(&mut self, now: Nanos, pool: PoolId, owner: Owner, io: Io) -> u32 {
+        let (writes, bytes) = match &io {
+            Io::Read { length, .. } => (false, *length),
+            Io::Write { data, .. } => (true, data.len()),
+            Io::Flush => (false, 0),
+            Io::Discard { .. } | Io::WriteZeroes { .. } => (true, 0),
+        };
+        self.flight_generation = self.flight_generation.wrapping_add(1);
+        let generation = self.flight_generation;
+        let keep = owner.retries().then(|| io.clone());
+        let flight =
+            Flight { generation, owner, pool, writes, bytes, since: now, tries: 0, io: keep };
+        let index = self.flights.insert(flight);
+        self.count_departure(pool, owner, writes, bytes);
+        let ticket = Ticket(u64::from(generation) << 32 | u64::from(index));
+        self.io_out.push((pool, ticket, io));
+        index
+    }
+
+    /// Sends a request of `flight`'s again.
+    pub(crate) fn send_again(&mut self, now: Nanos, flight: &Flight) {
+        let io = flight.io.clone().expect("only owners that retry keep their request");
+        let index = self.send(now, flight.pool, flight.owner, io);
+        self.flights[index].tries = flight.tries + 1;
+    }
+
+    fn count_departure(&mut self, pool: PoolId, owner: Owner, writes: bool, bytes: u32) {
+        let pool = &mut self.pools[usize::from(pool.0)];
+        let bytes = u64::from(bytes);
+        match owner {
+            Owner::Part { .. } => {
+                pool.in_flight += 1;
+                if writes {
+                    pool.counters.writes += 1;
+                    pool.counters.written_bytes += bytes;
+                } else {
+                    pool.counters.reads += 1;
+                    pool.counters.read_bytes += bytes;
+                }
+            }
+            Owner::Copy { .. } => {
+                pool.copies_in_flight += 1;
+                if writes {
+                    pool.counters.copied_in_bytes += bytes;
+                } else {
+                    pool.counters.copied_out_bytes += bytes;
+                }
+            }
+            Owner::Flush => pool.counters.flushes += 1,
+            Owner::Clean { .. } => {}
+            _ => pool.counters.metadata_bytes += bytes,
+        }
+    }
+
+    fn land(&mut self, now: Nanos, pool: PoolId, completion: &Completion) -> Flight {
+        let index = completion.ticket.0 as u32;
+        let flight = self.flights.remove(index);
+        assert!(
+            flight.pool == pool && u64::from(flight.generation) == completion.ticket.0 >> 32,
+            "a device answered a request that is not in flight"
+        );
+        let state = &mut self.pools[usize::from(pool.0)];
+        if completion.result.is_err() {
+            state.counters.errors += 1;
+        }
+        match flight.owner {
+            Owner::Part { .. } => {
+                state.note_latency(now.saturating_sub(flight.since));
+                state.in_flight -= 1;
+            }
+            Owner::Copy { .. } => state.copies_in_flight -= 1,
+            _ => {}
+        }
+        // Even a failed write may have changed sectors.
+        state.dirty |= flight.writes && !flight.owner.is_forced();
+        flight
+    }
+
+    /// The pool stops taking part; what had copies elsewhere goes on there.
+    pub(crate) fn pool_died(&mut self, pool: PoolId) {
+        let state = &mut self.pools[usize::from(pool.0)];
+        if !state.is_alive() || self.opening.is_some() {
+            return;
+        }
+        state.state = PoolState::Dead;
+        if std::mem::replace(&mut state.dirty, false) {
+            self.commit.note_loss();
+        }
+        self.commit.home_lost(pool);
+        self.checkpoint.wanted = true;
+        self.forget_copies_on(pool);
+        self.operations_lose(pool);
+    }
+
+    /// Whether every part has ended and every change is durable; then closes.
+    fn pump_closing(&mut self) {
+        if self.service != Service::Closing || self.requests.len() > 0 || self.copier.is_busy() {
+            return;
+        }
+        if self.commit.is_settled() && self.flights.len() == 0 {
+            if self.checkpoint.is_current() {
+                self.service = Service::Closed;
+            } else {
+                self.checkpoint.wanted = true;
+                self.pump_checkpoint();
+            }
+        } else {
+            self.commit.wanted = true;
+            self.pump_commit();
+        }
+    }
+
+    /// Stops taking requests, ends operations, and makes everything durable.
+    pub fn close(&mut self, now: Nanos) {
+        if self.service == Service::Ready {
+            self.service = Service::Closing;
+            self.cancel_all(now);
+            self.pump(now);
+        }
+    }
+
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        self.replies_out.push(reply);
+    }
+
+    pub(crate) fn pool(&self, pool: PoolId) -> &Pool {
+        &self.pools[usize::from(pool.0)]
+    }
+
+    pub(crate) fn pool_mut(&mut self, pool: PoolId) -> &mut Pool {
+        &mut self.pools[usize::from(pool.0)]
+    }
+}
+
+/// A payload of records, ready to be written.
+pub(crate) fn payload(bytes: &[u8]) -> Payload {
+    Payload::from(bytes.to_vec())
+}

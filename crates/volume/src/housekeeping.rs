@@ -1,0 +1,185 @@
+//! What is due by the clock: epochs, commits that nobody waits for, cleaning up.
+
+use crate::format::Record;
+use crate::group::Group;
+use crate::map::NONE;
+use crate::operation::{Operation, OperationKind, Refusal};
+use crate::pool::PoolState;
+use thermocline_policy::placement::{Budget, Move};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+
+/// How often housekeeping looks round while there is something to do.
+const ROUND: Nanos = Nanos(100_000_000);
+/// Changes that nobody waits for become durable after so many rounds: one second.
+const ROUNDS_PER_COMMIT: u32 = 10;
+/// Copies count as equal again when they were not written for so long.
+const QUIET: Nanos = Nanos(1_000_000_000);
+/// Wishes granted in one round.
+const WISHES_PER_ROUND: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Housekeeping {
+    /// When the epoch ends.
+    epoch_end: Nanos,
+    /// When to look round again.
+    round: Nanos,
+    rounds: u32,
+    /// Chunks whose copies may differ.
+    pub(crate) dirty_chunks: Vec<ChunkId>,
+    /// Volumes being deleted, until their last part has ended.
+    pub(crate) dying_volumes: Vec<VolumeId>,
+}
+
+impl Housekeeping {
+    pub(crate) fn new(epoch: Nanos) -> Housekeeping {
+        Housekeeping {
+            epoch_end: epoch,
+            round: Nanos(0),
+            rounds: 0,
+            dirty_chunks: Vec::new(),
+            dying_volumes: Vec::new(),
+        }
+    }
+}
+
+impl Group {
+    /// When housekeeping is due; `None` when there is nothing to do.
+    pub(crate) fn next_housekeeping(&self) -> Option<Nanos> {
+        let due = self.has_changes()
+            || !self.housekeeping.dirty_chunks.is_empty()
+            || !self.housekeeping.dying_volumes.is_empty()
+            || self.copier.has_wishes()
+            || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
+        let epoch = self.placement.is_some().then_some(self.housekeeping.epoch_end);
+        match (due.then_some(self.housekeeping.round), epoch) {
+            (Some(round), Some(epoch)) => Some(round.min(epoch)),
+            (round, epoch) => round.or(epoch),
+        }
+    }
+
+    pub(crate) fn housekeeping(&mut self, now: Nanos) {
+        if now >= self.housekeeping.epoch_end {
+            self.end_epoch(now);
+        }
+        if now < self.housekeeping.round {
+            return;
+        }
+        self.housekeeping.round = Nanos(now.0 + ROUND.0);
+        self.housekeeping.rounds += 1;
+        if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
+            self.commit.wanted = true;
+        }
+        self.settle_quiet_copies(now);
+        self.bury_volumes();
+        for _ in 0..WISHES_PER_ROUND {
+            let Some(wish) = self.copier.take_wish() else { break };
+            self.grant(now, wish);
+        }
+        self.evacuate(now);
+        for pool in &mut self.pools {
+            if pool.state == PoolState::Draining && pool.slots.used() == 0 {
+                pool.state = PoolState::Drained;
+                self.checkpoint.wanted = true;
+            }
+        }
+    }
+
+    /// Starts an operation that the machine itself wants; one that must wait is put back.
+    fn grant(&mut self, now: Nanos, wish: Operation) {
+        match self.start(now, wish) {
+            Err(Refusal::Busy | Refusal::QueueFull) => self.copier.wish(wish),
+            Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
+                // Anywhere else is as good.
+                let others = (0..self.pools.len()).map(|index| PoolId(index as u16));
+                for to in others {
+                    if self.start(now, Operation { to, ..wish }).is_ok() {
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the placement what should move, and queues it.
+    fn end_epoch(&mut self, now: Nanos) {
+        let epoch = self.settings.epoch.0.max(1);
+        let passed = (now.0 - self.housekeeping.epoch_end.0) / epoch + 1;
+        self.housekeeping.epoch_end.0 += passed * epoch;
+        self.epoch = self.epoch.wrapping_add(1);
+        let Some(mut placement) = self.placement.take() else { return };
+        let mut moves: Vec<Move> = Vec::new();
+        placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
+        self.placement = Some(placement);
+        for wanted in moves {
+            let kind = OperationKind::Migrate;
+            let operation = Operation { kind, chunk: wanted.chunk, to: wanted.to };
+            if self.start(now, operation) == Err(Refusal::QueueFull) {
+                break;
+            }
+        }
+    }
+
+    /// Tells the journal that copies which were not written for a while are equal: its next cycle
+    /// flushes them first.
+    fn settle_quiet_copies(&mut self, now: Nanos) {
+        let mut dirty = std::mem::take(&mut self.housekeeping.dirty_chunks);
+        dirty.retain(|&chunk| {
+            if !self.map.has(chunk) || self.records_pile_up() {
+                return self.map.has(chunk);
+            }
+            let Some(extra) = self.map.extra(chunk).filter(|extra| extra.dirty) else {
+                return false;
+            };
+            let quiet = now.saturating_sub(extra.last_write) >= QUIET;
+            if !quiet || self.map.entry(chunk).traffic != NONE {
+                return true;
+            }
+            self.map.extra_mut(chunk).dirty = false;
+            let state = self.durable_state(chunk);
+            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            false
+        });
+        self.housekeeping.dirty_chunks = dirty;
+    }
+
+    /// Frees the chunks of deleted volumes on which nothing is under way any more.
+    pub(crate) fn bury_volumes(&mut self) {
+        for volume in std::mem::take(&mut self.housekeeping.dying_volumes) {
+            let busy = self.map.volume(volume).is_some_and(|volume| volume.busy > 0);
+            if busy {
+                self.housekeeping.dying_volumes.push(volume);
+                continue;
+            }
+            self.bury(volume);
+        }
+    }
+
+    fn bury(&mut self, volume: VolumeId) {
+        let count = self.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
+        let mut left = Vec::new();
+        for index in 0..count {
+            let chunk = ChunkId { volume, index };
+            let state = self.map.state(chunk);
+            self.copier.overlays -= usize::from(state.overlay.is_some());
+            for copy in state.copies.iter().filter(|copy| copy.prefetched) {
+                self.pool_mut(copy.place.pool).prefetched -= 1;
+            }
+            left.extend(state.copies.iter().map(|copy| copy.place));
+            left.extend(state.overlay.iter().map(|(place, _)| *place));
+            self.map.set_state(chunk, &Default::default());
+        }
+        self.map.remove_volume(volume);
+        self.change(Record::VolumeGone(volume), ChunkId::default(), &left);
+        self.commit.wanted = true;
+    }
+
+    /// Everybody who waits is told that the group is out of service.
+    pub(crate) fn fail_everyone(&mut self) {
+        for request in self.drain_requests() {
+            let result = Err(crate::request::RequestError::NotReady);
+            self.reply(crate::request::Reply { id: request, result });
+        }
+    }
+}

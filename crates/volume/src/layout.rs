@@ -1,0 +1,79 @@
+//! Where things lie on a pool: two superblocks, a region for metadata, then the slots.
+//!
+//! ```text
+//! 0        4 KiB     8 KiB                                            first slot
+//! | super 0 | super 1 | journal ring | checkpoint area 0 | area 1 |    | slot 0 | slot 1 …
+//! ```
+//! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
+//! in any case where there are two; the journal and the checkpoints live on two of those.
+
+use crate::format::{BLOCK_BYTES, PAYLOAD_BYTES};
+use crate::settings::VOLUMES_MAX;
+use thermocline_units::Bytes;
+
+/// Redirected chunks whose blocks the checkpoint must have room for.
+pub(crate) const OVERLAYS_MAX: usize = 32;
+/// Slots begin at multiples of this.
+const ALIGNMENT: u64 = 64 << 10;
+/// Bytes of the record of a chunk with one copy; a further copy adds seven.
+const CHUNK_RECORD_BYTES: u64 = 20;
+/// Bytes of the record of a redirected chunk of 16 MiB: the longest record there is.
+pub(crate) const RECORD_BYTES_MAX: usize = 560;
+/// Bytes of a volume's record.
+const VOLUME_RECORD_BYTES: u64 = 13;
+/// The map may grow to so many times its first size before a checkpoint area is too small.
+const GROWTH: u64 = 2;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Offset of superblock `which` (0 or 1).
+pub(crate) fn super_offset(which: u64) -> Bytes {
+    Bytes(which * BLOCK)
+}
+
+/// Blocks of an area that holds the map of so many slots, grown as far as it may.
+pub(crate) fn area_blocks(slots: u64) -> u32 {
+    let usable = (PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64;
+    let blocks = (slots * GROWTH * CHUNK_RECORD_BYTES).div_ceil(usable) + fixed_blocks();
+    u32::try_from(blocks).expect("2^32 slots need fewer blocks")
+}
+
+/// How many slots a group with such areas may have.
+pub(crate) fn slots_max(area_blocks: u32) -> u64 {
+    let usable = (PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64;
+    (u64::from(area_blocks) - fixed_blocks().min(u64::from(area_blocks))) * usable
+        / CHUNK_RECORD_BYTES
+}
+
+/// Blocks for volumes and redirected chunks.
+fn fixed_blocks() -> u64 {
+    let bytes = VOLUMES_MAX as u64 * VOLUME_RECORD_BYTES + (OVERLAYS_MAX * RECORD_BYTES_MAX) as u64;
+    bytes.div_ceil((PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64)
+}
+
+/// Offset of block `index` of the journal ring.
+pub(crate) fn journal_offset(index: u64) -> Bytes {
+    Bytes((2 + index) * BLOCK)
+}
+
+/// Offset of block `index` of checkpoint area `area`.
+pub(crate) fn area_offset(journal_blocks: u32, area_blocks: u32, area: u8, index: u32) -> Bytes {
+    let blocks = 2 + u64::from(journal_blocks) + u64::from(area) * u64::from(area_blocks);
+    Bytes((blocks + u64::from(index)) * BLOCK)
+}
+
+/// Bytes of the metadata region, superblocks included.
+pub(crate) fn region_bytes(journal_blocks: u32, area_blocks: u32) -> u64 {
+    (2 + u64::from(journal_blocks) + 2 * u64::from(area_blocks)) * BLOCK
+}
+
+/// Offset of the first slot.
+pub(crate) fn first_slot(journal_blocks: u32, area_blocks: u32, has_region: bool) -> u64 {
+    let head = if has_region { region_bytes(journal_blocks, area_blocks) } else { 2 * BLOCK };
+    head.next_multiple_of(ALIGNMENT)
+}
+
+/// Slots behind `first_slot` on a device of `size`.
+pub(crate) fn slots_behind(size: Bytes, first_slot: u64, chunk_size: u32) -> u64 {
+    size.0.saturating_sub(first_slot) / u64::from(chunk_size)
+}

@@ -1,0 +1,300 @@
+//! The chunk map: which slots of which pools hold a chunk, and how hot the chunk is.
+//!
+//! An entry takes 32 bytes whether its chunk is mapped or not. What few chunks need (further
+//! copies, a redirected part) stands in a side table.
+//!
+//! Invariants: the first copy of an entry is the one that survives when copies may differ; an entry
+//! without a copy reads as zeroes.
+
+use crate::presence::Presence;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+
+/// A slot of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The pool.
+    pub pool: PoolId,
+    /// The slot, counted in chunks from the pool's first.
+    pub slot: u32,
+}
+
+/// One whole copy of a chunk. The first of a chunk's copies is never a prefetched one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkCopy {
+    /// Where.
+    pub place: Place,
+    /// Whether it may be dropped when space runs short.
+    pub prefetched: bool,
+}
+
+/// What the block storage data manager remembers about a chunk for policies (S1: one byte of
+/// stream id and pattern in the source).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tag {
+    /// Stream the chunk's writer named; 0: none.
+    pub stream: u16,
+    /// Access pattern code; 0: unknown.
+    pub pattern: u8,
+}
+
+/// Marks an absent index in an entry.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One chunk in memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    slot: u32,
+    extra: u32,
+    /// Index of the chunk's traffic while requests or operations are under way.
+    pub(crate) traffic: u32,
+    /// Reads in `epoch`.
+    reads: u32,
+    /// Writes in `epoch`.
+    writes: u32,
+    pool: u16,
+    /// The epoch that the counts belong to, modulo 2¹⁶.
+    epoch: u16,
+    /// Hints.
+    pub(crate) tag: Tag,
+}
+
+const _: () = assert!(size_of::<Entry>() <= 32, "a chunk's entry must stay far below 64 bytes");
+
+impl Entry {
+    const EMPTY: Entry = Entry {
+        slot: NONE,
+        extra: NONE,
+        traffic: NONE,
+        reads: 0,
+        writes: 0,
+        pool: 0,
+        epoch: 0,
+        tag: Tag { stream: 0, pattern: 0 },
+    };
+
+    pub(crate) fn first(&self) -> Option<Place> {
+        (self.slot != NONE).then_some(Place { pool: PoolId(self.pool), slot: self.slot })
+    }
+
+    /// Counts an access in `epoch`; counts of earlier epochs are forgotten.
+    pub(crate) fn heat(&mut self, epoch: u16, write: bool) {
+        if self.epoch != epoch {
+            (self.epoch, self.reads, self.writes) = (epoch, 0, 0);
+        }
+        let count = if write { &mut self.writes } else { &mut self.reads };
+        *count = count.saturating_add(1);
+    }
+
+    /// (Reads, writes) in `epoch`.
+    pub(crate) fn heat_in(&self, epoch: u16) -> (u32, u32) {
+        if self.epoch == epoch { (self.reads, self.writes) } else { (0, 0) }
+    }
+}
+
+/// What few chunks have.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Extra {
+    /// Copies beside the first.
+    pub(crate) others: Vec<ChunkCopy>,
+    /// Whether the journal says that the copies may differ: set durably before the first write,
+    /// cleared when all copies are flushed.
+    pub(crate) dirty: bool,
+    /// When the last write to several copies ended.
+    pub(crate) last_write: Nanos,
+    /// A partial copy whose blocks supersede the first copy's.
+    pub(crate) overlay: Option<Overlay>,
+}
+
+/// The redirected part of a chunk.
+#[derive(Debug, Clone)]
+pub(crate) struct Overlay {
+    pub(crate) place: Place,
+    pub(crate) presence: Presence,
+    /// Whether bits were set that the journal has not been given.
+    pub(crate) unsaved: bool,
+}
+
+/// Everything that the journal says about a chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ChunkState {
+    pub(crate) copies: Vec<ChunkCopy>,
+    pub(crate) dirty: bool,
+    pub(crate) tag: Tag,
+    pub(crate) overlay: Option<(Place, Presence)>,
+}
+
+impl ChunkState {
+    /// Takes away the copies on a dead pool, unless there are no others; says which.
+    pub(crate) fn lose_pool(&mut self, pool: PoolId) -> Vec<ChunkCopy> {
+        let lost = |copy: &ChunkCopy| copy.place.pool == pool;
+        if self.copies.iter().all(lost) {
+            return Vec::new();
+        }
+        let gone = self.copies.iter().copied().filter(lost).collect();
+        self.copies.retain(|copy| !lost(copy));
+        self.dirty &= self.copies.len() > 1;
+        gone
+    }
+}
+
+/// One volume's map.
+#[derive(Debug, Clone)]
+pub(crate) struct Volume {
+    pub(crate) size: Bytes,
+    pub(crate) entries: Vec<Entry>,
+    /// Set when the volume is being deleted: it takes no more requests.
+    pub(crate) deleting: bool,
+    /// Parts of requests and operations under way.
+    pub(crate) busy: u32,
+}
+
+/// All volumes of a group.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkMap {
+    volumes: Vec<Option<Volume>>,
+    extras: Vec<Extra>,
+    extras_free: Vec<u32>,
+}
+
+impl ChunkMap {
+    pub(crate) fn volume(&self, id: VolumeId) -> Option<&Volume> {
+        self.volumes.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn volume_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
+        self.volumes.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Ids of all volumes are below this.
+    pub(crate) fn volume_count(&self) -> u32 {
+        self.volumes.len() as u32
+    }
+
+    /// Makes the volume, or gives it a new size; entries beyond a smaller size must be empty.
+    pub(crate) fn set_volume(&mut self, id: VolumeId, size: Bytes, chunk_size: u32) {
+        let index = id.0 as usize;
+        if self.volumes.len() <= index {
+            self.volumes.resize_with(index + 1, || None);
+        }
+        let volume = self.volumes[index].get_or_insert_with(|| Volume {
+            size,
+            entries: Vec::new(),
+            deleting: false,
+            busy: 0,
+        });
+        volume.size = size;
+        volume.entries.resize(size.0.div_ceil(u64::from(chunk_size)) as usize, Entry::EMPTY);
+    }
+
+    /// Forgets a volume whose chunks are all unmapped.
+    pub(crate) fn remove_volume(&mut self, id: VolumeId) {
+        self.volumes[id.0 as usize] = None;
+    }
+
+    pub(crate) fn has(&self, chunk: ChunkId) -> bool {
+        self.volume(chunk.volume).is_some_and(|v| (chunk.index as usize) < v.entries.len())
+    }
+
+    /// # Panics
+    /// When the chunk does not exist.
+    pub(crate) fn entry(&self, chunk: ChunkId) -> &Entry {
+        let volume = self.volume(chunk.volume).expect("callers name chunks of volumes that exist");
+        &volume.entries[chunk.index as usize]
+    }
+
+    /// # Panics
+    /// When the chunk does not exist.
+    pub(crate) fn entry_mut(&mut self, chunk: ChunkId) -> &mut Entry {
+        let volume =
+            self.volume_mut(chunk.volume).expect("callers name chunks of volumes that exist");
+        &mut volume.entries[chunk.index as usize]
+    }
+
+    pub(crate) fn extra(&self, chunk: ChunkId) -> Option<&Extra> {
+        let index = self.entry(chunk).extra;
+        (index != NONE).then(|| &self.extras[index as usize])
+    }
+
+    /// The chunk's place in the side table, made when it has none.
+    pub(crate) fn extra_mut(&mut self, chunk: ChunkId) -> &mut Extra {
+        let mut index = self.entry(chunk).extra;
+        if index == NONE {
+            index = self.extras_free.pop().unwrap_or_else(|| {
+                self.extras.push(Extra::default());
+                self.extras.len() as u32 - 1
+            });
+            self.entry_mut(chunk).extra = index;
+        }
+        &mut self.extras[index as usize]
+    }
+
+    /// Whether writes to the chunk go to more than one place or by blocks.
+    pub(crate) fn is_simple(&self, chunk: ChunkId) -> bool {
+        self.entry(chunk).extra == NONE
+    }
+
+    /// All whole copies, the first one first.
+    pub(crate) fn copies(&self, chunk: ChunkId) -> impl Iterator<Item = ChunkCopy> + '_ {
+        let extra = self.extra(chunk);
+        let first = self.entry(chunk).first();
+        let first = first.map(|place| ChunkCopy { place, prefetched: false });
+        first.into_iter().chain(extra.into_iter().flat_map(|extra| extra.others.iter().copied()))
+    }
+
+    /// The chunk as the journal would say it.
+    pub(crate) fn state(&self, chunk: ChunkId) -> ChunkState {
+        let extra = self.extra(chunk);
+        ChunkState {
+            copies: self.copies(chunk).collect(),
+            dirty: extra.is_some_and(|extra| extra.dirty),
+            tag: self.entry(chunk).tag,
+            overlay: extra
+                .and_then(|extra| extra.overlay.as_ref())
+                .map(|overlay| (overlay.place, overlay.presence.clone())),
+        }
+    }
+
+    /// Makes the chunk what `state` says; heat and traffic stay.
+    pub(crate) fn set_state(&mut self, chunk: ChunkId, state: &ChunkState) {
+        let first = state.copies.first().copied();
+        let entry = self.entry_mut(chunk);
+        entry.tag = state.tag;
+        (entry.pool, entry.slot) = first.map_or((0, NONE), |c| (c.place.pool.0, c.place.slot));
+        if state.copies.len() <= 1 && state.overlay.is_none() {
+            let extra = std::mem::replace(&mut entry.extra, NONE);
+            if extra != NONE {
+                self.extras[extra as usize] = Extra::default();
+                self.extras_free.push(extra);
+            }
+            return;
+        }
+        let last_write = self.extra(chunk).map_or(Nanos(0), |extra| extra.last_write);
+        let overlay = state.overlay.as_ref();
+        *self.extra_mut(chunk) = Extra {
+            others: state.copies[1..].to_vec(),
+            dirty: state.dirty && state.copies.len() > 1,
+            last_write,
+            overlay: overlay.map(|(place, presence)| Overlay {
+                place: *place,
+                presence: presence.clone(),
+                unsaved: false,
+            }),
+        };
+    }
+
+    /// Every chunk of every volume, by ascending id.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.volumes.iter().enumerate().flat_map(|(volume, map)| {
+            let count = map.as_ref().map_or(0, |map| map.entries.len() as u32);
+            let volume = VolumeId(volume as u32);
+            (0..count).map(move |index| ChunkId { volume, index })
+        })
+    }
+
+    /// Bytes of memory that the map holds.
+    pub(crate) fn memory(&self) -> Bytes {
+        let entries: usize =
+            self.volumes.iter().flatten().map(|volume| volume.entries.capacity()).sum();
+        Bytes((entries * size_of::<Entry>() + self.extras.capacity() * size_of::<Extra>()) as u64)
+    }
+}

@@ -1,0 +1,85 @@
+//! The four operations of the block storage data manager (S1: 003 §3.2), as a caller sees them.
+
+use thermocline_units::{ChunkId, PoolId};
+
+/// Names an operation; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// What to do with a chunk. The source's tuple is (op, chunk, source, destination); the source
+/// address is the machine's own business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Move the chunk: copy, mirror the writes meanwhile, switch, free the original.
+    Migrate,
+    /// Add a copy; the original stays.
+    Replicate,
+    /// Add a copy in the pool's reserve, which goes away first when space runs short; requests are
+    /// served from the parts that have arrived.
+    Prefetch,
+    /// Send writes to the destination from now on, block by block, and bring the rest of the chunk
+    /// after them.
+    Redirect,
+}
+
+/// One operation to be queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// What.
+    pub kind: OperationKind,
+    /// Which chunk.
+    pub chunk: ChunkId,
+    /// Where to.
+    pub to: PoolId,
+}
+
+/// How an operation ended; reported once for each that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done and durable.
+    Done,
+    /// Cancelled by the caller, or overtaken: its chunk was discarded or its volume deleted.
+    Cancelled,
+    /// A device failed; the chunk is where it was.
+    Failed,
+}
+
+/// The end of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// Which.
+    pub id: OperationId,
+    /// What it was.
+    pub operation: Operation,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// Why an operation was not accepted. Nothing has changed then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The chunk was never written, or its volume does not exist.
+    #[error("the chunk holds nothing")]
+    Unmapped,
+    /// The chunk is there already.
+    #[error("the chunk has a copy on that pool already")]
+    AlreadyThere,
+    /// Another operation holds the chunk.
+    #[error("another operation is under way on the chunk; wait for it or cancel it")]
+    Busy,
+    /// The destination has no room, or the reserve has none left.
+    #[error("the destination pool has no room")]
+    NoRoom,
+    /// The pool does not exist, is dead, or is being drained.
+    #[error("the destination pool takes no chunks")]
+    NoPool,
+    /// The chunk has as many copies as it can have.
+    #[error("the chunk has the most copies it can have")]
+    TooManyCopies,
+    /// More operations are queued than the machine holds.
+    #[error("too many operations are queued; try again when some are done")]
+    QueueFull,
+    /// The group is not in service.
+    #[error("the volume group is not in service")]
+    NotReady,
+}

@@ -1,0 +1,211 @@
+//! A pool at run time: its slots, its traffic, its share of operations.
+
+use crate::format::{Membership, PoolRecord};
+use crate::map::Place;
+use crate::settings::Copying;
+use crate::slots::Slots;
+use thermocline_ports::Geometry;
+use thermocline_units::{Bytes, Nanos};
+
+/// A pool as the caller hands it over. Pools are given fastest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// For people; at most 16 bytes.
+    pub name: String,
+    /// The device.
+    pub geometry: Geometry,
+    /// Whether all of the device reads as zeroes now.
+    pub zeroed: bool,
+    /// Chunks kept free for prefetched copies.
+    pub reserve_chunks: u32,
+}
+
+/// What a pool is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolState {
+    /// Not yet named in a durable superblock; takes no chunks.
+    Joining,
+    /// In service.
+    Active,
+    /// Takes no chunks, its own are moving away.
+    Draining,
+    /// Empty, and takes no chunks.
+    Drained,
+    /// Failed; chunks that were only there answer with I/O errors.
+    Dead,
+    /// On its way out.
+    Removing,
+    /// No longer part of the group; its device may be taken away.
+    Removed,
+}
+
+/// Counts since the group was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolCounters {
+    /// Reads for clients.
+    pub reads: u64,
+    /// Writes for clients.
+    pub writes: u64,
+    /// Bytes read for clients.
+    pub read_bytes: u64,
+    /// Bytes written for clients.
+    pub written_bytes: u64,
+    /// Bytes read by operations.
+    pub copied_out_bytes: u64,
+    /// Bytes written by operations.
+    pub copied_in_bytes: u64,
+    /// Bytes of journal, checkpoints and superblocks.
+    pub metadata_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+/// A pool, as `pool_status` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// For people.
+    pub name: String,
+    /// What it is doing.
+    pub state: PoolState,
+    /// Chunks that it can hold.
+    pub slots_total: u32,
+    /// Chunks that it holds, with those on their way in or out.
+    pub slots_used: u32,
+    /// Of these, prefetched copies.
+    pub prefetched: u32,
+    /// Client requests on the device now.
+    pub in_flight: u32,
+    /// Counts since opening.
+    pub counters: PoolCounters,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) name: String,
+    pub(crate) state: PoolState,
+    pub(crate) geometry: Geometry,
+    pub(crate) slots: Slots,
+    pub(crate) reserve: u32,
+    pub(crate) prefetched: u32,
+    pub(crate) first_slot: u64,
+    pub(crate) has_region: bool,
+    /// Whether writes completed since the last flush was sent.
+    pub(crate) dirty: bool,
+    pub(crate) in_flight: u32,
+    pub(crate) copies_in_flight: u32,
+    pub(crate) counters: PoolCounters,
+    /// Mean latency of client requests, exponentially weighted (1/16), in nanoseconds.
+    latency: f64,
+    /// Bytes that operations may still move, and when that was true.
+    allowance: f64,
+    allowance_at: Nanos,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        record: &PoolRecord,
+        geometry: Geometry,
+        state: PoolState,
+        clean: bool,
+    ) -> Pool {
+        Pool {
+            name: record.name.clone(),
+            state,
+            geometry,
+            slots: Slots::new(record.slots, clean),
+            reserve: record.reserve,
+            prefetched: 0,
+            first_slot: record.first_slot,
+            has_region: record.has_metadata_region,
+            dirty: false,
+            in_flight: 0,
+            copies_in_flight: 0,
+            counters: PoolCounters::default(),
+            latency: 0.0,
+            allowance: 0.0,
+            allowance_at: Nanos(0),
+        }
+    }
+
+    /// Whether requests may be sent to it.
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.state, PoolState::Dead | PoolState::Removed)
+    }
+
+    /// Whether chunks may be placed on it.
+    pub(crate) fn takes_chunks(&self) -> bool {
+        self.state == PoolState::Active
+    }
+
+    /// Free slots beyond what is kept for prefetched copies.
+    pub(crate) fn free_beside_reserve(&self) -> u32 {
+        self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
+    }
+
+    /// Where byte `at` of `place` lies on the device.
+    pub(crate) fn address(&self, place: Place, at: u32, chunk_size: u32) -> Bytes {
+        Bytes(self.first_slot + u64::from(place.slot) * u64::from(chunk_size) + u64::from(at))
+    }
+
+    /// What a request would wait here, in nanoseconds, as far as the past tells.
+    pub(crate) fn expected_wait(&self) -> f64 {
+        self.latency * f64::from(self.in_flight + 1)
+    }
+
+    pub(crate) fn note_latency(&mut self, took: Nanos) {
+        let share = took.0 as f64 / f64::from(self.in_flight.max(1));
+        self.latency += (share - self.latency) / 16.0;
+    }
+
+    /// When operations may move `bytes` here: `now`, or a later moment.
+    pub(crate) fn copy_time(&mut self, now: Nanos, bytes: u32, copying: &Copying) -> Nanos {
+        let Some(rate) = copying.rate_per_second else { return now };
+        let rate = (rate.0 as f64).max(1.0);
+        // A tenth of a second's worth may be saved up, and at least two pieces.
+        let burst = (rate / 10.0).max(2.0 * copying.piece.0 as f64);
+        let passed = now.saturating_sub(self.allowance_at).as_secs_f64();
+        self.allowance = (self.allowance + rate * passed).min(burst);
+        self.allowance_at = now;
+        let missing = f64::from(bytes) - self.allowance;
+        if missing <= 0.0 { now } else { Nanos(now.0 + (missing / rate * 1e9) as u64 + 1) }
+    }
+
+    /// Counts `bytes` against the allowance.
+    pub(crate) fn spend(&mut self, bytes: u32, copying: &Copying) {
+        if copying.rate_per_second.is_some() {
+            self.allowance -= f64::from(bytes);
+        }
+    }
+
+    pub(crate) fn record(&self) -> PoolRecord {
+        let membership = match self.state {
+            PoolState::Joining | PoolState::Active => Membership::Active,
+            PoolState::Draining | PoolState::Drained => Membership::Draining,
+            PoolState::Dead => Membership::Dead,
+            PoolState::Removing | PoolState::Removed => Membership::Removed,
+        };
+        PoolRecord {
+            name: self.name.clone(),
+            membership,
+            slots: self.slots.total(),
+            reserve: self.reserve,
+            first_slot: self.first_slot,
+            has_metadata_region: self.has_region,
+        }
+    }
+
+    pub(crate) fn status(&self) -> PoolStatus {
+        PoolStatus {
+            name: self.name.clone(),
+            state: self.state,
+            slots_total: self.slots.total(),
+            slots_used: self.slots.used(),
+            prefetched: self.prefetched,
+            in_flight: self.in_flight,
+            counters: self.counters,
+        }
+    }
+}

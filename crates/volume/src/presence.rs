@@ -1,0 +1,118 @@
+//! Which 4 KiB blocks of a chunk a partial copy holds: the sub-chunk state of the map.
+//!
+//! Kept only while a copy is partial: under an operation, and for chunks whose writes are redirected.
+//! One bit a block: 32 bytes for a chunk of 1 MiB.
+
+use crate::settings::BLOCK;
+use std::ops::Range;
+
+/// A bit for every block of one chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Presence {
+    words: Vec<u64>,
+    blocks: u32,
+    absent: u32,
+}
+
+impl Presence {
+    /// No block present, for a chunk of `chunk_size` bytes.
+    pub(crate) fn none(chunk_size: u32) -> Presence {
+        let blocks = chunk_size / BLOCK;
+        Presence { words: vec![0; blocks.div_ceil(64) as usize], blocks, absent: blocks }
+    }
+
+    /// Whether every block is present.
+    pub(crate) fn is_full(&self) -> bool {
+        self.absent == 0
+    }
+
+    pub(crate) fn holds(&self, block: u32) -> bool {
+        self.words[(block / 64) as usize] >> (block % 64) & 1 == 1
+    }
+
+    /// Whether any block that `bytes` touches is present.
+    pub(crate) fn any_in(&self, bytes: &Range<u32>) -> bool {
+        touched(bytes).any(|block| self.holds(block))
+    }
+
+    /// Whether all blocks that `bytes` touches are present.
+    pub(crate) fn all_in(&self, bytes: &Range<u32>) -> bool {
+        self.is_full() || touched(bytes).all(|block| self.holds(block))
+    }
+
+    /// Marks the blocks that lie wholly inside `bytes` present; whether any was not before.
+    pub(crate) fn insert(&mut self, bytes: &Range<u32>) -> bool {
+        let before = self.absent;
+        for block in bytes.start.div_ceil(BLOCK)..bytes.end / BLOCK {
+            if !self.holds(block) {
+                self.words[(block / 64) as usize] |= 1 << (block % 64);
+                self.absent -= 1;
+            }
+        }
+        self.absent != before
+    }
+
+    /// Marks every block that `bytes` touches absent.
+    pub(crate) fn remove(&mut self, bytes: &Range<u32>) {
+        for block in touched(bytes) {
+            if self.holds(block) {
+                self.words[(block / 64) as usize] &= !(1 << (block % 64));
+                self.absent += 1;
+            }
+        }
+    }
+
+    /// The first run of absent blocks at or after byte `from`, cut to `length_max` bytes.
+    pub(crate) fn absent_run(&self, from: u32, length_max: u32) -> Option<Range<u32>> {
+        let start = (from / BLOCK..self.blocks).find(|&block| !self.holds(block))?;
+        let limit = self.blocks.min(start + (length_max / BLOCK).max(1));
+        let end = (start..limit).find(|&block| self.holds(block)).unwrap_or(limit);
+        Some(start * BLOCK..end * BLOCK)
+    }
+
+    /// Cuts `bytes` into runs whose blocks are all present or all absent.
+    pub(crate) fn runs(&self, bytes: &Range<u32>) -> Vec<(Range<u32>, bool)> {
+        let mut runs: Vec<(Range<u32>, bool)> = Vec::new();
+        for block in touched(bytes) {
+            let start = (block * BLOCK).max(bytes.start);
+            let end = ((block + 1) * BLOCK).min(bytes.end);
+            match runs.last_mut() {
+                Some((run, present)) if *present == self.holds(block) => run.end = end,
+                _ => runs.push((start..end, self.holds(block))),
+            }
+        }
+        runs
+    }
+
+    /// The bits as stored: little-endian, one a block.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.truncate(self.blocks.div_ceil(8) as usize);
+        bytes
+    }
+
+    /// Reads what `to_bytes` wrote; `None` when the length does not fit the chunk.
+    pub(crate) fn from_bytes(chunk_size: u32, bytes: &[u8]) -> Option<Presence> {
+        let mut presence = Presence::none(chunk_size);
+        if bytes.len() != presence.blocks.div_ceil(8) as usize {
+            return None;
+        }
+        for block in 0..presence.blocks {
+            if bytes[(block / 8) as usize] >> (block % 8) & 1 == 1 {
+                presence.insert(&(block * BLOCK..(block + 1) * BLOCK));
+            }
+        }
+        Some(presence)
+    }
+}
+
+/// The blocks that lie wholly inside `bytes`, as a range of bytes; empty when there are none.
+pub(crate) fn whole_blocks(bytes: &Range<u32>) -> Range<u32> {
+    let start = bytes.start.div_ceil(BLOCK) * BLOCK;
+    start..(bytes.end / BLOCK * BLOCK).max(start)
+}
+
+/// The blocks that `bytes` touches.
+fn touched(bytes: &Range<u32>) -> Range<u32> {
+    bytes.start / BLOCK..bytes.end.div_ceil(BLOCK)
+}

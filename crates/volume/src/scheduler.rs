@@ -1,0 +1,82 @@
+//! The chunk scheduler of S1 (003 §3.2): a work queue and a waiting queue with deadlines.
+//!
+//! Parts of foreground requests go to the end of the work queue; parts of background requests to
+//! the waiting queue, which is served when the work queue is empty or when a deadline has come.
+//! Without background requests this is FIFO, the source's default.
+
+use crate::request::Priority;
+use std::collections::{BTreeMap, VecDeque};
+use thermocline_units::Nanos;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    work: VecDeque<u32>,
+    /// By deadline, then by order of arrival.
+    waiting: BTreeMap<(Nanos, u64), u32>,
+    arrivals: u64,
+    under_way: u32,
+    background_under_way: u32,
+    depth: u32,
+}
+
+impl Scheduler {
+    /// At most `depth` parts are under way at once, an eighth of them for the background.
+    pub(crate) fn new(depth: u32) -> Scheduler {
+        Scheduler { depth: depth.max(1), ..Scheduler::default() }
+    }
+
+    pub(crate) fn push(&mut self, part: u32, priority: Priority) {
+        match priority {
+            Priority::Foreground => self.work.push_back(part),
+            Priority::Background { deadline } => {
+                self.arrivals += 1;
+                self.waiting.insert((deadline, self.arrivals), part);
+            }
+        }
+    }
+
+    /// The next part to start.
+    pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
+        if self.under_way >= self.depth {
+            return None;
+        }
+        let due = self.waiting.first_key_value().is_some_and(|((at, _), _)| *at <= now);
+        let idle = self.work.is_empty() && self.background_under_way < (self.depth / 8).max(1);
+        let part = if due || idle {
+            let waiting = self.waiting.pop_first().map(|(_, part)| part);
+            self.background_under_way += u32::from(waiting.is_some());
+            waiting
+        } else {
+            self.work.pop_front()
+        };
+        self.under_way += u32::from(part.is_some());
+        part
+    }
+
+    /// A part that `pop` gave has ended.
+    pub(crate) fn ended(&mut self, priority: Priority) {
+        self.under_way -= 1;
+        if priority != Priority::Foreground {
+            self.background_under_way -= 1;
+        }
+    }
+
+    /// Whether `pop` would give something at once.
+    pub(crate) fn has_work(&self) -> bool {
+        self.under_way < self.depth && !self.work.is_empty()
+    }
+
+    /// When a waiting part becomes due; `None` while no part could start anyway.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        if self.under_way >= self.depth {
+            return None;
+        }
+        self.waiting.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Parts queued: (work, waiting).
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        (self.work.len(), self.waiting.len())
+    }
+}

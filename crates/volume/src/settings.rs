@@ -1,0 +1,99 @@
+//! Settings of a volume group: plain data, with units, ranges and reasons.
+
+use thermocline_units::{Bytes, Nanos};
+
+/// Requests that may be in flight in one group; beyond it `submit` hands the request back.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 4096;
+/// Operations that may be queued or running in one group.
+pub const OPERATIONS_QUEUED_MAX: usize = 65_536;
+/// Copies of one chunk, the original included.
+pub const COPIES_MAX: usize = 3;
+/// Pools of one group, removed ones included.
+pub const POOLS_MAX: usize = 64;
+/// Volumes of one group.
+pub const VOLUMES_MAX: usize = 4096;
+/// The grain of presence within a chunk: 4 KiB.
+pub const BLOCK: u32 = 4096;
+/// The smallest chunk: below it the map costs more than 0.1 % of the space.
+pub const CHUNK_MIN: Bytes = Bytes::from_kib(64);
+/// The largest chunk.
+pub const CHUNK_MAX: Bytes = Bytes::from_gib(1);
+
+/// How a group is made and how it behaves. What is written at creation is read back on opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Unit of placement; a power of two in [`CHUNK_MIN`]..=[`CHUNK_MAX`]. Set at creation.
+    pub chunk_size: Bytes,
+    /// Blocks of 4 KiB of the journal ring, 64..=65,536. Bounds recovery: at most this much is
+    /// replayed. Set at creation.
+    pub journal_blocks: u32,
+    /// Length of an epoch: heat is counted, and the placement asked, once in each.
+    pub epoch: Nanos,
+    /// Which pool a new chunk goes to.
+    pub fill: Fill,
+    /// Parts of requests on their way to devices at once; the rest waits in the scheduler's queues.
+    pub depth: u32,
+    /// How operations copy.
+    pub copying: Copying,
+    /// Seals written data with a checksum a block, verified on reading.
+    pub checksums: bool,
+}
+
+/// Where chunks go that are written for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fill {
+    /// The fastest pool with room (linear fill: pools one after the other).
+    #[default]
+    FastestFirst,
+    /// The slowest pool with room: fast pools are for what the placement promotes.
+    SlowestFirst,
+}
+
+/// The throttle of operations, per pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copying {
+    /// Bytes a second read from, or written to, one pool by operations; `None`: no limit.
+    pub rate_per_second: Option<Bytes>,
+    /// Copy requests in flight on one pool, at least 1.
+    pub outstanding: u32,
+    /// Foreground requests in flight on a pool above which operations hold back.
+    pub yield_above: u32,
+    /// An operation held back so long goes on nevertheless.
+    pub patience: Nanos,
+    /// Bytes copied at a time; a multiple of 4 KiB. A write that meets a piece under way may have to
+    /// wait for it: one request's service time.
+    pub piece: Bytes,
+    /// Operations under way at once.
+    pub concurrent: u32,
+    /// Whether a chunk is locked for the whole copy, as the source does. Only to show what that
+    /// costs.
+    pub locking: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            chunk_size: Bytes::from_mib(1),
+            journal_blocks: 2048,
+            epoch: Nanos::from_secs(300),
+            fill: Fill::FastestFirst,
+            depth: 256,
+            copying: Copying::default(),
+            checksums: false,
+        }
+    }
+}
+
+impl Default for Copying {
+    fn default() -> Copying {
+        Copying {
+            rate_per_second: Some(Bytes::from_mib(64)),
+            outstanding: 2,
+            yield_above: 1,
+            patience: Nanos(50_000_000),
+            piece: Bytes::from_kib(128),
+            concurrent: 4,
+            locking: false,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a placement sees of a group.
+
+use crate::group::Group;
+use thermocline_policy::placement::VolumeView;
+use thermocline_units::{ChunkId, PoolId};
+
+/// A group, read-only.
+pub(crate) struct View<'a>(&'a Group);
+
+impl Group {
+    pub(crate) fn view(&self) -> View<'_> {
+        View(self)
+    }
+}
+
+impl VolumeView for View<'_> {
+    fn volume_count(&self) -> u32 {
+        self.0.map.volume_count()
+    }
+
+    fn pool_count(&self) -> u16 {
+        self.0.pools.len() as u16
+    }
+
+    /// What the pool can hold beside the reserve for prefetched copies; nothing when it takes no
+    /// chunks.
+    fn capacity_chunks(&self, pool: PoolId) -> u64 {
+        let pool = self.0.pool(pool);
+        if !pool.takes_chunks() {
+            return 0;
+        }
+        u64::from(pool.slots.total().saturating_sub(pool.reserve))
+    }
+
+    fn pool_of(&self, chunk: ChunkId) -> PoolId {
+        let slowest = PoolId(self.pool_count() - 1);
+        if !self.0.map.has(chunk) {
+            return slowest;
+        }
+        self.0.map.entry(chunk).first().map_or(slowest, |place| place.pool)
+    }
+
+    fn used_chunks(&self, pool: PoolId) -> u64 {
+        u64::from(self.0.pool(pool).slots.used())
+    }
+
+    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        for chunk in self.0.map.chunks() {
+            if self.0.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
+                visit(chunk);
+            }
+        }
+    }
+}
