@@ -10,7 +10,6 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place};
 use crate::operation::{Operation, OperationKind};
-use crate::pool::PoolState;
 use crate::request::RequestError;
 use crate::settings::Fill;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -188,11 +187,15 @@ impl Group {
     /// No slot is free: prefetched copies go, and slots that wait for the journal may become free.
     fn await_space(&mut self, now: Nanos, part: u32) {
         let evicted = self.evict_prefetched();
-        let waiting = evicted || self.commit.will_free() || self.copier.will_free();
-        if waiting && !std::mem::replace(&mut self.parts[part].waited_for_space, true) {
+        let committing = evicted || self.commit.will_free() || self.copier.will_free();
+        if committing || self.slots_leaving > 0 {
             let traffic = self.traffic_of(self.parts[part].chunk);
             self.traffic[traffic].opening = Some((part, None));
-            self.commit.join(Waiter::Space(part));
+            if committing {
+                self.commit.join(Waiter::Space(part));
+            } else {
+                self.space_waiters.push(part);
+            }
             return;
         }
         let error = self.parts[part].error;
@@ -230,6 +233,7 @@ impl Group {
         }
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].left.push((self.parts_begun, place));
+        self.slots_leaving += 1;
         self.traffic_eased(now, chunk);
     }
 
@@ -247,6 +251,7 @@ impl Group {
         self.traffic[traffic].left = keep;
         let free: Vec<(u64, Place)> = free;
         for (_, place) in free {
+            self.slots_leaving -= 1;
             self.free_slot(now, place);
         }
     }
@@ -258,18 +263,23 @@ impl Group {
             let offset = pool.address(place, 0, self.chunk_size);
             let length = Bytes(u64::from(self.chunk_size));
             let owner = Owner::Clean { slot: place.slot };
+            self.slots_leaving += 1;
             self.send(now, place.pool, owner, Io::Discard { offset, length });
         } else {
-            self.pool_mut(place.pool).slots.give_back(place.slot, false);
+            self.give_back(now, place, false);
+        }
+    }
+
+    fn give_back(&mut self, now: Nanos, place: Place, clean: bool) {
+        self.pool_mut(place.pool).slots.give_back(place.slot, clean);
+        for part in std::mem::take(&mut self.space_waiters) {
+            self.space_may_be_free(now, part);
         }
     }
 
     /// A freed slot was discarded, or could not be.
-    pub(crate) fn clean_done(&mut self, pool: PoolId, slot: u32, clean: bool) {
-        let pool = self.pool_mut(pool);
-        pool.slots.give_back(slot, clean);
-        if pool.state == PoolState::Draining && pool.slots.used() == 0 {
-            pool.state = PoolState::Drained;
-        }
+    pub(crate) fn clean_done(&mut self, now: Nanos, place: Place, clean: bool) {
+        self.slots_leaving -= 1;
+        self.give_back(now, place, clean);
     }
 }

@@ -70,8 +70,6 @@ pub(crate) struct Part {
     overlay_runs: Vec<Range<u32>>,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
-    /// Whether it has waited for space once already.
-    pub(crate) waited_for_space: bool,
 }
 
 impl Part {
@@ -247,7 +245,6 @@ impl Group {
             error: None,
             overlay_runs: Vec::new(),
             unfit: 0,
-            waited_for_space: false,
         });
         self.scheduler.push(part, priority);
     }

@@ -16,7 +16,7 @@ use crate::copying::Copier;
 use crate::flight::{Flight, Owner};
 use crate::foreground::{Ongoing, Part, Traffic};
 use crate::housekeeping::Housekeeping;
-use crate::map::ChunkMap;
+use crate::map::{ChunkMap, Place};
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
 use crate::pool::{Pool, PoolState};
@@ -64,6 +64,10 @@ pub struct Group {
     /// Requests that have parts to be made.
     pub(crate) unsplit: Vec<u32>,
     pub(crate) housekeeping: Housekeeping,
+    /// Slots that some part is still on, or that are being made to read as zeroes.
+    pub(crate) slots_leaving: u32,
+    /// Parts that wait for such a slot.
+    pub(crate) space_waiters: Vec<u32>,
     /// Parts that were begun, ever; orders them among each other.
     pub(crate) parts_begun: u64,
     pub(crate) commit: Commit,
@@ -123,7 +127,7 @@ impl Group {
             Owner::Journal => self.journal_io_done(now, pool, &flight, result),
             Owner::Checkpoint => self.checkpoint_io_done(now, pool, &flight, result),
             Owner::Super => self.super_io_done(now, pool, &flight, result),
-            Owner::Clean { slot } => self.clean_done(pool, slot, result.is_ok()),
+            Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
         self.pump(now);

@@ -48,3 +48,6 @@ pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Re
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use settings::{Copying, Fill, Settings};
+
+#[cfg(test)]
+mod tests;

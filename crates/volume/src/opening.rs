@@ -195,6 +195,8 @@ impl Group {
             traffic: Slab::default(),
             scheduler: Scheduler::new(settings.depth),
             unsplit: Vec::new(),
+            slots_leaving: 0,
+            space_waiters: Vec::new(),
             parts_begun: 0,
             commit: Commit::new(1, Vec::new()),
             checkpoint: Checkpoint::new(0, 0),

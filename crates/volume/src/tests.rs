@@ -1,0 +1,178 @@
+//! A group on simulated disks, driven by hand: one claim a test. The corners are the simulation's part
+//! (`tests/simulation`).
+
+mod bytes_on_disk;
+mod operations;
+mod requests;
+
+use crate::{
+    Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,
+    RequestError, RequestId, Service, Settings,
+};
+use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
+use thermocline_ports::{Completion, Device, Geometry, Payload};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
+
+/// 64 KiB.
+pub(super) const CHUNK: u64 = 64 << 10;
+
+/// A group, its disks, and a client that waits for each answer.
+pub(super) struct Bench {
+    pub(super) group: Group,
+    pub(super) disks: Vec<SimDisk>,
+    now: Nanos,
+    next_id: u64,
+    settings: Settings,
+    replies: Vec<Reply>,
+    pub(super) finished: Vec<Finished>,
+}
+
+impl Bench {
+    /// A group on pools of so many MiB; the first pool reads as garbage, as used media do.
+    pub(super) fn new(pools_mib: &[u64]) -> Bench {
+        let settings =
+            Settings { chunk_size: Bytes(CHUNK), journal_blocks: 64, ..Settings::default() };
+        let mut disks = Vec::new();
+        let mut specs = Vec::new();
+        for (index, mib) in pools_mib.iter().enumerate() {
+            let zeroed = index > 0;
+            let geometry = Geometry { size: Bytes::from_mib(*mib), discard_zeroes: index % 2 == 0 };
+            let background = if zeroed { Background::Zeroes } else { Background::Garbage };
+            let faults = Faults { background, ..Faults::NONE };
+            disks.push(SimDisk::new(geometry, index as u64, faults));
+            specs.push(PoolSpec {
+                name: format!("pool{index}"),
+                geometry,
+                zeroed,
+                reserve_chunks: 0,
+            });
+        }
+        let group = Group::create(settings, &specs, 42).expect("the pools are large enough");
+        let mut bench = Bench {
+            group,
+            disks,
+            now: Nanos(0),
+            next_id: 0,
+            settings,
+            replies: Vec::new(),
+            finished: Vec::new(),
+        };
+        bench.run();
+        assert_eq!(*bench.group.service(), Service::Ready);
+        bench
+    }
+
+    /// Lets everything happen that needs no clock.
+    pub(super) fn run(&mut self) {
+        let mut out = Vec::new();
+        loop {
+            self.group.take_io(&mut out);
+            for (pool, ticket, io) in out.drain(..) {
+                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+            }
+            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
+            let Some(at) = next else { break };
+            self.now = self.now.max(at);
+            self.deliver();
+        }
+        self.group.take_replies(&mut self.replies);
+        self.group.take_finished(&mut self.finished);
+    }
+
+    fn deliver(&mut self) {
+        for index in 0..self.disks.len() {
+            let mut done: Vec<Completion> = Vec::new();
+            self.disks[index].poll(self.now, &mut done);
+            for completion in done {
+                self.group.complete(self.now, PoolId(index as u16), completion);
+            }
+        }
+    }
+
+    /// Lets `span` pass, with what is due by the clock.
+    pub(super) fn pass(&mut self, span: Nanos) {
+        let end = Nanos(self.now.0 + span.0);
+        self.run();
+        while let Some(at) = self.group.next_tick().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.group.tick(self.now);
+            self.run();
+        }
+        self.now = self.now.max(end);
+    }
+
+    pub(super) fn ask(&mut self, action: Action) -> Result<Vec<u8>, RequestError> {
+        self.ask_of(VolumeId(0), action)
+    }
+
+    pub(super) fn ask_of(
+        &mut self,
+        volume: VolumeId,
+        action: Action,
+    ) -> Result<Vec<u8>, RequestError> {
+        self.next_id += 1;
+        let id = RequestId(self.next_id);
+        let request = Request { id, volume, action, priority: Priority::Foreground };
+        self.group.submit(self.now, request).expect("few requests are in flight");
+        self.run();
+        for _ in 0..100 {
+            if self.replies.iter().any(|reply| reply.id == id) {
+                break;
+            }
+            self.pass(Nanos(100_000_000));
+        }
+        let at = self.replies.iter().position(|reply| reply.id == id).expect("answered");
+        let pieces = self.replies.swap_remove(at).result?;
+        Ok(pieces.iter().flat_map(|piece| piece.payload.to_vec()).collect())
+    }
+
+    pub(super) fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, RequestError> {
+        self.ask(Action::Read { offset: Bytes(offset), length })
+    }
+
+    pub(super) fn write(&mut self, offset: u64, byte: u8, length: usize) {
+        let payload = Payload::from(vec![byte; length]);
+        self.ask(Action::Write { offset: Bytes(offset), payload, fua: false }).expect("written");
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.ask(Action::Flush).expect("flushed");
+    }
+
+    /// Loses all that is not durable, and opens the group again.
+    pub(super) fn crash(&mut self) {
+        for disk in &mut self.disks {
+            disk.crash(&mut Rng::seeded(5), Survival::Lost);
+        }
+        let devices: Vec<_> = self.disks.iter().map(|disk| Some(disk.geometry())).collect();
+        self.group = Group::open(self.settings, &devices);
+        self.run();
+        assert_eq!(*self.group.service(), Service::Ready);
+        self.check();
+    }
+
+    pub(super) fn check(&self) {
+        assert_eq!(self.group.fsck(), []);
+    }
+
+    /// Runs an operation to its end.
+    pub(super) fn operate(&mut self, kind: OperationKind, chunk: u32, to: u16) -> Outcome {
+        let chunk = ChunkId { volume: VolumeId(0), index: chunk };
+        let operation = Operation { kind, chunk, to: PoolId(to) };
+        let id = self.group.start(self.now, operation).expect("accepted");
+        for _ in 0..100 {
+            self.pass(Nanos(100_000_000));
+            if let Some(end) = self.finished.iter().find(|finished| finished.id == id) {
+                return end.outcome;
+            }
+        }
+        panic!("the operation does not end");
+    }
+
+    /// The pools that hold whole copies of a chunk.
+    pub(super) fn pools_of(&self, chunk: u32) -> Vec<u16> {
+        let chunk = ChunkId { volume: VolumeId(0), index: chunk };
+        let status = self.group.locate(chunk).expect("the chunk exists");
+        status.copies.iter().map(|copy| copy.place.pool.0).collect()
+    }
+}

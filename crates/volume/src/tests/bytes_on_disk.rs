@@ -1,0 +1,115 @@
+//! The stored formats: round trips, every bit that matters.
+
+use crate::format::{
+    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, decode_records, encode_record,
+    open_block, seal_block,
+};
+use crate::map::{ChunkCopy, ChunkState, Place, Tag};
+use crate::presence::Presence;
+use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
+
+const CHUNK: u32 = 1 << 20;
+const STAMP: Stamp = Stamp { identity: 1, generation: 2, sequence: 3 };
+
+fn superblock() -> Superblock {
+    let pool = PoolRecord {
+        name: "scm".to_string(),
+        membership: Membership::Draining,
+        slots: 7,
+        reserve: 2,
+        first_slot: 1 << 20,
+        has_metadata_region: true,
+    };
+    Superblock {
+        identity: 11,
+        sequence: 12,
+        this_pool: PoolId(1),
+        chunk_size: CHUNK,
+        journal_blocks: 64,
+        area_blocks: 99,
+        area: 1,
+        checkpoint_blocks: 5,
+        checkpoint_generation: 12,
+        journal_generation: 8,
+        journal_start: 1 << 33,
+        homes: vec![PoolId(0), PoolId(1)],
+        pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), ..pool }],
+    }
+}
+
+fn records() -> Vec<Record> {
+    let place = |pool, slot| Place { pool: PoolId(pool), slot };
+    let mut presence = Presence::none(CHUNK);
+    presence.insert(&(4096..40_960));
+    let state = ChunkState {
+        copies: vec![
+            ChunkCopy { place: place(0, 5), prefetched: false },
+            ChunkCopy { place: place(3, 6), prefetched: true },
+        ],
+        dirty: true,
+        tag: Tag { stream: 300, pattern: 4 },
+        overlay: Some((place(2, 9), presence)),
+    };
+    vec![
+        Record::Volume(VolumeId(1), Bytes(1 << 40)),
+        Record::Chunk(ChunkId { volume: VolumeId(1), index: 77 }, state),
+        Record::Chunk(ChunkId { volume: VolumeId(1), index: 78 }, ChunkState::default()),
+        Record::VolumeGone(VolumeId(4)),
+        Record::PoolDead(PoolId(9)),
+    ]
+}
+
+fn sealed() -> Vec<u8> {
+    let (mut payload, mut block) = (Vec::new(), Vec::new());
+    records().iter().for_each(|record| encode_record(record, &mut payload));
+    seal_block(BlockKind::Journal, STAMP, &payload, &mut block);
+    block
+}
+
+#[test]
+fn a_superblock_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
+    let bytes = superblock().encode();
+    assert_eq!(Superblock::decode(&bytes), Some(superblock()));
+    for at in 0..bytes.len() {
+        let mut broken = bytes.clone();
+        broken[at] ^= 0x40;
+        assert_eq!(Superblock::decode(&broken), None, "byte {at}");
+        assert_eq!(Superblock::decode(&bytes[..at]), None, "cut at {at}");
+    }
+}
+
+#[test]
+fn a_block_of_records_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
+    let block = sealed();
+    let payload = open_block(BlockKind::Journal, STAMP, &block).expect("whole");
+    assert_eq!(decode_records(payload, CHUNK), Some(records()));
+    for at in 0..block.len() {
+        let mut broken = block.clone();
+        broken[at] ^= 1;
+        assert_eq!(open_block(BlockKind::Journal, STAMP, &broken), None, "byte {at}");
+    }
+}
+
+#[test]
+fn a_block_of_another_time_place_or_group_is_not_taken_for_this_one() {
+    let block = sealed();
+    for stamp in [
+        Stamp { identity: 9, ..STAMP },
+        Stamp { generation: 9, ..STAMP },
+        Stamp { sequence: 9, ..STAMP },
+    ] {
+        assert_eq!(open_block(BlockKind::Journal, stamp, &block), None);
+    }
+    assert_eq!(open_block(BlockKind::Checkpoint, STAMP, &block), None);
+}
+
+#[test]
+fn records_cut_short_are_refused_and_never_panic() {
+    let mut payload = Vec::new();
+    records().iter().for_each(|record| encode_record(record, &mut payload));
+    let whole = decode_records(&payload, CHUNK).expect("as written").len();
+    for at in 1..payload.len() {
+        let read = decode_records(&payload[..at], CHUNK);
+        assert!(read.is_none_or(|records| records.len() < whole));
+    }
+}
