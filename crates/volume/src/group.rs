@@ -175,6 +175,7 @@ impl Group {
             let more = !self.unsplit.is_empty()
                 || self.scheduler.has_work()
                 || self.cycle_can_start()
+                || self.checkpoint_is_due()
                 || self.copier.can_begin(self.settings.copying.concurrent);
             if !more || matches!(self.service, Service::Failed(_)) {
                 break;
