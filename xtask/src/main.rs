@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod deny;
 mod oracle;
+mod simulate;
 mod tidy;
 mod workspace;
 
@@ -74,6 +75,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "caches|sweep|read",
         summary: "speed beside libCacheSim; sixteen sizes against one; readers",
         run: bench::run,
+    },
+    Subcommand {
+        name: "simulate",
+        arguments: "[--seeds N] …",
+        summary: "the volume machine under faults and crashes, by seed; --mutants: broken builds",
+        run: simulate::run,
     },
 ];
 

@@ -119,6 +119,8 @@ impl Group {
         self.check_ready()?;
         self.living(id)?;
         self.map.volume_mut(id).expect("it lives").deleting = true;
+        // Said now, for the next flush; and once more when the slots are given back.
+        self.commit.queue_record(Record::VolumeGone(id));
         self.copier.cancel_volume(id);
         self.housekeeping.dying_volumes.push(id);
         self.bury_volumes();

@@ -109,10 +109,7 @@ impl Group {
         if matches!(self.service, Service::Failed(_) | Service::Closed) {
             return;
         }
-        if self.checkpoint.stage == Stage::Idle
-            && (self.checkpoint.wanted || self.journal_fill() >= FILL_MAX)
-            && self.commit.is_idle()
-        {
+        if self.checkpoint_is_due() {
             self.start_checkpoint();
         }
         while self.checkpoint.outstanding == 0 {
@@ -123,6 +120,14 @@ impl Group {
                 Stage::Idle | Stage::Covering => return,
             }
         }
+    }
+
+    /// Whether a checkpoint can start, and should.
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        !matches!(self.service, Service::Failed(_) | Service::Closed)
+            && self.checkpoint.stage == Stage::Idle
+            && (self.checkpoint.wanted || self.journal_fill() >= FILL_MAX)
+            && self.commit.is_idle()
     }
 
     /// Step 1. No commit cycle is under way, so every record to come goes to the coming homes too.

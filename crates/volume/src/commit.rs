@@ -198,7 +198,7 @@ impl Group {
         }
     }
 
-    fn any_dirty(&self) -> bool {
+    pub(crate) fn any_dirty(&self) -> bool {
         self.pools.iter().any(|pool| pool.dirty && pool.is_alive())
     }
 

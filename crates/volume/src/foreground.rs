@@ -207,11 +207,15 @@ impl Group {
         self.end_request_if_done(request);
     }
 
-    /// Whether the request would do nothing to the chunk: zeroes onto a chunk that holds none.
+    /// Whether the request would do nothing to the chunk: zeroes onto a chunk that holds none. Where
+    /// it is forced and the journal may yet have to learn so, one part must wait for that.
     fn is_void(&self, request: u32, chunk: ChunkId) -> bool {
         let entry = self.map.entry(chunk);
-        let zeroes = Action::is_zeroing(&self.requests[request].action);
-        zeroes && entry.traffic == NONE && entry.first().is_none()
+        let ongoing = &self.requests[request];
+        let zeroes = Action::is_zeroing(&ongoing.action);
+        let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
+        let waits = forced && ongoing.parts == 0 && self.has_changes();
+        zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
     }
 
     fn make_part(&mut self, request: u32, chunk: ChunkId, range: Range<u32>) {

@@ -154,7 +154,9 @@ impl Group {
             }
         };
         sooner(self.copier.wake);
-        sooner(self.next_housekeeping());
+        if self.service == Service::Ready {
+            sooner(self.next_housekeeping());
+        }
         next
     }
 
@@ -169,15 +171,16 @@ impl Group {
             self.pump_operations(now);
             self.pump_commit();
             self.pump_checkpoint();
+            self.pump_closing();
             let more = !self.unsplit.is_empty()
                 || self.scheduler.has_work()
                 || self.cycle_can_start()
+                || self.checkpoint_is_due()
                 || self.copier.can_begin(self.settings.copying.concurrent);
             if !more || matches!(self.service, Service::Failed(_)) {
                 break;
             }
         }
-        self.pump_closing();
     }
 
     /// Sends a request to a device.
@@ -275,21 +278,16 @@ impl Group {
         self.operations_lose(pool);
     }
 
-    /// Whether every part has ended and every change is durable; then closes.
+    /// Once every part and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
         if self.service != Service::Closing || self.requests.len() > 0 || self.copier.is_busy() {
             return;
         }
-        if self.commit.is_settled() && self.flights.len() == 0 {
-            if self.checkpoint.is_current() {
-                self.service = Service::Closed;
-            } else {
-                self.checkpoint.wanted = true;
-                self.pump_checkpoint();
-            }
-        } else {
+        self.bury_volumes();
+        if !self.commit.is_settled() || self.has_changes() || self.any_dirty() {
             self.commit.wanted = true;
-            self.pump_commit();
+        } else if self.checkpoint.is_current() && self.flights.len() == 0 {
+            self.service = Service::Closed;
         }
     }
 

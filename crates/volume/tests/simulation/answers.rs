@@ -1,0 +1,148 @@
+//! Judging answers: contents against the model, errors against what the disks did.
+//!
+//! An error is excused only by something that happened while the request was in flight, on disks
+//! that matter to it, or by a dead disk.
+
+use crate::model::{Deed, Flight};
+use crate::run::Runner;
+use thermocline_units::{ChunkId, PoolId};
+use thermocline_volume::{Operation, OperationKind, Place, PoolState, Reply, RequestError};
+
+impl Runner<'_> {
+    /// Judges one answer.
+    pub(crate) fn answer(&mut self, reply: Reply) -> Result<(), String> {
+        if let Some((number, answer)) = &mut self.probe
+            && *number == reply.id.0
+        {
+            *answer = Some(reply);
+            return Ok(());
+        }
+        let number = reply.id.0;
+        let flight = self.model.land(number)?;
+        match (&reply.result, flight.deed) {
+            (Ok(pieces), Deed::Read) => self
+                .model
+                .observed(&flight, pieces)
+                .map_err(|what| format!("request {number} read wrong contents: {what}"))?,
+            (Ok(_), _) => self.model.answered(number, &flight, true),
+            (Err(error), deed) => {
+                self.excuse(&flight, *error).map_err(|what| {
+                    format!(
+                        "request {number} ({deed:?} {:?} of {}) failed: {what}",
+                        flight.range, flight.volume
+                    )
+                })?;
+                if deed != Deed::Read {
+                    self.model.answered(number, &flight, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an error has a reason.
+    fn excuse(&self, flight: &Flight, error: RequestError) -> Result<(), String> {
+        let excused = match error {
+            RequestError::Io if flight.deed == Deed::Flush => {
+                self.world.any_erred_since(flight.event)
+            }
+            RequestError::Io => self.is_out_of_reach(flight),
+            RequestError::NoSpace => !self.has_room() || self.world.any_erred_since(flight.event),
+            RequestError::NoVolume => {
+                self.model.volumes().iter().all(|volume| volume.birth != flight.birth)
+            }
+            RequestError::BadRange => false,
+            RequestError::NotReady => self.world.any_erred_since(flight.event),
+        };
+        match excused {
+            true => Ok(()),
+            false => Err(format!("{error:?}, for no reason; {}", self.whereabouts(flight))),
+        }
+    }
+
+    /// Whether every copy of one of the chunks is on a pool that failed meanwhile or is dead.
+    fn is_out_of_reach(&self, flight: &Flight) -> bool {
+        self.chunks_of(flight).any(|chunk| {
+            if self.flipped.contains(&(flight.birth, chunk.index)) {
+                return true; // The sound copy may have been the one that failed later.
+            }
+            let bad = |pool: PoolId| self.is_bad(usize::from(pool.0), flight.event);
+            if self.redirected(chunk).is_some_and(bad) {
+                return true;
+            }
+            let pools = self.pools_of(chunk);
+            match pools.is_empty() {
+                true => self.world.any_erred_since(flight.event),
+                false => pools.into_iter().all(bad),
+            }
+        })
+    }
+
+    /// Whether the pool failed at event `since` or later, or is given up.
+    fn is_bad(&self, pool: usize, since: u64) -> bool {
+        let given_up = self.state_of(pool) == Some(PoolState::Dead);
+        self.world.erred_since(pool, since) || given_up && self.world.erred_since(pool, 0)
+    }
+
+    fn has_room(&self) -> bool {
+        (0..self.pools.len()).any(|pool| {
+            let status = self.world.group().pool_status(PoolId(pool as u16));
+            status.is_some_and(|status| {
+                let free = status.slots_total > status.slots_used;
+                status.state == PoolState::Active && free && self.world.is_usable(pool)
+            })
+        })
+    }
+
+    /// An operation that is done has done what it says.
+    pub(crate) fn check_moved(&self, operation: &Operation) -> Result<(), String> {
+        let pools = self.pools_of(operation.chunk);
+        if pools.is_empty() {
+            return Ok(()); // Discarded at the same moment.
+        }
+        let there = pools.contains(&operation.to);
+        let alone = operation.kind != OperationKind::Migrate || pools[0] == operation.to;
+        match there && alone {
+            true => Ok(()),
+            false => Err(format!("{operation:?} is done, but the chunk is on {pools:?}")),
+        }
+    }
+
+    fn chunks_of(&self, flight: &Flight) -> impl Iterator<Item = ChunkId> {
+        let per_chunk = self.sectors_per_chunk();
+        let (volume, range) = (flight.volume, flight.range.clone());
+        let chunks = range.start / per_chunk..range.end.div_ceil(per_chunk);
+        chunks.map(move |index| ChunkId { volume, index: index as u32 })
+    }
+
+    /// Slots that hold a whole copy of the chunk.
+    pub(crate) fn places_of(&self, chunk: ChunkId) -> Vec<Place> {
+        let status = self.world.group().locate(chunk);
+        let copies = status.into_iter().flat_map(|status| status.copies);
+        copies.map(|copy| copy.place).collect()
+    }
+
+    /// The pool that holds the redirected part of a chunk.
+    pub(crate) fn redirected(&self, chunk: ChunkId) -> Option<PoolId> {
+        self.world.group().locate(chunk)?.redirected_to
+    }
+
+    fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
+        self.places_of(chunk).into_iter().map(|place| place.pool).collect()
+    }
+
+    fn whereabouts(&self, flight: &Flight) -> String {
+        let chunks: Vec<String> = self
+            .chunks_of(flight)
+            .map(|chunk| format!("{chunk} is on {:?}", self.pools_of(chunk)))
+            .collect();
+        let states = (0..self.pools.len()).map(|pool| {
+            let status = self.world.group().pool_status(PoolId(pool as u16));
+            status.map_or("?".to_string(), |s| {
+                format!("p{pool} {:?} {}/{}", s.state, s.slots_used, s.slots_total)
+            })
+        });
+        let states: Vec<String> = states.collect();
+        format!("{}; {}", chunks.join(", "), states.join(", "))
+    }
+}

@@ -1,0 +1,319 @@
+//! Steps that ask something of the group, or do something to its disks.
+
+use crate::model::{Deed, Flight, Volume};
+use crate::plan::{Span, Step};
+use crate::restless::Restless;
+use crate::run::Runner;
+use crate::stamp::{self, Place};
+use std::ops::Range;
+use thermocline_ports::SECTOR;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_volume::{
+    Action, Operation, OperationKind, PoolState, Priority, Request, RequestId,
+};
+
+const SECTOR_BYTES: u64 = SECTOR as u64;
+
+/// Volumes of a run: enough for any confusion.
+const VOLUMES_MAX: usize = 6;
+const POOLS_MAX: usize = 8;
+
+impl Runner<'_> {
+    /// Does one step that needs the group in service.
+    pub(crate) fn ask(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::Read(span) => self.request(span, Deed::Read, None),
+            Step::Write { span, fua, patience } => {
+                self.request(span, Deed::Write { fua }, patience)
+            }
+            Step::WriteZeroes { span, fua } => self.request(span, Deed::WriteZeroes { fua }, None),
+            Step::Discard(span) => self.request(span, Deed::Discard, None),
+            Step::Flush { volume } => {
+                self.request(Span { volume, sector: 0, sectors: 0 }, Deed::Flush, None)
+            }
+            Step::Operate { kind, volume, chunk, to } => {
+                self.operate(kind, volume, chunk, to);
+                Ok(())
+            }
+            Step::Cancel { nth } => {
+                self.cancel(nth);
+                Ok(())
+            }
+            Step::CreateVolume { sectors } => self.create_volume(sectors),
+            Step::GrowVolume { volume, sectors } => self.grow_volume(volume, sectors),
+            Step::DeleteVolume { volume } => self.delete_volume(volume),
+            Step::Place { seed } => {
+                let placement = seed.map(Restless::boxed);
+                self.world.group_mut().set_placement(placement);
+                Ok(())
+            }
+            _ => {
+                self.disturb(step);
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes pools, or what the disks do.
+    fn disturb(&mut self, step: &Step) {
+        let now = self.world.now;
+        match *step {
+            Step::AddPool(plan) if self.pools.len() < POOLS_MAX => {
+                let spec = self.world.plug_in(&plan, &self.plan.settings);
+                match self.world.group_mut().add_pool(now, spec) {
+                    Ok(_) => self.pools.push(plan),
+                    Err(_) => self.world.unplug(),
+                }
+            }
+            Step::DrainPool { pool } => {
+                let pool = self.pool(pool);
+                // Refused while nothing else takes chunks: that is the group's to judge.
+                let _ = self.world.group_mut().drain_pool(now, pool);
+            }
+            Step::RemovePool { pool } => {
+                let pool = self.removable(pool);
+                let _ = self.world.group_mut().remove_pool(now, pool);
+            }
+            Step::Scrub => {
+                // SCRUB
+            }
+            Step::Trouble { pool, fail, time_out, delay } => {
+                let pool = usize::from(self.pool(pool).0);
+                // What fails too often is given up, so only a pool that can be missed misbehaves.
+                if self.is_spare(pool) {
+                    self.world.calm();
+                    self.world.trouble(pool, fail, time_out, delay);
+                }
+            }
+            Step::FailNth { pool, nth } => {
+                let pool = self.pool(pool);
+                self.world.disk_mut(usize::from(pool.0)).fail_nth(nth.max(1).into());
+            }
+            Step::FillUp { pool } => {
+                let pool = usize::from(self.pool(pool).0);
+                if self.is_spare(pool) {
+                    self.world.calm();
+                    self.world.disk_mut(pool).fill_up();
+                }
+            }
+            Step::Kill { pool } => self.kill(pool),
+            Step::Flip { volume, sector, copy, bit } => self.flip(volume, sector, copy, bit),
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, span: Span, deed: Deed, patience: Option<u32>) -> Result<(), String> {
+        let Some((birth, volume, range)) = self.resolve(span) else { return Ok(()) };
+        let range = if deed == Deed::Flush { 0..0 } else { range };
+        self.submit(birth, volume, range, deed, patience)
+    }
+
+    /// Submits a request, and tells the model.
+    pub(crate) fn submit(
+        &mut self,
+        birth: u32,
+        volume: VolumeId,
+        range: Range<u64>,
+        deed: Deed,
+        patience: Option<u32>,
+    ) -> Result<(), String> {
+        self.requests += 1;
+        let number = self.requests;
+        let action = action(number, birth, &range, deed);
+        let deadline = patience.map(|us| Nanos(self.world.now.0 + u64::from(us) * 1000));
+        let priority =
+            deadline.map_or(Priority::Foreground, |deadline| Priority::Background { deadline });
+        self.world.tell(|| format!("request {number}: {deed:?} {range:?} of {volume}"));
+        let now = self.world.now;
+        let request = Request { id: RequestId(number), volume, action, priority };
+        if self.world.group_mut().submit(now, request).is_err() {
+            let open = self.model.flights().len();
+            return Err(format!("a request was handed back with only {open} in flight"));
+        }
+        let event = self.world.events();
+        self.model.submit(number, Flight { deed, birth, volume, range, submitted: 0, event });
+        Ok(())
+    }
+
+    /// Reads a volume behind the model's back.
+    pub(crate) fn probe(&mut self, volume: VolumeId, sectors: u64) -> Result<(), String> {
+        self.requests += 1;
+        let action = action(self.requests, 0, &(0..sectors), Deed::Read);
+        let id = RequestId(self.requests);
+        let request = Request { id, volume, action, priority: Priority::Foreground };
+        self.probe = Some((id.0, None));
+        let now = self.world.now;
+        let handed_back = self.world.group_mut().submit(now, request).is_err();
+        assert!(!handed_back, "nothing else is in flight");
+        let said = self.world.exchange();
+        self.hear(said)?;
+        self.until("reading back", |runner| {
+            runner.probe.as_ref().is_none_or(|(_, reply)| reply.is_some())
+        })
+    }
+
+    fn operate(&mut self, kind: OperationKind, volume: u8, chunk: u32, to: u8) {
+        let Some(volume) = self.volume(volume) else { return };
+        let chunks = volume.sectors.count().div_ceil(self.sectors_per_chunk()) as u32;
+        let chunk = ChunkId { volume: volume.id, index: chunk % chunks };
+        let operation = Operation { kind, chunk, to: self.pool(to) };
+        let now = self.world.now;
+        let started = self.world.group_mut().start(now, operation);
+        self.world.tell(|| format!("{operation:?}: {started:?}"));
+        if let Ok(id) = started {
+            self.operations.insert(id, operation);
+        }
+    }
+
+    /// One that is switching already cannot be cancelled; it ends all the same.
+    fn cancel(&mut self, nth: u8) {
+        let count = self.operations.len().max(1);
+        let chosen = self.operations.keys().nth(usize::from(nth) % count).copied();
+        if let Some(id) = chosen {
+            let now = self.world.now;
+            let found = self.world.group_mut().cancel(now, id);
+            self.cancelled.extend(found.then_some(id));
+            self.world.tell(|| format!("cancel {id:?}: {found}"));
+        }
+    }
+
+    fn create_volume(&mut self, sectors: u32) -> Result<(), String> {
+        if self.model.volumes().len() >= VOLUMES_MAX {
+            return Ok(());
+        }
+        let (now, size) = (self.world.now, Bytes(u64::from(sectors) * SECTOR_BYTES));
+        match self.world.group_mut().create_volume(now, size) {
+            Ok(id) => self.model.create(id, sectors.into()),
+            Err(error) => Err(format!("a volume of {size} was refused: {error}")),
+        }
+    }
+
+    fn grow_volume(&mut self, volume: u8, sectors: u32) -> Result<(), String> {
+        let Some(volume) = self.volume(volume) else { return Ok(()) };
+        let (birth, id, to) =
+            (volume.birth, volume.id, volume.sectors.count() + u64::from(sectors));
+        let now = self.world.now;
+        match self.world.group_mut().grow_volume(now, id, Bytes(to * SECTOR_BYTES)) {
+            Ok(()) => {
+                self.model.grow(birth, to);
+                Ok(())
+            }
+            Err(error) => Err(format!("{id} may not grow to {to} sectors: {error}")),
+        }
+    }
+
+    fn delete_volume(&mut self, volume: u8) -> Result<(), String> {
+        let Some(volume) = self.volume(volume) else { return Ok(()) };
+        let (birth, id, now) = (volume.birth, volume.id, self.world.now);
+        match self.world.group_mut().delete_volume(now, id) {
+            Ok(()) => {
+                self.model.delete(birth);
+                Ok(())
+            }
+            Err(error) => Err(format!("{id} may not be deleted: {error}")),
+        }
+    }
+
+    fn kill(&mut self, pool: u8) {
+        let pool = usize::from(self.pool(pool).0);
+        if self.is_spare(pool) {
+            self.world.disk_mut(pool).kill();
+        }
+    }
+
+    /// Whether the group can go on without the pool: no other is lost, and one that holds metadata,
+    /// or can, is left.
+    fn is_spare(&self, pool: usize) -> bool {
+        let Ok(Some(disk)) = self.world.on_disk() else { return false };
+        let lost = |&other: &usize| {
+            self.world.is_dead(other) || self.state_of(other) == Some(PoolState::Dead)
+        };
+        let holds = |&other: &usize| {
+            let region = disk.pools.get(other).is_some_and(|pool| pool.has_region);
+            other != pool && region && self.state_of(other) == Some(PoolState::Active)
+        };
+        let pools = 0..self.pools.len();
+        self.world.is_usable(pool)
+            && !pools.clone().any(|p| lost(&p))
+            && pools.clone().any(|p| holds(&p))
+    }
+
+    /// Only where the group promises to notice: sealed blocks of one of several copies, and once
+    /// in a chunk's life.
+    fn flip(&mut self, volume: u8, sector: u32, copy: u8, bit: u16) {
+        let Some((birth, id, range)) = self.resolve(Span { volume, sector, sectors: 1 }) else {
+            return;
+        };
+        let per_chunk = self.sectors_per_chunk();
+        let chunk = ChunkId { volume: id, index: (range.start / per_chunk) as u32 };
+        let copies = self.places_of(chunk);
+        let (Ok(Some(disk)), [_, _, ..]) = (self.world.on_disk(), &copies[..]) else { return };
+        let place = copies[usize::from(copy) % copies.len()];
+        let pool = usize::from(place.pool.0);
+        let Some(on_disk) = disk.pools.get(pool).filter(|_| self.plan.settings.checksums) else {
+            return;
+        };
+        if self.world.is_usable(pool) && self.flipped.insert((birth, chunk.index)) {
+            let slot = on_disk.first_slot + u64::from(place.slot) * per_chunk * SECTOR_BYTES;
+            let byte = range.start % per_chunk * SECTOR_BYTES + u64::from(bit) / 8;
+            self.world.disk_mut(pool).flip_bit(Bytes(slot + byte), (bit % 8) as u8);
+            self.world.tell(|| format!("a bit of {chunk} flips on pool {pool}"));
+        }
+    }
+
+    pub(crate) fn state_of(&self, pool: usize) -> Option<PoolState> {
+        self.world.group().pool_status(PoolId(pool as u16)).map(|status| status.state)
+    }
+
+    pub(crate) fn sectors_per_chunk(&self) -> u64 {
+        self.plan.settings.chunk_size.0 / SECTOR_BYTES
+    }
+
+    fn volume(&self, number: u8) -> Option<&Volume> {
+        let volumes = self.model.volumes();
+        let count = volumes.len().max(1);
+        volumes.get(usize::from(number) % count).copied()
+    }
+
+    fn pool(&self, number: u8) -> PoolId {
+        PoolId(u16::from(number) % self.pools.len() as u16)
+    }
+
+    /// Rather a pool that can be removed than any.
+    fn removable(&self, number: u8) -> PoolId {
+        let ready = |&pool: &usize| {
+            matches!(self.state_of(pool), Some(PoolState::Drained | PoolState::Dead))
+        };
+        let ready: Vec<usize> = (0..self.pools.len()).filter(ready).collect();
+        match ready.is_empty() {
+            true => self.pool(number),
+            false => PoolId(ready[usize::from(number) % ready.len()] as u16),
+        }
+    }
+
+    /// The volume and the sectors that a span means at this moment.
+    fn resolve(&self, span: Span) -> Option<(u32, VolumeId, Range<u64>)> {
+        let volume = self.volume(span.volume)?;
+        let size = volume.sectors.count();
+        let first = u64::from(span.sector) % size;
+        let end = (first + u64::from(span.sectors).max(1)).min(size);
+        Some((volume.birth, volume.id, first..end))
+    }
+}
+
+fn action(number: u64, birth: u32, range: &Range<u64>, deed: Deed) -> Action {
+    let offset = Bytes(range.start * SECTOR_BYTES);
+    let sectors = range.end - range.start;
+    let length = Bytes(sectors * SECTOR_BYTES);
+    match deed {
+        Deed::Read => Action::Read { offset, length: length.0 as u32 },
+        Deed::Write { fua } => {
+            let place = Place { birth, sector: range.start as u32 };
+            let payload = stamp::payload(number, place, sectors as u32);
+            Action::Write { offset, payload, fua }
+        }
+        Deed::WriteZeroes { fua } => Action::WriteZeroes { offset, length, fua },
+        Deed::Discard => Action::Discard { offset, length },
+        Deed::Flush => Action::Flush,
+    }
+}

@@ -1,0 +1,292 @@
+//! From a seed to a plan, swarm style (Groce et al., Swarm Testing, 2012): each seed leaves some
+//! kinds of steps out altogether and draws the rates of the others, so that seeds explore corners
+//! that an even mixture never reaches.
+
+use crate::dice::Dice;
+use crate::plan::{Plan, PoolPlan, Span, Step};
+use thermocline_ports::faulty::Survival;
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::{Copying, Fill, OperationKind, Settings};
+
+const SECTOR: u64 = thermocline_ports::SECTOR as u64;
+
+/// Kinds of steps, with the rate of each when it is not left out, and how often it is.
+#[rustfmt::skip]
+const KINDS: [(Draw, u32, f64); 22] = [
+    (Draws::read,          24, 0.05), (Draws::write,        40, 0.0),
+    (Draws::write_zeroes,   6, 0.3),  (Draws::discard,       6, 0.3),
+    (Draws::flush,         10, 0.15), (Draws::operate,      16, 0.1),
+    (Draws::cancel,         3, 0.5),  (Draws::create_volume, 2, 0.3),
+    (Draws::grow_volume,    2, 0.5),  (Draws::delete_volume, 2, 0.5),
+    (Draws::add_pool,       1, 0.6),  (Draws::drain_pool,    1, 0.6),
+    (Draws::remove_pool,    2, 0.5),  (Draws::place,         1, 0.6),
+    (Draws::scrub,          1, 0.6),  (Draws::crash,         8, 0.15),
+    (Draws::close,          1, 0.5),  (Draws::trouble,       3, 0.6),
+    (Draws::fail_nth,       4, 0.6),  (Draws::fill_up,       1, 0.8),
+    (Draws::kill,           1, 0.8),  (Draws::flip,          2, 0.7),
+];
+
+/// The first of them change no faults; they go on while a fault lasts.
+const QUIET_KINDS: usize = 17;
+
+type Draw = fn(&mut Draws, &mut Vec<Step>);
+
+/// The plan of a seed.
+pub(crate) fn plan(seed: u64) -> Plan {
+    let mut dice = Dice::seeded(seed);
+    let pools: Vec<PoolPlan> = {
+        let count = dice.one_of(&[1, 2, 2, 2, 3, 3, 4, 5]);
+        (0..count).map(|index| pool(&mut dice, index < 2)).collect()
+    };
+    let settings = settings(&mut dice);
+    let volumes: Vec<Step> =
+        (0..dice.between(1..=3)).map(|_| volume(&mut dice, &settings)).collect();
+    let mut draws = Draws::new(dice, &settings);
+    let steps = volumes.into_iter().chain(draws.steps()).collect();
+    Plan { seed, settings, pools, steps }
+}
+
+fn settings(dice: &mut Dice) -> Settings {
+    let chunk = dice.one_of(&[64, 64, 64, 128, 256]);
+    let copying = Copying {
+        rate_per_second: dice.chance(0.5).then(|| Bytes::from_mib(dice.magnitude(1..=256))),
+        outstanding: dice.between(1..=4) as u32,
+        yield_above: dice.between(0..=8) as u32,
+        patience: Nanos::from_micros(dice.magnitude(1..=20_000)),
+        piece: Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4)),
+        concurrent: dice.between(1..=6) as u32,
+        locking: dice.chance(0.1),
+    };
+    Settings {
+        chunk_size: Bytes::from_kib(chunk),
+        journal_blocks: dice.one_of(&[64, 64, 64, 96, 128]),
+        epoch: Nanos::from_micros(dice.magnitude(500..=200_000)),
+        fill: dice.one_of(&[Fill::FastestFirst, Fill::SlowestFirst]),
+        depth: dice.one_of(&[1, 4, 16, 256]),
+        copying,
+        checksums: dice.chance(0.4),
+    }
+}
+
+fn pool(dice: &mut Dice, roomy: bool) -> PoolPlan {
+    let chunks = dice.magnitude(6..=64) as u32;
+    PoolPlan {
+        chunks,
+        roomy: roomy || dice.chance(0.3),
+        reserve: if dice.chance(0.5) { dice.between(1..=u64::from(chunks / 4)) as u32 } else { 0 },
+        latency_us: dice.magnitude(5..=5_000) as u32,
+        zeroed: dice.chance(0.5),
+        discard_zeroes: dice.chance(0.5),
+    }
+}
+
+fn volume(dice: &mut Dice, settings: &Settings) -> Step {
+    let per_chunk = settings.chunk_size.0 / SECTOR;
+    let whole = dice.magnitude(1..=40) * per_chunk;
+    let odd = if dice.chance(0.2) { dice.between(1..=per_chunk - 1) } else { 0 };
+    Step::CreateVolume { sectors: (whole - odd) as u32 }
+}
+
+/// What one seed draws its steps from.
+struct Draws {
+    dice: Dice,
+    weights: [u32; KINDS.len()],
+    settings: Settings,
+    per_chunk: u64,
+    /// One span starts in so many sectors from a volume's start: small ones meet each other.
+    reach: u64,
+    /// Sectors of the longest span.
+    span_max: u64,
+    fua: f64,
+    /// How often time passes between steps, and how much, in µs.
+    pause: f64,
+    pause_us: u64,
+    kinds: Vec<OperationKind>,
+}
+
+impl Draws {
+    fn new(mut dice: Dice, settings: &Settings) -> Draws {
+        let per_chunk = settings.chunk_size.0 / SECTOR;
+        let weights = KINDS.map(|(_, rate, absent)| {
+            if dice.chance(absent) { 0 } else { dice.magnitude(1..=u64::from(4 * rate)) as u32 }
+        });
+        use OperationKind::{Migrate, Prefetch, Redirect, Replicate};
+        let mut kinds = vec![Migrate, Replicate, Prefetch, Redirect];
+        kinds.retain(|_| dice.chance(0.7));
+        kinds.extend(kinds.is_empty().then_some(Migrate));
+        let chunks = dice.magnitude(1..=40);
+        Draws {
+            weights,
+            settings: *settings,
+            per_chunk,
+            reach: chunks * per_chunk,
+            span_max: dice.magnitude(8..=3 * per_chunk),
+            fua: dice.one_of(&[0.0, 0.1, 0.1, 0.5, 1.0]),
+            pause: dice.one_of(&[0.1, 0.5, 0.9]),
+            pause_us: dice.magnitude(10..=20_000),
+            kinds,
+            dice,
+        }
+    }
+
+    fn steps(&mut self) -> Vec<Step> {
+        let count = self.dice.magnitude(40..=500) as usize;
+        let mut steps = Vec::with_capacity(2 * count);
+        while steps.len() < count {
+            let kind = self.dice.weighted(&self.weights);
+            KINDS[kind].0(self, &mut steps);
+            if self.dice.chance(self.pause) {
+                steps.push(self.pause());
+            }
+        }
+        steps
+    }
+
+    fn pause(&mut self) -> Step {
+        match self.dice.between(0..=9) {
+            0 => Step::Settle,
+            1..=3 => Step::Events { count: self.dice.magnitude(1..=60) as u16 },
+            _ => Step::Wait { us: self.dice.magnitude(1..=self.pause_us) as u32 },
+        }
+    }
+
+    fn small(&mut self) -> u8 {
+        self.dice.between(0..=255) as u8
+    }
+
+    fn span(&mut self) -> Span {
+        let block = 8;
+        let grain = self.dice.one_of(&[1, block, block, self.per_chunk]);
+        let sector = self.dice.between(0..=self.reach / grain) * grain;
+        let sectors = match self.dice.between(0..=7) {
+            0 => self.per_chunk,
+            1 => self.per_chunk * self.dice.between(1..=3),
+            _ => self.dice.magnitude(1..=self.span_max).next_multiple_of(grain.min(block)),
+        };
+        Span { volume: self.small(), sector: sector as u32, sectors: sectors as u32 }
+    }
+
+    fn read(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Read(self.span()));
+    }
+
+    fn write(&mut self, steps: &mut Vec<Step>) {
+        let background = self.dice.chance(0.1);
+        let patience = background.then(|| self.dice.magnitude(1..=5_000) as u32);
+        steps.push(Step::Write { span: self.span(), fua: self.dice.chance(self.fua), patience });
+    }
+
+    fn write_zeroes(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::WriteZeroes { span: self.span(), fua: self.dice.chance(self.fua) });
+    }
+
+    fn discard(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Discard(self.span()));
+    }
+
+    fn flush(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Flush { volume: self.small() });
+    }
+
+    fn operate(&mut self, steps: &mut Vec<Step>) {
+        let kind = self.dice.one_of(&self.kinds);
+        let chunk = self.dice.between(0..=self.reach / self.per_chunk) as u32;
+        steps.push(Step::Operate { kind, volume: self.small(), chunk, to: self.small() });
+    }
+
+    fn cancel(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Cancel { nth: self.small() });
+    }
+
+    fn create_volume(&mut self, steps: &mut Vec<Step>) {
+        steps.push(volume(&mut self.dice, &self.settings));
+    }
+
+    fn grow_volume(&mut self, steps: &mut Vec<Step>) {
+        let sectors = self.dice.magnitude(1..=4 * self.per_chunk) as u32;
+        steps.push(Step::GrowVolume { volume: self.small(), sectors });
+    }
+
+    fn delete_volume(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::DeleteVolume { volume: self.small() });
+    }
+
+    fn add_pool(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::AddPool(pool(&mut self.dice, false)));
+    }
+
+    fn drain_pool(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::DrainPool { pool: self.small() });
+    }
+
+    fn remove_pool(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::RemovePool { pool: self.small() });
+    }
+
+    fn place(&mut self, steps: &mut Vec<Step>) {
+        let seed = self.dice.chance(0.7).then(|| self.dice.between(0..=u64::from(u32::MAX)) as u32);
+        steps.push(Step::Place { seed });
+    }
+
+    fn scrub(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Scrub);
+    }
+
+    fn trouble(&mut self, steps: &mut Vec<Step>) {
+        let [fail, time_out, delay] = std::array::from_fn(|_| match self.dice.chance(0.5) {
+            true => 0,
+            false => self.dice.magnitude(1..=300) as u16,
+        });
+        steps.push(Step::Trouble { pool: self.small(), fail, time_out, delay });
+        self.for_a_while(steps);
+    }
+
+    fn fail_nth(&mut self, steps: &mut Vec<Step>) {
+        let nth = self.dice.magnitude(1..=50) as u16;
+        steps.push(Step::FailNth { pool: self.small(), nth });
+    }
+
+    fn fill_up(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::FillUp { pool: self.small() });
+        self.for_a_while(steps);
+    }
+
+    fn for_a_while(&mut self, steps: &mut Vec<Step>) {
+        for _ in 0..self.dice.between(1..=20) {
+            let kind = self.dice.weighted(&self.weights[..QUIET_KINDS]);
+            KINDS[kind].0(self, steps);
+            steps.push(self.pause());
+        }
+        steps.push(Step::Calm);
+    }
+
+    fn kill(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Kill { pool: self.small() });
+    }
+
+    fn flip(&mut self, steps: &mut Vec<Step>) {
+        let sector = self.dice.between(0..=self.reach) as u32;
+        let bit = self.dice.between(0..=8 * SECTOR - 1) as u16;
+        steps.push(Step::Flip { volume: self.small(), sector, copy: self.small(), bit });
+    }
+
+    fn crash(&mut self, steps: &mut Vec<Step>) {
+        if self.dice.chance(0.7) {
+            steps.push(Step::Events { count: self.dice.magnitude(1..=200) as u16 });
+        }
+        steps.push(self.power_fails());
+        while self.dice.chance(0.3) {
+            steps.push(Step::Events { count: self.dice.magnitude(1..=40) as u16 });
+            steps.push(self.power_fails());
+        }
+        steps.push(Step::Verify { eighths: self.dice.one_of(&[0, 4, 8, 8]) });
+    }
+
+    fn power_fails(&mut self) -> Step {
+        Step::Crash { survival: Survival::draw(&mut self.dice.0) }
+    }
+
+    fn close(&mut self, steps: &mut Vec<Step>) {
+        steps.extend([Step::Close, Step::Verify { eighths: 8 }]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Deterministic simulation of the volume machine: random work, faults and crashes by seed.
+//!
+//! A seed gives a plan (`generate`): pools, settings and a list of steps (`plan`). The runner (`run`,
+//! with `asking`, `answers`, `recovery`) executes it on simulated disks (`world`) and compares every
+//! answer with a plain model (`model`, `sectors`). A failing plan is shortened (`shrink`) and shown
+//! (`report`). `every_io` lets each device request of one scenario go wrong in turn.
+//!
+//! How to run it, and how to read a failure: docs/testing/simulation.md.
+
+mod answers;
+mod asking;
+mod dice;
+mod every_io;
+mod generate;
+mod model;
+mod ondisk;
+mod panics;
+mod plan;
+mod recovery;
+mod report;
+mod restless;
+mod run;
+mod sectors;
+mod shrink;
+mod stamp;
+mod world;
+
+use run::{Extras, Failure, Summary, run};
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seeds of a run that is not told how many.
+const SEEDS: u64 = 50;
+const THREADS: usize = 2;
+
+/// A number from the environment, decimal or with `0x`.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    Some(parsed.unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// Runs seeds on all threads; with `survey`, on after the first failure. Failures by seed.
+fn run_seeds(from: u64, count: u64, survey: bool) -> (Vec<Summary>, Vec<(u64, Failure)>) {
+    let next = AtomicU64::new(from);
+    let results = Mutex::new((Vec::new(), Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + count {
+                        return;
+                    }
+                    let outcome = run(&generate::plan(seed), Extras::default());
+                    let mut results = results.lock().expect("no run panics");
+                    match outcome {
+                        Ok(summary) => results.0.push(summary),
+                        Err(failure) => results.1.push((seed, failure)),
+                    }
+                    if !survey && !results.1.is_empty() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let (clean, mut failed) = results.into_inner().expect("no run panics");
+    failed.sort_by_key(|(seed, _)| *seed);
+    (clean, failed)
+}
+
+fn totals(clean: &[Summary]) -> String {
+    let sum = |of: fn(&Summary) -> u64| clean.iter().map(of).sum::<u64>();
+    format!(
+        "{} seeds clean: {} events, {} crashes, {} operations done, {:.0} s of virtual time",
+        clean.len(),
+        sum(|s| s.events),
+        sum(|s| s.crashes.into()),
+        sum(|s| s.operations_done.into()),
+        clean.iter().map(|s| s.virtual_time.as_secs_f64()).sum::<f64>(),
+    )
+}
+
+#[test]
+fn no_seed_loses_data_leaks_a_slot_or_hangs() {
+    let one = number("THERMOCLINE_SEED");
+    let from = one.or_else(|| number("THERMOCLINE_FROM")).unwrap_or(0);
+    let count = if one.is_some() { 1 } else { number("THERMOCLINE_SEEDS").unwrap_or(SEEDS) };
+    let survey = number("THERMOCLINE_SURVEY").is_some_and(|n| n > 0);
+    let (clean, failed) = run_seeds(from, count, survey);
+    println!("{}", totals(&clean));
+    if survey {
+        for (seed, failure) in &failed {
+            println!("{seed:#x} step {}: {}", failure.step, failure.what);
+        }
+    }
+    let Some((seed, failure)) = failed.first() else { return };
+    let replay = format!("replay with: cargo xtask simulate --seed {seed:#x}");
+    if survey {
+        panic!("{} of {} seeds fail; {replay}", failed.len(), count);
+    }
+    if number("THERMOCLINE_SHRINK") == Some(0) {
+        panic!("{}\n{replay}", headline(*seed, failure));
+    }
+    let report = report::failure(&generate::plan(*seed), failure, Extras::default());
+    panic!("{}\n\n{report}\n{replay}", headline(*seed, failure));
+}
+
+/// The line by which `cargo xtask simulate --mutants` recognises a failure.
+fn headline(seed: u64, failure: &Failure) -> String {
+    format!("seed {seed:#x} fails at step {}: {}", failure.step, failure.what)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [1, 2, 3, 0xfeed] {
+        let plan = generate::plan(seed);
+        let first = run(&plan, Extras::default());
+        let second = run(&generate::plan(seed), Extras::default());
+        assert_eq!(first, second, "seed {seed:#x}: digest and next random number must agree");
+    }
+}
+
+#[test]
+fn other_seeds_give_other_runs() {
+    let runs: Vec<_> = (1..4).map(|seed| run(&generate::plan(seed), Extras::default())).collect();
+    assert!(runs[0] != runs[1] && runs[1] != runs[2]);
+}
+
+#[test]
+fn seeds_draw_steps_of_every_kind() {
+    let steps = (0..200).flat_map(|seed| generate::plan(seed).steps);
+    let kinds: HashSet<_, BuildHasherDefault<DefaultHasher>> =
+        steps.map(|step| std::mem::discriminant(&step)).collect();
+    assert_eq!(kinds.len(), plan::KINDS, "some kind of step is never drawn");
+}

@@ -1,0 +1,231 @@
+//! What the disks say, read by someone else: superblock, checkpoint and journal, as docs/formats has
+//! them, decoded without the machine's code.
+//!
+//! 1. The highest whole superblock of all disks counts.
+//! 2. Each block of its checkpoint must be whole on one of the homes.
+//! 3. The journal is replayed from the noted start to the first block that no home has whole.
+//! 4. No slot may then belong to two chunks.
+//!
+//! It reads what a crash left, before the group does; and after an orderly end, when it must say
+//! exactly what the group said. It never writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+const BLOCK: u64 = 4096;
+const HEADER: usize = 40;
+
+/// A pool and a slot.
+pub(crate) type Slot = (u16, u32);
+
+/// The map on disk.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct OnDisk {
+    /// Sizes in bytes by volume.
+    pub(crate) volumes: BTreeMap<u32, u64>,
+    /// Slots of whole copies by volume and chunk.
+    pub(crate) chunks: BTreeMap<(u32, u32), Vec<Slot>>,
+    /// Slots of redirected parts.
+    pub(crate) overlays: BTreeMap<(u32, u32), Slot>,
+    pub(crate) pools: Vec<Pool>,
+    dead: BTreeSet<u16>,
+}
+
+/// What is needed of a pool's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pool {
+    /// Bytes from the pool's start to its first slot.
+    pub(crate) first_slot: u64,
+    /// Whether it can hold journal and checkpoints.
+    pub(crate) has_region: bool,
+}
+
+/// What is needed of a superblock.
+#[derive(Debug, Clone)]
+struct Root {
+    identity: u64,
+    sequence: u64,
+    journal_blocks: u64,
+    area_blocks: u64,
+    checkpoint_blocks: u64,
+    checkpoint_generation: u64,
+    journal_generation: u64,
+    journal_start: u64,
+    area: u64,
+    homes: Vec<u16>,
+    pools: Vec<Pool>,
+}
+
+/// Bytes of a disk: pool, offset, length. `None` where there is nothing to be had.
+pub(crate) trait Peek: Fn(u16, u64, usize) -> Option<Vec<u8>> {}
+impl<F: Fn(u16, u64, usize) -> Option<Vec<u8>>> Peek for F {}
+
+/// Reads the map from `pools` disks; `None` when they hold no group.
+///
+/// # Errors
+/// When a checkpoint block is whole nowhere, a record makes no sense, or two chunks share a slot.
+pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String> {
+    let blocks = (0..pools).flat_map(|pool| [(pool, 0), (pool, BLOCK)]);
+    let roots = blocks.filter_map(|(pool, at)| root(&peek(pool, at, BLOCK as usize)?));
+    let Some(root) = roots.max_by_key(|root| root.sequence) else { return Ok(None) };
+    let pools = root.pools.clone();
+    let mut disk = OnDisk { pools, ..OnDisk::default() };
+    let area = 2 + root.journal_blocks + root.area * root.area_blocks;
+    for block in 0..root.checkpoint_blocks {
+        let at = (area + block) * BLOCK;
+        let stamp = (root.identity, root.checkpoint_generation, block);
+        let records = records(b"TCCP", stamp, at, &root.homes, &peek);
+        let records = records.ok_or(format!("checkpoint block {block} is whole on no home"))?;
+        disk.apply(&records).ok_or(format!("checkpoint block {block} makes no sense"))?;
+    }
+    for sequence in root.journal_start..root.journal_start + root.journal_blocks {
+        let at = (2 + sequence % root.journal_blocks) * BLOCK;
+        let stamp = (root.identity, root.journal_generation, sequence);
+        let Some(records) = records(b"TCJL", stamp, at, &root.homes, &peek) else { break };
+        disk.apply(&records).ok_or(format!("journal block {sequence} makes no sense"))?;
+    }
+    disk.check_slots()?;
+    Ok(Some(disk))
+}
+
+impl OnDisk {
+    fn check_slots(&self) -> Result<(), String> {
+        let mut owners: BTreeMap<Slot, (u32, u32)> = BTreeMap::new();
+        let copies =
+            self.chunks.iter().flat_map(|(chunk, slots)| slots.iter().map(move |s| (chunk, s)));
+        for (chunk, slot) in copies.chain(&self.overlays) {
+            if self.dead.contains(&slot.0) {
+                continue;
+            }
+            if let Some(other) = owners.insert(*slot, *chunk) {
+                return Err(format!("slot {slot:?} belongs to {other:?} and to {chunk:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, records: &[u8]) -> Option<()> {
+        let mut bytes = Cursor(records);
+        while !bytes.0.is_empty() {
+            match bytes.take(1)?[0] {
+                1 => self.chunk(&mut bytes)?,
+                2 => {
+                    let (volume, size) = (bytes.u32()?, bytes.u64()?);
+                    self.volumes.insert(volume, size);
+                }
+                3 => {
+                    let volume = bytes.u32()?;
+                    self.volumes.remove(&volume);
+                    self.chunks.retain(|(of, _), _| *of != volume);
+                    self.overlays.retain(|(of, _), _| *of != volume);
+                }
+                4 => {
+                    self.dead.insert(bytes.u16()?);
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn chunk(&mut self, bytes: &mut Cursor<'_>) -> Option<()> {
+        let chunk = (bytes.u32()?, bytes.u32()?);
+        let [.., flags] = *bytes.take(4)? else { return None };
+        let mut slots = Vec::new();
+        for _ in 0..flags & 15 {
+            slots.push((bytes.u16()?, bytes.u32()?));
+            bytes.take(1)?;
+        }
+        self.overlays.remove(&chunk);
+        self.chunks.remove(&chunk);
+        let known = self.volumes.contains_key(&chunk.0);
+        if flags >> 5 & 1 == 1 {
+            let slot = (bytes.u16()?, bytes.u32()?);
+            let length = bytes.u16()?;
+            bytes.take(length.into())?;
+            self.overlays.extend(known.then_some((chunk, slot)));
+        }
+        self.chunks.extend((known && !slots.is_empty()).then_some((chunk, slots)));
+        Some(())
+    }
+}
+
+fn root(block: &[u8]) -> Option<Root> {
+    let mut bytes = Cursor(block);
+    let magic = bytes.take(8)?;
+    let crc = bytes.u32()?;
+    if magic != b"THERMOCL" || crc != crc32c::crc32c(&block[12..]) {
+        return None;
+    }
+    bytes.take(4)?; // Version, and whose copy it is.
+    let (identity, sequence) = (bytes.u64()?, bytes.u64()?);
+    bytes.take(4)?; // The chunk size.
+    let [journal_blocks, area_blocks, checkpoint_blocks] =
+        [bytes.u32()?, bytes.u32()?, bytes.u32()?].map(u64::from);
+    let [checkpoint_generation, journal_generation, journal_start] =
+        [bytes.u64()?, bytes.u64()?, bytes.u64()?];
+    let &[area, homes, pools] = bytes.take(3)? else { return None };
+    let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
+    Some(Root {
+        identity,
+        sequence,
+        journal_blocks,
+        area_blocks,
+        checkpoint_blocks,
+        checkpoint_generation,
+        journal_generation,
+        journal_start,
+        area: area.into(),
+        homes,
+        pools: (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?,
+    })
+}
+
+fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
+    let &[_membership, region] = bytes.take(2)? else { return None };
+    bytes.take(8)?; // Slots and reserve.
+    let first_slot = bytes.u64()?;
+    let &[length] = bytes.take(1)? else { return None };
+    bytes.take(length.into())?;
+    Some(Pool { first_slot, has_region: region != 0 })
+}
+
+/// The records of a block, from the first home that has it whole.
+fn records(
+    magic: &[u8; 4],
+    stamp: (u64, u64, u64),
+    at: u64,
+    homes: &[u16],
+    peek: &impl Peek,
+) -> Option<Vec<u8>> {
+    homes.iter().find_map(|&home| {
+        let block = peek(home, at, BLOCK as usize)?;
+        let mut bytes = Cursor(&block);
+        let whole = bytes.take(4)? == magic && bytes.u32()? == crc32c::crc32c(&block[8..]);
+        let found = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        let used = usize::from(bytes.u16()?);
+        (whole && found == stamp).then(|| block[HEADER..HEADER + used].to_vec())
+    })
+}
+
+/// Little-endian integers, one after the other.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+}

@@ -1,0 +1,143 @@
+//! A run as data: the pools, the settings, and every step, settled before anything happens.
+//!
+//! Steps name volumes, pools, operations and sectors by plain numbers that are taken modulo what
+//! there is, so that a list stays meaningful when the shrinker takes steps out of it. Sizes are in
+//! sectors of 512 bytes, times in virtual microseconds.
+
+use thermocline_ports::faulty::Survival;
+use thermocline_volume::{OperationKind, Settings};
+
+/// One run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// Feeds the disks, the crashes and the contents; everything else is below.
+    pub(crate) seed: u64,
+    pub(crate) settings: Settings,
+    /// Fastest first.
+    pub(crate) pools: Vec<PoolPlan>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One pool and its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolPlan {
+    pub(crate) chunks: u32,
+    /// Whether journal and checkpoints fit beside the chunks.
+    pub(crate) roomy: bool,
+    pub(crate) reserve: u32,
+    pub(crate) latency_us: u32,
+    pub(crate) zeroed: bool,
+    pub(crate) discard_zeroes: bool,
+}
+
+/// Part of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) volume: u8,
+    pub(crate) sector: u32,
+    pub(crate) sectors: u32,
+}
+
+/// Kinds of steps.
+pub(crate) const KINDS: usize = 27;
+
+/// Something done at one moment. What takes time goes on while the next steps are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Read(Span),
+    /// With `patience`, a background request that must start within so many µs.
+    Write {
+        span: Span,
+        fua: bool,
+        patience: Option<u32>,
+    },
+    WriteZeroes {
+        span: Span,
+        fua: bool,
+    },
+    Discard(Span),
+    Flush {
+        volume: u8,
+    },
+    Operate {
+        kind: OperationKind,
+        volume: u8,
+        chunk: u32,
+        to: u8,
+    },
+    /// Cancels one of the operations under way.
+    Cancel {
+        nth: u8,
+    },
+    CreateVolume {
+        sectors: u32,
+    },
+    GrowVolume {
+        volume: u8,
+        sectors: u32,
+    },
+    DeleteVolume {
+        volume: u8,
+    },
+    AddPool(PoolPlan),
+    DrainPool {
+        pool: u8,
+    },
+    RemovePool {
+        pool: u8,
+    },
+    /// A placement that moves chunks at random; `None` takes it away.
+    Place {
+        seed: Option<u32>,
+    },
+    Scrub,
+    /// One pool misbehaves from now on: errors, silence and delays, per thousand requests.
+    Trouble {
+        pool: u8,
+        fail: u16,
+        time_out: u16,
+        delay: u16,
+    },
+    /// The `nth` request to the pool from now fails.
+    FailNth {
+        pool: u8,
+        nth: u16,
+    },
+    /// The pool's disk has no room for writes.
+    FillUp {
+        pool: u8,
+    },
+    /// Ends every fault but death and damage.
+    Calm,
+    /// The pool's disk dies for good.
+    Kill {
+        pool: u8,
+    },
+    /// A bit of one of several copies of a chunk flips.
+    Flip {
+        volume: u8,
+        sector: u32,
+        copy: u8,
+        bit: u16,
+    },
+    /// Virtual time passes.
+    Wait {
+        us: u32,
+    },
+    /// So many events happen, however long that takes.
+    Events {
+        count: u16,
+    },
+    /// Everything under way comes to its end.
+    Settle,
+    /// The power fails; the group is opened again, and recovers while the next steps are done.
+    Crash {
+        survival: Survival,
+    },
+    /// An orderly end; the group is opened again as after a crash.
+    Close,
+    /// Recovery ends; the machine checks itself, and of eight chunks so many are read back.
+    Verify {
+        eighths: u8,
+    },
+}

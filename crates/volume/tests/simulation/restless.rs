@@ -1,0 +1,46 @@
+//! A placement that never rests: moves chunks at random, as fast as it is asked.
+//!
+//! It keeps `Placement`'s contract only as far as the machine is entitled to rely on it; what does
+//! not fit is for the machine to refuse.
+
+use thermocline_policy::Footprint;
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use thermocline_units::{ChunkId, Nanos, PoolId, Rng};
+
+/// Moves proposed in one epoch at most.
+const MOVES_MAX: usize = 4;
+
+/// See the module.
+pub(crate) struct Restless {
+    rng: Rng,
+}
+
+impl Restless {
+    pub(crate) fn boxed(seed: u32) -> Box<dyn Placement> {
+        Box::new(Restless { rng: Rng::seeded(seed.into()) })
+    }
+}
+
+impl Placement for Restless {
+    fn observe(&mut self, _access: &ChunkAccess) {}
+
+    fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        let pools = view.pool_count();
+        let mut chunks: Vec<(ChunkId, PoolId)> = Vec::new();
+        for pool in (0..pools).map(PoolId) {
+            view.visit_pool(pool, &mut |chunk| chunks.push((chunk, pool)));
+        }
+        let count = MOVES_MAX.min(budget.moves.try_into().unwrap_or(usize::MAX)).min(chunks.len());
+        for _ in 0..count {
+            let (chunk, from) = chunks.swap_remove(self.rng.below(chunks.len() as u64) as usize);
+            let to = PoolId(self.rng.below(pools.into()) as u16);
+            if to != from {
+                moves.push(Move { chunk, to });
+            }
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+}

@@ -1,0 +1,303 @@
+//! Executes a plan: every step, every answer, every crash, against the model.
+//!
+//! The runner lets events happen one at a time; whatever the group says is judged at once. A run
+//! ends with everything settled, read back, and every slot given back; or with a failure.
+
+use crate::dice::Dice;
+use crate::model::Model;
+use crate::panics;
+use crate::plan::{Plan, PoolPlan, Step};
+use crate::world::{Injection, Said, World};
+use std::collections::{BTreeMap, BTreeSet};
+use thermocline_units::Nanos;
+use thermocline_volume::{Operation, OperationId, Outcome, Reply, Service};
+
+/// Virtual time in which everything under way must end once nothing misbehaves.
+const PATIENCE: Nanos = Nanos::from_secs(3600);
+/// Events in which it must.
+const EVENTS_MAX: u64 = 2_000_000;
+
+/// How a run went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What was seen.
+    pub(crate) what: String,
+    /// The step under way; as many as there are: the closing checks.
+    pub(crate) step: usize,
+}
+
+/// How a run went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// Equal for equal runs.
+    pub(crate) digest: u64,
+    /// The next random number: equal for equal runs.
+    pub(crate) next: u64,
+    pub(crate) events: u64,
+    pub(crate) crashes: u32,
+    pub(crate) operations_done: u32,
+    pub(crate) virtual_time: Nanos,
+}
+
+/// What a run is asked to do besides its plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Extras {
+    pub(crate) injection: Option<Injection>,
+}
+
+/// Executes `plan`; a panic of the machine is a failure like any other.
+///
+/// # Errors
+/// When the group breaks a promise.
+pub(crate) fn run(plan: &Plan, extras: Extras) -> Result<Summary, Failure> {
+    let mut step = 0;
+    let outcome = panics::kept(|| Runner::new(plan, extras)?.execute(&mut step));
+    outcome.flatten().map_err(|what| Failure { what, step })
+}
+
+/// Device requests that `plan` takes, for each pool.
+///
+/// # Errors
+/// When the run fails.
+pub(crate) fn count_requests(plan: &Plan) -> Result<Vec<u64>, String> {
+    let mut runner = Runner::new(plan, Extras::default())?;
+    runner.execute(&mut 0)?;
+    Ok(runner.requests_to_each())
+}
+
+/// Everything that passes between the group, its disks and its clients in a run, line by line.
+pub(crate) fn trace(plan: &Plan, extras: Extras) -> String {
+    let mut runner = match Runner::new(plan, extras) {
+        Ok(runner) => runner,
+        Err(what) => return what,
+    };
+    runner.world.start_trace();
+    let outcome = panics::kept(|| runner.execute(&mut 0)).flatten();
+    let end = outcome.err().unwrap_or("all is well".to_string());
+    format!("{}\n{end}\n", runner.world.take_trace())
+}
+
+/// One run under way.
+pub(crate) struct Runner<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) world: World,
+    pub(crate) model: Model,
+    pub(crate) dice: Dice,
+    /// Plans of all disks that were ever plugged in.
+    pub(crate) pools: Vec<PoolPlan>,
+    pub(crate) requests: u64,
+    pub(crate) operations: BTreeMap<OperationId, Operation>,
+    /// Operations that have ended since the group was opened.
+    pub(crate) ended: BTreeSet<OperationId>,
+    /// Operations that shall end as cancelled.
+    pub(crate) cancelled: BTreeSet<OperationId>,
+    /// Whether the group was in service since it was last created.
+    pub(crate) formatted: bool,
+    /// Whether volumes were compared since the group was last opened.
+    pub(crate) adopted: bool,
+    /// The event before which the group was opened.
+    pub(crate) opened: u64,
+    /// Chunks of which one copy was damaged, by birth of the volume and number.
+    pub(crate) flipped: BTreeSet<(u32, u32)>,
+    /// A read that is not compared with the model, and its answer.
+    pub(crate) probe: Option<(u64, Option<Reply>)>,
+    pub(crate) crashes: u32,
+    pub(crate) operations_done: u32,
+}
+
+impl<'a> Runner<'a> {
+    fn new(plan: &'a Plan, extras: Extras) -> Result<Runner<'a>, String> {
+        let mut world = World::new(plan, extras.injection)?;
+        let _ = world.exchange();
+        Ok(Runner {
+            plan,
+            world,
+            model: Model::new(plan.settings.chunk_size.0 / u64::from(thermocline_ports::SECTOR)),
+            dice: Dice::seeded(plan.seed ^ 0xd1ce),
+            pools: plan.pools.clone(),
+            requests: 0,
+            operations: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            formatted: false,
+            adopted: true,
+            opened: 0,
+            flipped: BTreeSet::new(),
+            probe: None,
+            crashes: 0,
+            operations_done: 0,
+        })
+    }
+
+    fn execute(&mut self, index: &mut usize) -> Result<Summary, String> {
+        for (number, step) in self.plan.steps.iter().enumerate() {
+            *index = number;
+            self.world.tell(|| format!("step {number}: {step:?}"));
+            self.act(step)?;
+        }
+        *index = self.plan.steps.len();
+        self.finish()?;
+        Ok(Summary {
+            digest: self.world.digest(),
+            next: self.world.rng.next_u64() ^ self.dice.0.next_u64(),
+            events: self.world.events(),
+            crashes: self.crashes,
+            operations_done: self.operations_done,
+            virtual_time: self.world.now,
+        })
+    }
+
+    fn act(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::Wait { us } => self.wait(Nanos::from_micros(us.into())),
+            Step::Events { count } => {
+                for _ in 0..count {
+                    self.event()?;
+                }
+                Ok(())
+            }
+            Step::Crash { survival } => self.crash(survival),
+            Step::Verify { eighths } => self.verify(eighths),
+            Step::Settle => self.settle(),
+            Step::Close => self.close(),
+            Step::Calm => {
+                self.world.calm();
+                Ok(())
+            }
+            _ => {
+                self.await_ready()?;
+                self.ask(step)?;
+                let said = self.world.exchange();
+                self.hear(said)
+            }
+        }
+    }
+
+    /// Lets one event happen; nothing when nothing is under way.
+    pub(crate) fn event(&mut self) -> Result<bool, String> {
+        let Some(said) = self.world.step() else { return Ok(false) };
+        self.hear(said)?;
+        Ok(true)
+    }
+
+    /// Lets virtual time pass.
+    fn wait(&mut self, span: Nanos) -> Result<(), String> {
+        let until = Nanos(self.world.now.0 + span.0);
+        let start = self.world.events();
+        while self.world.next_event().is_some_and(|at| at <= until) {
+            self.event()?;
+            self.must_advance(start)?;
+        }
+        self.world.now = until;
+        Ok(())
+    }
+
+    /// Lets events happen until `done`, which must not take forever.
+    pub(crate) fn until(
+        &mut self,
+        what: &str,
+        done: impl Fn(&Runner<'_>) -> bool,
+    ) -> Result<(), String> {
+        let (events, start) = (self.world.events(), self.world.now);
+        while !done(self) {
+            if !self.event()? {
+                return Err(format!("{what}: nothing happens any more; {}", self.open_ends()));
+            }
+            self.must_advance(events)?;
+            if self.world.now.saturating_sub(start) > PATIENCE {
+                return Err(format!("{what}: not within {PATIENCE}; {}", self.open_ends()));
+            }
+        }
+        Ok(())
+    }
+
+    fn must_advance(&self, since: u64) -> Result<(), String> {
+        match self.world.events() - since > EVENTS_MAX {
+            true => Err(format!("{EVENTS_MAX} events without an end; {}", self.open_ends())),
+            false => Ok(()),
+        }
+    }
+
+    /// What is not answered or not finished.
+    pub(crate) fn open_ends(&self) -> String {
+        let flights: Vec<String> = self
+            .model
+            .flights()
+            .iter()
+            .map(|(n, f)| format!("request {n} ({:?} {:?} of {})", f.deed, f.range, f.volume))
+            .collect();
+        let operations: Vec<String> = self
+            .operations
+            .iter()
+            .map(|(id, operation)| format!("{id:?}: {operation:?}"))
+            .collect();
+        let service = self.world.group().service();
+        format!("{service:?}; open: {}", [flights, operations].concat().join("; "))
+    }
+
+    /// Everything under way comes to its end; the machine finds itself in order.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        self.await_ready()?;
+        self.until("settling", |runner| {
+            runner.model.flights().is_empty() && runner.operations.is_empty()
+        })?;
+        self.check_self()
+    }
+
+    pub(crate) fn check_self(&self) -> Result<(), String> {
+        let flaws = self.world.group().fsck();
+        match flaws.is_empty() {
+            true => Ok(()),
+            false => Err(format!("fsck finds {flaws:?}")),
+        }
+    }
+
+    /// The group is in service; volumes are what they may be.
+    pub(crate) fn await_ready(&mut self) -> Result<(), String> {
+        let opened = |runner: &Runner<'_>| *runner.world.group().service() != Service::Opening;
+        for _ in 0..3 {
+            self.until("opening", opened)?;
+            match self.world.group().service().clone() {
+                Service::Ready => {
+                    self.formatted = true;
+                    return self.adopt();
+                }
+                Service::Failed(_) if self.world.any_erred_since(self.opened) => self.reopen()?,
+                service => {
+                    return Err(format!("the group is {service:?} though no device failed"));
+                }
+            }
+        }
+        Err(format!("the group opens no more: {:?}", self.world.group().service()))
+    }
+
+    /// Judges what the group says.
+    pub(crate) fn hear(&mut self, said: Said) -> Result<(), String> {
+        for reply in said.replies {
+            self.answer(reply)?;
+        }
+        for finished in said.finished {
+            if !self.ended.insert(finished.id) {
+                return Err(format!("{finished:?} has ended before"));
+            }
+            // What the group starts by itself ends here, too.
+            if let Some(asked) = self.operations.remove(&finished.id)
+                && (asked.chunk, asked.to) != (finished.operation.chunk, finished.operation.to)
+            {
+                return Err(format!("{finished:?}, but what was asked for is {asked:?}"));
+            }
+            if self.cancelled.remove(&finished.id) && finished.outcome == Outcome::Done {
+                return Err(format!("{finished:?}, but it was cancelled"));
+            }
+            if finished.outcome == Outcome::Done {
+                self.operations_done += 1;
+                self.check_moved(&finished.operation)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn requests_to_each(&self) -> Vec<u64> {
+        (0..self.world.disks()).map(|pool| self.world.submitted(pool)).collect()
+    }
+}
