@@ -155,7 +155,8 @@ impl Group {
     /// Adds a pool behind all others; it takes chunks once its state is [`PoolState::Active`].
     ///
     /// # Errors
-    /// When it is too small, there are too many, or the metadata would not have room for its chunks.
+    /// When it is too small, there are too many, or the metadata would not have room for
+    /// its chunks.
     pub fn add_pool(&mut self, now: Nanos, spec: PoolSpec) -> Result<PoolId, AdminError> {
         self.check_ready()?;
         if self.pools.len() >= POOLS_MAX {
@@ -176,7 +177,8 @@ impl Group {
         Ok(PoolId(self.pools.len() as u16 - 1))
     }
 
-    /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when empty.
+    /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when
+    /// empty.
     ///
     /// # Errors
     /// When the pool does not exist, is not active, or is the last.

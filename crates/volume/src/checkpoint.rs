@@ -4,7 +4,8 @@
 //! 2. Write the records of all volumes and chunks to the area that is not in force, a batch of
 //!    blocks at a time, while the map goes on changing. A batch shows the map of its moment.
 //! 3. Wait for a commit cycle that covers all that is queued.
-//! 4. Write superblocks to every pool: they put the area, the journal's start and the homes in force.
+//! 4. Write superblocks to every pool: they put the area, the journal's start and the homes in
+//!    force.
 //!
 //! Recovery reads the area and replays the journal from the noted place. Records are absolute, so a
 //! batch that already shows the effect of a later record does no harm; and the cycle of step 3

@@ -1,7 +1,7 @@
 //! Several copies of a chunk: dropping those that failed, opening the first, leaving slots.
 //!
-//! A slot that a chunk leaves goes through two waits before it is free: until the record that says so
-//! is durable, and until the last part that was begun before has ended.
+//! A slot that a chunk leaves goes through two waits before it is free: until the record that says
+//! so is durable, and until the last part that was begun before has ended.
 
 use crate::commit::Waiter;
 use crate::flight::Owner;
@@ -74,7 +74,8 @@ impl Group {
         }
     }
 
-    /// The pool is dead: chunks with copies elsewhere lose theirs on it. One record says it for all.
+    /// The pool is dead: chunks with copies elsewhere lose theirs on it. One record says it for
+    /// all.
     pub(crate) fn forget_copies_on(&mut self, pool: PoolId) {
         let several: Vec<ChunkId> =
             self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();

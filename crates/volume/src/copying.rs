@@ -13,12 +13,12 @@
 //! whole blocks go to the destination alone, and become present with that; the journal keeps the
 //! bits. No piece is started that a write under way overlaps.
 //!
-//! *Switching.* With all blocks present, the record that names the destination is queued. Until it is
-//! durable writes go to both places, so that either map is right; a write that fails on the
+//! *Switching.* With all blocks present, the record that names the destination is queued. Until it
+//! is durable writes go to both places, so that either map is right; a write that fails on the
 //! destination meanwhile queues a second record, which takes the first one back.
 //!
-//! The throttle: bytes a second and requests in flight for each pool, and operations hold back while
-//! the foreground uses the pool, up to a bound on their patience.
+//! The throttle: bytes a second and requests in flight for each pool, and operations hold back
+//! while the foreground uses the pool, up to a bound on their patience.
 
 use crate::commit::Waiter;
 use crate::flight::{Flight, Owner};
@@ -190,8 +190,8 @@ impl Group {
         Ok(id)
     }
 
-    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it was
-    /// found and will end as cancelled. A redirected chunk keeps what it has at either place.
+    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
+    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
     pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
         if let Some(at) = self.copier.queue.iter().position(|(queued, _)| *queued == id) {
             let (_, operation) = self.copier.queue.remove(at).expect("just found");

@@ -108,7 +108,8 @@ impl Group {
     /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
     ///
     /// # Errors
-    /// Gives the request back when [`REQUESTS_IN_FLIGHT_MAX`] are in flight: try again after a reply.
+    /// Gives the request back when [`REQUESTS_IN_FLIGHT_MAX`] are in flight: try again
+    /// after a reply.
     pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
         if self.requests.len() >= REQUESTS_IN_FLIGHT_MAX {
             return Err(request);
@@ -207,8 +208,8 @@ impl Group {
         self.end_request_if_done(request);
     }
 
-    /// Whether the request would do nothing to the chunk: zeroes onto a chunk that holds none. Where
-    /// it is forced and the journal may yet have to learn so, one part must wait for that.
+    /// Whether the request would do nothing to the chunk: zeroes onto a chunk that holds none.
+    /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
     fn is_void(&self, request: u32, chunk: ChunkId) -> bool {
         let entry = self.map.entry(chunk);
         let ongoing = &self.requests[request];

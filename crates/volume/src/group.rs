@@ -1,8 +1,8 @@
 //! The volume group: pools, volumes, and everything under way between them.
 //!
-//! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two outboxes,
-//! requests for devices and replies for clients. Which device or clock stands behind is nobody's
-//! business here. The parts of the machine are told in their own files:
+//! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two
+//! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
+//! nobody's business here. The parts of the machine are told in their own files:
 //!
 //! - [`crate::foreground`] splits requests by chunk and sends them to copies;
 //! - [`crate::commit`] makes changes of the map durable, in cycles;

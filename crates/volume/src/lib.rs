@@ -1,14 +1,14 @@
-//! The volume machine: block volumes made of unlike pools (S1: HintStor's block storage data manager,
-//! 003 §3.2 and §3.5), event-driven over ports.
+//! The volume machine: block volumes made of unlike pools (S1: HintStor's block storage data
+//! manager, 003 §3.2 and §3.5), event-driven over ports.
 //!
-//! A [`Group`] has pools of slots and volumes of chunks; a map says which slots hold a chunk. It takes
-//! requests, sends device requests, takes their completions, and answers. It does no I/O itself, has
-//! no clock and no threads: the live engine, the laboratory and the crash simulation drive the same
-//! code.
+//! A [`Group`] has pools of slots and volumes of chunks; a map says which slots hold a chunk. It
+//! takes requests, sends device requests, takes their completions, and answers. It does no I/O
+//! itself, has no clock and no threads: the live engine, the laboratory and the crash simulation
+//! drive the same code.
 //!
 //! Invariants
-//! - Acknowledged after a flush, or with FUA: survives any crash. Otherwise each sector is old or new,
-//!   never garbage, never another chunk's, and stays what it was first read as.
+//! - Acknowledged after a flush, or with FUA: survives any crash. Otherwise each sector is old or
+//!   new, never garbage, never another chunk's, and stays what it was first read as.
 //! - Data is durable before a record names its place; a slot is not reused before the record that
 //!   frees it is durable and the last request on it has ended.
 //! - An operation never makes a request wait for longer than one piece's copy.

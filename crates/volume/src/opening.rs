@@ -7,7 +7,8 @@
 //! 2. reads the checkpoint and the whole journal ring from every home that is there;
 //! 3. replays: the checkpoint's records, then the journal's, block by block from the noted start up
 //!    to the first block that no home has whole;
-//! 4. settles chunks whose copies may differ: the first living copy stays, the others are made anew;
+//! 4. settles chunks whose copies may differ: the first living copy stays, the others are made
+//!    anew;
 //! 5. takes a checkpoint, so that all homes agree and a new generation of the journal begins. Until
 //!    its superblock is durable nothing that the crash left has been overwritten: a crash during
 //!    recovery changes nothing.
@@ -157,8 +158,9 @@ impl Group {
         Ok(group)
     }
 
-    /// Opens the group that the devices hold; `None` stands for a device that is missing, whose pool
-    /// then counts as dead. Of `settings`, what is written at creation is read from the devices.
+    /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
+    /// pool then counts as dead. Of `settings`, what is written at creation is read from the
+    /// devices.
     pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         let mut group = Group::empty(settings, 0);
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false };

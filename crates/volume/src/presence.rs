@@ -1,7 +1,7 @@
 //! Which 4 KiB blocks of a chunk a partial copy holds: the sub-chunk state of the map.
 //!
-//! Kept only while a copy is partial: under an operation, and for chunks whose writes are redirected.
-//! One bit a block: 32 bytes for a chunk of 1 MiB.
+//! Kept only while a copy is partial: under an operation, and for chunks whose writes are
+//! redirected. One bit a block: 32 bytes for a chunk of 1 MiB.
 
 use crate::settings::BLOCK;
 use std::ops::Range;

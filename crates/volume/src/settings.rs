@@ -60,8 +60,8 @@ pub struct Copying {
     pub yield_above: u32,
     /// An operation held back so long goes on nevertheless.
     pub patience: Nanos,
-    /// Bytes copied at a time; a multiple of 4 KiB. A write that meets a piece under way may have to
-    /// wait for it: one request's service time.
+    /// Bytes copied at a time; a multiple of 4 KiB. A write that meets a piece under way may have
+    /// to wait for it: one request's service time.
     pub piece: Bytes,
     /// Operations under way at once.
     pub concurrent: u32,

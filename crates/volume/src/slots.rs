@@ -43,7 +43,8 @@ impl Slots {
         self.taken[(slot / 64) as usize] >> (slot % 64) & 1 == 1
     }
 
-    /// Takes a free slot: (slot, whether it reads as zeroes). O(1) amortised, O(slots / 64) at worst.
+    /// Takes a free slot: (slot, whether it reads as zeroes). O(1) amortised, O(slots / 64) at
+    /// worst.
     pub(crate) fn take(&mut self) -> Option<(u32, bool)> {
         if self.free() == 0 {
             return None;

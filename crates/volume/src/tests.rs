@@ -1,5 +1,5 @@
-//! A group on simulated disks, driven by hand: one claim a test. The corners are the simulation's part
-//! (`tests/simulation`).
+//! A group on simulated disks, driven by hand: one claim a test. The corners are the simulation's
+//! part (`tests/simulation`).
 
 mod bytes_on_disk;
 mod operations;
