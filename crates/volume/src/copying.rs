@@ -31,6 +31,7 @@ use crate::pool::PoolState;
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 use crate::slab::Slab;
+use crate::throttle::Held;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -374,7 +375,10 @@ impl Group {
             self.copier.operations[index].failed = true;
             return self.advance(now, index);
         };
-        if !self.may_copy(now, index, source.pool, range.end - range.start) {
+        let (pools, held) = ([source.pool, copy.destination.pool], copy.held_since);
+        let held = self.hold_back(now, &pools, range.end - range.start, held);
+        self.copier.operations[index].held_since = held.since();
+        if held != Held::Free {
             return;
         }
         let offset = self.pool(source.pool).address(source, range.start, self.chunk_size);
@@ -432,42 +436,6 @@ impl Group {
                 return None;
             }
         }
-    }
-
-    /// Whether the throttle lets `bytes` go from `source` to the operation's destination now.
-    fn may_copy(&mut self, now: Nanos, index: u32, source: PoolId, bytes: u32) -> bool {
-        let copying = self.settings.copying;
-        let copy = &self.copier.operations[index];
-        let held_since = copy.held_since;
-        let pools = [source, copy.destination.pool];
-        if pools.iter().any(|&pool| self.pool(pool).copies_in_flight >= copying.outstanding) {
-            return false; // Their completions come back here.
-        }
-        let at = pools.map(|pool| self.pool_mut(pool).copy_time(now, bytes, &copying));
-        let at = at[0].max(at[1]);
-        if at > now {
-            self.wake_at(at);
-            return false;
-        }
-        if pools.iter().any(|&pool| self.pool(pool).in_flight > copying.yield_above) {
-            let since = held_since.unwrap_or(now);
-            self.copier.operations[index].held_since = Some(since);
-            let until = Nanos(since.0.saturating_add(copying.patience.0));
-            if until > now {
-                self.wake_at(until);
-                return false;
-            }
-        }
-        self.copier.operations[index].held_since = None;
-        for pool in pools {
-            self.pool_mut(pool).spend(bytes, &copying);
-        }
-        true
-    }
-
-    fn wake_at(&mut self, at: Nanos) {
-        let wake = &mut self.copier.wake;
-        *wake = Some(wake.map_or(at, |wake| wake.min(at)));
     }
 
     /// A device answered for an operation.

@@ -13,6 +13,8 @@ pub(crate) enum Owner {
     Part { part: u32, at: u32 },
     /// An operation's piece.
     Copy { operation: u32 },
+    /// A copy's piece in a comparison; the number is the copy's.
+    Scrub { copy: u8 },
     /// The commit cycle's flush.
     Flush,
     /// Journal blocks of the commit cycle.

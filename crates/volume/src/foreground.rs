@@ -302,6 +302,9 @@ impl Group {
         self.parts[part].order = self.parts_begun;
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].running.push(part);
+        if self.parts[part].is_write() {
+            self.scrub.disturb(chunk);
+        }
         let whole = self.covers_chunk(part);
         match &self.parts[part].verb {
             Verb::Read => self.begin_read(now, part),

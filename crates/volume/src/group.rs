@@ -22,6 +22,7 @@ use crate::operation::Finished;
 use crate::pool::{Pool, PoolState};
 use crate::request::Reply;
 use crate::scheduler::Scheduler;
+use crate::scrub::Scrub;
 use crate::settings::Settings;
 use crate::slab::Slab;
 use thermocline_policy::placement::Placement;
@@ -73,6 +74,7 @@ pub struct Group {
     pub(crate) commit: Commit,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) copier: Copier,
+    pub(crate) scrub: Scrub,
     pub(crate) opening: Option<Opening>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) epoch: u16,
@@ -123,6 +125,7 @@ impl Group {
         match flight.owner {
             Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
             Owner::Copy { operation } => self.copy_io_done(now, operation, &flight, result),
+            Owner::Scrub { copy } => self.scrub_io_done(copy, flight.bytes, result),
             Owner::Flush => self.flush_done(now, pool, &flight, result),
             Owner::Journal => self.journal_io_done(now, pool, &flight, result),
             Owner::Checkpoint => self.checkpoint_io_done(now, pool, &flight, result),
@@ -169,6 +172,7 @@ impl Group {
         loop {
             self.pump_foreground(now);
             self.pump_operations(now);
+            self.pump_scrub(now);
             self.pump_commit();
             self.pump_checkpoint();
             self.pump_closing();
@@ -224,7 +228,7 @@ impl Group {
                     pool.counters.read_bytes += bytes;
                 }
             }
-            Owner::Copy { .. } => {
+            Owner::Copy { .. } | Owner::Scrub { .. } => {
                 pool.copies_in_flight += 1;
                 if writes {
                     pool.counters.copied_in_bytes += bytes;
@@ -254,7 +258,7 @@ impl Group {
                 state.note_latency(now.saturating_sub(flight.since));
                 state.in_flight -= 1;
             }
-            Owner::Copy { .. } => state.copies_in_flight -= 1,
+            Owner::Copy { .. } | Owner::Scrub { .. } => state.copies_in_flight -= 1,
             _ => {}
         }
         // Even a failed write may have changed sectors.
@@ -296,6 +300,7 @@ impl Group {
         if self.service == Service::Ready {
             self.service = Service::Closing;
             self.cancel_all(now);
+            self.stop_scrub();
             self.pump(now);
         }
     }

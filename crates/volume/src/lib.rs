@@ -34,9 +34,11 @@ mod pool;
 mod presence;
 mod request;
 mod scheduler;
+mod scrub;
 pub mod settings;
 mod slab;
 mod slots;
+mod throttle;
 mod view;
 
 pub use admin::{AdminError, ChunkStatus, VolumeStatus};
@@ -47,6 +49,7 @@ pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
+pub use scrub::ScrubStatus;
 pub use settings::{Copying, Fill, Settings};
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::map::{ChunkMap, Place};
 use crate::operation::{Operation, OperationKind};
 use crate::pool::{Pool, PoolSpec, PoolState};
 use crate::scheduler::Scheduler;
+use crate::scrub::Scrub;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX, Settings};
 use crate::slab::Slab;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
@@ -203,6 +204,7 @@ impl Group {
             commit: Commit::new(1, Vec::new()),
             checkpoint: Checkpoint::new(0, 0),
             copier: Copier::default(),
+            scrub: Scrub::default(),
             opening: None,
             placement: None,
             housekeeping: Housekeeping::new(settings.epoch),

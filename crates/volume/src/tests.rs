@@ -30,6 +30,11 @@ pub(super) struct Bench {
 impl Bench {
     /// A group on pools of so many MiB; the first pool reads as garbage, as used media do.
     pub(super) fn new(pools_mib: &[u64]) -> Bench {
+        Bench::with_reserve(pools_mib, 0)
+    }
+
+    /// The same, with so many chunks of the first pool kept for prefetched copies.
+    pub(super) fn with_reserve(pools_mib: &[u64], reserve: u32) -> Bench {
         let settings =
             Settings { chunk_size: Bytes(CHUNK), journal_blocks: 64, ..Settings::default() };
         let mut disks = Vec::new();
@@ -44,7 +49,7 @@ impl Bench {
                 name: format!("pool{index}"),
                 geometry,
                 zeroed,
-                reserve_chunks: 0,
+                reserve_chunks: if index == 0 { reserve } else { 0 },
             });
         }
         let group = Group::create(settings, &specs, 42).expect("the pools are large enough");

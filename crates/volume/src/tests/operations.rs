@@ -82,3 +82,55 @@ fn a_drained_pool_is_empty_and_can_be_removed() {
     bench.crash();
     holds_the_data(&mut bench);
 }
+
+#[test]
+fn a_scrub_finds_a_copy_that_differs_and_makes_it_anew() {
+    use thermocline_units::{ChunkId, VolumeId};
+    let mut bench = bench();
+    bench.operate(OperationKind::Replicate, 0, 1);
+    bench.operate(OperationKind::Replicate, 0, 2);
+    bench.flush();
+    let chunk = ChunkId { volume: VolumeId(0), index: 0 };
+    let status = bench.group.locate(chunk).expect("it exists");
+    // The first copy rots; the two others outvote it.
+    let place = status.copies[0].place;
+    let first_slot = (0..64).map(|at| Bytes(at * CHUNK)).find(|&at| {
+        let found = bench.disks[0].peek(at, CHUNK as u32).expect("readable").to_vec();
+        found[..4096].iter().all(|&b| b == 2) && found[4096..].iter().all(|&b| b == 1)
+    });
+    assert_eq!(place.pool.0, 0);
+    bench.disks[0].flip_bit(Bytes(first_slot.expect("the copy is there").0 + 9000), 3);
+    bench.group.scrub(Nanos(0));
+    bench.pass(Nanos::from_secs(10));
+    let status = bench.group.scrub_status();
+    assert_eq!((status.running, status.differing), (false, 1));
+    assert_eq!(bench.pools_of(0).len(), 3, "the third copy is back");
+    holds_the_data(&mut bench);
+}
+
+#[test]
+fn a_prefetched_copy_serves_reads_and_goes_away_when_space_runs_short() {
+    let mut bench = Bench::with_reserve(&[2, 4], 4);
+    bench.group.create_volume(Nanos(0), Bytes(200 * CHUNK)).expect("a volume");
+    let slots = |bench: &Bench, pool| {
+        let status = bench.group.pool_status(thermocline_units::PoolId(pool));
+        status.expect("it exists").slots_total as u64
+    };
+    let (fast, slow) = (slots(&bench, 0), slots(&bench, 1));
+    for chunk in 0..fast - 4 + 1 {
+        bench.write(chunk * CHUNK, chunk as u8 + 1, 512);
+    }
+    // The last chunk went to the slow pool, because four slots of the fast one are kept.
+    let last = (fast - 4) as u32;
+    assert_eq!(bench.pools_of(last), [1]);
+    assert_eq!(bench.operate(OperationKind::Prefetch, last, 0), Outcome::Done);
+    assert_eq!(bench.pools_of(last), [1, 0]);
+    for chunk in fast - 4 + 1..fast + slow {
+        bench.write(chunk * CHUNK, chunk as u8 + 1, 512);
+    }
+    assert_eq!(bench.pools_of(last), [1], "the reserve was given up");
+    for chunk in 0..fast + slow {
+        assert_eq!(bench.read(chunk * CHUNK, 512), Ok(vec![chunk as u8 + 1; 512]));
+    }
+    bench.check();
+}
