@@ -11,6 +11,8 @@ mod clock;
 mod device;
 pub mod faulty;
 mod link;
+pub mod model;
+pub mod pattern;
 mod payload;
 
 pub use clock::{Clock, VirtualClock};
