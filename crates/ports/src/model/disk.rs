@@ -41,8 +41,10 @@ struct Head {
 #[derive(Debug)]
 pub(super) struct DiskModel {
     size: f64,
+    strokes_per_byte: f64,
     /// Nanoseconds a turn.
     turn: f64,
+    turns_per_ns: f64,
     seek_min: f64,
     seek_stroke: f64,
     outer_ns_per_byte: f64,
@@ -67,7 +69,9 @@ impl DiskModel {
         let start = Head { offset: 0, at: Nanos(0) };
         DiskModel {
             size: size.0 as f64,
+            strokes_per_byte: 1.0 / size.0 as f64,
             turn: 60e9 / f64::from(profile.rpm),
+            turns_per_ns: f64::from(profile.rpm) / 60e9,
             seek_min: profile.seek_min.0 as f64,
             seek_stroke: profile.seek_stroke.0 as f64,
             outer_ns_per_byte: 1e9 / outer,
@@ -107,8 +111,8 @@ impl DiskModel {
                 }
                 continue;
             }
-            let first = self.queue.iter().map(|job| job.request.submitted).min();
-            let from = self.free.max(first.expect("the queue is not empty"));
+            // An idle disk starts at once, so whoever finds others in the queue came before `free`.
+            let from = self.free.max(self.queue[0].request.submitted);
             let job = self.queue.swap_remove(self.choose(from));
             if let Some(request) = self.backlog.pop_front() {
                 self.enqueue(request);
@@ -210,8 +214,9 @@ impl DiskModel {
             return 0.0;
         }
         let seek = self.seek(offset.abs_diff(self.head.offset));
-        let turns = (angle - (start.0 as f64 + seek)) / self.turn;
-        seek + (turns - turns.floor()) * self.turn
+        let turns = (angle - (start.0 as f64 + seek)) * self.turns_per_ns;
+        let part = turns - (turns as i64) as f64; // has the sign of `turns`; `floor` is a call
+        seek + (part + f64::from(u8::from(part < 0.0))) * self.turn
     }
 
     /// Time to move the head over so many bytes; none within a track.
@@ -220,7 +225,7 @@ impl DiskModel {
         let distance = distance as f64;
         match distance * self.outer_ns_per_byte < self.turn {
             true => 0.0,
-            false => self.seek_min + self.seek_stroke * (distance / self.size).sqrt(),
+            false => self.seek_min + self.seek_stroke * (distance * self.strokes_per_byte).sqrt(),
         }
     }
 

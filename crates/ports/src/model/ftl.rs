@@ -23,7 +23,7 @@ use super::stripe::Shape;
 const NONE: u32 = u32::MAX;
 
 /// Pages whose mapping is allocated together.
-const MAP_PAGES: u32 = 1024;
+const MAP_PAGES: usize = 256;
 
 /// Blocks beside those that over-provisioning counts: one open for the host, one for moves, and
 /// those kept free.
@@ -79,7 +79,7 @@ pub(super) struct Ftl {
     /// Valid pages beyond which a die takes no host writes.
     valid_max: u32,
     /// Physical pages of logical ones.
-    map: Vec<Option<Box<[u32]>>>,
+    map: Vec<Option<Box<[u32; MAP_PAGES]>>>,
     /// Logical pages of physical ones, by block.
     owners: Vec<Option<Box<[u32]>>>,
     /// Valid pages by block.
@@ -103,7 +103,7 @@ impl Ftl {
         let mut ftl = Ftl {
             blocks,
             valid_max: (f64::from(die_pages) * (1.0 + shape.over_provisioning / 2.0)) as u32 + 1,
-            map: (0..shape.pages.div_ceil(MAP_PAGES)).map(|_| None).collect(),
+            map: (0..shape.pages.div_ceil(MAP_PAGES as u32)).map(|_| None).collect(),
             owners: (0..all).map(|_| None).collect(),
             valid: vec![0; all as usize],
             links: vec![(NONE, NONE); all as usize],
@@ -325,21 +325,21 @@ impl Ftl {
 
     #[inline]
     fn place_of(&self, page: u32) -> u32 {
-        match &self.map[(page / MAP_PAGES) as usize] {
-            Some(places) => places[(page % MAP_PAGES) as usize],
+        match &self.map[page as usize / MAP_PAGES] {
+            Some(places) => places[page as usize % MAP_PAGES],
             None => self.first_place(page),
         }
     }
 
     fn set_place(&mut self, page: u32, place: u32) {
-        let index = (page / MAP_PAGES) as usize;
+        let index = page as usize / MAP_PAGES;
         if self.map[index].is_none() {
-            let first = page - page % MAP_PAGES;
-            let places = (first..first + MAP_PAGES).map(|page| self.first_place(page));
-            self.map[index] = Some(places.collect());
+            let first = (index * MAP_PAGES) as u32;
+            let places = std::array::from_fn(|i| self.first_place(first + i as u32));
+            self.map[index] = Some(Box::new(places));
         }
         let places = self.map[index].as_mut().expect("just made");
-        places[(page % MAP_PAGES) as usize] = place;
+        places[page as usize % MAP_PAGES] = place;
     }
 
     /// Where a page lies while its part of the map has not been written to.
