@@ -3,8 +3,8 @@
 //!
 //! 1. A seeded load of all operations is submitted, with as many requests in flight as asked for.
 //! 2. Every ticket is answered exactly once; completions do not precede their submission; time
-//!    never runs backwards; `next_event` is `None` exactly when nothing is in flight, names a moment
-//!    at which `poll` has something, and before which it has nothing.
+//!    never runs backwards; `next_event` is `None` exactly when nothing is in flight, and names a
+//!    moment at which `poll` has something, and before which it has nothing.
 //! 3. The same seed gives the same history.
 //!
 //! Contents are not checked: models have none. Failures panic with the seed.

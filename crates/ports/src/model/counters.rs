@@ -86,7 +86,7 @@ impl Counters {
             Kind::Read => &mut self.reads,
             Kind::Write | Kind::ForcedWrite => &mut self.writes,
             Kind::Flush => &mut self.flushes,
-            Kind::Discard => &mut self.discards,
+            Kind::Discard | Kind::WriteZeroes => &mut self.discards,
         };
         operation.requests += 1;
         operation.bytes.0 += request.length;

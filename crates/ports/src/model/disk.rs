@@ -23,6 +23,9 @@ use super::shingles::{Place, ShingleModel};
 use std::collections::VecDeque;
 use thermocline_units::{Bytes, Nanos};
 
+/// Adding and subtracting this rounds an `f64` below 2⁵¹ to a whole number.
+const WHOLE: f64 = 6_755_399_441_055_744.0; // 1.5 × 2⁵²
+
 /// A request and where it begins on the spiral.
 #[derive(Debug)]
 struct Job {
@@ -141,9 +144,10 @@ impl DiskModel {
             if waited > age {
                 (oldest, age) = (index, waited);
             }
-            let start = Nanos(from.0.max(job.request.submitted.0 + self.overhead));
-            let cost =
-                (start.0 - from.0) as f64 + self.position(job.request.offset, job.angle, start);
+            let ready = job.request.submitted.0 + self.overhead;
+            let wait = ready.saturating_sub(from.0);
+            let start = Nanos(from.0 + wait);
+            let cost = wait as i64 as f64 + self.position(job.request.offset, job.angle, start);
             if cost < least {
                 (best, least) = (index, cost);
             }
@@ -214,15 +218,15 @@ impl DiskModel {
             return 0.0;
         }
         let seek = self.seek(offset.abs_diff(self.head.offset));
-        let turns = (angle - (start.0 as f64 + seek)) * self.turns_per_ns;
-        let part = turns - (turns as i64) as f64; // has the sign of `turns`; `floor` is a call
+        let turns = (angle - (start.0 as i64 as f64 + seek)) * self.turns_per_ns;
+        let part = turns - ((turns + WHOLE) - WHOLE); // `floor` is a call
         seek + (part + f64::from(u8::from(part < 0.0))) * self.turn
     }
 
     /// Time to move the head over so many bytes; none within a track.
     #[inline]
     pub(super) fn seek(&self, distance: u64) -> f64 {
-        let distance = distance as f64;
+        let distance = distance as i64 as f64;
         match distance * self.outer_ns_per_byte < self.turn {
             true => 0.0,
             false => self.seek_min + self.seek_stroke * (distance * self.strokes_per_byte).sqrt(),

@@ -110,7 +110,7 @@ impl FlashModel {
                 let through = Nanos(self.write.pass(now, 0).0 + 1);
                 self.drain(through, counters)
             }
-            Kind::Discard => {
+            Kind::Discard | Kind::WriteZeroes => {
                 self.discard(request);
                 Nanos(self.write.pass(now, 0).0 + 1)
             }

@@ -44,7 +44,7 @@ impl ObjectModel {
             Kind::Write | Kind::ForcedWrite => {
                 (self.write.pass(now, request.length), request.length)
             }
-            Kind::Discard => (self.write.pass(now, 0), 0),
+            Kind::Discard | Kind::WriteZeroes => (self.write.pass(now, 0), 0),
             Kind::Flush => return Nanos(now.0 + 1),
         };
         let first_byte = self.median * (self.sigma * normal(rng)).exp();

@@ -42,7 +42,9 @@ impl ParallelModel {
             Kind::Write | Kind::ForcedWrite => {
                 (self.write.pass(now, request.length), self.write_service)
             }
-            Kind::Flush | Kind::Discard => return Nanos(self.write.pass(now, 0).0 + 1),
+            Kind::Flush | Kind::Discard | Kind::WriteZeroes => {
+                return Nanos(self.write.pass(now, 0).0 + 1);
+            }
         };
         let service = self.spread.draw(rng, service);
         let server = self.free.iter_mut().min().expect("a profile has a server");

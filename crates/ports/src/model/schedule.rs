@@ -15,17 +15,19 @@ pub(super) enum Kind {
     ForcedWrite,
     Flush,
     Discard,
+    /// Costs what a discard costs, but on disks, which write them.
+    WriteZeroes,
 }
 
 impl Kind {
-    /// Zeroes that are to be written cost what a discard costs: no medium modelled here moves them.
     pub(super) fn of(io: &Io) -> Kind {
         match io {
             Io::Read { .. } => Kind::Read,
             Io::Write { fua: false, .. } => Kind::Write,
             Io::Write { fua: true, .. } => Kind::ForcedWrite,
             Io::Flush => Kind::Flush,
-            Io::Discard { .. } | Io::WriteZeroes { .. } => Kind::Discard,
+            Io::Discard { .. } => Kind::Discard,
+            Io::WriteZeroes { .. } => Kind::WriteZeroes,
         }
     }
 }

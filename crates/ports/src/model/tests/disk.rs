@@ -134,3 +134,14 @@ fn more_requests_than_the_queue_takes_wait_in_order_and_are_all_answered() {
     };
     assert!(of(0..requests / 2) < of(requests / 2..requests));
 }
+
+#[test]
+fn a_disk_writes_zeroes_and_ignores_discards() {
+    let mut device = ModelDevice::new(&built_in("hdd-7200"), 1);
+    let (offset, length) = (Bytes::from_gib(1), Bytes::from_mib(143));
+    let ignored = run(&mut device, Nanos(0), Io::Discard { offset, length });
+    assert!(ignored < Nanos::from_micros(100));
+    let written = run(&mut device, ignored, Io::WriteZeroes { offset, length });
+    assert!(written.0 - ignored.0 > 1_000_000_000, "{written}");
+    assert_eq!(device.counters().discards.requests, 2);
+}

@@ -23,6 +23,13 @@ fn every_built_in_profile_is_readable() {
 }
 
 #[test]
+fn the_example_in_the_documentation_is_readable() {
+    let page = include_str!("../../../../../docs/formats/device-profile.md");
+    let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
+    Profile::parse(example.expect("the page has an example"), "example").expect("it is readable");
+}
+
+#[test]
 fn an_unknown_profile_names_the_nearest() {
     let error = Profile::built_in("hdd-7201").expect_err("no such profile").to_string();
     assert!(error.contains("did you mean `hdd-7200`?"), "{error}");
