@@ -1,9 +1,9 @@
 //! `cargo xtask simulate`: the deterministic simulation of the volume machine, by hand.
 //!
-//! Builds `crates/volume/tests/simulation` optimised and runs seeds: so many, or one again, or batch
-//! after batch until the time is up. `--mutants` builds the machine in three deliberately broken
-//! ways instead, and expects the simulation to notice each: a mutant that survives is a hole in the
-//! tests. What it covers and how to read a failure: docs/testing/simulation.md.
+//! Builds `crates/volume/tests/simulation` optimised and runs seeds: so many, or one again, or
+//! batch after batch until the time is up. `--mutants` builds the machine in three deliberately
+//! broken ways instead, and expects the simulation to notice each: a mutant that survives is a hole
+//! in the tests. What it covers and how to read a failure: docs/testing/simulation.md.
 
 use crate::{Failure, workspace};
 use std::process::{Command, Stdio};

@@ -8,9 +8,12 @@
 //! Nothing here opens a file, sleeps or starts a thread; real ports live in a room of their own.
 
 mod clock;
+pub mod contract;
 mod device;
 pub mod faulty;
 mod link;
+pub mod model;
+pub mod pattern;
 mod payload;
 
 pub use clock::{Clock, VirtualClock};

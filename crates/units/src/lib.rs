@@ -7,12 +7,14 @@
 mod bytes;
 mod ids;
 mod nanos;
+mod nearest;
 mod prefetch;
 mod rng;
 
 pub use bytes::Bytes;
 pub use ids::{ChunkId, LineId, PoolId, VolumeId};
 pub use nanos::Nanos;
+pub use nearest::nearest;
 pub use prefetch::prefetch;
 pub use rng::Rng;
 

@@ -1,7 +1,7 @@
 //! The scrub: reads every copy of every replicated chunk, compares, and repairs.
 //!
-//! 1. Chunk by chunk, piece by piece, the same range is read from all copies, behind the throttle of
-//!    operations.
+//! 1. Chunk by chunk, piece by piece, the same range is read from all copies, behind the throttle
+//!    of operations.
 //! 2. A copy that cannot be read is dropped and made anew from the others.
 //! 3. Copies that differ although no write came between: the contents that most copies have are
 //!    right, among equals those of the first copy; the others are dropped and made anew.

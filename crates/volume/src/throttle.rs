@@ -1,8 +1,8 @@
 //! What keeps copies from getting in the way of clients.
 //!
-//! For each pool: bytes a second, requests in flight, and a place behind the foreground. A piece goes
-//! when every pool that it touches lets it; held back by the foreground alone, it goes after a bounded
-//! patience all the same, so that no operation starves.
+//! For each pool: bytes a second, requests in flight, and a place behind the foreground. A piece
+//! goes when every pool that it touches lets it; held back by the foreground alone, it goes after a
+//! bounded patience all the same, so that no operation starves.
 
 use crate::group::Group;
 use thermocline_units::{Nanos, PoolId};

@@ -1,9 +1,10 @@
 //! Deterministic simulation of the volume machine: random work, faults and crashes by seed.
 //!
-//! A seed gives a plan (`generate`): pools, settings and a list of steps (`plan`). The runner (`run`,
-//! with `asking`, `answers`, `recovery`) executes it on simulated disks (`world`) and compares every
-//! answer with a plain model (`model`, `sectors`). A failing plan is shortened (`shrink`) and shown
-//! (`report`). `every_io` lets each device request of one scenario go wrong in turn.
+//! A seed gives a plan (`generate`): pools, settings and a list of steps (`plan`). The runner
+//! (`run`, with `asking`, `answers`, `recovery`) executes it on simulated disks (`world`) and
+//! compares every answer with a plain model (`model`, `sectors`). A failing plan is shortened
+//! (`shrink`) and shown (`report`). `every_io` lets each device request of one scenario go wrong in
+//! turn.
 //!
 //! How to run it, and how to read a failure: docs/testing/simulation.md.
 

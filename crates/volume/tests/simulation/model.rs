@@ -1,8 +1,8 @@
 //! The plain model of a volume group: which volumes exist, what each sector may hold, and what is
 //! in flight.
 //!
-//! It knows nothing of pools, chunks or journals. Everything in flight and every change carries
-//! the number of the event at which it happened; `sectors` says what follows from that for contents.
+//! It knows nothing of pools, chunks or journals. Everything in flight and every change carries the
+//! number of the event at which it happened; `sectors` says what follows from that for contents.
 //! For volumes: creating, growing and deleting are effective at once, become certain with the next
 //! flush, and until then a crash may or may not undo them. What recovery shows is certain.
 

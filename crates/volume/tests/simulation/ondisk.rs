@@ -1,5 +1,5 @@
-//! What the disks say, read by someone else: superblock, checkpoint and journal, as docs/formats has
-//! them, decoded without the machine's code.
+//! What the disks say, read by someone else: superblock, checkpoint and journal, as docs/formats
+//! has them, decoded without the machine's code.
 //!
 //! 1. The highest whole superblock of all disks counts.
 //! 2. Each block of its checkpoint must be whole on one of the homes.

@@ -1,0 +1,33 @@
+//! A server that all requests of one direction share, one after the other: the bandwidth of a
+//! device or a link, and its limit of commands per second.
+
+use super::profile::Lane;
+use thermocline_units::Nanos;
+
+/// A lane, and when it is free.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LaneModel {
+    command: u64,
+    /// Nanoseconds per byte.
+    per_byte: f64,
+    free: Nanos,
+}
+
+impl LaneModel {
+    pub(super) fn new(lane: &Lane) -> LaneModel {
+        LaneModel {
+            command: lane.command.0,
+            per_byte: 1e9 / lane.bytes_per_s as f64,
+            free: Nanos(0),
+        }
+    }
+
+    /// When `bytes` that come at `now` are through. Calls come in the order of time.
+    #[inline]
+    pub(super) fn pass(&mut self, now: Nanos, bytes: u64) -> Nanos {
+        let start = self.free.max(now);
+        let time = self.command + (bytes as f64 * self.per_byte) as u64;
+        self.free = Nanos(start.0 + time);
+        self.free
+    }
+}
