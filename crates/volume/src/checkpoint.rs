@@ -275,6 +275,7 @@ impl Group {
             chunk_size: self.chunk_size,
             journal_blocks: self.settings.journal_blocks,
             area_blocks: self.area_blocks,
+            checksums: self.settings.checksums,
             area: 1 - self.checkpoint.area,
             checkpoint_blocks: self.checkpoint.written,
             checkpoint_generation: sequence,

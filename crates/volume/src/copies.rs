@@ -23,6 +23,7 @@ impl Group {
         if traffic != NONE {
             let traffic = &self.traffic[traffic];
             state.dirty |= traffic.intent;
+            state.sealed &= !traffic.intent;
             if let Some(operation) = traffic.operation {
                 self.copier.operations[operation].foretell(&mut state);
             }
@@ -151,6 +152,7 @@ impl Group {
         self.parts[part].error = None;
         let mut state = self.map.state(chunk);
         state.copies = vec![ChunkCopy { place, prefetched: false }];
+        self.watch(now, chunk);
         self.map.set_state(chunk, &state);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();

@@ -101,6 +101,7 @@ impl Copy {
             }
         }
         state.dirty |= state.copies.len() > 1;
+        state.sealed = false;
     }
 }
 
@@ -365,7 +366,12 @@ impl Group {
         if self.presence_of(index).is_full() {
             return self.switch(now, index);
         }
+        let chunk = copy.what.chunk;
+        if !self.seal_is_at_hand(now, chunk, false) {
+            return; // Its arrival leads back here.
+        }
         let Some(range) = self.next_piece(index) else { return };
+        let copy = &self.copier.operations[index];
         if self.settings.copying.locking && self.has_parts_under_way(index) {
             return;
         }
@@ -449,6 +455,14 @@ impl Group {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_ref().expect("an operation waits for one piece at a time");
         match result {
+            Ok(payload)
+                if !flight.writes
+                    && !self.seals.agree(copy.what.chunk, piece.range.start, &payload) =>
+            {
+                copy.failed_sources |= 1 << flight.pool.0;
+                self.pool_mut(flight.pool).counters.rotten_blocks += 1;
+                self.piece_over(now, index);
+            }
             Ok(payload) if !flight.writes => {
                 let (destination, start) = (copy.destination, piece.range.start);
                 if copy.failed || !self.pool(destination.pool).is_alive() {
@@ -583,6 +597,7 @@ impl Group {
             self.copier.overlays -= 1;
         }
         let dirty = state.dirty && state.copies.len() > 1;
+        self.break_seal(now, chunk);
         self.map.set_state(chunk, &state);
         if dirty {
             self.housekeeping.dirty_chunks.push(chunk);

@@ -15,6 +15,10 @@ pub(crate) enum Owner {
     Copy { operation: u32 },
     /// A copy's piece in a comparison; the number is the copy's.
     Scrub { copy: u8 },
+    /// A seal is read; who reads it waits for its chunk.
+    SealRead { load: u32 },
+    /// A seal is written, of the chunk under comparison.
+    SealWrite,
     /// The commit cycle's flush.
     Flush,
     /// Journal blocks of the commit cycle.
@@ -37,7 +41,10 @@ impl Owner {
 
     /// Whether its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
-        matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
+        matches!(
+            self,
+            Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::SealWrite | Owner::Open(_)
+        )
     }
 }
 

@@ -10,6 +10,7 @@ use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::map::{NONE, Place};
 use crate::operation::OperationKind;
+use crate::presence::around_blocks;
 use crate::request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 use crate::settings::REQUESTS_IN_FLIGHT_MAX;
 use std::collections::VecDeque;
@@ -265,7 +266,7 @@ impl Group {
         let chunk = self.parts[part].chunk;
         self.observe(now, part);
         let traffic = self.traffic_of(chunk);
-        if self.gate(part) {
+        if self.gate(now, part) {
             self.begin(now, part);
         } else {
             self.traffic[traffic].waiting.push_back(part);
@@ -383,14 +384,21 @@ impl Group {
     }
 
     fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
-        let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
         self.parts[part].outstanding += 1;
+        // Whole blocks of a sealed chunk, because their checksums are of whole blocks.
+        let sealed = self.map.entry(self.parts[part].chunk).is_sealed();
+        let run = if sealed { around_blocks(&run) } else { run };
+        let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
         let io = Io::Read { offset, length: run.end - run.start };
         self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
     }
 
     fn add_piece(&mut self, part: u32, at: u32, payload: Payload) {
         let part = &self.parts[part];
+        // What was read beside the range, to have whole blocks, is cut off.
+        let from = part.range.start.saturating_sub(at);
+        let to = payload.len().min(part.range.end - at);
+        let (at, payload) = (at + from, payload.slice(from..to));
         let request = &mut self.requests[part.request];
         let base = u64::from(part.chunk.index) * u64::from(self.chunk_size);
         let at = (base + u64::from(at) - request.start) as u32;
@@ -491,7 +499,14 @@ impl Group {
         }
         let state = &mut self.parts[part];
         match result {
-            Ok(payload) if !flight.writes => self.add_piece(part, at, payload),
+            Ok(payload) if !flight.writes => {
+                if self.is_as_sealed(self.parts[part].chunk, at, &payload) {
+                    self.add_piece(part, at, payload);
+                } else {
+                    self.pool_mut(pool).counters.rotten_blocks += 1;
+                    self.reread(now, part, at..at + flight.bytes, pool);
+                }
+            }
             Ok(_) => state.succeeded |= bit(pool),
             Err(_) if !flight.writes => self.reread(now, part, at..at + flight.bytes, pool),
             Err(error) => {
@@ -627,7 +642,7 @@ impl Group {
         loop {
             let Some(&next) = self.traffic[index].waiting.front() else { break };
             let waiting = std::mem::take(&mut self.traffic[index].waiting);
-            let open = self.gate(next);
+            let open = self.gate(now, next);
             self.traffic[index].waiting = waiting;
             if !open {
                 break;

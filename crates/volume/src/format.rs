@@ -58,6 +58,8 @@ pub(crate) struct Superblock {
     pub(crate) journal_blocks: u32,
     /// Blocks of each of the two checkpoint areas.
     pub(crate) area_blocks: u32,
+    /// Whether chunks that are not written are sealed with checksums.
+    pub(crate) checksums: bool,
     /// Which area holds the checkpoint: 0 or 1.
     pub(crate) area: u8,
     /// Blocks of the checkpoint.
@@ -153,7 +155,8 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.extend_from_slice(&state.tag.stream.to_le_bytes());
             out.push(state.tag.pattern);
             let overlay = u8::from(state.overlay.is_some());
-            out.push(state.copies.len() as u8 | u8::from(state.dirty) << 4 | overlay << 5);
+            let (dirty, sealed) = (u8::from(state.dirty), u8::from(state.sealed));
+            out.push(state.copies.len() as u8 | dirty << 4 | overlay << 5 | sealed << 6);
             for copy in &state.copies {
                 encode_place(copy.place, out);
                 out.push(u8::from(copy.prefetched));
@@ -217,7 +220,8 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             } else {
                 None
             };
-            let state = ChunkState { copies, dirty: flags >> 4 & 1 == 1, tag, overlay };
+            let (dirty, sealed) = (flags >> 4 & 1 == 1, flags >> 6 & 1 == 1);
+            let state = ChunkState { copies, dirty, sealed, tag, overlay };
             Some(Record::Chunk(chunk, state))
         }
         2 => Some(Record::Volume(reader.volume()?, Bytes(reader.u64()?))),
@@ -247,6 +251,7 @@ impl Superblock {
             out.extend_from_slice(&value.to_le_bytes());
         }
         out.push(self.area);
+        out.push(u8::from(self.checksums));
         out.push(self.homes.len() as u8);
         out.push(self.pools.len() as u8);
         for home in &self.homes {
@@ -286,6 +291,7 @@ impl Superblock {
         let (checkpoint_generation, journal_generation) = (reader.u64()?, reader.u64()?);
         let journal_start = reader.u64()?;
         let area = reader.u8()?;
+        let checksums = reader.u8()? != 0;
         let (home_count, pool_count) = (reader.u8()?, usize::from(reader.u8()?));
         let homes = (0..home_count).map(|_| Some(PoolId(reader.u16()?))).collect::<Option<_>>()?;
         if area > 1 || pool_count > POOLS_MAX {
@@ -299,6 +305,7 @@ impl Superblock {
             chunk_size,
             journal_blocks,
             area_blocks,
+            checksums,
             area,
             checkpoint_blocks,
             checkpoint_generation,

@@ -20,7 +20,7 @@ pub(crate) const SPOILS_MAX: u32 = 3;
 
 impl Group {
     /// Whether `part` may start on its chunk; sets going what it has to wait for.
-    pub(crate) fn gate(&mut self, part: u32) -> bool {
+    pub(crate) fn gate(&mut self, now: Nanos, part: u32) -> bool {
         let state = &self.parts[part];
         let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
         let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && self.covers_chunk(part);
@@ -55,7 +55,7 @@ impl Group {
         {
             return false;
         }
-        !writes || self.copies_may_differ(chunk)
+        self.seal_is_at_hand(now, chunk, writes) && (!writes || self.journal_expects_writes(chunk))
     }
 
     /// The chunk's parts are looked at again when the journal has taken what is queued.
@@ -88,10 +88,12 @@ impl Group {
         true
     }
 
-    /// Whether the journal knows that the chunk's copies may differ, or there is but one.
-    fn copies_may_differ(&mut self, chunk: ChunkId) -> bool {
-        let several = self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty());
-        if !several || self.map.extra(chunk).is_some_and(|extra| extra.dirty) {
+    /// Whether the journal knows that the chunk's copies may differ, where there are several, and
+    /// that its seal is broken, where it had one.
+    fn journal_expects_writes(&mut self, chunk: ChunkId) -> bool {
+        let extra = self.map.extra(chunk);
+        let equal = extra.is_some_and(|extra| !extra.others.is_empty() && !extra.dirty);
+        if !equal && !self.map.entry(chunk).is_sealed() {
             return true;
         }
         let traffic = self.map.entry(chunk).traffic;
@@ -103,10 +105,11 @@ impl Group {
         false
     }
 
-    /// The journal knows now that the chunk's copies may differ.
+    /// The journal knows now that the chunk's copies may differ, and that its seal is broken.
     pub(crate) fn intent_durable(&mut self, now: Nanos, chunk: ChunkId) {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].intent = false;
+        self.break_seal(now, chunk);
         if self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
             let extra = self.map.extra_mut(chunk);
             if !std::mem::replace(&mut extra.dirty, true) {

@@ -23,6 +23,7 @@ use crate::pool::{Pool, PoolState};
 use crate::request::Reply;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
+use crate::seals::Seals;
 use crate::settings::Settings;
 use crate::slab::Slab;
 use thermocline_policy::placement::Placement;
@@ -75,6 +76,7 @@ pub struct Group {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) copier: Copier,
     pub(crate) scrub: Scrub,
+    pub(crate) seals: Seals,
     pub(crate) opening: Option<Opening>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) epoch: u16,
@@ -126,6 +128,8 @@ impl Group {
             Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
             Owner::Copy { operation } => self.copy_io_done(now, operation, &flight, result),
             Owner::Scrub { copy } => self.scrub_io_done(copy, flight.bytes, result),
+            Owner::SealRead { load } => self.seal_read(now, load, result),
+            Owner::SealWrite => self.seal_written(result.is_ok()),
             Owner::Flush => self.flush_done(now, pool, &flight, result),
             Owner::Journal => self.journal_io_done(now, pool, &flight, result),
             Owner::Checkpoint => self.checkpoint_io_done(now, pool, &flight, result),

@@ -50,6 +50,7 @@ impl Group {
             || !self.housekeeping.dirty_chunks.is_empty()
             || !self.housekeeping.dying_volumes.is_empty()
             || self.copier.has_wishes()
+            || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let epoch = self.placement.is_some().then_some(self.housekeeping.epoch_end);
         match (due.then_some(self.housekeeping.round), epoch) {
@@ -71,6 +72,7 @@ impl Group {
             self.commit.wanted = true;
         }
         self.settle_quiet_copies(now);
+        self.seal_quiet_chunks(now);
         self.bury_volumes();
         for _ in 0..WISHES_PER_ROUND {
             let Some(wish) = self.copier.take_wish() else { break };

@@ -1,14 +1,15 @@
 //! Where things lie on a pool: two superblocks, a region for metadata, then the slots.
 //!
 //! ```text
-//! 0        4 KiB     8 KiB                                            first slot
-//! | super 0 | super 1 | journal ring | checkpoint area 0 | area 1 |    | slot 0 | slot 1 …
+//! 0        4 KiB     8 KiB                                              first slot
+//! | super 0 | super 1 | journal ring | checkpoint area 0 | area 1 | seals | slot 0 | slot 1 …
 //! ```
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
 use crate::format::{BLOCK_BYTES, PAYLOAD_BYTES};
 use crate::settings::VOLUMES_MAX;
+use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
 
 /// Redirected chunks whose blocks the checkpoint must have room for.
@@ -67,13 +68,26 @@ pub(crate) fn region_bytes(journal_blocks: u32, area_blocks: u32) -> u64 {
     (2 + u64::from(journal_blocks) + 2 * u64::from(area_blocks)) * BLOCK
 }
 
-/// Offset of the first slot.
-pub(crate) fn first_slot(journal_blocks: u32, area_blocks: u32, has_region: bool) -> u64 {
+/// Offset behind the metadata: of the seals where a group has them, else of the first slot.
+pub(crate) fn head_bytes(journal_blocks: u32, area_blocks: u32, has_region: bool) -> u64 {
     let head = if has_region { region_bytes(journal_blocks, area_blocks) } else { 2 * BLOCK };
     head.next_multiple_of(ALIGNMENT)
 }
 
-/// Slots behind `first_slot` on a device of `size`.
-pub(crate) fn slots_behind(size: Bytes, first_slot: u64, chunk_size: u32) -> u64 {
-    size.0.saturating_sub(first_slot) / u64::from(chunk_size)
+/// Bytes of one slot's seal: eight of its own, and a checksum for each block of a chunk.
+pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
+    (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
+}
+
+/// (Slots, offset of the first) on a device of `size` behind `head`, with or without seals.
+pub(crate) fn slots_behind(size: Bytes, head: u64, chunk_size: u32, seals: bool) -> (u64, u64) {
+    let seal = if seals { seal_bytes(chunk_size) } else { 0 };
+    let mut slots = size.0.saturating_sub(head) / (u64::from(chunk_size) + seal);
+    loop {
+        let first = (head + slots * seal).next_multiple_of(ALIGNMENT);
+        if slots == 0 || first + slots * u64::from(chunk_size) <= size.0 {
+            return (slots, first);
+        }
+        slots -= 1;
+    }
 }

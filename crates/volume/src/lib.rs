@@ -35,6 +35,7 @@ mod presence;
 mod request;
 mod scheduler;
 mod scrub;
+mod seals;
 pub mod settings;
 mod slab;
 mod slots;
@@ -50,6 +51,7 @@ pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Re
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::ScrubStatus;
+pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Settings};
 
 #[cfg(test)]

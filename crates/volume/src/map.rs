@@ -52,6 +52,10 @@ pub(crate) struct Entry {
     /// Writes in `epoch`.
     writes: u32,
     pool: u16,
+    /// Whether the table of checksums at each of its slots is right.
+    sealed: bool,
+    /// Whether the chunk stands in the list of those that may be sealed.
+    pub(crate) watched: bool,
     /// The epoch that the counts belong to, modulo 2¹⁶.
     epoch: u16,
     /// Hints.
@@ -68,12 +72,28 @@ impl Entry {
         reads: 0,
         writes: 0,
         pool: 0,
+        sealed: false,
+        watched: false,
         epoch: 0,
         tag: Tag { stream: 0, pattern: 0 },
     };
 
     pub(crate) fn first(&self) -> Option<Place> {
         (self.slot != NONE).then_some(Place { pool: PoolId(self.pool), slot: self.slot })
+    }
+
+    /// Changes with every write.
+    pub(crate) fn write_stamp(&self) -> (u16, u32) {
+        (self.epoch, self.writes)
+    }
+
+    /// Whether its contents are sealed with checksums.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    pub(crate) fn set_sealed(&mut self, sealed: bool) {
+        self.sealed = sealed;
     }
 
     /// Counts an access in `epoch`; counts of earlier epochs are forgotten.
@@ -119,6 +139,8 @@ pub(crate) struct Overlay {
 pub(crate) struct ChunkState {
     pub(crate) copies: Vec<ChunkCopy>,
     pub(crate) dirty: bool,
+    /// Whether the table of checksums at each of its slots is right.
+    pub(crate) sealed: bool,
     pub(crate) tag: Tag,
     pub(crate) overlay: Option<(Place, Presence)>,
 }
@@ -247,6 +269,7 @@ impl ChunkMap {
         ChunkState {
             copies: self.copies(chunk).collect(),
             dirty: extra.is_some_and(|extra| extra.dirty),
+            sealed: self.entry(chunk).sealed,
             tag: self.entry(chunk).tag,
             overlay: extra
                 .and_then(|extra| extra.overlay.as_ref())
@@ -259,6 +282,7 @@ impl ChunkMap {
         let first = state.copies.first().copied();
         let entry = self.entry_mut(chunk);
         entry.tag = state.tag;
+        entry.sealed = state.sealed;
         (entry.pool, entry.slot) = first.map_or((0, NONE), |c| (c.place.pool.0, c.place.slot));
         if state.copies.len() <= 1 && state.overlay.is_none() {
             let extra = std::mem::replace(&mut entry.extra, NONE);

@@ -29,6 +29,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::pool::{Pool, PoolSpec, PoolState};
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
+use crate::seals::Seals;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX, Settings};
 use crate::slab::Slab;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
@@ -83,7 +84,7 @@ pub enum OpenError {
         block: u32,
     },
     /// The records contradict each other: a bug, or a forged disk.
-    #[error("two chunks claim slot {slot} of pool {}; nothing was changed; please report this", pool.0)]
+    #[error("two chunks claim slot {slot} of pool {}; nothing was changed; report it", pool.0)]
     Contradiction {
         /// The pool.
         pool: PoolId,
@@ -205,6 +206,7 @@ impl Group {
             checkpoint: Checkpoint::new(0, 0),
             copier: Copier::default(),
             scrub: Scrub::default(),
+            seals: Seals::default(),
             opening: None,
             placement: None,
             housekeeping: Housekeeping::new(settings.epoch),
@@ -329,6 +331,7 @@ impl Group {
         self.chunk_size = superblock.chunk_size;
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
+        self.settings.checksums = superblock.checksums;
         self.area_blocks = superblock.area_blocks;
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false };
         let devices: Vec<Option<Geometry>> =
@@ -450,6 +453,9 @@ impl Group {
                     self.pools[usize::from(copy.place.pool.0)].prefetched += 1;
                 }
             }
+            if !state.copies.is_empty() {
+                self.watch(Nanos(0), chunk);
+            }
             if let Some((place, _)) = state.overlay {
                 self.claim(place)?;
                 self.copier.overlays += 1;
@@ -558,10 +564,11 @@ pub(crate) fn new_pool(
     spec: &PoolSpec,
     has_region: bool,
 ) -> Result<Pool, CreateError> {
-    let first = layout::first_slot(group.settings.journal_blocks, group.area_blocks, has_region);
-    let slots = layout::slots_behind(spec.geometry.size, first, group.chunk_size);
+    let head = layout::head_bytes(group.settings.journal_blocks, group.area_blocks, has_region);
+    let (size, seals) = (spec.geometry.size, group.settings.checksums);
+    let (slots, first) = layout::slots_behind(size, head, group.chunk_size, seals);
     if slots == 0 {
-        return Err(CreateError::TooSmall(spec.name.clone(), Bytes(first)));
+        return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
     }
     let record = PoolRecord {
         name: spec.name.clone(),

@@ -58,6 +58,8 @@ pub struct PoolCounters {
     pub metadata_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Reads whose contents did not have their checksums.
+    pub rotten_blocks: u64,
     /// Requests that failed.
     pub errors: u64,
 }

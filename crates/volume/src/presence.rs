@@ -112,6 +112,11 @@ pub(crate) fn whole_blocks(bytes: &Range<u32>) -> Range<u32> {
     start..(bytes.end / BLOCK * BLOCK).max(start)
 }
 
+/// The blocks that `bytes` touches, as a range of bytes.
+pub(crate) fn around_blocks(bytes: &Range<u32>) -> Range<u32> {
+    bytes.start / BLOCK * BLOCK..bytes.end.div_ceil(BLOCK) * BLOCK
+}
+
 /// The blocks that `bytes` touches.
 fn touched(bytes: &Range<u32>) -> Range<u32> {
     bytes.start / BLOCK..bytes.end.div_ceil(BLOCK)

@@ -6,12 +6,15 @@
 //! 3. Copies that differ although no write came between: the contents that most copies have are
 //!    right, among equals those of the first copy; the others are dropped and made anew.
 //!
-//! Two copies alone cannot say which of them is right; a third can. Chunks under an operation are
+//! Two copies alone cannot say which of them is right; a third can, and so can a seal
+//! ([`crate::seals`]): of a sealed chunk every copy is held against its checksums. A chunk that is
+//! to be sealed goes the same way, and gets its seal at the end. Chunks under an operation are
 //! passed over: the next scrub finds them.
 
 use crate::flight::Owner;
 use crate::group::{Group, Service};
 use crate::map::{NONE, Place};
+use crate::seals::checksums;
 use crate::throttle::Held;
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -30,6 +33,8 @@ pub struct ScrubStatus {
     pub unreadable: u64,
     /// Copies dropped because they differed.
     pub differing: u64,
+    /// Pieces of sealed chunks that no copy has as they were sealed.
+    pub lost: u64,
 }
 
 /// The chunk that is being compared.
@@ -42,8 +47,15 @@ struct Comparison {
     /// What was read, in the order of `places`.
     found: Vec<Option<Result<Payload, DeviceError>>>,
     outstanding: u32,
-    /// Whether a write to the chunk began meanwhile.
+    /// Whether a write to the chunk began since the piece was sent for.
     spoiled: bool,
+    /// Whether a write to the chunk began since the comparison did.
+    touched: bool,
+    /// Checksums of the pieces so far.
+    sums: Vec<u32>,
+    /// Whether the seals are being written, and whether one could not be.
+    sealing: bool,
+    seal_failed: bool,
     held_since: Option<Nanos>,
 }
 
@@ -61,7 +73,13 @@ impl Scrub {
     pub(crate) fn disturb(&mut self, chunk: ChunkId) {
         if let Some(current) = self.current.as_mut().filter(|current| current.chunk == chunk) {
             current.spoiled = true;
+            current.touched = true;
         }
+    }
+
+    /// Looks at a chunk soon.
+    pub(crate) fn request(&mut self, chunk: ChunkId) {
+        self.queue.push(chunk);
     }
 
     fn is_running(&self) -> bool {
@@ -75,12 +93,17 @@ impl Scrub {
 }
 
 impl Group {
-    /// Starts comparing the copies of all chunks that have several; one under way begins anew.
+    /// Starts verifying all chunks that have several copies or a seal.
     pub fn scrub(&mut self, now: Nanos) {
         if self.service == Service::Ready {
-            let several = |&chunk: &ChunkId| self.map.copies(chunk).count() > 1;
-            self.scrub.queue = self.map.chunks().filter(several).collect();
-            self.scrub.queue.reverse();
+            let worth = |&chunk: &ChunkId| {
+                self.map.copies(chunk).count() > 1 || self.map.entry(chunk).is_sealed()
+            };
+            let mut chunks: Vec<ChunkId> = self.map.chunks().filter(worth).collect();
+            chunks.reverse();
+            // In front of them, on top, whatever waits to be sealed.
+            chunks.append(&mut self.scrub.queue);
+            self.scrub.queue = chunks;
             self.pump(now);
         }
     }
@@ -105,6 +128,9 @@ impl Group {
             if self.scrub.current.is_none() {
                 let Some(chunk) = self.scrub.queue.pop() else { return };
                 self.scrub.current = self.comparison_of(chunk);
+                if self.scrub.current.is_none() && self.map.has(chunk) {
+                    self.watch(now, chunk);
+                }
                 continue;
             }
             if !self.compare_piece(now) {
@@ -118,13 +144,18 @@ impl Group {
             return None;
         }
         let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
-        (places.len() > 1).then(|| Comparison {
+        let worth = places.len() > 1 || self.settings.checksums && !places.is_empty();
+        worth.then(|| Comparison {
             chunk,
             places,
             range: 0..0,
             found: Vec::new(),
             outstanding: 0,
             spoiled: false,
+            touched: false,
+            sums: Vec::new(),
+            sealing: false,
+            seal_failed: false,
             held_since: None,
         })
     }
@@ -134,10 +165,13 @@ impl Group {
         let current = self.scrub.current.as_ref().expect("a chunk is being compared");
         let (chunk, start) = (current.chunk, current.range.end);
         if start == self.chunk_size || !self.still_there(chunk, &current.places) {
-            self.scrub.status.chunks += u64::from(start == self.chunk_size);
-            self.scrub.current = None;
+            self.end_comparison(now);
             return true;
         }
+        if !self.seal_is_at_hand(now, chunk, false) {
+            return false; // Its arrival leads back here.
+        }
+        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
         let length = (self.settings.copying.piece.0 as u32).min(self.chunk_size - start);
         let range = start..start + length;
         if self.writes_under_way(chunk, &range) {
@@ -156,6 +190,41 @@ impl Group {
             self.send(now, place.pool, owner, Io::Read { offset, length });
         }
         true
+    }
+
+    /// The chunk was read from end to end, or has moved: seals it, or lets go of it.
+    fn end_comparison(&mut self, now: Nanos) {
+        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
+        let chunk = current.chunk;
+        let whole = current.range.end == self.chunk_size;
+        self.scrub.status.chunks += u64::from(whole && !current.sealing);
+        let untouched = whole && !current.touched && self.still_there(chunk, &current.places);
+        let sealable = untouched && self.settings.checksums && self.is_idle_and_unsealed(chunk);
+        if sealable && !current.sealing {
+            let sums = current.sums.clone();
+            let writes = self.write_seals(now, chunk, &sums);
+            let current = self.scrub.current.as_mut().expect("still there");
+            (current.sealing, current.outstanding) = (true, writes);
+            return;
+        }
+        let current = self.scrub.current.take().expect("still there");
+        if sealable && !current.seal_failed {
+            self.seal(chunk, current.sums.into_boxed_slice());
+        } else if self.map.has(chunk) && !self.map.entry(chunk).is_sealed() {
+            self.watch(now, chunk);
+        }
+    }
+
+    fn is_idle_and_unsealed(&self, chunk: ChunkId) -> bool {
+        let entry = self.map.entry(chunk);
+        entry.traffic == NONE && !entry.is_sealed()
+    }
+
+    /// A seal of the chunk under comparison was written, or could not be.
+    pub(crate) fn seal_written(&mut self, written: bool) {
+        let current = self.scrub.current.as_mut().expect("its seals are being written");
+        current.outstanding -= 1;
+        current.seal_failed |= !written;
     }
 
     fn still_there(&self, chunk: ChunkId, places: &[Place]) -> bool {
@@ -197,6 +266,7 @@ impl Group {
     fn judge(&mut self) {
         let current = self.scrub.current.as_mut().expect("a piece was read");
         let found = std::mem::take(&mut current.found);
+        let start = current.range.start;
         let (chunk, places, spoiled) = (current.chunk, current.places.clone(), current.spoiled);
         if std::mem::replace(&mut current.spoiled, false) {
             current.range.end = current.range.start; // Once more.
@@ -211,13 +281,23 @@ impl Group {
         if spoiled {
             return;
         }
-        let Some(right) = most_common(&read) else { return };
+        let right = if self.map.entry(chunk).is_sealed() {
+            let sealed = |payload: &&Payload| self.seals.agree(chunk, start, payload);
+            let right = read.iter().flatten().find(sealed).cloned();
+            self.scrub.status.lost += u64::from(right.is_none());
+            right
+        } else {
+            most_common(&read)
+        };
+        let Some(right) = right else { return };
         for (place, result) in places.iter().zip(&read) {
             if result.as_ref().is_ok_and(|payload| *payload != right) {
                 self.copy_failed(chunk, place.pool);
                 self.scrub.status.differing += 1;
             }
         }
+        let current = self.scrub.current.as_mut().expect("still there");
+        current.sums.extend(checksums(&right));
     }
 }
 

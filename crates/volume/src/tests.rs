@@ -4,6 +4,7 @@
 mod bytes_on_disk;
 mod operations;
 mod requests;
+mod seals;
 
 use crate::{
     Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,
@@ -35,8 +36,14 @@ impl Bench {
 
     /// The same, with so many chunks of the first pool kept for prefetched copies.
     pub(super) fn with_reserve(pools_mib: &[u64], reserve: u32) -> Bench {
-        let settings =
-            Settings { chunk_size: Bytes(CHUNK), journal_blocks: 64, ..Settings::default() };
+        Bench::with_settings(pools_mib, reserve, Bench::settings())
+    }
+
+    pub(super) fn settings() -> Settings {
+        Settings { chunk_size: Bytes(CHUNK), journal_blocks: 64, ..Settings::default() }
+    }
+
+    pub(super) fn with_settings(pools_mib: &[u64], reserve: u32, settings: Settings) -> Bench {
         let mut disks = Vec::new();
         let mut specs = Vec::new();
         for (index, mib) in pools_mib.iter().enumerate() {

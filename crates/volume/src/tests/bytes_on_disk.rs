@@ -27,6 +27,7 @@ fn superblock() -> Superblock {
         chunk_size: CHUNK,
         journal_blocks: 64,
         area_blocks: 99,
+        checksums: true,
         area: 1,
         checkpoint_blocks: 5,
         checkpoint_generation: 12,
@@ -47,6 +48,7 @@ fn records() -> Vec<Record> {
             ChunkCopy { place: place(3, 6), prefetched: true },
         ],
         dirty: true,
+        sealed: true,
         tag: Tag { stream: 300, pattern: 4 },
         overlay: Some((place(2, 9), presence)),
     };
