@@ -65,7 +65,11 @@ impl Figure {
             Order::Random => "random",
             Order::Sequential => "sequential",
         };
-        let operation = if reads == 1.0 { "read" } else { "write" };
+        let operation = match reads {
+            1.0 => "read",
+            0.0 => "write",
+            _ => "read and write",
+        };
         let steady = if self.warm_up > 0 { ", steady" } else { "" };
         format!("{} {order} {operation}, QD{depth}{steady}", Bytes(u64::from(block)))
     }
@@ -189,6 +193,7 @@ pub const FIGURES: &[Figure] = &[
     figure("hdd-15k", sequential_write(128, 32), MbPerS, 233.0, TABLE),
     figure("hdd-7200", random_read(4, 1), MeanMicros, 12_400.0, ULTRASTAR),
     figure("hdd-7200", random_write(4, 1), MeanMicros, 12_400.0, ULTRASTAR),
+    figure("hdd-7200", load(Order::Random, 0.7, 4, 1), MeanMicros, 12_400.0, ULTRASTAR),
     figure("hdd-7200", sequential_read(128, 1), MbPerS, 143.0, "Baleen (FAST '24)"),
     figure("hdd-7200", sequential_write(128, 32), MbPerS, 143.0, "Baleen (FAST '24)"),
     figure("smr-7200", random_read(4, 1), MeanMicros, 12_400.0, ULTRASTAR),
