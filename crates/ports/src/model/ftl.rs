@@ -14,8 +14,9 @@
 //! and moved pages having blocks of their own.
 //!
 //! State: 8 B a page for the parts of the device that were written to (4 B each way), allocated as
-//! they are; 12 B a block and 4 B a page of a block for each die. A preconditioned device starts
-//! with logical pages striped over the dies in order, which needs no state at all.
+//! they are; 8 B for each 256 logical pages and 28 B a block in any case, and 4 B a page of a block
+//! for each die. A preconditioned device starts with logical pages striped over the dies in order,
+//! which needs no state at all.
 
 use super::stripe::Shape;
 

@@ -159,8 +159,8 @@ impl<'a> Keys<'a> {
 
     /// `[[share, factor], …]`: shares rise from 0 to 1, factors do not fall.
     pub(super) fn spread(&mut self, key: &str) -> Result<Spread, ProfileError> {
-        let wanted = "pairs [share, factor]: shares rise from 0 to 1, factors are above 0 and do \
-                      not fall";
+        let wanted = "pairs [share, factor]: shares rise from 0 to 1, factors, from 0.01 to \
+                      1000, do not fall";
         self.value(key, wanted, |value| {
             let pairs = value.as_array()?.iter().map(|pair| {
                 let pair = pair.get_ref().as_array()?;

@@ -77,10 +77,11 @@ impl ModelDevice {
     /// A device as `profile` describes it; `seed` decides how times vary.
     ///
     /// # Panics
-    /// When the profile's size is not made of whole sectors, or too large for its medium (16 TiB
-    /// of flash at 4 KiB pages).
+    /// When the profile's size was set to what [`Profile::with_size`] refuses.
     pub fn new(profile: &Profile, seed: u64) -> ModelDevice {
-        assert!(profile.size.0.is_multiple_of(u64::from(crate::SECTOR)), "sizes are whole sectors");
+        if let Err(problem) = profile.check_size() {
+            panic!("{problem}");
+        }
         let model = match &profile.medium {
             Medium::Parallel(parallel) => Model::Parallel(ParallelModel::new(parallel)),
             Medium::Flash(flash) => Model::Flash(Box::new(FlashModel::new(flash, profile.size))),

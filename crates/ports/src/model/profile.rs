@@ -5,6 +5,8 @@
 
 use super::keys::{Keys, ProfileError};
 use super::spread::Spread;
+use crate::SECTOR;
+use std::ops::RangeInclusive;
 use thermocline_units::{Bytes, Nanos, nearest};
 
 /// A device to model.
@@ -12,7 +14,7 @@ use thermocline_units::{Bytes, Nanos, nearest};
 pub struct Profile {
     /// What it is, in one line.
     pub about: String,
-    /// Usable bytes; whoever builds a pool may change it.
+    /// Usable bytes; whoever builds a pool may change it, best with [`Profile::with_size`].
     pub size: Bytes,
     /// Whether a discarded range reads as zeroes.
     pub discard_zeroes: bool,
@@ -153,6 +155,9 @@ pub struct Object {
     pub write: Lane,
 }
 
+/// Sizes of devices.
+const SIZES: RangeInclusive<u64> = 1 << 20..=1 << 50;
+
 /// Reads the table of one family.
 type ReadMedium = fn(&mut Keys) -> Result<Medium, ProfileError>;
 
@@ -191,7 +196,7 @@ impl Profile {
     pub fn parse(text: &str, origin: &str) -> Result<Profile, ProfileError> {
         let mut keys = Keys::parse(text, origin)?;
         let about = keys.text("about")?;
-        let size = keys.bytes("size", 1 << 20..=1 << 50)?;
+        let size = keys.bytes("size", SIZES)?;
         let discard_zeroes = keys.flag("discard-zeroes")?;
         let media: [(&str, ReadMedium); 4] = [
             ("parallel", |keys| parallel(keys).map(Medium::Parallel)),
@@ -214,7 +219,47 @@ impl Profile {
             let wanted = "add a table [parallel], [flash], [disk] or [object]";
             return Err(keys.problem(wanted));
         };
-        Ok(Profile { about, size, discard_zeroes, medium })
+        let profile = Profile { about, size, discard_zeroes, medium };
+        profile.check_size().map_err(|problem| keys.problem(problem))?;
+        Ok(profile)
+    }
+
+    /// The same device with another size.
+    ///
+    /// # Errors
+    /// When the size is not made of whole sectors, not from 1 MiB to 1 PiB, or too large for the
+    /// medium: flash has at most 2³² physical pages.
+    pub fn with_size(&self, size: Bytes) -> Result<Profile, ProfileError> {
+        let profile = Profile { size, ..self.clone() };
+        match profile.check_size() {
+            Ok(()) => Ok(profile),
+            Err(problem) => Err(ProfileError { origin: self.about.clone(), problem }),
+        }
+    }
+
+    /// What is wrong with the size, if anything.
+    pub(super) fn check_size(&self) -> Result<(), String> {
+        let size = self.size;
+        if !SIZES.contains(&size.0) || !size.0.is_multiple_of(u64::from(SECTOR)) {
+            let (low, high) = (Bytes(*SIZES.start()), Bytes(*SIZES.end()));
+            return Err(format!("a size of {size} is not whole sectors from {low} to {high}"));
+        }
+        match &self.medium {
+            Medium::Flash(flash) if flash.physical_pages_max(size) >= u64::from(u32::MAX) => {
+                let page = flash.page;
+                Err(format!("{size} are too many pages of {page}; take larger ones (`page`)"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Flash {
+    /// No device of this profile and `size` has more pages, spare ones included.
+    fn physical_pages_max(&self, size: Bytes) -> u64 {
+        let in_order = size.0.div_ceil(self.page.0) + u64::from(self.dies * self.program_pages);
+        let spare = u64::from(self.dies) * u64::from(self.block_pages) * 8;
+        (in_order as f64 * (1.0 + self.over_provisioning)) as u64 + spare
     }
 }
 

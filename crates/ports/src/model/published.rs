@@ -65,7 +65,11 @@ impl Figure {
             Order::Random => "random",
             Order::Sequential => "sequential",
         };
-        let operation = if reads == 1.0 { "read" } else { "write" };
+        let operation = match reads {
+            1.0 => "read",
+            0.0 => "write",
+            _ => "read and write",
+        };
         let steady = if self.warm_up > 0 { ", steady" } else { "" };
         format!("{} {order} {operation}, QD{depth}{steady}", Bytes(u64::from(block)))
     }
@@ -142,9 +146,11 @@ const fn figure(
 
 const REVIEW: &str = "AnandTech, review of the P4800X (2017)";
 const BRIEF: &str = "Intel, product brief of the P4800X";
+const BRIEF_RECALLED: &str = "product brief of the P4800X, from memory";
 const MOST: &str = "MOST (FAST '26)";
 const P4500: &str = "Lenovo, product guide of the Intel P4500";
-const PRO_850: &str = "Samsung, data sheet of the 850 PRO";
+const PRO_850: &str = "Tom's Hardware, review of the 850 PRO (2014)";
+const PRO_850_RECALLED: &str = "data sheet of the 850 PRO, from memory";
 const ULTRASTAR: &str = "seek 8.2 ms, half a turn 4.17 ms, 4 KiB (HGST, Ultrastar 7K4000)";
 const TABLE: &str = "000, table 1.1";
 const CLASS_15K: &str = "seek 2.9 ms, half a turn 2.0 ms (data sheets of the class)";
@@ -158,7 +164,7 @@ pub const FIGURES: &[Figure] = &[
     figure("scm", random_read(4, 1), P99Micros, 10.0, REVIEW),
     figure("scm", random_read(4, 16), Iops, 584_800.0, REVIEW),
     figure("scm", random_read(4, 16), MeanMicros, 25.5, REVIEW),
-    figure("scm", random_write(4, 16), Iops, 500_000.0, BRIEF),
+    figure("scm", random_write(4, 16), Iops, 500_000.0, BRIEF_RECALLED),
     figure("scm", sequential_read(128, 32), MbPerS, 2400.0, BRIEF),
     figure("scm", sequential_write(128, 32), MbPerS, 2000.0, BRIEF),
     figure("nvme", random_read(4, 1), MeanMicros, 66.0, MOST),
@@ -180,15 +186,16 @@ pub const FIGURES: &[Figure] = &[
     },
     figure("ssd-sata", random_read(4, 1), Iops, 10_000.0, PRO_850),
     figure("ssd-sata", random_read(4, 32), Iops, 100_000.0, PRO_850),
-    figure("ssd-sata", random_write(4, 1), Iops, 36_000.0, PRO_850),
-    figure("ssd-sata", random_write(4, 32), Iops, 90_000.0, PRO_850),
-    figure("ssd-sata", sequential_read(128, 32), MbPerS, 550.0, PRO_850),
-    figure("ssd-sata", sequential_write(128, 32), MbPerS, 520.0, PRO_850),
+    figure("ssd-sata", random_write(4, 1), Iops, 36_000.0, PRO_850_RECALLED),
+    figure("ssd-sata", random_write(4, 32), Iops, 90_000.0, TABLE),
+    figure("ssd-sata", sequential_read(128, 32), MbPerS, 550.0, TABLE),
+    figure("ssd-sata", sequential_write(128, 32), MbPerS, 520.0, PRO_850_RECALLED),
     figure("hdd-15k", random_read(4, 1), MeanMicros, 4_900.0, CLASS_15K),
     figure("hdd-15k", sequential_read(128, 1), MbPerS, 233.0, TABLE),
     figure("hdd-15k", sequential_write(128, 32), MbPerS, 233.0, TABLE),
     figure("hdd-7200", random_read(4, 1), MeanMicros, 12_400.0, ULTRASTAR),
     figure("hdd-7200", random_write(4, 1), MeanMicros, 12_400.0, ULTRASTAR),
+    figure("hdd-7200", load(Order::Random, 0.7, 4, 1), MeanMicros, 12_400.0, ULTRASTAR),
     figure("hdd-7200", sequential_read(128, 1), MbPerS, 143.0, "Baleen (FAST '24)"),
     figure("hdd-7200", sequential_write(128, 32), MbPerS, 143.0, "Baleen (FAST '24)"),
     figure("smr-7200", random_read(4, 1), MeanMicros, 12_400.0, ULTRASTAR),

@@ -5,7 +5,11 @@
 //!
 //! A draw costs one random number and a walk over the points, of which there are a handful.
 
+use std::ops::RangeInclusive;
 use thermocline_units::{Nanos, Rng};
+
+/// Factors that may be given, before they are scaled.
+const FACTORS: RangeInclusive<f64> = 0.01..=1000.0;
 
 /// Factors by which a time varies; mean 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,12 +20,12 @@ pub struct Spread {
 
 impl Spread {
     /// A distribution through the points (share, factor); factors count relative to each other.
-    /// `None` unless shares rise from 0 to 1 and factors are above zero and do not fall.
+    /// `None` unless shares rise from 0 to 1 and factors, from 0.01 to 1000, do not fall.
     pub fn new(mut points: Vec<(f64, f64)>) -> Option<Spread> {
         let (first, last) = (points.first()?, points.last()?);
         let rises = points.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1);
-        let finite = points.iter().all(|p| p.1 > 0.0 && p.1.is_finite());
-        if first.0 != 0.0 || last.0 != 1.0 || !rises || !finite {
+        let bounded = points.iter().all(|p| FACTORS.contains(&p.1));
+        if first.0 != 0.0 || last.0 != 1.0 || !rises || !bounded {
             return None;
         }
         let mean: f64 =

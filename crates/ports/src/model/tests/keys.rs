@@ -1,8 +1,8 @@
 //! Profiles: the built-in ones, and what is said about wrong ones.
 
-use super::super::{Profile, Spread};
-use super::built_in;
-use thermocline_units::{Nanos, Rng};
+use super::super::{ModelDevice, Profile, Spread};
+use super::{built_in, run, write};
+use thermocline_units::{Bytes, Nanos, Rng};
 
 const SCM: &str = include_str!("../../../profiles/scm.toml");
 
@@ -74,6 +74,47 @@ fn a_profile_has_exactly_one_medium() {
     let error = refusal(&format!("{SCM}\n[object]{object}"));
     assert!(error.contains("one medium"), "{error}");
     assert!(refusal("about = ").contains("mine.toml"));
+}
+
+#[test]
+fn a_size_that_the_medium_cannot_have_is_refused() {
+    let nvme = built_in("nvme");
+    for wrong in [Bytes(1 << 20 | 1), Bytes(512), Bytes::from_gib(16 << 10), Bytes(1 << 51)] {
+        let error = nvme.with_size(wrong).expect_err("it is wrong").to_string();
+        assert!(error.contains("too many pages") || error.contains("whole sectors"), "{error}");
+    }
+    assert!(built_in("hdd-7200").with_size(Bytes::from_gib(16 << 10)).is_ok());
+    let text = include_str!("../../../profiles/nvme.toml").replace("1788GiB", "16TiB");
+    assert!(refusal(&text).contains("take larger ones"));
+    let larger = text.replace("\"4KiB\"", "\"16KiB\"");
+    assert!(Profile::parse(&larger, "larger").is_ok());
+}
+
+#[test]
+fn no_change_to_a_profile_makes_the_reader_or_the_model_panic() {
+    let mut rng = Rng::seeded(1);
+    let mut readable = 0;
+    for round in 0..4_000 {
+        let name = Profile::names().nth(round % 8).expect("there are eight");
+        let text = std::fs::read_to_string(format!("profiles/{name}.toml")).expect("it exists");
+        let mut bytes = text.into_bytes();
+        for _ in 0..=rng.below(3) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            let digit = bytes.iter().skip(at).position(|b| b.is_ascii_digit());
+            match (rng.below(3), digit) {
+                (0, _) => bytes[at] = b" \"0=[].\n"[rng.below(8) as usize],
+                (_, Some(step)) => bytes[at + step] = b"0123456789"[rng.below(10) as usize],
+                _ => {}
+            }
+        }
+        let Ok(profile) = Profile::parse(&String::from_utf8_lossy(&bytes), name) else { continue };
+        readable += 1;
+        if let Ok(small) = profile.with_size(Bytes::from_mib(8)) {
+            let mut device = ModelDevice::new(&small, 1);
+            run(&mut device, Nanos(0), write(0, 1 << 20));
+        }
+    }
+    assert!(readable > 1_000, "only {readable} changed profiles were readable");
 }
 
 #[test]
