@@ -328,10 +328,15 @@ impl Group {
         let homes = std::mem::take(&mut checkpoint.homes);
         self.commit.homes =
             homes.into_iter().filter(|home| self.pools[usize::from(home.0)].is_alive()).collect();
-        for (pool, state) in self.pools.iter_mut().zip(&self.checkpoint.states) {
+        let homes = &self.commit.homes;
+        for (index, (pool, state)) in self.pools.iter_mut().zip(&self.checkpoint.states).enumerate() {
+            // A pool that was elected a home before it was to be removed stays until the next one.
+            let home = homes.contains(&PoolId(index as u16));
             match (pool.state, state) {
                 (PoolState::Joining, PoolState::Joining) => pool.state = PoolState::Active,
-                (PoolState::Removing, PoolState::Removing) => pool.state = PoolState::Removed,
+                (PoolState::Removing, PoolState::Removing) if !home => {
+                    pool.state = PoolState::Removed;
+                }
                 _ => {}
             }
         }
