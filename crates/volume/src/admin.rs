@@ -46,7 +46,7 @@ pub enum AdminError {
         state: PoolState,
     },
     /// The last pool.
-    #[error("pool {} is the last that takes chunks", .0.0)]
+    #[error("pool {} is the last that takes chunks, or that has room for the metadata", .0.0)]
     LastPool(PoolId),
     /// The pool does not fit into the group.
     #[error(transparent)]
@@ -201,7 +201,8 @@ impl Group {
     /// Chunks that were only on a dead pool go on answering with I/O errors until discarded.
     ///
     /// # Errors
-    /// When the pool does not exist, or is neither drained nor dead.
+    /// When the pool does not exist, is neither drained nor dead, or is the last that has room for
+    /// journal and checkpoints.
     pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
         let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
@@ -210,10 +211,18 @@ impl Group {
             PoolState::Drained | PoolState::Dead if empty => {}
             state => return Err(AdminError::PoolState { pool: id, state }),
         }
+        if !self.has_home_beside(id) {
+            return Err(AdminError::LastPool(id));
+        }
         self.pool_mut(id).state = PoolState::Removing;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(())
+    }
+
+    /// Whether a pool other than `id` can hold journal and checkpoints, and will stay.
+    fn has_home_beside(&self, id: PoolId) -> bool {
+        self.elect_homes().iter().any(|&home| home != id)
     }
 
     /// What a pool is doing.

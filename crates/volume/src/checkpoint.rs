@@ -147,7 +147,7 @@ impl Group {
     }
 
     /// The fastest pools that have a metadata region and will stay.
-    fn elect_homes(&self) -> Vec<PoolId> {
+    pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
         let fit = |index: &usize| {
             let pool = &self.pools[*index];
             pool.has_region
@@ -330,10 +330,16 @@ impl Group {
         let homes = std::mem::take(&mut checkpoint.homes);
         self.commit.homes =
             homes.into_iter().filter(|home| self.pools[usize::from(home.0)].is_alive()).collect();
-        for (pool, state) in self.pools.iter_mut().zip(&self.checkpoint.states) {
+        let homes = &self.commit.homes;
+        for (index, (pool, state)) in self.pools.iter_mut().zip(&self.checkpoint.states).enumerate()
+        {
+            // A pool that was elected a home before it was to be removed stays until the next one.
+            let home = homes.contains(&PoolId(index as u16));
             match (pool.state, state) {
                 (PoolState::Joining, PoolState::Joining) => pool.state = PoolState::Active,
-                (PoolState::Removing, PoolState::Removing) => pool.state = PoolState::Removed,
+                (PoolState::Removing, PoolState::Removing) if !home => {
+                    pool.state = PoolState::Removed;
+                }
                 _ => {}
             }
         }

@@ -407,7 +407,7 @@ impl Group {
                     self.end_flush(request, result);
                 }
                 Waiter::Part(part) => {
-                    if lost {
+                    if lost && self.has_lost_part(self.parts[part].chunk) {
                         self.parts[part].error = Some(RequestError::Io);
                     }
                     self.end_part(part);
@@ -423,6 +423,14 @@ impl Group {
                 Waiter::Checkpoint => self.checkpoint.covered(),
             }
         }
+    }
+
+    /// Whether something of the chunk was on dead pools only.
+    fn has_lost_part(&self, chunk: ChunkId) -> bool {
+        let dead = |place: Place| !self.pool(place.pool).is_alive();
+        let mut copies = self.map.copies(chunk).map(|copy| copy.place).peekable();
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        copies.peek().is_some() && copies.all(dead) || overlay.is_some_and(|o| dead(o.place))
     }
 
     /// Puts the group out of service: no pool is left that could hold the journal.

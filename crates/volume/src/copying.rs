@@ -292,8 +292,10 @@ impl Group {
             self.begin_operation(now, id, operation);
         }
         if self.copier.operations.len() > 0 {
-            let under_way: Vec<u32> =
+            // Oldest first: where only one may use a pool at a time, none waits forever.
+            let mut under_way: Vec<u32> =
                 self.copier.operations.iter().map(|(index, _)| index).collect();
+            under_way.sort_unstable_by_key(|&index| self.copier.operations[index].id);
             for index in under_way {
                 self.advance(now, index);
             }

@@ -23,7 +23,7 @@ const KINDS: [(Draw, u32, f64); 22] = [
     (Draws::scrub,          1, 0.6),  (Draws::crash,         8, 0.15),
     (Draws::close,          1, 0.5),  (Draws::trouble,       3, 0.6),
     (Draws::fail_nth,       4, 0.6),  (Draws::fill_up,       1, 0.8),
-    (Draws::kill,           1, 0.8),  (Draws::flip,          2, 0.7),
+    (Draws::kill,           1, 0.8),  (Draws::flip,          2, 1.1),
 ];
 
 /// The first of them change no faults; they go on while a fault lasts.

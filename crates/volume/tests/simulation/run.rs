@@ -15,7 +15,7 @@ use thermocline_volume::{Operation, OperationId, Outcome, Reply, Service};
 /// Virtual time in which everything under way must end once nothing misbehaves.
 const PATIENCE: Nanos = Nanos::from_secs(3600);
 /// Events in which it must.
-const EVENTS_MAX: u64 = 2_000_000;
+const EVENTS_MAX: u64 = 100_000;
 
 /// How a run went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
