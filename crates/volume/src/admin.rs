@@ -269,9 +269,9 @@ impl Group {
         self.map.memory()
     }
 
-    /// Operations queued and under way.
+    /// Operations queued and under way, with the moves that a placement still wants.
     pub fn operations_pending(&self) -> usize {
-        self.copier.count()
+        self.copier.count() + self.proposal.len()
     }
 
     /// Parts of requests queued: (for the foreground, for the background).

@@ -275,6 +275,7 @@ impl Group {
 
     fn give_back(&mut self, now: Nanos, place: Place, clean: bool) {
         self.pool_mut(place.pool).slots.give_back(place.slot, clean);
+        self.proposal.look_again();
         for part in std::mem::take(&mut self.space_waiters) {
             self.space_may_be_free(now, part);
         }

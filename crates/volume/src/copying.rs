@@ -138,9 +138,13 @@ impl Copier {
         !self.wishes.is_empty()
     }
 
-    /// Whether a queued operation could begin.
-    pub(crate) fn can_begin(&self, concurrent: u32) -> bool {
-        !self.queue.is_empty() && self.operations.len() < concurrent as usize
+    pub(crate) fn next_id(&mut self) -> OperationId {
+        self.ids += 1;
+        OperationId(self.ids)
+    }
+
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -184,8 +188,7 @@ impl Group {
     /// When it makes no sense now; nothing has changed then.
     pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
         self.refuse(&operation)?;
-        self.copier.ids += 1;
-        let id = OperationId(self.copier.ids);
+        let id = self.copier.next_id();
         self.copier.chunks.insert(operation.chunk, id);
         self.copier.queue.push_back((id, operation));
         self.pump(now);
@@ -211,6 +214,7 @@ impl Group {
 
     /// Cancels everything that can be cancelled.
     pub(crate) fn cancel_all(&mut self, now: Nanos) {
+        self.proposal.replace(Vec::new());
         let queued: Vec<OperationId> = self.copier.queue.iter().map(|(id, _)| *id).collect();
         for id in queued {
             self.cancel(now, id);
@@ -220,7 +224,7 @@ impl Group {
         }
     }
 
-    fn refuse(&self, operation: &Operation) -> Result<(), Refusal> {
+    pub(crate) fn refuse(&self, operation: &Operation) -> Result<(), Refusal> {
         if self.service != Service::Ready {
             return Err(Refusal::NotReady);
         }
@@ -288,7 +292,8 @@ impl Group {
     pub(crate) fn pump_operations(&mut self, now: Nanos) {
         self.copier.wake = None;
         while self.copier.operations.len() < self.settings.copying.concurrent as usize {
-            let Some((id, operation)) = self.copier.queue.pop_front() else { break };
+            let queued = self.copier.queue.pop_front();
+            let Some((id, operation)) = queued.or_else(|| self.next_move()) else { break };
             self.begin_operation(now, id, operation);
         }
         if self.copier.operations.len() > 0 {
@@ -636,6 +641,7 @@ impl Group {
             self.pool_mut(copy.destination.pool).prefetched -= 1;
         }
         self.copier.chunks.remove(&chunk);
+        self.proposal.look_again();
         self.finished_out.push(Finished { id: copy.id, operation: copy.what, outcome });
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].operation = None;

@@ -639,8 +639,7 @@ impl Group {
         if std::mem::replace(&mut self.traffic[index].easing, true) {
             return; // Further out a loop is at it.
         }
-        loop {
-            let Some(&next) = self.traffic[index].waiting.front() else { break };
+        while let Some(&next) = self.traffic[index].waiting.front() {
             let waiting = std::mem::take(&mut self.traffic[index].waiting);
             let open = self.gate(now, next);
             self.traffic[index].waiting = waiting;

@@ -20,6 +20,7 @@ use crate::map::{ChunkMap, Place};
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
 use crate::pool::{Pool, PoolState};
+use crate::proposal::Proposal;
 use crate::request::Reply;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
@@ -75,6 +76,7 @@ pub struct Group {
     pub(crate) commit: Commit,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) copier: Copier,
+    pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,
     pub(crate) opening: Option<Opening>,
@@ -184,11 +186,16 @@ impl Group {
                 || self.scheduler.has_work()
                 || self.cycle_can_start()
                 || self.checkpoint_is_due()
-                || self.copier.can_begin(self.settings.copying.concurrent);
+                || self.operation_can_begin();
             if !more || matches!(self.service, Service::Failed(_)) {
                 break;
             }
         }
+    }
+
+    fn operation_can_begin(&self) -> bool {
+        let waiting = self.copier.has_queued() || self.proposal.is_worth_a_look();
+        waiting && self.copier.operations.len() < self.settings.copying.concurrent as usize
     }
 
     /// Sends a request to a device.

@@ -114,13 +114,7 @@ impl Group {
         let mut moves: Vec<Move> = Vec::new();
         placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
         self.placement = Some(placement);
-        for wanted in moves {
-            let kind = OperationKind::Migrate;
-            let operation = Operation { kind, chunk: wanted.chunk, to: wanted.to };
-            if self.start(now, operation) == Err(Refusal::QueueFull) {
-                break;
-            }
-        }
+        self.proposal.replace(moves);
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle

@@ -32,6 +32,7 @@ mod opening;
 mod operation;
 mod pool;
 mod presence;
+mod proposal;
 mod request;
 mod scheduler;
 mod scrub;

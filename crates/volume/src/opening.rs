@@ -27,6 +27,7 @@ use crate::layout;
 use crate::map::{ChunkMap, Place};
 use crate::operation::{Operation, OperationKind};
 use crate::pool::{Pool, PoolSpec, PoolState};
+use crate::proposal::Proposal;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
@@ -205,6 +206,7 @@ impl Group {
             commit: Commit::new(1, Vec::new()),
             checkpoint: Checkpoint::new(0, 0),
             copier: Copier::default(),
+            proposal: Proposal::default(),
             scrub: Scrub::default(),
             seals: Seals::default(),
             opening: None,

@@ -50,6 +50,15 @@ struct Load {
     tried: usize,
 }
 
+/// A chunk without a seal.
+#[derive(Debug, Clone, Copy)]
+struct Watched {
+    chunk: ChunkId,
+    since: Nanos,
+    /// The stamp of its writes then, once it was taken.
+    stamp: Option<(u16, u32)>,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Seals {
@@ -58,8 +67,8 @@ pub(crate) struct Seals {
     order: VecDeque<ChunkId>,
     loads: crate::slab::Slab<Load>,
     loading: BTreeMap<ChunkId, u32>,
-    /// Chunks without a seal: since when, and the stamp of their writes then, once it was taken.
-    watched: VecDeque<(Nanos, ChunkId, Option<(u16, u32)>)>,
+    /// Chunks without a seal, longest quiet first.
+    watched: VecDeque<Watched>,
     pub(crate) status: SealStatus,
 }
 
@@ -236,7 +245,7 @@ impl Group {
     pub(crate) fn watch(&mut self, now: Nanos, chunk: ChunkId) {
         let entry = self.map.entry_mut(chunk);
         if self.settings.checksums && !std::mem::replace(&mut entry.watched, true) {
-            self.seals.watched.push_back((now, chunk, None));
+            self.seals.watched.push_back(Watched { chunk, since: now, stamp: None });
         }
     }
 
@@ -246,7 +255,9 @@ impl Group {
             return;
         }
         for _ in 0..WATCHED_PER_ROUND {
-            let Some(&(since, chunk, then)) = self.seals.watched.front() else { break };
+            let Some(&Watched { chunk, since, stamp: then }) = self.seals.watched.front() else {
+                break;
+            };
             if now.saturating_sub(since) < QUIET && then.is_some() {
                 break;
             }
@@ -265,7 +276,7 @@ impl Group {
                 self.scrub.request(chunk);
             } else {
                 entry.watched = true;
-                self.seals.watched.push_back((now, chunk, Some(stamp)));
+                self.seals.watched.push_back(Watched { chunk, since: now, stamp: Some(stamp) });
             }
         }
     }

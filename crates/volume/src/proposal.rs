@@ -1,0 +1,69 @@
+//! A placement's proposal on its way: which of its moves is next.
+//!
+//! A proposal is in order: a departure that makes room stands before the arrival that needs it. So a
+//! move whose destination is full waits while earlier ones are under way; moves behind it that have
+//! room may go first, within a window. The next epoch's proposal replaces what has not begun.
+
+use crate::group::{Group, Service};
+use crate::operation::{Operation, OperationId, OperationKind, Refusal};
+use std::collections::VecDeque;
+use thermocline_policy::placement::Move;
+
+/// Moves looked at to find one that can begin.
+const WINDOW: usize = 32;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Proposal {
+    moves: VecDeque<Move>,
+    /// Whether nothing in the window could begin when it was last looked at.
+    stuck: bool,
+}
+
+impl Proposal {
+    /// What is to be done, best first, instead of what has not begun yet.
+    pub(crate) fn replace(&mut self, moves: Vec<Move>) {
+        self.moves = moves.into();
+        self.stuck = false;
+    }
+
+    /// An operation has ended, or a slot is free.
+    pub(crate) fn look_again(&mut self) {
+        self.stuck = false;
+    }
+
+    /// Whether a move might begin.
+    pub(crate) fn is_worth_a_look(&self) -> bool {
+        !self.stuck && !self.moves.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.moves.len()
+    }
+}
+
+impl Group {
+    /// The next move that can begin.
+    pub(crate) fn next_move(&mut self) -> Option<(OperationId, Operation)> {
+        if !self.proposal.is_worth_a_look() || self.service != Service::Ready {
+            return None;
+        }
+        let mut at = 0;
+        while at < self.proposal.moves.len().min(WINDOW) {
+            let Move { chunk, to } = self.proposal.moves[at];
+            let operation = Operation { kind: OperationKind::Migrate, chunk, to };
+            match self.refuse(&operation) {
+                Ok(()) => {
+                    self.proposal.moves.remove(at);
+                    return Some((self.copier.next_id(), operation));
+                }
+                Err(Refusal::NoRoom | Refusal::Busy) => at += 1,
+                Err(_) => {
+                    self.proposal.moves.remove(at);
+                }
+            }
+        }
+        self.proposal.stuck = true;
+        None
+    }
+}
