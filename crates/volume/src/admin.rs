@@ -214,7 +214,9 @@ impl Group {
         if !self.has_home_beside(id) {
             return Err(AdminError::LastPool(id));
         }
-        self.pool_mut(id).state = PoolState::Removing;
+        let pool = self.pool_mut(id);
+        pool.gone = pool.state == PoolState::Dead;
+        pool.state = PoolState::Removing;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(())

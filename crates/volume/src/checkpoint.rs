@@ -16,7 +16,8 @@
 use crate::commit::Waiter;
 use crate::flight::{Flight, Owner, TRIES_MAX};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, PAYLOAD_BYTES, Record, Stamp, Superblock, encode_record, seal_block,
+    BLOCK_BYTES, BlockKind, Membership, PAYLOAD_BYTES, Record, Stamp, Superblock, encode_record,
+    seal_block,
 };
 use crate::group::{Group, Service, payload};
 use crate::layout::{area_offset, super_offset};
@@ -146,14 +147,17 @@ impl Group {
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
 
-    /// The fastest pools that have a metadata region and will stay.
+    /// The fastest pools that have a metadata region and will stay; when none is left, one that was
+    /// to be removed has to wait.
     pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
-        let fit = |index: &usize| {
-            let pool = &self.pools[*index];
-            pool.has_region
-                && !matches!(pool.state, PoolState::Dead | PoolState::Removing | PoolState::Removed)
-        };
-        (0..self.pools.len()).filter(fit).take(HOMES).map(|index| PoolId(index as u16)).collect()
+        let can = |index: &usize| self.pools[*index].has_region && self.pools[*index].is_alive();
+        let stays = |index: &usize| self.pools[*index].state != PoolState::Removing;
+        let able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
+        let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(HOMES).collect();
+        if homes.is_empty() {
+            homes.extend(able.first());
+        }
+        homes.into_iter().map(|index| PoolId(index as u16)).collect()
     }
 
     /// Step 2: the next batch of blocks, beginning with chunk `from`.
@@ -284,6 +288,13 @@ impl Group {
             homes: self.checkpoint.homes.clone(),
             pools: self.pools.iter().map(|pool| pool.record()).collect(),
         };
+        for home in &superblock.homes {
+            // One that is to be removed stays a member as long as it holds the journal.
+            let record = &mut superblock.pools[usize::from(home.0)];
+            if record.membership == Membership::Removed {
+                record.membership = Membership::Draining;
+            }
+        }
         for index in 0..self.pools.len() {
             if self.pools[index].is_alive() {
                 superblock.this_pool = PoolId(index as u16);

@@ -174,9 +174,13 @@ impl Copier {
         self.operations.iter().map(|(_, copy)| copy).filter(prefetch).map(|copy| copy.destination)
     }
 
-    /// Slots that operations are filling; overlays stand in the map.
+    /// Slots that operations are filling; overlays stand in the map, and what was taken back in the
+    /// record that says so.
     pub(crate) fn destinations(&self) -> impl Iterator<Item = Place> + '_ {
-        let unmapped = |copy: &&Copy| copy.what.kind != OperationKind::Redirect;
+        let unmapped = |copy: &&Copy| {
+            let taken_back = copy.stage == Stage::Switching && copy.failed;
+            copy.what.kind != OperationKind::Redirect && !taken_back
+        };
         self.operations.iter().map(|(_, copy)| copy).filter(unmapped).map(|copy| copy.destination)
     }
 }

@@ -283,7 +283,10 @@ impl Group {
         if !state.is_alive() || self.opening.is_some() {
             return;
         }
-        state.state = PoolState::Dead;
+        match state.state {
+            PoolState::Removing => state.gone = true,
+            _ => state.state = PoolState::Dead,
+        }
         if std::mem::replace(&mut state.dirty, false) {
             self.commit.note_loss();
         }

@@ -88,6 +88,8 @@ pub struct PoolStatus {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) state: PoolState,
+    /// Whether its device is dead, which the state of a dead pool that is being removed hides.
+    pub(crate) gone: bool,
     pub(crate) geometry: Geometry,
     pub(crate) slots: Slots,
     pub(crate) reserve: u32,
@@ -116,6 +118,7 @@ impl Pool {
         Pool {
             name: record.name.clone(),
             state,
+            gone: false,
             geometry,
             slots: Slots::new(record.slots, clean),
             reserve: record.reserve,
@@ -134,7 +137,7 @@ impl Pool {
 
     /// Whether requests may be sent to it.
     pub(crate) fn is_alive(&self) -> bool {
-        !matches!(self.state, PoolState::Dead | PoolState::Removed)
+        !matches!(self.state, PoolState::Dead | PoolState::Removed) && !self.gone
     }
 
     /// Whether chunks may be placed on it.

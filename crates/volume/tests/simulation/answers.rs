@@ -72,7 +72,8 @@ impl Runner<'_> {
             }
             let pools = self.pools_of(chunk);
             match pools.is_empty() {
-                true => self.world.any_erred_since(flight.event),
+                // Discarded meanwhile: where it was is forgotten.
+                true => (0..self.pools.len()).any(|pool| self.is_bad(pool, flight.event)),
                 false => pools.into_iter().all(bad),
             }
         })

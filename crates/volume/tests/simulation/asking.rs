@@ -75,7 +75,7 @@ impl Runner<'_> {
                 let _ = self.world.group_mut().remove_pool(now, pool);
             }
             Step::Scrub => {
-                // SCRUB
+                self.world.group_mut().scrub(now);
             }
             Step::Trouble { pool, fail, time_out, delay } => {
                 let pool = usize::from(self.pool(pool).0);

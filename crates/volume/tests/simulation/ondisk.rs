@@ -163,7 +163,7 @@ fn root(block: &[u8]) -> Option<Root> {
         [bytes.u32()?, bytes.u32()?, bytes.u32()?].map(u64::from);
     let [checkpoint_generation, journal_generation, journal_start] =
         [bytes.u64()?, bytes.u64()?, bytes.u64()?];
-    let &[area, homes, pools] = bytes.take(3)? else { return None };
+    let &[area, _checksums, homes, pools] = bytes.take(4)? else { return None };
     let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
     Some(Root {
         identity,
