@@ -1,8 +1,8 @@
 //! A placement's proposal on its way: which of its moves is next.
 //!
-//! A proposal is in order: a departure that makes room stands before the arrival that needs it. So a
-//! move whose destination is full waits while earlier ones are under way; moves behind it that have
-//! room may go first, within a window. The next epoch's proposal replaces what has not begun.
+//! A proposal is in order: a departure that makes room stands before the arrival that needs it. So
+//! a move whose destination is full waits while earlier ones are under way; moves behind it that
+//! have room may go first, within a window. The next epoch's proposal replaces what has not begun.
 
 use crate::group::{Group, Service};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
