@@ -9,13 +9,10 @@ use crate::layout;
 use crate::map::{ChunkCopy, Tag};
 use crate::opening::{CreateError, new_pool};
 use crate::pool::{PoolSpec, PoolState, PoolStatus};
-use crate::settings::{POOLS_MAX, VOLUMES_MAX};
+use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
-
-/// Chunks of one volume.
-const VOLUME_CHUNKS_MAX: u64 = 1 << 28;
 
 /// Why an administrator's wish was not granted. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
-use crate::format::{BLOCK_BYTES, PAYLOAD_BYTES};
+use crate::format::{BLOCK_BYTES, PAYLOAD_BYTES, Superblock};
 use crate::settings::VOLUMES_MAX;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
@@ -77,6 +77,16 @@ pub(crate) fn head_bytes(journal_blocks: u32, area_blocks: u32, has_region: bool
 /// Bytes of one slot's seal: eight of its own, and a checksum for each block of a chunk.
 pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
     (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
+}
+
+/// Whether each pool's metadata and seals lie before its first slot.
+pub(crate) fn holds(superblock: &Superblock) -> bool {
+    superblock.pools.iter().all(|pool| {
+        let has_region = pool.has_metadata_region;
+        let head = head_bytes(superblock.journal_blocks, superblock.area_blocks, has_region);
+        let seal = if superblock.checksums { seal_bytes(superblock.chunk_size) } else { 0 };
+        head + u64::from(pool.slots) * seal <= pool.first_slot
+    })
 }
 
 /// (Slots, offset of the first) on a device of `size` behind `head`, with or without seals.

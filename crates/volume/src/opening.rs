@@ -31,7 +31,7 @@ use crate::proposal::Proposal;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
-use crate::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX, Settings};
+use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings};
 use crate::slab::Slab;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -296,7 +296,8 @@ impl Group {
         self.adopt(&superblock)?;
         let mut steps = Vec::new();
         for &home in &superblock.homes {
-            if self.pools.get(usize::from(home.0)).is_some_and(|pool| pool.is_alive()) {
+            let pool = self.pools.get(usize::from(home.0));
+            if pool.is_some_and(|pool| pool.is_alive() && pool.has_region) {
                 steps.extend(home_reads(&superblock, home));
             }
         }
@@ -314,7 +315,8 @@ impl Group {
         let mut found: Vec<(PoolId, Superblock)> = Vec::new();
         for step in &opening.steps {
             let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
-            found.extend(blocks.filter_map(Superblock::decode).map(|block| (step.pool, block)));
+            let sound = blocks.filter_map(Superblock::decode).filter(layout::holds);
+            found.extend(sound.map(|block| (step.pool, block)));
         }
         let best =
             found.iter().max_by_key(|(_, block)| block.sequence).ok_or(OpenError::NotAGroup)?;
@@ -348,7 +350,8 @@ impl Group {
                 Membership::Active => PoolState::Active,
                 Membership::Draining => PoolState::Draining,
             };
-            let bytes = u64::from(record.slots) * u64::from(self.chunk_size) + record.first_slot;
+            let slots = u64::from(record.slots) * u64::from(self.chunk_size);
+            let bytes = slots.saturating_add(record.first_slot);
             if geometry.is_some_and(|g| g.size.0 < bytes) && state != PoolState::Removed {
                 return Err(OpenError::Shrunk(PoolId(index as u16)));
             }
@@ -527,7 +530,7 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     if !chunk.0.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&chunk) {
         return Err(CreateError::ChunkSize(chunk));
     }
-    if !(64..=65_536).contains(&settings.journal_blocks) {
+    if !JOURNAL_BLOCKS.contains(&settings.journal_blocks) {
         return Err(CreateError::Journal(settings.journal_blocks));
     }
     if pools.is_empty() || pools.len() > POOLS_MAX {

@@ -12,6 +12,10 @@ pub const COPIES_MAX: usize = 3;
 pub const POOLS_MAX: usize = 64;
 /// Volumes of one group.
 pub const VOLUMES_MAX: usize = 4096;
+/// Chunks of one volume: 64 TiB in chunks of 1 MiB. A fuzzer may not fill the memory.
+pub const VOLUME_CHUNKS_MAX: u64 = if cfg!(fuzzing) { 1 << 16 } else { 1 << 26 };
+/// Blocks that a journal ring may have.
+pub const JOURNAL_BLOCKS: std::ops::RangeInclusive<u32> = 64..=65_536;
 /// The grain of presence within a chunk: 4 KiB.
 pub const BLOCK: u32 = 4096;
 /// The smallest chunk: below it the map costs more than 0.1 % of the space.
