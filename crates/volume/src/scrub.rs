@@ -289,7 +289,12 @@ impl Group {
         } else {
             most_common(&read)
         };
-        let Some(right) = right else { return };
+        let Some(right) = right else {
+            // What could not be read has no checksum: the chunk is not sealed this time.
+            let current = self.scrub.current.as_mut().expect("still there");
+            current.touched = true;
+            return;
+        };
         for (place, result) in places.iter().zip(&read) {
             if result.as_ref().is_ok_and(|payload| *payload != right) {
                 self.copy_failed(chunk, place.pool);
