@@ -5,6 +5,7 @@
 
 use crate::model::{Deed, Flight};
 use crate::run::Runner;
+use std::collections::BTreeSet;
 use thermocline_units::{ChunkId, PoolId};
 use thermocline_volume::{Operation, OperationKind, Place, PoolState, Reply, RequestError};
 
@@ -24,7 +25,12 @@ impl Runner<'_> {
                 .model
                 .observed(&flight, pieces)
                 .map_err(|what| format!("request {number} read wrong contents: {what}"))?,
-            (Ok(_), _) => self.model.answered(number, &flight, true),
+            (Ok(_), deed) => {
+                self.model.answered(number, &flight, true);
+                if deed == Deed::Flush {
+                    self.flushed = self.flushed.max(flight.event);
+                }
+            }
             (Err(error), deed) => {
                 self.excuse(&flight, *error).map_err(|what| {
                     format!(
@@ -43,8 +49,12 @@ impl Runner<'_> {
     /// Whether an error has a reason.
     fn excuse(&self, flight: &Flight, error: RequestError) -> Result<(), String> {
         let excused = match error {
+            // What a dead pool lost is said once, by the first flush after it.
             RequestError::Io if flight.deed == Deed::Flush => {
-                self.world.any_erred_since(flight.event)
+                let since = flight.event.min(self.flushed);
+                (0..self.pools.len()).any(|pool| {
+                    self.is_bad(pool, flight.event) && self.world.erred_since(pool, since)
+                })
             }
             RequestError::Io => self.is_out_of_reach(flight),
             RequestError::NoSpace => !self.has_room() || self.world.any_erred_since(flight.event),
@@ -98,15 +108,19 @@ impl Runner<'_> {
     /// An operation that is done has done what it says.
     pub(crate) fn check_moved(&self, operation: &Operation) -> Result<(), String> {
         let pools = self.pools_of(operation.chunk);
-        if pools.is_empty() {
-            return Ok(()); // Discarded at the same moment.
-        }
         let there = pools.contains(&operation.to);
         let alone = operation.kind != OperationKind::Migrate || pools[0] == operation.to;
         match there && alone {
             true => Ok(()),
             false => Err(format!("{operation:?} is done, but the chunk is on {pools:?}")),
         }
+    }
+
+    /// Chunks that requests in flight may unmap: they can be anywhere the next moment.
+    pub(crate) fn zeroing(&self) -> BTreeSet<ChunkId> {
+        let zeroes = |deed| matches!(deed, Deed::WriteZeroes { .. } | Deed::Discard);
+        let flights = self.model.flights().values().filter(|flight| zeroes(flight.deed));
+        flights.flat_map(|flight| self.chunks_of(flight)).collect()
     }
 
     fn chunks_of(&self, flight: &Flight) -> impl Iterator<Item = ChunkId> {
