@@ -590,8 +590,11 @@ impl Group {
             return;
         }
         let (chunk, destination) = (copy.what.chunk, copy.destination);
+        // A redirected chunk keeps its overlay: it may hold the only copy of some blocks.
+        let stays = copy.what.kind == OperationKind::Redirect;
+        let left: &[Place] = if stays { &[] } else { &[destination] };
         let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, &[destination]);
+        self.change(Record::Chunk(chunk, state), chunk, left);
     }
 
     /// The record of the switch is durable.

@@ -107,9 +107,14 @@ impl Runner<'_> {
 
     /// An operation that is done has done what it says.
     pub(crate) fn check_moved(&self, operation: &Operation) -> Result<(), String> {
+        let volume = operation.chunk.volume;
+        if self.model.volumes().iter().all(|living| living.id != volume) {
+            return Ok(()); // Deleted meanwhile.
+        }
         let pools = self.pools_of(operation.chunk);
         let there = pools.contains(&operation.to);
-        let alone = operation.kind != OperationKind::Migrate || pools[0] == operation.to;
+        let alone =
+            operation.kind != OperationKind::Migrate || pools.first() == Some(&operation.to);
         match there && alone {
             true => Ok(()),
             false => Err(format!("{operation:?} is done, but the chunk is on {pools:?}")),
