@@ -20,25 +20,20 @@
 //! The throttle: bytes a second and requests in flight for each pool, and operations hold back
 //! while the foreground uses the pool, up to a bound on their patience.
 
-use crate::commit::Waiter;
 use crate::flight::{Flight, Owner};
-use crate::format::Record;
-use crate::group::{Group, Service};
-use crate::layout::OVERLAYS_MAX;
-use crate::map::{ChunkCopy, ChunkState, NONE, Overlay, Place};
-use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
-use crate::pool::PoolState;
+use crate::group::Group;
+use crate::map::{ChunkCopy, ChunkState, Place};
+use crate::operation::{Operation, OperationId, OperationKind, Outcome};
 use crate::presence::Presence;
-use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 use crate::slab::Slab;
 use crate::throttle::Held;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
-use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_units::{ChunkId, Nanos, VolumeId};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
-const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
+pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
 const WISHES_MAX: usize = 4096;
 
@@ -51,7 +46,7 @@ pub(crate) struct Piece {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     Copying,
     Switching,
 }
@@ -59,25 +54,25 @@ enum Stage {
 /// An operation under way.
 #[derive(Debug)]
 pub(crate) struct Copy {
-    id: OperationId,
+    pub(crate) id: OperationId,
     pub(crate) what: Operation,
-    stage: Stage,
+    pub(crate) stage: Stage,
     /// Where the chunk goes; for a redirected chunk its overlay's place.
-    destination: Place,
+    pub(crate) destination: Place,
     /// The copy that a migration replaces.
-    source: Place,
+    pub(crate) source: Place,
     /// Blocks at the destination; a redirected chunk keeps them in its overlay.
-    presence: Presence,
+    pub(crate) presence: Presence,
     pub(crate) piece: Option<Piece>,
-    cursor: u32,
+    pub(crate) cursor: u32,
     pub(crate) spoils: u32,
     /// Pools that failed to give the piece: one bit each.
-    failed_sources: u64,
+    pub(crate) failed_sources: u64,
     pub(crate) cancelled: bool,
     /// The destination missed a write or died.
     pub(crate) failed: bool,
     /// Since when the foreground holds it back.
-    held_since: Option<Nanos>,
+    pub(crate) held_since: Option<Nanos>,
 }
 
 impl Copy {
@@ -108,12 +103,12 @@ impl Copy {
 /// All operations of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Copier {
-    queue: VecDeque<(OperationId, Operation)>,
+    pub(crate) queue: VecDeque<(OperationId, Operation)>,
     /// Chunks that have an operation queued or under way.
-    chunks: BTreeMap<ChunkId, OperationId>,
+    pub(crate) chunks: BTreeMap<ChunkId, OperationId>,
     pub(crate) operations: Slab<Copy>,
-    wishes: VecDeque<Operation>,
-    ids: u64,
+    pub(crate) wishes: VecDeque<Operation>,
+    pub(crate) ids: u64,
     /// When a throttle lets an operation go on.
     pub(crate) wake: Option<Nanos>,
     /// Chunks whose overlay took blocks that the journal has not been given.
@@ -186,112 +181,6 @@ impl Copier {
 }
 
 impl Group {
-    /// Queues an operation.
-    ///
-    /// # Errors
-    /// When it makes no sense now; nothing has changed then.
-    pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
-        self.refuse(&operation)?;
-        let id = self.copier.next_id();
-        self.copier.chunks.insert(operation.chunk, id);
-        self.copier.queue.push_back((id, operation));
-        self.pump(now);
-        Ok(id)
-    }
-
-    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
-    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
-    pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
-        if let Some(at) = self.copier.queue.iter().position(|(queued, _)| *queued == id) {
-            let (_, operation) = self.copier.queue.remove(at).expect("just found");
-            self.copier.chunks.remove(&operation.chunk);
-            self.finished_out.push(Finished { id, operation, outcome: Outcome::Cancelled });
-            return true;
-        }
-        let copying = |copy: &Copy| copy.id == id && copy.is_copying();
-        let found = self.copier.operations.iter_mut().find(|(_, copy)| copying(copy));
-        let Some((_, copy)) = found else { return false };
-        copy.cancelled = true;
-        self.pump(now);
-        true
-    }
-
-    /// Cancels everything that can be cancelled.
-    pub(crate) fn cancel_all(&mut self, now: Nanos) {
-        self.proposal.replace(Vec::new());
-        let queued: Vec<OperationId> = self.copier.queue.iter().map(|(id, _)| *id).collect();
-        for id in queued {
-            self.cancel(now, id);
-        }
-        for (_, copy) in self.copier.operations.iter_mut() {
-            copy.cancelled = true;
-        }
-    }
-
-    pub(crate) fn refuse(&self, operation: &Operation) -> Result<(), Refusal> {
-        if self.service != Service::Ready {
-            return Err(Refusal::NotReady);
-        }
-        let chunk = operation.chunk;
-        let volume = self.map.volume(chunk.volume);
-        let alive = volume.is_some_and(|volume| !volume.deleting) && self.map.has(chunk);
-        if !alive || self.map.entry(chunk).first().is_none() {
-            return Err(Refusal::Unmapped);
-        }
-        let pool = self.pools.get(usize::from(operation.to.0)).ok_or(Refusal::NoPool)?;
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let resumes = overlay.is_some_and(|o| o.place.pool == operation.to) && pool.is_alive();
-        if !pool.takes_chunks() && !resumes {
-            return Err(Refusal::NoPool);
-        }
-        if self.copier.chunks.contains_key(&chunk) {
-            return Err(Refusal::Busy);
-        }
-        if self.copier.chunks.len() >= OPERATIONS_QUEUED_MAX {
-            return Err(Refusal::QueueFull);
-        }
-        self.refuse_for_copies(operation)
-    }
-
-    fn refuse_for_copies(&self, operation: &Operation) -> Result<(), Refusal> {
-        let chunk = operation.chunk;
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        if let Some(overlay) = overlay {
-            // A chunk in two parts is brought together where its overlay is.
-            let together = overlay.place.pool == operation.to;
-            return match operation.kind {
-                OperationKind::Redirect | OperationKind::Migrate if together => Ok(()),
-                _ => Err(Refusal::Busy),
-            };
-        }
-        if self.map.copies(chunk).any(|copy| copy.place.pool == operation.to) {
-            return Err(Refusal::AlreadyThere);
-        }
-        let copies = self.map.copies(chunk).count();
-        let adds = matches!(operation.kind, OperationKind::Replicate | OperationKind::Prefetch);
-        let redirects = operation.kind == OperationKind::Redirect;
-        if adds && copies >= COPIES_MAX || redirects && copies > 1 {
-            return Err(Refusal::TooManyCopies);
-        }
-        let pool = self.pool(operation.to);
-        let full = match operation.kind {
-            OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.slots.free() == 0,
-            OperationKind::Redirect => {
-                pool.free_beside_reserve() == 0
-                    || self.copier.overlays >= OVERLAYS_MAX
-                    || self.chunk_size > REDIRECT_CHUNK_MAX
-            }
-            _ => pool.free_beside_reserve() == 0,
-        };
-        if full { Err(Refusal::NoRoom) } else { Ok(()) }
-    }
-
-    /// The operation on a chunk, by its number in the copier.
-    pub(crate) fn operation_on(&self, chunk: ChunkId) -> Option<u32> {
-        let traffic = self.map.entry(chunk).traffic;
-        if traffic == NONE { None } else { self.traffic[traffic].operation }
-    }
-
     /// Starts queued operations, and takes the next step of those under way.
     pub(crate) fn pump_operations(&mut self, now: Nanos) {
         self.copier.wake = None;
@@ -311,61 +200,8 @@ impl Group {
         }
     }
 
-    fn begin_operation(&mut self, now: Nanos, id: OperationId, what: Operation) {
-        self.copier.chunks.remove(&what.chunk);
-        if let Err(refusal) = self.refuse(&what) {
-            let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
-            let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
-            self.finished_out.push(Finished { id, operation: what, outcome });
-            return;
-        }
-        let chunk = what.chunk;
-        self.copier.chunks.insert(chunk, id);
-        let source = self.map.entry(chunk).first().expect("refused otherwise");
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let resumed = overlay.map(|overlay| overlay.place);
-        let destination = resumed.unwrap_or_else(|| {
-            let slots = &mut self.pools[usize::from(what.to.0)].slots;
-            let (slot, _) = slots.take().expect("refused otherwise");
-            Place { pool: what.to, slot }
-        });
-        let presence = Presence::none(self.chunk_size);
-        let mut what = what;
-        if resumed.is_some() {
-            what.kind = OperationKind::Redirect;
-        } else if what.kind == OperationKind::Redirect {
-            let overlay = Overlay { place: destination, presence: presence.clone(), unsaved: true };
-            self.map.extra_mut(chunk).overlay = Some(overlay);
-            self.copier.unsaved_overlays.push(chunk);
-            self.copier.overlays += 1;
-        }
-        if what.kind == OperationKind::Prefetch {
-            self.pool_mut(what.to).prefetched += 1;
-        }
-        let copy = Copy {
-            id,
-            what,
-            stage: Stage::Copying,
-            destination,
-            source,
-            presence,
-            piece: None,
-            cursor: 0,
-            spoils: 0,
-            failed_sources: 0,
-            cancelled: false,
-            failed: false,
-            held_since: None,
-        };
-        let index = self.copier.operations.insert(copy);
-        self.map.volume_mut(chunk.volume).expect("refused otherwise").busy += 1;
-        let traffic = self.traffic_of(chunk);
-        self.traffic[traffic].operation = Some(index);
-        self.advance(now, index);
-    }
-
     /// Takes the next step of an operation that is not waiting for a device or the journal.
-    fn advance(&mut self, now: Nanos, index: u32) {
+    pub(crate) fn advance(&mut self, now: Nanos, index: u32) {
         let copy = &self.copier.operations[index];
         if copy.piece.is_some() || copy.stage == Stage::Switching {
             return;
@@ -523,185 +359,5 @@ impl Group {
         let chunk = copy.what.chunk;
         self.advance(now, index);
         self.traffic_eased(now, chunk);
-    }
-
-    /// Blocks are in the overlay now, and nowhere else.
-    pub(crate) fn overlay_arrived(&mut self, chunk: ChunkId, runs: &[Range<u32>]) {
-        let Some(overlay) = self.map.extra_mut(chunk).overlay.as_mut() else { return };
-        let mut new = false;
-        for run in runs {
-            new |= overlay.presence.insert(run);
-        }
-        if new && !std::mem::replace(&mut overlay.unsaved, true) {
-            self.copier.unsaved_overlays.push(chunk);
-        }
-    }
-
-    /// The destination, where a read may use it: all blocks of `range` are there.
-    pub(crate) fn arriving_copy(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
-        let copy = &self.copier.operations[self.operation_on(chunk)?];
-        let usable = copy.what.kind != OperationKind::Redirect && !copy.failed && !copy.cancelled;
-        (usable && copy.presence.all_in(range)).then_some(copy.destination)
-    }
-
-    /// Where a write to `range` must go as well.
-    pub(crate) fn mirror_of(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
-        let copy = &self.copier.operations[self.operation_on(chunk)?];
-        let mirrors = copy.what.kind != OperationKind::Redirect && !copy.failed;
-        (mirrors && copy.presence.any_in(range)).then_some(copy.destination)
-    }
-
-    /// A write that was mirrored failed somewhere: original and destination may differ.
-    pub(crate) fn mirror_disagrees(
-        &mut self,
-        chunk: ChunkId,
-        range: &Range<u32>,
-        failed: u64,
-        safe: bool,
-    ) {
-        let Some(index) = self.operation_on(chunk) else { return };
-        let copy = &mut self.copier.operations[index];
-        let missed = failed >> copy.destination.pool.0 & 1 == 1;
-        if copy.what.kind == OperationKind::Redirect || safe && !missed {
-            return;
-        }
-        match copy.stage {
-            Stage::Copying if missed => copy.failed = true,
-            Stage::Copying => copy.presence.remove(range),
-            Stage::Switching => self.take_back(index),
-        }
-    }
-
-    /// All blocks are at the destination: the record that says so is queued.
-    fn switch(&mut self, now: Nanos, index: u32) {
-        let copy = &mut self.copier.operations[index];
-        copy.stage = Stage::Switching;
-        let chunk = copy.what.chunk;
-        let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, &[]);
-        self.commit.join(Waiter::Switch(index));
-        self.traffic_eased(now, chunk);
-    }
-
-    /// The record of the switch is queued, but the destination is wrong: a second one says so.
-    fn take_back(&mut self, index: u32) {
-        let copy = &mut self.copier.operations[index];
-        if std::mem::replace(&mut copy.failed, true) {
-            return;
-        }
-        let (chunk, destination) = (copy.what.chunk, copy.destination);
-        // A redirected chunk keeps its overlay: it may hold the only copy of some blocks.
-        let stays = copy.what.kind == OperationKind::Redirect;
-        let left: &[Place] = if stays { &[] } else { &[destination] };
-        let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, left);
-    }
-
-    /// The record of the switch is durable.
-    pub(crate) fn switch_durable(&mut self, now: Nanos, index: u32) {
-        let copy = &self.copier.operations[index];
-        let (chunk, source, kind) = (copy.what.chunk, copy.source, copy.what.kind);
-        if copy.failed {
-            return self.end_operation(now, index, Outcome::Failed);
-        }
-        let had_source = self.map.copies(chunk).any(|other| other.place == source);
-        let state = self.durable_state(chunk);
-        let moved = matches!(kind, OperationKind::Migrate | OperationKind::Redirect);
-        if kind == OperationKind::Redirect {
-            self.copier.overlays -= 1;
-        }
-        let dirty = state.dirty && state.copies.len() > 1;
-        self.break_seal(now, chunk);
-        self.map.set_state(chunk, &state);
-        if dirty {
-            self.housekeeping.dirty_chunks.push(chunk);
-            self.touch_copies(now, chunk);
-        }
-        self.end_operation(now, index, Outcome::Done);
-        if moved && had_source {
-            self.leave(now, chunk, source);
-        }
-    }
-
-    /// Gives up a copy that no durable map names.
-    fn give_up(&mut self, now: Nanos, index: u32, outcome: Outcome) {
-        let copy = &self.copier.operations[index];
-        let (chunk, destination, kind) = (copy.what.chunk, copy.destination, copy.what.kind);
-        if kind == OperationKind::Redirect {
-            // The journal may name the overlay, and it may hold the only copy of some blocks.
-            return self.end_operation(now, index, outcome);
-        }
-        if kind == OperationKind::Prefetch {
-            self.pool_mut(destination.pool).prefetched -= 1;
-        }
-        self.end_operation(now, index, outcome);
-        self.leave(now, chunk, destination);
-    }
-
-    fn end_operation(&mut self, now: Nanos, index: u32, outcome: Outcome) {
-        let copy = self.copier.operations.remove(index);
-        let chunk = copy.what.chunk;
-        if copy.failed
-            && copy.stage == Stage::Switching
-            && copy.what.kind == OperationKind::Prefetch
-        {
-            self.pool_mut(copy.destination.pool).prefetched -= 1;
-        }
-        self.copier.chunks.remove(&chunk);
-        self.proposal.look_again();
-        self.finished_out.push(Finished { id: copy.id, operation: copy.what, outcome });
-        let traffic = self.traffic_of(chunk);
-        self.traffic[traffic].operation = None;
-        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
-        self.traffic_eased(now, chunk);
-    }
-
-    /// A pool died: operations that fill a copy there fail.
-    pub(crate) fn operations_lose(&mut self, pool: PoolId) {
-        let hit: Vec<u32> = self
-            .copier
-            .operations
-            .iter()
-            .filter(|(_, copy)| copy.destination.pool == pool)
-            .map(|(index, _)| index)
-            .collect();
-        for index in hit {
-            match self.copier.operations[index].stage {
-                Stage::Copying => self.copier.operations[index].failed = true,
-                Stage::Switching => self.take_back(index),
-            }
-        }
-    }
-
-    /// Moves chunks off pools that are being drained.
-    pub(crate) fn evacuate(&mut self, now: Nanos) {
-        let draining = |pool: &crate::pool::Pool| pool.state == PoolState::Draining;
-        if !self.pools.iter().any(draining) || self.copier.is_busy() {
-            return;
-        }
-        let batch = self.settings.copying.concurrent as usize;
-        let found: Vec<(ChunkId, PoolId)> = self
-            .map
-            .chunks()
-            .filter(|chunk| !self.copier.chunks.contains_key(chunk))
-            .filter_map(|chunk| {
-                let mut copies = self.map.copies(chunk);
-                let copy = copies.find(|copy| draining(self.pool(copy.place.pool)))?;
-                Some((chunk, copy.place.pool))
-            })
-            .take(batch)
-            .collect();
-        for (chunk, from) in found {
-            // A further copy needs no move: it is dropped.
-            if self.map.copies(chunk).count() > 1 {
-                self.drop_copy(chunk, from, false);
-                continue;
-            }
-            let mut to = (0..self.pools.len()).map(|index| PoolId(index as u16));
-            // The first pool that takes it; when none does, the next round tries again.
-            to.any(|to| {
-                self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
-            });
-        }
     }
 }

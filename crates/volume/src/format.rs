@@ -354,7 +354,8 @@ fn decode_pool(reader: &mut Reader<'_>) -> Option<PoolRecord> {
     Some(PoolRecord { name, membership, slots, reserve, first_slot, has_metadata_region })
 }
 
-/// Whether `bytes` have this checksum. A fuzzer is let through: what is forged must not harm either.
+/// Whether `bytes` have this checksum. A fuzzer is let through: what is forged must not harm
+/// either.
 fn has_crc(bytes: &[u8], crc: u32) -> bool {
     cfg!(fuzzing) || crc32c::crc32c(bytes) == crc
 }

@@ -1,0 +1,221 @@
+//! Operations come and go: what is accepted, what begins, what is cancelled.
+
+use crate::copying::{Copy, REDIRECT_CHUNK_MAX, Stage};
+use crate::group::{Group, Service};
+use crate::layout::OVERLAYS_MAX;
+use crate::map::{NONE, Overlay, Place};
+use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
+use crate::pool::PoolState;
+use crate::presence::Presence;
+use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
+use thermocline_units::{ChunkId, Nanos, PoolId};
+
+impl Group {
+    /// Queues an operation.
+    ///
+    /// # Errors
+    /// When it makes no sense now; nothing has changed then.
+    pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
+        self.refuse(&operation)?;
+        let id = self.copier.next_id();
+        self.copier.chunks.insert(operation.chunk, id);
+        self.copier.queue.push_back((id, operation));
+        self.pump(now);
+        Ok(id)
+    }
+
+    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
+    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
+    pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
+        if let Some(at) = self.copier.queue.iter().position(|(queued, _)| *queued == id) {
+            let (_, operation) = self.copier.queue.remove(at).expect("just found");
+            self.copier.chunks.remove(&operation.chunk);
+            self.finished_out.push(Finished { id, operation, outcome: Outcome::Cancelled });
+            return true;
+        }
+        let copying = |copy: &Copy| copy.id == id && copy.is_copying();
+        let found = self.copier.operations.iter_mut().find(|(_, copy)| copying(copy));
+        let Some((_, copy)) = found else { return false };
+        copy.cancelled = true;
+        self.pump(now);
+        true
+    }
+
+    /// Cancels everything that can be cancelled.
+    pub(crate) fn cancel_all(&mut self, now: Nanos) {
+        self.proposal.replace(Vec::new());
+        let queued: Vec<OperationId> = self.copier.queue.iter().map(|(id, _)| *id).collect();
+        for id in queued {
+            self.cancel(now, id);
+        }
+        for (_, copy) in self.copier.operations.iter_mut() {
+            copy.cancelled = true;
+        }
+    }
+
+    pub(crate) fn refuse(&self, operation: &Operation) -> Result<(), Refusal> {
+        if self.service != Service::Ready {
+            return Err(Refusal::NotReady);
+        }
+        let chunk = operation.chunk;
+        let volume = self.map.volume(chunk.volume);
+        let alive = volume.is_some_and(|volume| !volume.deleting) && self.map.has(chunk);
+        if !alive || self.map.entry(chunk).first().is_none() {
+            return Err(Refusal::Unmapped);
+        }
+        let pool = self.pools.get(usize::from(operation.to.0)).ok_or(Refusal::NoPool)?;
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let resumes = overlay.is_some_and(|o| o.place.pool == operation.to) && pool.is_alive();
+        if !pool.takes_chunks() && !resumes {
+            return Err(Refusal::NoPool);
+        }
+        if self.copier.chunks.contains_key(&chunk) {
+            return Err(Refusal::Busy);
+        }
+        if self.copier.chunks.len() >= OPERATIONS_QUEUED_MAX {
+            return Err(Refusal::QueueFull);
+        }
+        self.refuse_for_copies(operation)
+    }
+
+    pub(crate) fn refuse_for_copies(&self, operation: &Operation) -> Result<(), Refusal> {
+        let chunk = operation.chunk;
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        if let Some(overlay) = overlay {
+            // A chunk in two parts is brought together where its overlay is.
+            let together = overlay.place.pool == operation.to;
+            return match operation.kind {
+                OperationKind::Redirect | OperationKind::Migrate if together => Ok(()),
+                _ => Err(Refusal::Busy),
+            };
+        }
+        if self.map.copies(chunk).any(|copy| copy.place.pool == operation.to) {
+            return Err(Refusal::AlreadyThere);
+        }
+        let copies = self.map.copies(chunk).count();
+        let adds = matches!(operation.kind, OperationKind::Replicate | OperationKind::Prefetch);
+        let redirects = operation.kind == OperationKind::Redirect;
+        if adds && copies >= COPIES_MAX || redirects && copies > 1 {
+            return Err(Refusal::TooManyCopies);
+        }
+        let pool = self.pool(operation.to);
+        let full = match operation.kind {
+            OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.slots.free() == 0,
+            OperationKind::Redirect => {
+                pool.free_beside_reserve() == 0
+                    || self.copier.overlays >= OVERLAYS_MAX
+                    || self.chunk_size > REDIRECT_CHUNK_MAX
+            }
+            _ => pool.free_beside_reserve() == 0,
+        };
+        if full { Err(Refusal::NoRoom) } else { Ok(()) }
+    }
+
+    /// The operation on a chunk, by its number in the copier.
+    pub(crate) fn operation_on(&self, chunk: ChunkId) -> Option<u32> {
+        let traffic = self.map.entry(chunk).traffic;
+        if traffic == NONE { None } else { self.traffic[traffic].operation }
+    }
+
+    pub(crate) fn begin_operation(&mut self, now: Nanos, id: OperationId, what: Operation) {
+        self.copier.chunks.remove(&what.chunk);
+        if let Err(refusal) = self.refuse(&what) {
+            let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
+            let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
+            self.finished_out.push(Finished { id, operation: what, outcome });
+            return;
+        }
+        let chunk = what.chunk;
+        self.copier.chunks.insert(chunk, id);
+        let source = self.map.entry(chunk).first().expect("refused otherwise");
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let resumed = overlay.map(|overlay| overlay.place);
+        let destination = resumed.unwrap_or_else(|| {
+            let slots = &mut self.pools[usize::from(what.to.0)].slots;
+            let (slot, _) = slots.take().expect("refused otherwise");
+            Place { pool: what.to, slot }
+        });
+        let presence = Presence::none(self.chunk_size);
+        let mut what = what;
+        if resumed.is_some() {
+            what.kind = OperationKind::Redirect;
+        } else if what.kind == OperationKind::Redirect {
+            let overlay = Overlay { place: destination, presence: presence.clone(), unsaved: true };
+            self.map.extra_mut(chunk).overlay = Some(overlay);
+            self.copier.unsaved_overlays.push(chunk);
+            self.copier.overlays += 1;
+        }
+        if what.kind == OperationKind::Prefetch {
+            self.pool_mut(what.to).prefetched += 1;
+        }
+        let copy = Copy {
+            id,
+            what,
+            stage: Stage::Copying,
+            destination,
+            source,
+            presence,
+            piece: None,
+            cursor: 0,
+            spoils: 0,
+            failed_sources: 0,
+            cancelled: false,
+            failed: false,
+            held_since: None,
+        };
+        let index = self.copier.operations.insert(copy);
+        self.map.volume_mut(chunk.volume).expect("refused otherwise").busy += 1;
+        let traffic = self.traffic_of(chunk);
+        self.traffic[traffic].operation = Some(index);
+        self.advance(now, index);
+    }
+
+    /// A pool died: operations that fill a copy there fail.
+    pub(crate) fn operations_lose(&mut self, pool: PoolId) {
+        let hit: Vec<u32> = self
+            .copier
+            .operations
+            .iter()
+            .filter(|(_, copy)| copy.destination.pool == pool)
+            .map(|(index, _)| index)
+            .collect();
+        for index in hit {
+            match self.copier.operations[index].stage {
+                Stage::Copying => self.copier.operations[index].failed = true,
+                Stage::Switching => self.take_back(index),
+            }
+        }
+    }
+
+    /// Moves chunks off pools that are being drained.
+    pub(crate) fn evacuate(&mut self, now: Nanos) {
+        let draining = |pool: &crate::pool::Pool| pool.state == PoolState::Draining;
+        if !self.pools.iter().any(draining) || self.copier.is_busy() {
+            return;
+        }
+        let batch = self.settings.copying.concurrent as usize;
+        let found: Vec<(ChunkId, PoolId)> = self
+            .map
+            .chunks()
+            .filter(|chunk| !self.copier.chunks.contains_key(chunk))
+            .filter_map(|chunk| {
+                let mut copies = self.map.copies(chunk);
+                let copy = copies.find(|copy| draining(self.pool(copy.place.pool)))?;
+                Some((chunk, copy.place.pool))
+            })
+            .take(batch)
+            .collect();
+        for (chunk, from) in found {
+            // A further copy needs no move: it is dropped.
+            if self.map.copies(chunk).count() > 1 {
+                self.drop_copy(chunk, from, false);
+                continue;
+            }
+            let mut to = (0..self.pools.len()).map(|index| PoolId(index as u16));
+            // The first pool that takes it; when none does, the next round tries again.
+            to.any(|to| {
+                self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
+            });
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How a part reads: from the copy that answers soonest, verified where the chunk is sealed, once
+//! more from another copy when one fails.
+
+use crate::flight::Owner;
+use crate::foreground::bit;
+use crate::group::Group;
+use crate::map::Place;
+use crate::presence::around_blocks;
+use crate::request::{Piece, RequestError};
+use std::ops::Range;
+use thermocline_ports::{Io, Payload};
+use thermocline_units::{ChunkId, Nanos, PoolId};
+
+impl Group {
+    pub(crate) fn begin_read(&mut self, now: Nanos, part: u32) {
+        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let Some(overlay) = overlay else {
+            self.read_run(now, part, range);
+            return self.conclude_if_done(now, part);
+        };
+        let place = overlay.place;
+        for (run, present) in overlay.presence.runs(&range) {
+            if !present {
+                self.read_run(now, part, run);
+            } else if self.pool(place.pool).is_alive() {
+                self.part_read(now, part, place, run);
+            } else {
+                self.parts[part].error = Some(RequestError::Io);
+            }
+        }
+        self.conclude_if_done(now, part);
+    }
+
+    /// Reads a run from the copy with the shortest expected wait that has not failed yet.
+    pub(crate) fn read_run(&mut self, now: Nanos, part: u32, run: Range<u32>) {
+        let (chunk, failed) = (self.parts[part].chunk, self.parts[part].failed);
+        if self.map.entry(chunk).first().is_none() {
+            let length = run.end - run.start;
+            return self.add_piece(part, run.start, Payload::Zeroes(length));
+        }
+        match self.best_copy(chunk, &run, failed) {
+            Some(place) => self.part_read(now, part, place, run),
+            None => self.parts[part].error = Some(RequestError::Io),
+        }
+    }
+
+    /// The copy to read `range` from, among pools that live and are not in `failed`.
+    pub(crate) fn best_copy(
+        &self,
+        chunk: ChunkId,
+        range: &Range<u32>,
+        failed: u64,
+    ) -> Option<Place> {
+        let arriving = self.arriving_copy(chunk, range);
+        let copies = self.map.copies(chunk).map(|copy| copy.place).chain(arriving);
+        copies
+            .filter(|place| self.pool(place.pool).is_alive() && failed & bit(place.pool) == 0)
+            .min_by(|a, b| {
+                let wait = |place: &Place| self.pool(place.pool).expected_wait();
+                wait(a).total_cmp(&wait(b))
+            })
+    }
+
+    pub(crate) fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
+        self.parts[part].outstanding += 1;
+        // Whole blocks of a sealed chunk, because their checksums are of whole blocks.
+        let sealed = self.map.entry(self.parts[part].chunk).is_sealed();
+        let run = if sealed { around_blocks(&run) } else { run };
+        let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
+        let io = Io::Read { offset, length: run.end - run.start };
+        self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
+    }
+
+    pub(crate) fn add_piece(&mut self, part: u32, at: u32, payload: Payload) {
+        let part = &self.parts[part];
+        // What was read beside the range, to have whole blocks, is cut off.
+        let from = part.range.start.saturating_sub(at);
+        let to = payload.len().min(part.range.end - at);
+        let (at, payload) = (at + from, payload.slice(from..to));
+        let request = &mut self.requests[part.request];
+        let base = u64::from(part.chunk.index) * u64::from(self.chunk_size);
+        let at = (base + u64::from(at) - request.start) as u32;
+        request.pieces.push(Piece { at, payload });
+    }
+
+    /// A copy could not be read: it is dropped when another one can be, and the read goes there.
+    pub(crate) fn reread(&mut self, now: Nanos, part: u32, run: Range<u32>, pool: PoolId) {
+        let chunk = self.parts[part].chunk;
+        self.parts[part].failed |= bit(pool);
+        let overlaid = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let only_there = overlaid.is_some_and(|o| o.place.pool == pool && o.presence.any_in(&run));
+        let failed = self.parts[part].failed;
+        if only_there || self.best_copy(chunk, &run, failed).is_none() {
+            self.parts[part].error = Some(RequestError::Io);
+            return;
+        }
+        self.copy_failed(chunk, pool);
+        self.read_run(now, part, run);
+    }
+}

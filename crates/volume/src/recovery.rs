@@ -1,0 +1,216 @@
+//! Finding a group again after a shutdown or a crash.
+//!
+//! 1. The superblocks of every device are read; the highest whole one counts.
+//! 2. The checkpoint and the whole journal ring are read from every home that is there.
+//! 3. The checkpoint's records are replayed, then the journal's, block by block from the noted
+//!    start up to the first block that no home has whole.
+//! 4. Chunks whose copies may differ are settled: the first living copy stays, the others are made
+//!    anew.
+//! 5. A checkpoint is taken, so that all homes agree and a new generation of the journal begins.
+//!    Until its superblock is durable nothing that the crash left has been overwritten: a crash
+//!    during recovery changes nothing.
+
+use crate::checkpoint::Checkpoint;
+use crate::commit::Commit;
+use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
+use crate::group::Group;
+use crate::layout;
+use crate::map::Place;
+use crate::opening::{OpenError, home_reads};
+use crate::operation::{Operation, OperationKind};
+use crate::pool::{Pool, PoolState};
+use thermocline_ports::Geometry;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+
+impl Group {
+    /// Step 2: the superblock is chosen, checkpoint and journal are read.
+    pub(crate) fn supers_read(&mut self) -> Result<(), OpenError> {
+        let superblock = self.choose_superblock()?;
+        self.adopt(&superblock)?;
+        let mut steps = Vec::new();
+        for &home in &superblock.homes {
+            let pool = self.pools.get(usize::from(home.0));
+            if pool.is_some_and(|pool| pool.is_alive() && pool.has_region) {
+                steps.extend(home_reads(&superblock, home));
+            }
+        }
+        if steps.is_empty() {
+            return Err(OpenError::NoHome);
+        }
+        self.opening.as_mut().expect("opening").superblock = Some(superblock);
+        self.begin_steps(steps);
+        Ok(())
+    }
+
+    /// Step 1.
+    pub(crate) fn choose_superblock(&self) -> Result<Superblock, OpenError> {
+        let opening = self.opening.as_ref().expect("opening");
+        let mut found: Vec<(PoolId, Superblock)> = Vec::new();
+        for step in &opening.steps {
+            let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
+            let sound = blocks.filter_map(Superblock::decode).filter(layout::holds);
+            found.extend(sound.map(|block| (step.pool, block)));
+        }
+        let best =
+            found.iter().max_by_key(|(_, block)| block.sequence).ok_or(OpenError::NotAGroup)?;
+        let best = best.1.clone();
+        for (pool, block) in &found {
+            if block.identity != best.identity || block.this_pool != *pool {
+                return Err(OpenError::Foreign(*pool));
+            }
+        }
+        Ok(best)
+    }
+
+    /// Makes settings and pools what the superblock says.
+    pub(crate) fn adopt(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
+        self.identity = superblock.identity;
+        self.chunk_size = superblock.chunk_size;
+        self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
+        self.settings.journal_blocks = superblock.journal_blocks;
+        self.settings.checksums = superblock.checksums;
+        self.area_blocks = superblock.area_blocks;
+        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false };
+        let devices: Vec<Option<Geometry>> =
+            self.pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();
+        self.pools.clear();
+        for (index, record) in superblock.pools.iter().enumerate() {
+            let geometry = devices.get(index).copied().flatten();
+            let state = match record.membership {
+                Membership::Removed => PoolState::Removed,
+                Membership::Dead => PoolState::Dead,
+                _ if geometry.is_none() => PoolState::Dead,
+                Membership::Active => PoolState::Active,
+                Membership::Draining => PoolState::Draining,
+            };
+            let slots = u64::from(record.slots) * u64::from(self.chunk_size);
+            let bytes = slots.saturating_add(record.first_slot);
+            if geometry.is_some_and(|g| g.size.0 < bytes) && state != PoolState::Removed {
+                return Err(OpenError::Shrunk(PoolId(index as u16)));
+            }
+            self.pools.push(Pool::new(record, geometry.unwrap_or(nowhere), state, false));
+        }
+        Ok(())
+    }
+
+    /// Steps 3 to 5.
+    pub(crate) fn replay(&mut self) -> Result<(), OpenError> {
+        let opening = self.opening.take().expect("opening");
+        let superblock = opening.superblock.as_ref().expect("chosen before");
+        for block in 0..superblock.checkpoint_blocks {
+            let stamp = Stamp {
+                identity: superblock.identity,
+                generation: superblock.checkpoint_generation,
+                sequence: u64::from(block),
+            };
+            let records = opening.block(BlockKind::Checkpoint, stamp, block, self.chunk_size);
+            self.apply(records.ok_or(OpenError::Checkpoint { block })?);
+        }
+        let ring = u64::from(superblock.journal_blocks);
+        for sequence in superblock.journal_start..superblock.journal_start + ring {
+            let stamp = Stamp {
+                identity: superblock.identity,
+                generation: superblock.journal_generation,
+                sequence,
+            };
+            let at = (sequence % ring) as u32;
+            match opening.block(BlockKind::Journal, stamp, at, self.chunk_size) {
+                Some(records) => self.apply(records),
+                None => break,
+            }
+        }
+        self.settle_chunks()?;
+        let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
+        checkpoint.blocks = superblock.checkpoint_blocks;
+        self.checkpoint = checkpoint;
+        self.commit = Commit::new(superblock.sequence + 1, Vec::new());
+        self.first_checkpoint();
+        Ok(())
+    }
+
+    pub(crate) fn apply(&mut self, records: Vec<Record>) {
+        for record in records {
+            match record {
+                // A record of a volume that is gone by then, or was made anew smaller, is stale.
+                Record::Chunk(chunk, state) => {
+                    if self.map.has(chunk) {
+                        self.map.set_state(chunk, &state);
+                    }
+                }
+                Record::Volume(volume, size) => self.map.set_volume(volume, size, self.chunk_size),
+                Record::VolumeGone(volume) => {
+                    if self.map.volume(volume).is_some() {
+                        self.map.remove_volume(volume);
+                    }
+                }
+                Record::PoolDead(pool) => {
+                    if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
+                        pool.state = PoolState::Dead;
+                    }
+                    self.lose_copies(pool);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn lose_copies(&mut self, pool: PoolId) {
+        let several: Vec<ChunkId> =
+            self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
+        for chunk in several {
+            let mut state = self.map.state(chunk);
+            if !state.lose_pool(pool).is_empty() {
+                state.copies[0].prefetched = false;
+                self.map.set_state(chunk, &state);
+            }
+        }
+    }
+
+    /// Step 4; claims every slot that a chunk has.
+    pub(crate) fn settle_chunks(&mut self) -> Result<(), OpenError> {
+        for index in 0..self.pools.len() {
+            if self.pools[index].state == PoolState::Dead {
+                self.lose_copies(PoolId(index as u16));
+            }
+        }
+        let chunks: Vec<ChunkId> = self.map.chunks().collect();
+        for chunk in chunks {
+            let mut state = self.map.state(chunk);
+            if state.dirty && state.copies.len() > 1 {
+                for copy in state.copies.drain(1..) {
+                    if !copy.prefetched {
+                        let to = copy.place.pool;
+                        self.copier.wish(Operation { kind: OperationKind::Replicate, chunk, to });
+                    }
+                }
+                state.dirty = false;
+                self.map.set_state(chunk, &state);
+            }
+            for copy in &state.copies {
+                self.claim(copy.place)?;
+                if copy.prefetched {
+                    self.pools[usize::from(copy.place.pool.0)].prefetched += 1;
+                }
+            }
+            if !state.copies.is_empty() {
+                self.watch(Nanos(0), chunk);
+            }
+            if let Some((place, _)) = state.overlay {
+                self.claim(place)?;
+                self.copier.overlays += 1;
+                let to = place.pool;
+                self.copier.wish(Operation { kind: OperationKind::Redirect, chunk, to });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn claim(&mut self, place: Place) -> Result<(), OpenError> {
+        let contradiction = OpenError::Contradiction { pool: place.pool, slot: place.slot };
+        let pool = self.pools.get_mut(usize::from(place.pool.0)).ok_or(contradiction)?;
+        if place.slot >= pool.slots.total() || pool.slots.is_taken(place.slot) {
+            return Err(contradiction);
+        }
+        pool.slots.claim(place.slot);
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
+
+use crate::commit::Waiter;
+use crate::foreground::{Ongoing, Part, Verb};
+use crate::group::{Group, Service};
+use crate::map::NONE;
+use crate::request::{Action, Reply, Request, RequestError, RequestId};
+use crate::settings::REQUESTS_IN_FLIGHT_MAX;
+use std::ops::Range;
+use thermocline_ports::SECTOR;
+use thermocline_units::{ChunkId, Nanos};
+
+/// Parts of one request under way at once; the rest is split off as these end.
+const PARTS_PER_REQUEST_MAX: u32 = 64;
+/// Chunks of a discard looked at before others get a turn.
+const SPLIT_STEPS_MAX: u32 = 16_384;
+
+impl Group {
+    /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
+    ///
+    /// # Errors
+    /// Gives the request back when [`REQUESTS_IN_FLIGHT_MAX`] are in flight: try again
+    /// after a reply.
+    pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
+        if self.requests.len() >= REQUESTS_IN_FLIGHT_MAX {
+            return Err(request);
+        }
+        match self.check(&request) {
+            Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
+            Ok((start, end)) => {
+                let flush = matches!(request.action, Action::Flush);
+                let ongoing = Ongoing {
+                    id: request.id,
+                    volume: request.volume,
+                    action: request.action,
+                    priority: request.priority,
+                    start,
+                    cursor: start,
+                    end,
+                    parts: 0,
+                    listed: !flush,
+                    error: None,
+                    pieces: Vec::new(),
+                };
+                let index = self.requests.insert(ongoing);
+                if flush {
+                    self.commit.join(Waiter::Flush(index));
+                } else {
+                    self.unsplit.push(index);
+                }
+                self.pump(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The request's range in bytes of its volume.
+    pub(crate) fn check(&self, request: &Request) -> Result<(u64, u64), RequestError> {
+        if self.service != Service::Ready {
+            return Err(RequestError::NotReady);
+        }
+        let volume = self.map.volume(request.volume).filter(|volume| !volume.deleting);
+        let volume = volume.ok_or(RequestError::NoVolume)?;
+        let (offset, length) = match &request.action {
+            Action::Read { offset, length } => (offset.0, u64::from(*length)),
+            Action::Write { offset, payload, .. } => (offset.0, u64::from(payload.len())),
+            Action::WriteZeroes { offset, length, .. } | Action::Discard { offset, length } => {
+                (offset.0, length.0)
+            }
+            Action::Flush => return Ok((0, 0)),
+        };
+        let end = offset.checked_add(length).ok_or(RequestError::BadRange)?;
+        let whole = (offset | length).is_multiple_of(u64::from(SECTOR));
+        if length == 0 || end > volume.size.0 || !whole {
+            return Err(RequestError::BadRange);
+        }
+        Ok((offset, end))
+    }
+
+    /// Makes parts until enough are under way or the request is split up.
+    pub(crate) fn split(&mut self, request: u32) {
+        let mut steps = 0;
+        loop {
+            let ongoing = &self.requests[request];
+            let (cursor, end) = (ongoing.cursor, ongoing.end);
+            if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
+                break;
+            }
+            let index = cursor / u64::from(self.chunk_size);
+            let chunk = ChunkId { volume: ongoing.volume, index: index as u32 };
+            let base = index * u64::from(self.chunk_size);
+            let stop = end.min(base + u64::from(self.chunk_size));
+            let range = (cursor - base) as u32..(stop - base) as u32;
+            self.requests[request].cursor = stop;
+            steps += 1;
+            if self.is_void(request, chunk) {
+                if steps >= SPLIT_STEPS_MAX && stop < end {
+                    self.list(request);
+                    return;
+                }
+                continue;
+            }
+            self.make_part(request, chunk, range);
+        }
+        self.end_request_if_done(request);
+    }
+
+    /// Whether the request would do nothing to the chunk: zeroes onto a chunk that holds none.
+    /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
+    pub(crate) fn is_void(&self, request: u32, chunk: ChunkId) -> bool {
+        let entry = self.map.entry(chunk);
+        let ongoing = &self.requests[request];
+        let zeroes = Action::is_zeroing(&ongoing.action);
+        let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
+        let waits = forced && ongoing.parts == 0 && self.has_changes();
+        zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
+    }
+
+    pub(crate) fn make_part(&mut self, request: u32, chunk: ChunkId, range: Range<u32>) {
+        let ongoing = &mut self.requests[request];
+        let at = u64::from(chunk.index) * u64::from(self.chunk_size) + u64::from(range.start);
+        let from = (at - ongoing.start) as u32;
+        let (verb, fua) = match &ongoing.action {
+            Action::Read { .. } => (Verb::Read, false),
+            Action::Write { payload, fua, .. } => {
+                let length = range.end - range.start;
+                (Verb::Write(payload.slice(from..from + length)), *fua)
+            }
+            Action::WriteZeroes { fua, .. } => (Verb::Zero, *fua),
+            Action::Discard { .. } => (Verb::Discard, false),
+            Action::Flush => unreachable!("a flush has no parts"),
+        };
+        ongoing.parts += 1;
+        let priority = ongoing.priority;
+        self.map.volume_mut(chunk.volume).expect("checked at submission").busy += 1;
+        let part = self.parts.insert(Part {
+            request,
+            chunk,
+            range,
+            verb,
+            fua,
+            priority,
+            order: 0,
+            outstanding: 0,
+            failed: 0,
+            succeeded: 0,
+            error: None,
+            overlay_runs: Vec::new(),
+            unfit: 0,
+        });
+        self.scheduler.push(part, priority);
+    }
+
+    pub(crate) fn list(&mut self, request: u32) {
+        if !std::mem::replace(&mut self.requests[request].listed, true) {
+            self.unsplit.push(request);
+        }
+    }
+
+    /// Answers for a part that is durable as far as it promised.
+    pub(crate) fn end_part(&mut self, part: u32) {
+        let part = self.parts.remove(part);
+        self.scheduler.ended(part.priority);
+        self.map.volume_mut(part.chunk.volume).expect("busy volumes stay").busy -= 1;
+        let request = &mut self.requests[part.request];
+        request.parts -= 1;
+        request.error = request.error.or(part.error);
+        if request.cursor < request.end {
+            self.list(part.request);
+        } else {
+            self.end_request_if_done(part.request);
+        }
+    }
+
+    /// Takes all requests out of flight; what devices still answer for them is ignored.
+    pub(crate) fn drain_requests(&mut self) -> Vec<RequestId> {
+        let indices: Vec<u32> = self.requests.iter().map(|(index, _)| index).collect();
+        indices.into_iter().map(|index| self.requests.remove(index).id).collect()
+    }
+
+    pub(crate) fn end_request_if_done(&mut self, index: u32) {
+        let request = &self.requests[index];
+        if request.parts > 0 || request.cursor < request.end || request.listed {
+            return;
+        }
+        let mut request = self.requests.remove(index);
+        request.pieces.sort_unstable_by_key(|piece| piece.at);
+        let result = match request.error {
+            Some(error) => Err(error),
+            None => Ok(request.pieces),
+        };
+        self.reply(Reply { id: request.id, result });
+    }
+
+    /// Answers a flush.
+    pub(crate) fn end_flush(&mut self, request: u32, result: Result<(), RequestError>) {
+        let request = self.requests.remove(request);
+        self.reply(Reply { id: request.id, result: result.map(|()| Vec::new()) });
+    }
+}

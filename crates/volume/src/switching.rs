@@ -1,0 +1,145 @@
+//! How an operation ends: mirrored writes, the switch, taking it back, giving up.
+//!
+//! See [`crate::copying`] for the whole machine.
+
+use crate::commit::Waiter;
+use crate::copying::Stage;
+use crate::format::Record;
+use crate::group::Group;
+use crate::map::Place;
+use crate::operation::{Finished, OperationKind, Outcome};
+use std::ops::Range;
+use thermocline_units::{ChunkId, Nanos};
+
+impl Group {
+    /// Blocks are in the overlay now, and nowhere else.
+    pub(crate) fn overlay_arrived(&mut self, chunk: ChunkId, runs: &[Range<u32>]) {
+        let Some(overlay) = self.map.extra_mut(chunk).overlay.as_mut() else { return };
+        let mut new = false;
+        for run in runs {
+            new |= overlay.presence.insert(run);
+        }
+        if new && !std::mem::replace(&mut overlay.unsaved, true) {
+            self.copier.unsaved_overlays.push(chunk);
+        }
+    }
+
+    /// The destination, where a read may use it: all blocks of `range` are there.
+    pub(crate) fn arriving_copy(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
+        let copy = &self.copier.operations[self.operation_on(chunk)?];
+        let usable = copy.what.kind != OperationKind::Redirect && !copy.failed && !copy.cancelled;
+        (usable && copy.presence.all_in(range)).then_some(copy.destination)
+    }
+
+    /// Where a write to `range` must go as well.
+    pub(crate) fn mirror_of(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
+        let copy = &self.copier.operations[self.operation_on(chunk)?];
+        let mirrors = copy.what.kind != OperationKind::Redirect && !copy.failed;
+        (mirrors && copy.presence.any_in(range)).then_some(copy.destination)
+    }
+
+    /// A write that was mirrored failed somewhere: original and destination may differ.
+    pub(crate) fn mirror_disagrees(
+        &mut self,
+        chunk: ChunkId,
+        range: &Range<u32>,
+        failed: u64,
+        safe: bool,
+    ) {
+        let Some(index) = self.operation_on(chunk) else { return };
+        let copy = &mut self.copier.operations[index];
+        let missed = failed >> copy.destination.pool.0 & 1 == 1;
+        if copy.what.kind == OperationKind::Redirect || safe && !missed {
+            return;
+        }
+        match copy.stage {
+            Stage::Copying if missed => copy.failed = true,
+            Stage::Copying => copy.presence.remove(range),
+            Stage::Switching => self.take_back(index),
+        }
+    }
+
+    /// All blocks are at the destination: the record that says so is queued.
+    pub(crate) fn switch(&mut self, now: Nanos, index: u32) {
+        let copy = &mut self.copier.operations[index];
+        copy.stage = Stage::Switching;
+        let chunk = copy.what.chunk;
+        let state = self.durable_state(chunk);
+        self.change(Record::Chunk(chunk, state), chunk, &[]);
+        self.commit.join(Waiter::Switch(index));
+        self.traffic_eased(now, chunk);
+    }
+
+    /// The record of the switch is queued, but the destination is wrong: a second one says so.
+    pub(crate) fn take_back(&mut self, index: u32) {
+        let copy = &mut self.copier.operations[index];
+        if std::mem::replace(&mut copy.failed, true) {
+            return;
+        }
+        let (chunk, destination) = (copy.what.chunk, copy.destination);
+        // A redirected chunk keeps its overlay: it may hold the only copy of some blocks.
+        let stays = copy.what.kind == OperationKind::Redirect;
+        let left: &[Place] = if stays { &[] } else { &[destination] };
+        let state = self.durable_state(chunk);
+        self.change(Record::Chunk(chunk, state), chunk, left);
+    }
+
+    /// The record of the switch is durable.
+    pub(crate) fn switch_durable(&mut self, now: Nanos, index: u32) {
+        let copy = &self.copier.operations[index];
+        let (chunk, source, kind) = (copy.what.chunk, copy.source, copy.what.kind);
+        if copy.failed {
+            return self.end_operation(now, index, Outcome::Failed);
+        }
+        let had_source = self.map.copies(chunk).any(|other| other.place == source);
+        let state = self.durable_state(chunk);
+        let moved = matches!(kind, OperationKind::Migrate | OperationKind::Redirect);
+        if kind == OperationKind::Redirect {
+            self.copier.overlays -= 1;
+        }
+        let dirty = state.dirty && state.copies.len() > 1;
+        self.break_seal(now, chunk);
+        self.map.set_state(chunk, &state);
+        if dirty {
+            self.housekeeping.dirty_chunks.push(chunk);
+            self.touch_copies(now, chunk);
+        }
+        self.end_operation(now, index, Outcome::Done);
+        if moved && had_source {
+            self.leave(now, chunk, source);
+        }
+    }
+
+    /// Gives up a copy that no durable map names.
+    pub(crate) fn give_up(&mut self, now: Nanos, index: u32, outcome: Outcome) {
+        let copy = &self.copier.operations[index];
+        let (chunk, destination, kind) = (copy.what.chunk, copy.destination, copy.what.kind);
+        if kind == OperationKind::Redirect {
+            // The journal may name the overlay, and it may hold the only copy of some blocks.
+            return self.end_operation(now, index, outcome);
+        }
+        if kind == OperationKind::Prefetch {
+            self.pool_mut(destination.pool).prefetched -= 1;
+        }
+        self.end_operation(now, index, outcome);
+        self.leave(now, chunk, destination);
+    }
+
+    pub(crate) fn end_operation(&mut self, now: Nanos, index: u32, outcome: Outcome) {
+        let copy = self.copier.operations.remove(index);
+        let chunk = copy.what.chunk;
+        if copy.failed
+            && copy.stage == Stage::Switching
+            && copy.what.kind == OperationKind::Prefetch
+        {
+            self.pool_mut(copy.destination.pool).prefetched -= 1;
+        }
+        self.copier.chunks.remove(&chunk);
+        self.proposal.look_again();
+        self.finished_out.push(Finished { id: copy.id, operation: copy.what, outcome });
+        let traffic = self.traffic_of(chunk);
+        self.traffic[traffic].operation = None;
+        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
+        self.traffic_eased(now, chunk);
+    }
+}

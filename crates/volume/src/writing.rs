@@ -1,0 +1,151 @@
+//! How a part writes: to every copy, to the blocks of an overlay, to the copy that is being made;
+//! and what becomes of copies that missed it.
+
+use crate::flight::Owner;
+use crate::foreground::{Verb, bit};
+use crate::format::Record;
+use crate::group::Group;
+use crate::map::Place;
+use crate::operation::OperationKind;
+use crate::request::RequestError;
+use std::ops::Range;
+use thermocline_ports::Io;
+use thermocline_units::{Bytes, ChunkId, Nanos};
+
+impl Group {
+    /// Whether a discard of blocks may be passed on: no copy may show garbage afterwards.
+    pub(crate) fn discards_to_zero(&self, chunk: ChunkId) -> bool {
+        self.map.is_simple(chunk)
+            && self.operation_on(chunk).is_none()
+            && self.map.copies(chunk).all(|c| self.pool(c.place.pool).geometry.discard_zeroes)
+    }
+
+    pub(crate) fn begin_write(&mut self, now: Nanos, part: u32) {
+        let chunk = self.parts[part].chunk;
+        if self.map.entry(chunk).first().is_none() {
+            if matches!(self.parts[part].verb, Verb::Write(_)) {
+                return self.open_chunk(now, part);
+            }
+            return self.conclude(now, part); // Zeroes onto what reads as zeroes.
+        }
+        let range = self.parts[part].range.clone();
+        if self.map.extra(chunk).is_some_and(|extra| extra.overlay.is_some()) {
+            self.write_by_blocks(now, part);
+        } else {
+            let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
+            for place in places {
+                self.part_write(now, part, place, range.clone());
+            }
+        }
+        if let Some(place) = self.mirror_of(chunk, &range) {
+            self.part_write(now, part, place, range);
+        }
+        self.conclude_if_done(now, part);
+    }
+
+    /// Writes blocks that the overlay holds, or may take, there, and the rest to the first copy.
+    pub(crate) fn write_by_blocks(&mut self, now: Nanos, part: u32) {
+        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
+        let takes = self.operation_on(chunk).is_some_and(|operation| {
+            let operation = &self.copier.operations[operation];
+            operation.what.kind == OperationKind::Redirect && operation.is_copying()
+        });
+        let base = self.map.entry(chunk).first().expect("an overlay lies over a copy");
+        let extra = self.map.extra(chunk).expect("called for overlaid chunks");
+        let overlay = extra.overlay.as_ref().expect("called for overlaid chunks");
+        let place = overlay.place;
+        let mut sends: Vec<(Place, Range<u32>)> = Vec::new();
+        let mut taken = Vec::new();
+        for (run, present) in overlay.presence.runs(&range) {
+            let inner = crate::presence::whole_blocks(&run);
+            if present {
+                sends.push((place, run));
+            } else if takes && !inner.is_empty() {
+                for edge in [run.start..inner.start, inner.end..run.end] {
+                    sends.extend((!edge.is_empty()).then_some((base, edge)));
+                }
+                sends.push((place, inner.clone()));
+                taken.push(inner);
+            } else {
+                sends.push((base, run));
+            }
+        }
+        self.parts[part].overlay_runs = taken;
+        for (place, run) in sends {
+            self.part_write(now, part, place, run);
+        }
+    }
+
+    pub(crate) fn part_write(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
+        if !self.pool(place.pool).is_alive() {
+            self.parts[part].failed |= bit(place.pool);
+            return;
+        }
+        let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
+        let state = &mut self.parts[part];
+        state.outstanding += 1;
+        let length = Bytes(u64::from(run.end - run.start));
+        let io = match &state.verb {
+            Verb::Write(payload) => {
+                let from = run.start - state.range.start;
+                let data = payload.slice(from..from + (run.end - run.start));
+                Io::Write { offset, data, fua: state.fua }
+            }
+            Verb::Zero => Io::WriteZeroes { offset, length },
+            Verb::Discard => Io::Discard { offset, length },
+            Verb::Read => unreachable!("reads are not written"),
+        };
+        self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
+    }
+
+    /// What a write did to the chunk's copies: which are to be dropped, which blocks arrived.
+    pub(crate) fn settle_write(&mut self, now: Nanos, part: u32) {
+        let state = &self.parts[part];
+        let (chunk, range) = (state.chunk, state.range.clone());
+        let (failed, succeeded) = (state.failed, state.succeeded);
+        let runs = state.overlay_runs.clone();
+        if failed == 0 {
+            if !runs.is_empty() {
+                self.overlay_arrived(chunk, &runs);
+            }
+            self.touch_copies(now, chunk);
+            return;
+        }
+        let copies: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
+        let safe = copies.iter().any(|p| succeeded & bit(p.pool) != 0 && failed & bit(p.pool) == 0);
+        self.mirror_disagrees(chunk, &range, failed, safe);
+        let overlaid = self.map.extra(chunk).is_some_and(|extra| extra.overlay.is_some());
+        if !safe || overlaid {
+            let error = self.parts[part].error;
+            self.parts[part].error = Some(error.unwrap_or(RequestError::Io));
+        } else {
+            self.parts[part].error = None;
+        }
+        // Copies that missed the write, and after a write that no copy took all but the first: they
+        // may differ now.
+        for (index, place) in copies.iter().enumerate() {
+            let differs = if safe { failed & bit(place.pool) != 0 } else { index > 0 };
+            if differs && !overlaid {
+                self.copy_failed(chunk, place.pool);
+            }
+        }
+        self.touch_copies(now, chunk);
+    }
+
+    /// Unmaps a chunk on which nothing else is under way.
+    pub(crate) fn unmap(&mut self, chunk: ChunkId) {
+        let state = self.map.state(chunk);
+        let overlay = state.overlay.as_ref().map(|(place, _)| *place);
+        let places: Vec<Place> =
+            state.copies.iter().map(|copy| copy.place).chain(overlay).collect();
+        if places.is_empty() {
+            return;
+        }
+        self.copier.overlays -= usize::from(overlay.is_some());
+        for copy in state.copies.iter().filter(|copy| copy.prefetched) {
+            self.pool_mut(copy.place.pool).prefetched -= 1;
+        }
+        self.map.set_state(chunk, &Default::default());
+        self.change(Record::Chunk(chunk, Default::default()), chunk, &places);
+    }
+}
