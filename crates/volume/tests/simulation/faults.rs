@@ -79,6 +79,8 @@ impl Runner<'_> {
         };
         let pool = usize::from(rot.place.pool.0);
         self.world.disk_mut(pool).flip_bit(offset, mask);
+        let start = Bytes(offset.0 / u64::from(SECTOR) * u64::from(SECTOR));
+        let rotten = self.world.disk_mut(pool).peek(start, SECTOR);
         self.rot = Some(rot);
         self.mark("bits flipped");
         self.world.tell(|| format!("a bit of {} flips on pool {pool}", rot.chunk));
@@ -95,7 +97,9 @@ impl Runner<'_> {
         self.until("scrubbing", |runner| !runner.world.group().scrub_status().running)?;
         self.rot = None;
         let copies = self.places_of(rot.chunk);
-        if copies.contains(&rot.place) {
+        // The slot may hold a copy that was made anew.
+        let still = self.world.disk_mut(pool).peek(start, SECTOR) == rotten;
+        if copies.contains(&rot.place) && still {
             let quiet = !self.placing && self.world.group().operations_pending() == 0;
             if copies.len() > 1 && quiet {
                 return Err(format!(
@@ -105,7 +109,7 @@ impl Runner<'_> {
             }
             self.world.disk_mut(pool).flip_bit(offset, mask);
         } else {
-            self.mark("rotten copies dropped");
+            self.mark("rotten copies found");
         }
         Ok(())
     }
