@@ -95,6 +95,12 @@ impl Runner<'_> {
         let said = self.world.exchange();
         self.hear(said)?;
         self.until("scrubbing", |runner| !runner.world.group().scrub_status().running)?;
+        // A crash must not bring a copy back that was dropped: once its seal is broken by a write,
+        // nothing tells that it is rotten.
+        self.submit(birth, rot.chunk.volume, 0..0, Deed::Flush, None)?;
+        let said = self.world.exchange();
+        self.hear(said)?;
+        self.settle()?;
         self.rot = None;
         let copies = self.places_of(rot.chunk);
         // The slot may hold a copy that was made anew.
