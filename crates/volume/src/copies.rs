@@ -198,6 +198,8 @@ impl Group {
                 self.commit.join(Waiter::Space(part));
             } else {
                 self.space_waiters.push(part);
+                // What the chunk itself has left need not wait for this part.
+                self.traffic_eased(now, self.parts[part].chunk);
             }
             return;
         }
@@ -240,23 +242,28 @@ impl Group {
         self.traffic_eased(now, chunk);
     }
 
-    /// Frees slots that the chunk has left and no part is on any more.
-    pub(crate) fn free_left_slots(&mut self, now: Nanos, chunk: ChunkId) {
+    /// Frees slots that the chunk has left and no part is on any more; whether there were any.
+    pub(crate) fn free_left_slots(&mut self, now: Nanos, chunk: ChunkId) -> bool {
         let traffic = self.traffic_of(chunk);
         if self.traffic[traffic].left.is_empty() {
-            return;
+            return false;
         }
         let state = &self.traffic[traffic];
-        let oldest = state.running.iter().map(|&part| self.parts[part].order).min();
+        // A part that opens the chunk found it unmapped: it is on no slot, and may wait for these.
+        let opener = state.opening.map(|(part, _)| part);
+        let on_slots = state.running.iter().filter(|&&part| Some(part) != opener);
+        let oldest = on_slots.map(|&part| self.parts[part].order).min();
         let oldest = oldest.unwrap_or(u64::MAX);
         let left = std::mem::take(&mut self.traffic[traffic].left);
         let (free, keep) = left.into_iter().partition(|&(order, _)| order < oldest);
         self.traffic[traffic].left = keep;
         let free: Vec<(u64, Place)> = free;
+        let any = !free.is_empty();
         for (_, place) in free {
             self.slots_leaving -= 1;
             self.free_slot(now, place);
         }
+        any
     }
 
     /// Nothing refers to the slot any more, in memory or on disk.

@@ -242,17 +242,22 @@ impl Group {
         if std::mem::replace(&mut self.traffic[index].easing, true) {
             return; // Further out a loop is at it.
         }
-        while let Some(&next) = self.traffic[index].waiting.front() {
-            let waiting = std::mem::take(&mut self.traffic[index].waiting);
-            let open = self.gate(now, next);
-            self.traffic[index].waiting = waiting;
-            if !open {
+        loop {
+            while let Some(&next) = self.traffic[index].waiting.front() {
+                let waiting = std::mem::take(&mut self.traffic[index].waiting);
+                let open = self.gate(now, next);
+                self.traffic[index].waiting = waiting;
+                if !open {
+                    break;
+                }
+                self.traffic[index].waiting.pop_front();
+                self.begin(now, next);
+            }
+            // A freed slot may end a part that waited for one, and let in who waits behind it.
+            if !self.free_left_slots(now, chunk) {
                 break;
             }
-            self.traffic[index].waiting.pop_front();
-            self.begin(now, next);
         }
-        self.free_left_slots(now, chunk);
         self.traffic[index].easing = false;
         if self.traffic[index].is_over() {
             self.map.entry_mut(chunk).traffic = NONE;

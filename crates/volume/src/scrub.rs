@@ -8,8 +8,8 @@
 //!
 //! Two copies alone cannot say which of them is right; a third can, and so can a seal
 //! ([`crate::seals`]): of a sealed chunk every copy is held against its checksums. A chunk that is
-//! to be sealed goes the same way, and gets its seal at the end. Chunks under an operation are
-//! passed over: the next scrub finds them.
+//! to be sealed goes the same way, and gets its seal at the end. Chunks under an operation,
+//! or in two parts after one, are passed over: a later scrub finds them.
 
 use crate::flight::Owner;
 use crate::group::{Group, Service};
@@ -140,7 +140,7 @@ impl Group {
     }
 
     fn comparison_of(&self, chunk: ChunkId) -> Option<Comparison> {
-        if !self.map.has(chunk) || self.operation_on(chunk).is_some() {
+        if !self.is_whole(chunk) {
             return None;
         }
         let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
@@ -228,9 +228,15 @@ impl Group {
     }
 
     fn still_there(&self, chunk: ChunkId, places: &[Place]) -> bool {
-        self.map.has(chunk)
+        self.is_whole(chunk)
             && self.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
+    }
+
+    /// Whether the chunk's copies hold all of it: no operation is under way, and nothing redirected.
+    fn is_whole(&self, chunk: ChunkId) -> bool {
+        self.map.has(chunk)
             && self.operation_on(chunk).is_none()
+            && self.map.extra(chunk).is_none_or(|extra| extra.overlay.is_none())
     }
 
     fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {

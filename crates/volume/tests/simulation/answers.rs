@@ -32,6 +32,13 @@ impl Runner<'_> {
                 }
             }
             (Err(error), deed) => {
+                self.mark(match error {
+                    RequestError::Io => "requests failed: Io",
+                    RequestError::NoSpace => "requests failed: NoSpace",
+                    RequestError::NoVolume => "requests failed: NoVolume",
+                    RequestError::BadRange => "requests failed: BadRange",
+                    RequestError::NotReady => "requests failed: NotReady",
+                });
                 self.excuse(&flight, *error).map_err(|what| {
                     format!(
                         "request {number} ({deed:?} {:?} of {}) failed: {what}",
@@ -73,10 +80,9 @@ impl Runner<'_> {
     /// Whether every copy of one of the chunks is on a pool that failed meanwhile or is dead.
     fn is_out_of_reach(&self, flight: &Flight) -> bool {
         self.chunks_of(flight).any(|chunk| {
-            if self.flipped.contains(&(flight.birth, chunk.index)) {
-                return true; // The sound copy may have been the one that failed later.
-            }
-            let bad = |pool: PoolId| self.is_bad(usize::from(pool.0), flight.event);
+            let rot = self.rot.filter(|rot| rot.chunk == chunk).map(|rot| rot.place.pool);
+            let bad =
+                |pool: PoolId| rot == Some(pool) || self.is_bad(usize::from(pool.0), flight.event);
             if self.redirected(chunk).is_some_and(bad) {
                 return true;
             }

@@ -31,8 +31,8 @@ impl Runner<'_> {
             Step::Flush { volume } => {
                 self.request(Span { volume, sector: 0, sectors: 0 }, Deed::Flush, None)
             }
-            Step::Operate { kind, volume, chunk, to } => {
-                self.operate(kind, volume, chunk, to);
+            Step::Operate { kind, nth, to } => {
+                self.operate(kind, nth, to);
                 Ok(())
             }
             Step::Cancel { nth } => {
@@ -44,18 +44,20 @@ impl Runner<'_> {
             Step::DeleteVolume { volume } => self.delete_volume(volume),
             Step::Place { seed } => {
                 let placement = seed.map(Restless::boxed);
+                self.placing = seed.is_some();
                 self.world.group_mut().set_placement(placement);
                 Ok(())
             }
-            _ => {
-                self.disturb(step);
+            Step::AddPool(_) | Step::DrainPool { .. } | Step::RemovePool { .. } | Step::Scrub => {
+                self.arrange(step);
                 Ok(())
             }
+            _ => self.harm(step),
         }
     }
 
-    /// Changes pools, or what the disks do.
-    fn disturb(&mut self, step: &Step) {
+    /// Changes pools.
+    fn arrange(&mut self, step: &Step) {
         let now = self.world.now;
         match *step {
             Step::AddPool(plan) if self.pools.len() < POOLS_MAX => {
@@ -77,27 +79,6 @@ impl Runner<'_> {
             Step::Scrub => {
                 self.world.group_mut().scrub(now);
             }
-            Step::Trouble { pool, fail, time_out, delay } => {
-                let pool = usize::from(self.pool(pool).0);
-                // What fails too often is given up, so only a pool that can be missed misbehaves.
-                if self.is_spare(pool) {
-                    self.world.calm();
-                    self.world.trouble(pool, fail, time_out, delay);
-                }
-            }
-            Step::FailNth { pool, nth } => {
-                let pool = self.pool(pool);
-                self.world.disk_mut(usize::from(pool.0)).fail_nth(nth.max(1).into());
-            }
-            Step::FillUp { pool } => {
-                let pool = usize::from(self.pool(pool).0);
-                if self.is_spare(pool) {
-                    self.world.calm();
-                    self.world.disk_mut(pool).fill_up();
-                }
-            }
-            Step::Kill { pool } => self.kill(pool),
-            Step::Flip { volume, sector, copy, bit } => self.flip(volume, sector, copy, bit),
             _ => {}
         }
     }
@@ -152,17 +133,39 @@ impl Runner<'_> {
         })
     }
 
-    fn operate(&mut self, kind: OperationKind, volume: u8, chunk: u32, to: u8) {
-        let Some(volume) = self.volume(volume) else { return };
-        let chunks = volume.sectors.count().div_ceil(self.sectors_per_chunk()) as u32;
-        let chunk = ChunkId { volume: volume.id, index: chunk % chunks };
-        let operation = Operation { kind, chunk, to: self.pool(to) };
+    /// Rather on a chunk that is mapped, and to a pool that may take it.
+    fn operate(&mut self, kind: OperationKind, nth: u32, to: u8) {
+        let mapped = self.mapped_chunks();
+        let Some(&chunk) = mapped.get(nth as usize % mapped.len().max(1)) else { return };
+        let held: Vec<PoolId> = self.places_of(chunk).iter().map(|place| place.pool).collect();
+        let takes = |pool: &PoolId| {
+            self.state_of(usize::from(pool.0)) == Some(PoolState::Active) && !held.contains(pool)
+        };
+        let able: Vec<PoolId> = (0..self.pools.len() as u16).map(PoolId).filter(takes).collect();
+        let to = match able.is_empty() {
+            true => self.pool(to),
+            false => able[usize::from(to) % able.len()],
+        };
+        let operation = Operation { kind, chunk, to };
         let now = self.world.now;
         let started = self.world.group_mut().start(now, operation);
         self.world.tell(|| format!("{operation:?}: {started:?}"));
-        if let Ok(id) = started {
-            self.operations.insert(id, operation);
+        match started {
+            Ok(id) => {
+                self.operations.insert(id, operation);
+            }
+            Err(_) => self.mark("operations refused"),
         }
+    }
+
+    fn mapped_chunks(&self) -> Vec<ChunkId> {
+        let per_chunk = self.sectors_per_chunk();
+        let chunks = self.model.volumes().into_iter().flat_map(|volume| {
+            let count = volume.sectors.count().div_ceil(per_chunk) as u32;
+            let id = volume.id;
+            (0..count).map(move |index| ChunkId { volume: id, index })
+        });
+        chunks.filter(|&chunk| !self.places_of(chunk).is_empty()).collect()
     }
 
     /// One that is switching already cannot be cancelled; it ends all the same.
@@ -214,53 +217,6 @@ impl Runner<'_> {
         }
     }
 
-    fn kill(&mut self, pool: u8) {
-        let pool = usize::from(self.pool(pool).0);
-        if self.is_spare(pool) {
-            self.world.disk_mut(pool).kill();
-        }
-    }
-
-    /// Whether the group can go on without the pool: no other is lost, and one that holds metadata,
-    /// or can, is left.
-    fn is_spare(&self, pool: usize) -> bool {
-        let Ok(Some(disk)) = self.world.on_disk() else { return false };
-        let lost = |&other: &usize| {
-            self.world.is_dead(other) || self.state_of(other) == Some(PoolState::Dead)
-        };
-        let holds = |&other: &usize| {
-            let region = disk.pools.get(other).is_some_and(|pool| pool.has_region);
-            other != pool && region && self.state_of(other) == Some(PoolState::Active)
-        };
-        let pools = 0..self.pools.len();
-        self.world.is_usable(pool)
-            && !pools.clone().any(|p| lost(&p))
-            && pools.clone().any(|p| holds(&p))
-    }
-
-    /// Only where the group promises to notice: sealed blocks of one of several copies, and once
-    /// in a chunk's life.
-    fn flip(&mut self, volume: u8, sector: u32, copy: u8, bit: u16) {
-        let Some((birth, id, range)) = self.resolve(Span { volume, sector, sectors: 1 }) else {
-            return;
-        };
-        let per_chunk = self.sectors_per_chunk();
-        let chunk = ChunkId { volume: id, index: (range.start / per_chunk) as u32 };
-        let copies = self.places_of(chunk);
-        let (Ok(Some(disk)), [_, _, ..]) = (self.world.on_disk(), &copies[..]) else { return };
-        let place = copies[usize::from(copy) % copies.len()];
-        let pool = usize::from(place.pool.0);
-        let Some(on_disk) = disk.pools.get(pool).filter(|_| self.plan.settings.checksums) else {
-            return;
-        };
-        if self.world.is_usable(pool) && self.flipped.insert((birth, chunk.index)) {
-            let slot = on_disk.first_slot + u64::from(place.slot) * per_chunk * SECTOR_BYTES;
-            let byte = range.start % per_chunk * SECTOR_BYTES + u64::from(bit) / 8;
-            self.world.disk_mut(pool).flip_bit(Bytes(slot + byte), (bit % 8) as u8);
-            self.world.tell(|| format!("a bit of {chunk} flips on pool {pool}"));
-        }
-    }
-
     pub(crate) fn state_of(&self, pool: usize) -> Option<PoolState> {
         self.world.group().pool_status(PoolId(pool as u16)).map(|status| status.state)
     }
@@ -275,7 +231,7 @@ impl Runner<'_> {
         volumes.get(usize::from(number) % count).copied()
     }
 
-    fn pool(&self, number: u8) -> PoolId {
+    pub(crate) fn pool(&self, number: u8) -> PoolId {
         PoolId(u16::from(number) % self.pools.len() as u16)
     }
 

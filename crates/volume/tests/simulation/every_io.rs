@@ -27,8 +27,9 @@ fn write(chunk: u32, sectors: u32, fua: bool) -> Step {
     Step::Write { span, fua, patience: None }
 }
 
-fn operate(kind: OperationKind, chunk: u32, to: u8) -> Step {
-    Step::Operate { kind, volume: 0, chunk, to }
+/// On the `nth` mapped chunk, to the `to`-th of the pools that do not hold it.
+fn operate(kind: OperationKind, nth: u32, to: u8) -> Step {
+    Step::Operate { kind, nth, to }
 }
 
 /// The scenario, on three pools.

@@ -15,15 +15,15 @@ const SECTOR: u64 = thermocline_ports::SECTOR as u64;
 const KINDS: [(Draw, u32, f64); 22] = [
     (Draws::read,          24, 0.05), (Draws::write,        40, 0.0),
     (Draws::write_zeroes,   6, 0.3),  (Draws::discard,       6, 0.3),
-    (Draws::flush,         10, 0.15), (Draws::operate,      16, 0.1),
+    (Draws::flush,         10, 0.15), (Draws::operate,      20, 0.1),
     (Draws::cancel,         3, 0.5),  (Draws::create_volume, 2, 0.3),
     (Draws::grow_volume,    2, 0.5),  (Draws::delete_volume, 2, 0.5),
     (Draws::add_pool,       1, 0.6),  (Draws::drain_pool,    1, 0.6),
     (Draws::remove_pool,    2, 0.5),  (Draws::place,         1, 0.6),
-    (Draws::scrub,          1, 0.6),  (Draws::crash,         8, 0.15),
+    (Draws::scrub,          1, 0.6),  (Draws::crash,         4, 0.15),
     (Draws::close,          1, 0.5),  (Draws::trouble,       3, 0.6),
     (Draws::fail_nth,       4, 0.6),  (Draws::fill_up,       1, 0.8),
-    (Draws::kill,           1, 0.8),  (Draws::flip,          2, 1.1),
+    (Draws::kill,           1, 0.8),  (Draws::flip,          1, 0.6),
 ];
 
 /// The first of them change no faults; they go on while a fault lasts.
@@ -130,7 +130,7 @@ impl Draws {
     }
 
     fn steps(&mut self) -> Vec<Step> {
-        let count = self.dice.magnitude(40..=500) as usize;
+        let count = self.dice.magnitude(40..=1_000) as usize;
         let mut steps = Vec::with_capacity(2 * count);
         while steps.len() < count {
             let kind = self.dice.weighted(&self.weights);
@@ -190,8 +190,7 @@ impl Draws {
 
     fn operate(&mut self, steps: &mut Vec<Step>) {
         let kind = self.dice.one_of(&self.kinds);
-        let chunk = self.dice.between(0..=self.reach / self.per_chunk) as u32;
-        steps.push(Step::Operate { kind, volume: self.small(), chunk, to: self.small() });
+        steps.push(Step::Operate { kind, nth: self.small().into(), to: self.small() });
     }
 
     fn cancel(&mut self, steps: &mut Vec<Step>) {
@@ -264,10 +263,16 @@ impl Draws {
         steps.push(Step::Kill { pool: self.small() });
     }
 
+    /// Chunks are sealed when they have rested; a restless placement would let none rest.
     fn flip(&mut self, steps: &mut Vec<Step>) {
-        let sector = self.dice.between(0..=self.reach) as u32;
-        let bit = self.dice.between(0..=8 * SECTOR - 1) as u16;
-        steps.push(Step::Flip { volume: self.small(), sector, copy: self.small(), bit });
+        if self.settings.checksums {
+            let us = self.dice.between(11_000_000..=25_000_000) as u32;
+            steps.extend([Step::Place { seed: None }, Step::Wait { us }]);
+            for _ in 0..self.dice.between(1..=4) {
+                let bit = self.dice.between(0..=8 * SECTOR * self.per_chunk - 1) as u32;
+                steps.push(Step::Flip { nth: self.small().into(), copy: self.small(), bit });
+            }
+        }
     }
 
     fn crash(&mut self, steps: &mut Vec<Step>) {

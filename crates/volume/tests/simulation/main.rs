@@ -14,6 +14,7 @@ mod answers;
 mod asking;
 mod dice;
 mod every_io;
+mod faults;
 mod generate;
 mod model;
 mod ondisk;
@@ -28,7 +29,7 @@ mod shrink;
 mod stamp;
 mod world;
 
-use run::{Extras, Failure, Summary, run};
+use run::{Extras, Failure, Marks, Summary, run};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Mutex;
@@ -78,16 +79,24 @@ fn run_seeds(from: u64, count: u64, survey: bool) -> (Vec<Summary>, Vec<(u64, Fa
     (clean, failed)
 }
 
+/// What happened in all runs together.
+fn marks(clean: &[Summary]) -> Marks {
+    let mut marks = Marks::new();
+    for (what, count) in clean.iter().flat_map(|summary| &summary.marks) {
+        *marks.entry(what).or_default() += count;
+    }
+    marks
+}
+
 fn totals(clean: &[Summary]) -> String {
-    let sum = |of: fn(&Summary) -> u64| clean.iter().map(of).sum::<u64>();
-    format!(
-        "{} seeds clean: {} events, {} crashes, {} operations done, {:.0} s of virtual time",
-        clean.len(),
-        sum(|s| s.events),
-        sum(|s| s.crashes.into()),
-        sum(|s| s.operations_done.into()),
-        clean.iter().map(|s| s.virtual_time.as_secs_f64()).sum::<f64>(),
-    )
+    let events: u64 = clean.iter().map(|summary| summary.events).sum();
+    let time: f64 = clean.iter().map(|summary| summary.virtual_time.as_secs_f64()).sum();
+    let mut text =
+        format!("{} seeds clean: {events} events in {time:.0} s of virtual time", clean.len());
+    for (what, count) in marks(clean) {
+        text.push_str(&format!("\n{count:>12} {what}"));
+    }
+    text
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) struct OnDisk {
     pub(crate) volumes: BTreeMap<u32, u64>,
     /// Slots of whole copies by volume and chunk.
     pub(crate) chunks: BTreeMap<(u32, u32), Vec<Slot>>,
+    /// Chunks that are sealed.
+    pub(crate) sealed: BTreeSet<(u32, u32)>,
     /// Slots of redirected parts.
     pub(crate) overlays: BTreeMap<(u32, u32), Slot>,
     pub(crate) pools: Vec<Pool>,
@@ -117,6 +119,7 @@ impl OnDisk {
                     self.volumes.remove(&volume);
                     self.chunks.retain(|(of, _), _| *of != volume);
                     self.overlays.retain(|(of, _), _| *of != volume);
+                    self.sealed.retain(|(of, _)| *of != volume);
                 }
                 4 => {
                     self.dead.insert(bytes.u16()?);
@@ -136,6 +139,7 @@ impl OnDisk {
             bytes.take(1)?;
         }
         self.overlays.remove(&chunk);
+        self.sealed.remove(&chunk);
         self.chunks.remove(&chunk);
         let known = self.volumes.contains_key(&chunk.0);
         if flags >> 5 & 1 == 1 {
@@ -144,6 +148,7 @@ impl OnDisk {
             bytes.take(length.into())?;
             self.overlays.extend(known.then_some((chunk, slot)));
         }
+        self.sealed.extend((known && flags >> 6 & 1 == 1).then_some(chunk));
         self.chunks.extend((known && !slots.is_empty()).then_some((chunk, slots)));
         Some(())
     }

@@ -59,10 +59,10 @@ pub(crate) enum Step {
     Flush {
         volume: u8,
     },
+    /// On the `nth` chunk that is mapped.
     Operate {
         kind: OperationKind,
-        volume: u8,
-        chunk: u32,
+        nth: u32,
         to: u8,
     },
     /// Cancels one of the operations under way.
@@ -113,12 +113,11 @@ pub(crate) enum Step {
     Kill {
         pool: u8,
     },
-    /// A bit of one of several copies of a chunk flips.
+    /// A bit of a copy of the `nth` sealed chunk flips.
     Flip {
-        volume: u8,
-        sector: u32,
+        nth: u32,
         copy: u8,
-        bit: u16,
+        bit: u32,
     },
     /// Virtual time passes.
     Wait {

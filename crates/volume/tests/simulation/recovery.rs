@@ -12,7 +12,15 @@ use thermocline_volume::{PoolState, Service};
 impl Runner<'_> {
     /// The power fails now.
     pub(crate) fn crash(&mut self, survival: Survival) -> Result<(), String> {
-        self.crashes += 1;
+        self.mark(match self.world.group().service() {
+            Service::Opening if !self.formatted => "crashes while formatting",
+            Service::Opening => "crashes while recovering",
+            Service::Ready => "crashes in service",
+            Service::Closing => "crashes while closing",
+            Service::Closed => "orderly ends",
+            Service::Failed(_) => "groups given up",
+        });
+        self.placing = false;
         self.model.crash();
         self.operations.clear();
         self.ended.clear();
@@ -180,8 +188,8 @@ impl Runner<'_> {
     /// Disks of removed pools are taken away.
     fn retire(&mut self) -> Result<(), String> {
         for pool in 0..self.pools.len() {
-            if self.state_of(pool) == Some(PoolState::Removed) {
-                self.world.retire(pool);
+            if self.state_of(pool) == Some(PoolState::Removed) && self.world.retire(pool) {
+                self.mark("pools removed");
             }
         }
         Ok(())

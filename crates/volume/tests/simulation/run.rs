@@ -4,13 +4,14 @@
 //! ends with everything settled, read back, and every slot given back; or with a failure.
 
 use crate::dice::Dice;
+use crate::faults::Rot;
 use crate::model::Model;
 use crate::panics;
 use crate::plan::{Plan, PoolPlan, Step};
 use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_units::Nanos;
-use thermocline_volume::{Operation, OperationId, Outcome, Reply, Service};
+use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
 const PATIENCE: Nanos = Nanos::from_secs(3600);
@@ -26,17 +27,19 @@ pub(crate) struct Failure {
     pub(crate) step: usize,
 }
 
+/// What happened in a run, and how often: a simulation in which a thing never happens tests nothing.
+pub(crate) type Marks = BTreeMap<&'static str, u64>;
+
 /// How a run went well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// Equal for equal runs.
     pub(crate) digest: u64,
     /// The next random number: equal for equal runs.
     pub(crate) next: u64,
     pub(crate) events: u64,
-    pub(crate) crashes: u32,
-    pub(crate) operations_done: u32,
     pub(crate) virtual_time: Nanos,
+    pub(crate) marks: Marks,
 }
 
 /// What a run is asked to do besides its plan.
@@ -99,12 +102,14 @@ pub(crate) struct Runner<'a> {
     pub(crate) opened: u64,
     /// The event before which the last flush was submitted that was answered well.
     pub(crate) flushed: u64,
-    /// Chunks of which one copy was damaged, by birth of the volume and number.
-    pub(crate) flipped: BTreeSet<(u32, u32)>,
+    /// A bit that flipped and was not yet found.
+    pub(crate) rot: Option<Rot>,
+    /// Whether a placement moves chunks.
+    pub(crate) placing: bool,
+    /// What happened, and how often.
+    marks: Marks,
     /// A read that is not compared with the model, and its answer.
     pub(crate) probe: Option<(u64, Option<Reply>)>,
-    pub(crate) crashes: u32,
-    pub(crate) operations_done: u32,
 }
 
 impl<'a> Runner<'a> {
@@ -125,10 +130,10 @@ impl<'a> Runner<'a> {
             adopted: true,
             opened: 0,
             flushed: 0,
-            flipped: BTreeSet::new(),
+            rot: None,
+            placing: false,
+            marks: Marks::new(),
             probe: None,
-            crashes: 0,
-            operations_done: 0,
         })
     }
 
@@ -144,9 +149,8 @@ impl<'a> Runner<'a> {
             digest: self.world.digest(),
             next: self.world.rng.next_u64() ^ self.dice.0.next_u64(),
             events: self.world.events(),
-            crashes: self.crashes,
-            operations_done: self.operations_done,
             virtual_time: self.world.now,
+            marks: std::mem::take(&mut self.marks),
         })
     }
 
@@ -293,14 +297,26 @@ impl<'a> Runner<'a> {
             if self.cancelled.remove(&finished.id) && finished.outcome == Outcome::Done {
                 return Err(format!("{finished:?}, but it was cancelled"));
             }
+            self.mark(match (finished.outcome, finished.operation.kind) {
+                (Outcome::Done, OperationKind::Migrate) => "migrations done",
+                (Outcome::Done, OperationKind::Replicate) => "replications done",
+                (Outcome::Done, OperationKind::Prefetch) => "prefetches done",
+                (Outcome::Done, OperationKind::Redirect) => "redirections done",
+                (Outcome::Cancelled, _) => "operations cancelled",
+                (Outcome::Failed, _) => "operations failed",
+            });
             if finished.outcome == Outcome::Done {
-                self.operations_done += 1;
                 if !zeroing.contains(&finished.operation.chunk) {
                     self.check_moved(&finished.operation)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Counts something that happened.
+    pub(crate) fn mark(&mut self, what: &'static str) {
+        *self.marks.entry(what).or_default() += 1;
     }
 
     fn requests_to_each(&self) -> Vec<u64> {

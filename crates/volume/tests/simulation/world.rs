@@ -135,9 +135,9 @@ impl World {
         (0..self.disks()).any(|pool| self.erred_since(pool, since))
     }
 
-    /// The pool was removed: its disk is taken away.
-    pub(crate) fn retire(&mut self, pool: usize) {
-        self.drives[pool].retired = true;
+    /// The pool was removed: its disk is taken away. Whether it was there until now.
+    pub(crate) fn retire(&mut self, pool: usize) -> bool {
+        !std::mem::replace(&mut self.drives[pool].retired, true)
     }
 
     /// Whether requests to the pool's disk can succeed.

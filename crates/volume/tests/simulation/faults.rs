@@ -1,0 +1,160 @@
+//! Steps that harm disks: errors, silence, full disks, deaths, and bits that flip.
+//!
+//! Only what the group promises to survive: one pool at a time misbehaves or dies, and only when
+//! another one can hold the metadata; a bit flips only in a sealed chunk.
+
+use crate::model::Deed;
+use crate::plan::Step;
+use crate::run::Runner;
+use thermocline_ports::SECTOR;
+use thermocline_units::{Bytes, ChunkId};
+use thermocline_volume::{Place, PoolState};
+
+/// A bit that flipped: of which chunk, in which copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rot {
+    pub(crate) chunk: ChunkId,
+    pub(crate) place: Place,
+}
+
+impl Runner<'_> {
+    /// Does one step that harms a disk.
+    pub(crate) fn harm(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::Trouble { pool, fail, time_out, delay } => {
+                // What fails too often is given up, so only a pool that can be missed misbehaves.
+                if let Some(pool) = self.spare(pool) {
+                    self.world.calm();
+                    self.world.trouble(pool, fail, time_out, delay);
+                    self.mark("troubles");
+                }
+            }
+            Step::FailNth { pool, nth } => {
+                let pool = usize::from(self.pool(pool).0);
+                self.world.disk_mut(pool).fail_nth(nth.max(1).into());
+            }
+            Step::FillUp { pool } => {
+                if let Some(pool) = self.spare(pool) {
+                    self.world.calm();
+                    self.world.disk_mut(pool).fill_up();
+                    self.mark("disks filled up");
+                }
+            }
+            Step::Kill { pool } => {
+                if let Some(pool) = self.spare(pool) {
+                    self.world.disk_mut(pool).kill();
+                    self.mark("disks killed");
+                }
+            }
+            Step::Flip { nth, copy, bit } => self.flip(nth, copy, bit)?,
+            _ => unreachable!("{step:?} harms no disk"),
+        }
+        Ok(())
+    }
+
+    /// The pool of this number, if the group can go on without it: no other is lost, and one that
+    /// holds metadata, or can, is left.
+    fn spare(&self, number: u8) -> Option<usize> {
+        let pool = usize::from(self.pool(number).0);
+        let disk = self.world.on_disk().ok()??;
+        let lost = |other: usize| {
+            self.world.is_dead(other) || self.state_of(other) == Some(PoolState::Dead)
+        };
+        let holds = |other: usize| {
+            let region = disk.pools.get(other).is_some_and(|pool| pool.has_region);
+            other != pool && region && self.state_of(other) == Some(PoolState::Active)
+        };
+        let mut pools = 0..self.pools.len();
+        let spare = self.world.is_usable(pool) && !pools.clone().any(lost) && pools.any(holds);
+        spare.then_some(pool)
+    }
+
+    /// Flips a bit in a copy of a sealed chunk. Reading it must show the contents that were sealed, or
+    /// fail where there is no other copy; a scrub must find it.
+    fn flip(&mut self, nth: u32, copy: u8, bit: u32) -> Result<(), String> {
+        self.world.calm();
+        self.settle()?;
+        let Some((rot, sector, offset, mask)) = self.choose_rot(nth, copy, bit)? else {
+            return Ok(());
+        };
+        let pool = usize::from(rot.place.pool.0);
+        self.world.disk_mut(pool).flip_bit(offset, mask);
+        let start = Bytes(offset.0 / u64::from(SECTOR) * u64::from(SECTOR));
+        let rotten = self.world.disk_mut(pool).peek(start, SECTOR);
+        self.rot = Some(rot);
+        self.mark("bits flipped");
+        self.world.tell(|| format!("a bit of {} flips on pool {pool}", rot.chunk));
+        let volume = self.model.volumes().into_iter().find(|v| v.id == rot.chunk.volume);
+        let birth = volume.expect("sealed chunks belong to volumes").birth;
+        self.submit(birth, rot.chunk.volume, sector..sector + 1, Deed::Read, None)?;
+        let said = self.world.exchange();
+        self.hear(said)?;
+        self.settle()?;
+        let now = self.world.now;
+        self.world.group_mut().scrub(now);
+        let said = self.world.exchange();
+        self.hear(said)?;
+        self.until("scrubbing", |runner| !runner.world.group().scrub_status().running)?;
+        // A crash must not bring a copy back that was dropped: once its seal is broken by a write,
+        // nothing tells that it is rotten.
+        self.submit(birth, rot.chunk.volume, 0..0, Deed::Flush, None)?;
+        let said = self.world.exchange();
+        self.hear(said)?;
+        self.settle()?;
+        self.rot = None;
+        let copies = self.places_of(rot.chunk);
+        // The slot may hold a copy that was made anew.
+        let still = self.world.disk_mut(pool).peek(start, SECTOR) == rotten;
+        if copies.contains(&rot.place) && still {
+            let quiet = !self.placing && self.world.group().operations_pending() == 0;
+            if copies.len() > 1 && quiet {
+                return Err(format!(
+                    "a scrub left the rotten copy {:?} of {}",
+                    rot.place, rot.chunk
+                ));
+            }
+            self.world.disk_mut(pool).flip_bit(offset, mask);
+        } else {
+            self.mark("rotten copies found");
+        }
+        Ok(())
+    }
+
+    /// A copy of a sealed chunk; the sector of its volume, the byte of the disk and the bit.
+    fn choose_rot(
+        &self,
+        nth: u32,
+        copy: u8,
+        bit: u32,
+    ) -> Result<Option<(Rot, u64, Bytes, u8)>, String> {
+        let disk = self.world.on_disk()?.ok_or("the disks hold no group")?;
+        let volumes = self.model.volumes();
+        let sealed: Vec<(u32, u32)> = disk
+            .sealed
+            .iter()
+            .copied()
+            .filter(|(volume, _)| volumes.iter().any(|living| living.id.0 == *volume))
+            .collect();
+        let Some(&(volume, index)) = sealed.get(nth as usize % sealed.len().max(1)) else {
+            return Ok(None);
+        };
+        let volume = *volumes.iter().find(|living| living.id.0 == volume).expect("just filtered");
+        let chunk = ChunkId { volume: volume.id, index };
+        let copies = self.places_of(chunk);
+        let Some(&place) = copies.get(usize::from(copy) % copies.len().max(1)) else {
+            return Ok(None);
+        };
+        let pool = usize::from(place.pool.0);
+        if !self.world.is_usable(pool) {
+            return Ok(None);
+        }
+        let per_chunk = self.sectors_per_chunk();
+        let first = u64::from(index) * per_chunk;
+        let sectors = per_chunk.min(volume.sectors.count() - first);
+        let byte = u64::from(bit / 8) % (sectors * u64::from(SECTOR));
+        let slot = u64::from(place.slot) * per_chunk * u64::from(SECTOR);
+        let offset = Bytes(disk.pools[pool].first_slot + slot + byte);
+        let sector = first + byte / u64::from(SECTOR);
+        Ok(Some((Rot { chunk, place }, sector, offset, (bit % 8) as u8)))
+    }
+}
