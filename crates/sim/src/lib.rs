@@ -6,6 +6,7 @@
 pub mod experiment;
 pub mod format;
 pub mod lab;
+pub mod machine;
 pub mod picture;
 pub mod popularity;
 pub mod replay;

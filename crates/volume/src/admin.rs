@@ -258,6 +258,13 @@ impl Group {
         })
     }
 
+    /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
+    /// before it. O(1), without allocation.
+    pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
+        let mapped = self.map.has(chunk).then(|| self.map.entry(chunk).first());
+        mapped.flatten().map(|place| place.pool)
+    }
+
     /// Bytes that one chunk takes on a pool.
     pub fn chunk_size(&self) -> Bytes {
         Bytes(u64::from(self.chunk_size))

@@ -4,6 +4,7 @@
 //! each epoch proposes moves from a read-only view. It never holds a device; the machine validates
 //! every move, and may carry out only the first of them.
 
+mod baseline;
 mod chunks;
 mod cooling;
 mod difference;
@@ -12,6 +13,7 @@ mod g1_vfrm;
 mod g2_vfrm;
 mod grem;
 mod heat;
+mod linear;
 mod rank;
 mod vfrm;
 mod zones;
@@ -21,7 +23,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Registry entries of this folder's policies: one line each.
 pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[vfrm::ENTRY, g1_vfrm::ENTRY, g2_vfrm::ENTRY, grem::ENTRY];
+    &[linear::ENTRY, baseline::ENTRY, vfrm::ENTRY, g1_vfrm::ENTRY, g2_vfrm::ENTRY, grem::ENTRY];
 
 /// The fastest pool; what the flash managers call flash.
 pub const FLASH: PoolId = PoolId(0);
@@ -105,4 +107,4 @@ pub trait Placement: Send {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! The flash managers against the sources' algorithms transcribed, and against hand-worked epochs.
 
 mod contract;
-pub(super) mod machine;
+pub(crate) mod machine;
 mod model;
 
 use self::machine::{Machine, chunk};
@@ -12,7 +12,7 @@ use crate::registry::{Build, PolicySpec};
 use proptest::prelude::*;
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
-pub(super) fn build(spec: &str) -> Box<dyn Placement> {
+pub(crate) fn build(spec: &str) -> Box<dyn Placement> {
     let spec = PolicySpec::parse(spec).expect("a known policy");
     match spec.entry.build {
         Build::Placement(build) => build(&spec.settings).expect("its settings are right"),
@@ -20,12 +20,12 @@ pub(super) fn build(spec: &str) -> Box<dyn Placement> {
     }
 }
 
-pub(super) fn touch(placement: &mut dyn Placement, chunk: ChunkId, times: u64) {
+pub(crate) fn touch(placement: &mut dyn Placement, chunk: ChunkId, times: u64) {
     let access = ChunkAccess { at: Nanos(0), chunk, bytes: Bytes::from_kib(4), write: false };
     (0..times).for_each(|_| placement.observe(&access));
 }
 
-pub(super) fn propose(placement: &mut dyn Placement, machine: &Machine) -> Vec<Move> {
+pub(crate) fn propose(placement: &mut dyn Placement, machine: &Machine) -> Vec<Move> {
     let mut moves = Vec::new();
     placement.propose(Nanos(0), machine, Budget::UNLIMITED, &mut moves);
     moves

@@ -3,6 +3,8 @@
 mod cache;
 mod run;
 mod table;
+mod volume;
+mod volume_table;
 
 use crate::error::CliError;
 use clap::Subcommand;
@@ -12,6 +14,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Replay traces through cache policies and flash managers at several sizes.
     Cache(Box<cache::Args>),
+    /// Run traces on a tiered volume of modelled devices, under several placements.
+    Volume(Box<volume::Args>),
     /// Reproduce one published figure or table.
     Run(run::Args),
 }
@@ -19,6 +23,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Cache(args) => cache::run(*args),
+        Command::Volume(args) => volume::run(*args),
         Command::Run(args) => run::run(args),
     }
 }

@@ -1,0 +1,228 @@
+//! `thermocline lab volume`: a tiered volume under a load, with one placement or several, in virtual
+//! time.
+
+use super::volume_table;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::{Progress, Unit as Counted};
+use crate::source::SourceArgs;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_sim::lab;
+use thermocline_sim::machine::{
+    self, Arrivals, Load, MachineOptions, PoolPlan, VolumeReport, parse_pools,
+};
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::{Copying, Fill};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline lab volume --synth fileserver,requests=200k
+  thermocline lab volume web.csv.gz --pools pools.toml --policy static,baseline,vfrm --epoch 1m
+  thermocline lab volume web.csv.gz --policy baseline:k=200 --speed 2 --html report.html
+  thermocline lab volume web.csv.gz --closed 32 --json
+
+pools.toml lists pools, fastest first:
+  [[pool]]
+  profile = \"nvme\"       scm, nvme, nvme-pcie3, ssd-sata, hdd-15k, hdd-7200, smr-7200, s3, or a file
+  size = \"10%\"           of the chunks that the trace touches, or bytes: 4GiB
+  [[pool]]
+  profile = \"hdd-7200\"
+  size = \"100%\"
+docs/guides/lab-volume.md explains every figure.";
+
+/// What to run on what, and how to report it.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Placements, separated by commas.
+    #[arg(
+        long,
+        short,
+        value_name = "POLICIES",
+        default_value = "static,baseline",
+        value_delimiter = ','
+    )]
+    policy: Vec<String>,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    load: Loading,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// The machine.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Machine")]
+struct Machine {
+    /// Pools, a TOML file; an NVMe SSD of a tenth of the chunks touched over a 7,200 rpm disk of all
+    /// of them when not given.
+    #[arg(long, value_name = "FILE")]
+    pools: Option<PathBuf>,
+    /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    chunk: Bytes,
+    /// How often placements decide.
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    epoch: Nanos,
+    /// Bytes a second that migrations may read from, and write to, each pool; `none`: no limit.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    rate: Rate,
+    /// Lock a chunk while it is copied, as the sources do; to see what that costs.
+    #[arg(long)]
+    locking: bool,
+    /// Where chunks go that are written for the first time: to the fastest or the slowest pool with
+    /// room.
+    #[arg(long, value_name = "POOL", value_enum, default_value_t = First::Fastest)]
+    fill: First,
+    /// Leave the volume thin: what is read before it is written reads as zeroes, without I/O.
+    #[arg(long)]
+    thin: bool,
+    /// Seed of everything random in the devices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads; all cores when not given. Each policy runs on one.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// When requests come.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Load")]
+struct Loading {
+    /// Keep so many requests under way, in the order of the trace, instead of following its times.
+    #[arg(long, value_name = "N", conflicts_with = "speed")]
+    closed: Option<u32>,
+    /// Let requests come so many times as fast as in the trace.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    speed: f64,
+}
+
+/// Where the results go.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+struct Output {
+    /// Print JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Print CSV instead of tables: a line a policy and pool.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Also write the report as a self-contained HTML page with time lines.
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    /// Write over files that exist.
+    #[arg(long)]
+    force: bool,
+}
+
+/// A throttle as a user writes it.
+#[derive(Debug, Clone, Copy)]
+struct Rate(Option<Bytes>);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rate, String> {
+        let wrong = || format!("`{text}` is not a rate; write 64MiB (a second) or none");
+        match text.trim() {
+            "none" => Ok(Rate(None)),
+            rate => match rate.trim_end_matches("/s").parse() {
+                Ok(Bytes(0)) | Err(_) => Err(wrong()),
+                Ok(bytes) => Ok(Rate(Some(bytes))),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum First {
+    Fastest,
+    Slowest,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let specs: Vec<PolicySpec> = args
+        .policy
+        .iter()
+        .map(|word| PolicySpec::parse(word).map_err(CliError::input))
+        .collect::<Result<_, _>>()?;
+    let (pools, assumed) = args.machine.plans()?;
+    let options = args.options();
+    if let Some(threads) = args.machine.threads {
+        lab::use_threads(threads).map_err(CliError::input)?;
+    }
+    let load = {
+        let mut reader = args.source.open()?;
+        let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "reading");
+        Load::read(&mut *reader, &|bytes| bar.at(bytes)).map_err(CliError::input)?
+    };
+    let runs = {
+        let asked = load.demands.len() as u64 * specs.len() as u64;
+        let bar = Progress::bar(Some(asked), Counted::Things, "running requests");
+        let done = AtomicU64::new(0);
+        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        machine::run(&load, &pools, &specs, &options, &progress).map_err(CliError::input)?
+    };
+    let traces = args.source.sources().iter().map(ToString::to_string).collect();
+    let report = VolumeReport::new(&load, &pools, &options, traces, assumed, runs);
+    args.output.deliver(&report)
+}
+
+impl Args {
+    fn options(&self) -> MachineOptions {
+        let machine = &self.machine;
+        MachineOptions {
+            chunk: machine.chunk,
+            epoch: machine.epoch,
+            arrivals: match self.load.closed {
+                Some(outstanding) => Arrivals::Closed { outstanding },
+                None => Arrivals::Open { speed: self.load.speed },
+            },
+            populate: !machine.thin,
+            fill: match machine.fill {
+                First::Fastest => Fill::FastestFirst,
+                First::Slowest => Fill::SlowestFirst,
+            },
+            copying: Copying {
+                rate_per_second: machine.rate.0,
+                locking: machine.locking,
+                ..Copying::default()
+            },
+            seed: machine.seed,
+        }
+    }
+}
+
+impl Machine {
+    /// The pools, and whether they are assumed.
+    fn plans(&self) -> Result<(Vec<PoolPlan>, bool), CliError> {
+        let Some(path) = &self.pools else { return Ok((PoolPlan::assumed(), true)) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
+        Ok((parse_pools(&text, path).map_err(CliError::input)?, false))
+    }
+}
+
+impl Output {
+    fn deliver(&self, report: &VolumeReport) -> Result<(), CliError> {
+        if let Some(path) = &self.html {
+            let command: Vec<String> = std::env::args().skip(1).collect();
+            let page = report.to_html(&format!("thermocline {}", command.join(" ")));
+            output::write_text(path, &page, self.force)?;
+        }
+        if self.json {
+            let text = serde_json::to_string_pretty(report).map_err(CliError::failed)?;
+            output::print(&(text + "\n"))
+        } else if self.csv {
+            output::print(&report.to_csv())
+        } else {
+            output::print(&volume_table::text(report))
+        }
+    }
+}

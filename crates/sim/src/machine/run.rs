@@ -1,0 +1,257 @@
+//! Several policies over one load, each on a machine of its own, on all cores.
+
+use super::drive::{Drive, prepare};
+use super::load::Load;
+use super::pools::PoolPlan;
+use super::results::{Run, Scene};
+use super::stage::Stage;
+use rayon::prelude::*;
+use std::time::Instant;
+use thermocline_policy::placement::Placement;
+use thermocline_policy::registry::{Build, PolicySpec, SettingsError};
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
+use thermocline_volume::{AdminError, Copying, CreateError, Fill, Settings};
+
+/// When requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// As in the trace, so many times as fast.
+    Open {
+        /// 2: in half the time. Above 0.
+        speed: f64,
+    },
+    /// So many are always under way, in the order of the trace.
+    Closed {
+        /// How many, at least 1.
+        outstanding: u32,
+    },
+}
+
+/// How a machine is made and loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineOptions {
+    /// The unit of placement; a power of two from 64 KiB to 1 GiB.
+    pub chunk: Bytes,
+    /// How often the placement decides; above 0.
+    pub epoch: Nanos,
+    /// When requests come.
+    pub arrivals: Arrivals,
+    /// Whether every chunk that the trace touches is written before time zero.
+    pub populate: bool,
+    /// Which pool a chunk goes to that is written for the first time.
+    pub fill: Fill,
+    /// The throttle of operations.
+    pub copying: Copying,
+    /// Seed of everything random in the devices.
+    pub seed: u64,
+}
+
+impl Default for MachineOptions {
+    fn default() -> MachineOptions {
+        let settings = Settings::default();
+        MachineOptions {
+            chunk: settings.chunk_size,
+            epoch: settings.epoch,
+            arrivals: Arrivals::Open { speed: 1.0 },
+            populate: true,
+            fill: settings.fill,
+            copying: settings.copying,
+            seed: 1,
+        }
+    }
+}
+
+impl MachineOptions {
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            chunk_size: self.chunk,
+            epoch: self.epoch,
+            fill: self.fill,
+            copying: self.copying,
+            ..Settings::default()
+        }
+    }
+
+    /// # Errors
+    /// When a value is out of its range; the message says which it may have.
+    fn check(&self) -> Result<(), MachineError> {
+        let wrong = |problem: String| Err(MachineError::Options(problem));
+        let chunk = self.chunk;
+        if !chunk.0.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&chunk) {
+            let range = format!("a power of two from {CHUNK_MIN} to {CHUNK_MAX}");
+            return wrong(format!("a chunk of {chunk}; use {range}"));
+        }
+        if self.epoch.0 == 0 {
+            return wrong("an epoch of 0 s; an epoch lasts some time, 5m for example".to_string());
+        }
+        match self.arrivals {
+            Arrivals::Open { speed } if !(speed > 0.0 && speed <= 1e6) => {
+                wrong(format!("a speed of {speed}; it lies above 0 and up to 1000000"))
+            }
+            Arrivals::Closed { outstanding: 0 } => {
+                wrong("0 requests under way can do nothing; use at least 1".to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A run that could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// An option is out of its range.
+    #[error("{0}")]
+    Options(String),
+    /// The machine refuses its pools.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The machine refuses a volume.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// Caches decide about lines.
+    #[error(
+        "`{policy}` decides about cache lines, not about chunks; `lab cache` runs it. Placements are \
+         {placements}"
+    )]
+    NoPlacement {
+        /// What was asked for.
+        policy: String,
+        /// What would do.
+        placements: String,
+    },
+    /// A flash manager needs somewhere to move chunks to.
+    #[error("`{0}` moves chunks between pools, but there is only one; add another `[[pool]]`")]
+    OnePool(String),
+    /// A setting of a policy is wrong.
+    #[error("policy `{policy}`: {source}")]
+    Settings {
+        /// The policy.
+        policy: String,
+        /// What is wrong.
+        source: SettingsError,
+    },
+    /// More chunks than slots.
+    #[error(
+        "the trace touches {touched} chunks, the pools hold {held}; make a pool larger (100% is all \
+         that the trace touches), or leave the volume thin"
+    )]
+    Room {
+        /// Chunks that would have to be written.
+        touched: u64,
+        /// Chunks that fit.
+        held: u64,
+    },
+    /// The volume could not be filled.
+    #[error("the volume could not be populated: {0}")]
+    Populating(String),
+    /// A bug of the machine.
+    #[error("the machine is not in service ({0}); this is a bug, please report it")]
+    NotReady(String),
+    /// A bug of the machine.
+    #[error("the machine does not answer {0} requests; this is a bug, please report it")]
+    Stuck(u64),
+}
+
+/// Runs every policy over `load` on pools of their own. `progress` is told requests asked, from any
+/// thread.
+///
+/// # Errors
+/// When an option, a policy or the pools cannot be used (found before anything runs), or the machine
+/// fails.
+pub fn run(
+    load: &Load,
+    pools: &[PoolPlan],
+    specs: &[PolicySpec],
+    options: &MachineOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Run>, MachineError> {
+    options.check()?;
+    if pools.is_empty() || pools.len() > POOLS_MAX {
+        return Err(CreateError::PoolCount(pools.len()).into());
+    }
+    let placements = specs.iter().map(|spec| placement(spec, pools.len()));
+    let placements = placements.collect::<Result<Vec<_>, _>>()?;
+    let touched = load.touched(options.chunk);
+    let chunks: Vec<u64> =
+        pools.iter().map(|pool| pool.size.chunks(options.chunk, touched.len() as u64)).collect();
+    check_room(&chunks, pools, touched.len() as u64, options)?;
+    let jobs: Vec<_> = specs.iter().zip(placements).collect();
+    jobs.into_par_iter()
+        .with_max_len(1)
+        .map(|(spec, placement)| {
+            let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
+            one(&scene, spec, placement, progress)
+        })
+        .collect()
+}
+
+/// The placement that a specification names.
+fn placement(spec: &PolicySpec, pools: usize) -> Result<Box<dyn Placement>, MachineError> {
+    let Build::Placement(build) = spec.entry.build else {
+        let entries = thermocline_policy::registry::entries();
+        let placements = entries.filter(|entry| matches!(entry.build, Build::Placement(_)));
+        let names: Vec<&str> = placements.map(|entry| entry.name).collect();
+        return Err(MachineError::NoPlacement {
+            policy: spec.label.clone(),
+            placements: names.join(", "),
+        });
+    };
+    if pools < 2 && spec.entry.name != "static" {
+        return Err(MachineError::OnePool(spec.label.clone()));
+    }
+    let policy = spec.label.clone();
+    build(&spec.settings).map_err(|source| MachineError::Settings { policy, source })
+}
+
+fn check_room(
+    chunks: &[u64],
+    pools: &[PoolPlan],
+    touched: u64,
+    options: &MachineOptions,
+) -> Result<(), MachineError> {
+    let reserved = |pool: &PoolPlan| pool.reserve.0.div_ceil(options.chunk.0);
+    let usable = chunks.iter().zip(pools).map(|(&all, pool)| all.saturating_sub(reserved(pool)));
+    let held = usable.sum();
+    let fits = !options.populate || touched <= held;
+    if fits { Ok(()) } else { Err(MachineError::Room { touched, held }) }
+}
+
+fn one(
+    scene: &Scene<'_>,
+    spec: &PolicySpec,
+    placement: Box<dyn Placement>,
+    progress: &dyn Fn(u64),
+) -> Result<Run, MachineError> {
+    let mut stage = Stage::new(scene.options, scene.pools, scene.chunks)?;
+    prepare(&mut stage, scene.load, scene.options, scene.touched)?;
+    let clock = Processor::start();
+    let ended = Drive::new(stage, scene.load, scene.options, placement).run(progress)?;
+    Ok(Run::new(scene, &spec.label, &ended, clock.seconds()))
+}
+
+/// The time that this thread spends on a processor.
+struct Processor {
+    used: Option<f64>,
+    wall: Instant,
+}
+
+impl Processor {
+    fn start() -> Processor {
+        Processor { used: Processor::used(), wall: Instant::now() }
+    }
+
+    /// Since the start: time on a processor where the system tells, time passed elsewhere.
+    fn seconds(&self) -> f64 {
+        match (self.used, Processor::used()) {
+            (Some(from), Some(to)) => to - from,
+            _ => self.wall.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// Linux counts it in nanoseconds, the first number of the file.
+    fn used() -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        Some(text.split_whitespace().next()?.parse::<f64>().ok()? / 1e9)
+    }
+}
