@@ -4,11 +4,16 @@
 //! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
 //! nobody's business here. The parts of the machine are told in their own files:
 //!
-//! - [`crate::foreground`] splits requests by chunk and sends them to copies;
+//! - [`crate::requests`] splits requests by chunk; [`crate::foreground`] brings the parts past the
+//!   gate ([`crate::gate`]), [`crate::reading`] and [`crate::writing`] to the copies;
 //! - [`crate::commit`] makes changes of the map durable, in cycles;
 //! - [`crate::checkpoint`] writes the map out, so that the journal can be forgotten;
-//! - [`crate::opening`] formats, or reads all that back;
-//! - [`crate::copying`] moves chunks while they are in use.
+//! - [`crate::opening`] formats, [`crate::recovery`] reads all that back;
+//! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
+//!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
+//!   what a placement wants next;
+//! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
+//!   [`crate::seals`] keeps checksums; [`crate::housekeeping`] does what is due by the clock.
 
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
