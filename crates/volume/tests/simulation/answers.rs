@@ -20,6 +20,7 @@ impl Runner<'_> {
         }
         let number = reply.id.0;
         let flight = self.model.land(number)?;
+        let before = self.places.remove(&number).unwrap_or_default();
         match (&reply.result, flight.deed) {
             (Ok(pieces), Deed::Read) => self
                 .model
@@ -39,7 +40,7 @@ impl Runner<'_> {
                     RequestError::BadRange => "requests failed: BadRange",
                     RequestError::NotReady => "requests failed: NotReady",
                 });
-                self.excuse(&flight, *error).map_err(|what| {
+                self.excuse(&flight, &before, *error).map_err(|what| {
                     format!(
                         "request {number} ({deed:?} {:?} of {}) failed: {what}",
                         flight.range, flight.volume
@@ -54,7 +55,12 @@ impl Runner<'_> {
     }
 
     /// Whether an error has a reason.
-    fn excuse(&self, flight: &Flight, error: RequestError) -> Result<(), String> {
+    fn excuse(
+        &self,
+        flight: &Flight,
+        before: &[Vec<PoolId>],
+        error: RequestError,
+    ) -> Result<(), String> {
         let excused = match error {
             // What a dead pool lost is said once, by the first flush after it.
             RequestError::Io if flight.deed == Deed::Flush => {
@@ -63,7 +69,11 @@ impl Runner<'_> {
                     self.is_bad(pool, flight.event) && self.world.erred_since(pool, since)
                 })
             }
-            RequestError::Io => self.is_out_of_reach(flight),
+            RequestError::Io => {
+                let bad = |pool: &PoolId| self.is_bad(usize::from(pool.0), flight.event);
+                let was = |pools: &Vec<PoolId>| !pools.is_empty() && pools.iter().all(bad);
+                self.is_out_of_reach(flight) || before.iter().any(was)
+            }
             RequestError::NoSpace => !self.has_room() || self.world.any_erred_since(flight.event),
             RequestError::NoVolume => {
                 self.model.volumes().iter().all(|volume| volume.birth != flight.birth)
@@ -134,7 +144,7 @@ impl Runner<'_> {
         flights.flat_map(|flight| self.chunks_of(flight)).collect()
     }
 
-    fn chunks_of(&self, flight: &Flight) -> impl Iterator<Item = ChunkId> {
+    pub(crate) fn chunks_of(&self, flight: &Flight) -> impl Iterator<Item = ChunkId> {
         let per_chunk = self.sectors_per_chunk();
         let (volume, range) = (flight.volume, flight.range.clone());
         let chunks = range.start / per_chunk..range.end.div_ceil(per_chunk);
@@ -153,7 +163,7 @@ impl Runner<'_> {
         self.world.group().locate(chunk)?.redirected_to
     }
 
-    fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
+    pub(crate) fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
         self.places_of(chunk).into_iter().map(|place| place.pool).collect()
     }
 

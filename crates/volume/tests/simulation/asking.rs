@@ -112,7 +112,9 @@ impl Runner<'_> {
             return Err(format!("a request was handed back with only {open} in flight"));
         }
         let event = self.world.events();
-        self.model.submit(number, Flight { deed, birth, volume, range, submitted: 0, event });
+        let flight = Flight { deed, birth, volume, range, submitted: 0, event };
+        self.places.insert(number, self.chunks_of(&flight).map(|c| self.pools_of(c)).collect());
+        self.model.submit(number, flight);
         Ok(())
     }
 

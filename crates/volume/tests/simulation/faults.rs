@@ -7,7 +7,7 @@ use crate::model::Deed;
 use crate::plan::Step;
 use crate::run::Runner;
 use thermocline_ports::SECTOR;
-use thermocline_units::{Bytes, ChunkId};
+use thermocline_units::{Bytes, ChunkId, Nanos};
 use thermocline_volume::{Place, PoolState};
 
 /// A bit that flipped: of which chunk, in which copy.
@@ -73,7 +73,15 @@ impl Runner<'_> {
     /// fail where there is no other copy; a scrub must find it.
     fn flip(&mut self, nth: u32, copy: u8, bit: u32) -> Result<(), String> {
         self.world.calm();
-        self.settle()?;
+        for _ in 0..2 {
+            // A copy that moves has its seal broken: what the group wants to move by itself, too.
+            self.settle()?;
+            self.until("coming to rest", |runner| runner.world.group().operations_pending() == 0)?;
+            self.wait(Nanos::from_micros(250_000))?;
+        }
+        if self.placing || self.world.group().operations_pending() > 0 {
+            return Ok(());
+        }
         let Some((rot, sector, offset, mask)) = self.choose_rot(nth, copy, bit)? else {
             return Ok(());
         };
@@ -106,8 +114,9 @@ impl Runner<'_> {
         // The slot may hold a copy that was made anew.
         let still = self.world.disk_mut(pool).peek(start, SECTOR) == rotten;
         if copies.contains(&rot.place) && still {
-            let quiet = !self.placing && self.world.group().operations_pending() == 0;
-            if copies.len() > 1 && quiet {
+            let on_disk = self.world.on_disk()?.ok_or("the disks hold no group")?;
+            let sealed = on_disk.sealed.contains(&(rot.chunk.volume.0, rot.chunk.index));
+            if copies.len() > 1 && sealed {
                 return Err(format!(
                     "a scrub left the rotten copy {:?} of {}",
                     rot.place, rot.chunk

@@ -10,7 +10,7 @@ use crate::panics;
 use crate::plan::{Plan, PoolPlan, Step};
 use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
-use thermocline_units::Nanos;
+use thermocline_units::{Nanos, PoolId};
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
@@ -102,6 +102,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) opened: u64,
     /// The event before which the last flush was submitted that was answered well.
     pub(crate) flushed: u64,
+    /// Where the chunks of each request in flight were when it was submitted.
+    pub(crate) places: BTreeMap<u64, Vec<Vec<PoolId>>>,
     /// A bit that flipped and was not yet found.
     pub(crate) rot: Option<Rot>,
     /// Whether a placement moves chunks.
@@ -130,6 +132,7 @@ impl<'a> Runner<'a> {
             adopted: true,
             opened: 0,
             flushed: 0,
+            places: BTreeMap::new(),
             rot: None,
             placing: false,
             marks: Marks::new(),
@@ -188,7 +191,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Lets virtual time pass.
-    fn wait(&mut self, span: Nanos) -> Result<(), String> {
+    pub(crate) fn wait(&mut self, span: Nanos) -> Result<(), String> {
         let until = Nanos(self.world.now.0 + span.0);
         let start = self.world.events();
         while self.world.next_event().is_some_and(|at| at <= until) {

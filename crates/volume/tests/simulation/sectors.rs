@@ -94,15 +94,15 @@ impl Sectors {
         self.count
     }
 
-    /// Appends sectors of zeroes, or forgets the last ones.
+    /// Grows with zeroes, or shrinks to what it was before growth that a crash has undone. What was
+    /// written beyond the end may show again when it grows the next time: it was never durable, and
+    /// is old or new like everything else.
     pub(crate) fn resize(&mut self, count: u64) {
-        if count > self.count {
+        let end = self.runs.last_key_value().map_or(0, |(_, run)| run.end);
+        if count > end {
             let seen = Seen::Zeroes;
             let zeroes = Version { write: 0, seen, answered: Some(0), hidden: None, gone: false };
-            self.runs.insert(self.count, Run { end: count, versions: vec![zeroes] });
-        } else {
-            self.cut_at(count);
-            self.runs.split_off(&count);
+            self.runs.insert(end, Run { end: count, versions: vec![zeroes] });
         }
         self.count = count;
     }

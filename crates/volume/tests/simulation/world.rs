@@ -16,6 +16,9 @@ use thermocline_volume::{Finished, Group, PoolSpec, Reply, Settings};
 /// What checkpoint areas and superblocks take on the smallest pools, in bytes.
 const METADATA_ROOM: u64 = 2600 << 10;
 
+/// More requests than any run makes.
+const NEVER: u64 = 1 << 40;
+
 /// How a chosen device request goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misfortune {
@@ -157,6 +160,7 @@ impl World {
         for drive in &mut self.drives {
             drive.disk.set_faults(drive.calm);
             drive.disk.make_room();
+            drive.disk.fail_nth(NEVER);
         }
     }
 

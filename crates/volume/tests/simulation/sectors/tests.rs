@@ -98,7 +98,9 @@ fn a_volume_grows_with_zeroes_and_shrinks_to_what_it_was() {
     let mut sectors = durable();
     sectors.resize(16);
     assert!(sectors.clone().observe(7, &[OLD, Seen::Zeroes], 5, 6).is_ok());
-    sectors.resize(4);
+    sectors.begin(8..16, 2, NEW);
+    sectors.crash(10);
     sectors.resize(8);
-    assert!(sectors.observe(3, &[OLD, Seen::Zeroes], 7, 8).is_ok());
+    sectors.resize(16);
+    assert!(sectors.observe(7, &[OLD, Seen::Zeroes, NEW], 11, 12).is_ok(), "old or new");
 }
