@@ -20,7 +20,7 @@ impl Runner<'_> {
         }
         let number = reply.id.0;
         let flight = self.model.land(number)?;
-        let before = self.places.remove(&number).unwrap_or_default();
+        let excused = self.excused.remove(&number);
         match (&reply.result, flight.deed) {
             (Ok(pieces), Deed::Read) => self
                 .model
@@ -40,7 +40,7 @@ impl Runner<'_> {
                     RequestError::BadRange => "requests failed: BadRange",
                     RequestError::NotReady => "requests failed: NotReady",
                 });
-                self.excuse(&flight, &before, *error).map_err(|what| {
+                self.excuse(&flight, excused, *error).map_err(|what| {
                     format!(
                         "request {number} ({deed:?} {:?} of {}) failed: {what}",
                         flight.range, flight.volume
@@ -55,12 +55,7 @@ impl Runner<'_> {
     }
 
     /// Whether an error has a reason.
-    fn excuse(
-        &self,
-        flight: &Flight,
-        before: &[Vec<PoolId>],
-        error: RequestError,
-    ) -> Result<(), String> {
+    fn excuse(&self, flight: &Flight, excused: bool, error: RequestError) -> Result<(), String> {
         let excused = match error {
             // What a dead pool lost is said once, by the first flush after it.
             RequestError::Io if flight.deed == Deed::Flush => {
@@ -69,12 +64,12 @@ impl Runner<'_> {
                     self.is_bad(pool, flight.event) && self.world.erred_since(pool, since)
                 })
             }
-            RequestError::Io => {
-                let bad = |pool: &PoolId| self.is_bad(usize::from(pool.0), flight.event);
-                let was = |pools: &Vec<PoolId>| !pools.is_empty() && pools.iter().all(bad);
-                self.is_out_of_reach(flight) || before.iter().any(was)
+            RequestError::Io => excused || self.is_out_of_reach(flight),
+            RequestError::NoSpace => {
+                self.full.is_some_and(|at| at >= flight.event)
+                    || !self.has_room()
+                    || self.world.any_erred_since(flight.event)
             }
-            RequestError::NoSpace => !self.has_room() || self.world.any_erred_since(flight.event),
             RequestError::NoVolume => {
                 self.model.volumes().iter().all(|volume| volume.birth != flight.birth)
             }
@@ -84,6 +79,21 @@ impl Runner<'_> {
         match excused {
             true => Ok(()),
             false => Err(format!("{error:?}, for no reason; {}", self.whereabouts(flight))),
+        }
+    }
+
+    /// After an event: notes what may excuse errors that are answered later, when chunks have moved
+    /// on and slots have been freed.
+    pub(crate) fn note_excuses(&mut self) {
+        let event = self.world.events();
+        if self.world.any_erred_since(event) {
+            let flights = self.model.flights().iter();
+            let lost = flights.filter(|(_, flight)| self.is_out_of_reach(flight));
+            let lost: Vec<u64> = lost.map(|(&number, _)| number).collect();
+            self.excused.extend(lost);
+        }
+        if !self.model.flights().is_empty() && !self.has_room() {
+            self.full = Some(event);
         }
     }
 
@@ -144,7 +154,7 @@ impl Runner<'_> {
         flights.flat_map(|flight| self.chunks_of(flight)).collect()
     }
 
-    pub(crate) fn chunks_of(&self, flight: &Flight) -> impl Iterator<Item = ChunkId> {
+    fn chunks_of(&self, flight: &Flight) -> impl Iterator<Item = ChunkId> {
         let per_chunk = self.sectors_per_chunk();
         let (volume, range) = (flight.volume, flight.range.clone());
         let chunks = range.start / per_chunk..range.end.div_ceil(per_chunk);
@@ -163,7 +173,7 @@ impl Runner<'_> {
         self.world.group().locate(chunk)?.redirected_to
     }
 
-    pub(crate) fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
+    fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
         self.places_of(chunk).into_iter().map(|place| place.pool).collect()
     }
 

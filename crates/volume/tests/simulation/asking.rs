@@ -113,7 +113,6 @@ impl Runner<'_> {
         }
         let event = self.world.events();
         let flight = Flight { deed, birth, volume, range, submitted: 0, event };
-        self.places.insert(number, self.chunks_of(&flight).map(|c| self.pools_of(c)).collect());
         self.model.submit(number, flight);
         Ok(())
     }

@@ -23,7 +23,7 @@ impl Runner<'_> {
         self.placing = false;
         self.model.crash();
         self.operations.clear();
-        self.places.clear();
+        self.excused.clear();
         self.ended.clear();
         self.cancelled.clear();
         self.probe = None;

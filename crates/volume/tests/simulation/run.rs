@@ -10,7 +10,7 @@ use crate::panics;
 use crate::plan::{Plan, PoolPlan, Step};
 use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::Nanos;
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
@@ -102,8 +102,10 @@ pub(crate) struct Runner<'a> {
     pub(crate) opened: u64,
     /// The event before which the last flush was submitted that was answered well.
     pub(crate) flushed: u64,
-    /// Where the chunks of each request in flight were when it was submitted.
-    pub(crate) places: BTreeMap<u64, Vec<Vec<PoolId>>>,
+    /// Requests in flight that could not be served at some moment.
+    pub(crate) excused: BTreeSet<u64>,
+    /// The last event after which all pools were full.
+    pub(crate) full: Option<u64>,
     /// A bit that flipped and was not yet found.
     pub(crate) rot: Option<Rot>,
     /// Whether a placement moves chunks.
@@ -132,7 +134,8 @@ impl<'a> Runner<'a> {
             adopted: true,
             opened: 0,
             flushed: 0,
-            places: BTreeMap::new(),
+            excused: BTreeSet::new(),
+            full: None,
             rot: None,
             placing: false,
             marks: Marks::new(),
@@ -186,6 +189,7 @@ impl<'a> Runner<'a> {
     /// Lets one event happen; nothing when nothing is under way.
     pub(crate) fn event(&mut self) -> Result<bool, String> {
         let Some(said) = self.world.step() else { return Ok(false) };
+        self.note_excuses();
         self.hear(said)?;
         Ok(true)
     }
@@ -242,7 +246,9 @@ impl<'a> Runner<'a> {
             .map(|(id, operation)| format!("{id:?}: {operation:?}"))
             .collect();
         let service = self.world.group().service();
-        format!("{service:?}; open: {}", [flights, operations].concat().join("; "))
+        let pending = self.world.group().operations_pending();
+        let open = [flights, operations].concat().join("; ");
+        format!("{service:?}; {pending} operations pending; open: {open}")
     }
 
     /// Everything under way comes to its end; the machine finds itself in order.
