@@ -86,7 +86,7 @@ impl Runner<'_> {
     /// on and slots have been freed.
     pub(crate) fn note_excuses(&mut self) {
         let event = self.world.events();
-        if self.world.any_erred_since(event) {
+        if self.world.has_erred_at(event) {
             let flights = self.model.flights().iter();
             let lost = flights.filter(|(_, flight)| self.is_out_of_reach(flight));
             let lost: Vec<u64> = lost.map(|(&number, _)| number).collect();
@@ -98,7 +98,7 @@ impl Runner<'_> {
     }
 
     /// Whether every copy of one of the chunks is on a pool that failed meanwhile or is dead.
-    fn is_out_of_reach(&self, flight: &Flight) -> bool {
+    pub(crate) fn is_out_of_reach(&self, flight: &Flight) -> bool {
         self.chunks_of(flight).any(|chunk| {
             let rot = self.rot.filter(|rot| rot.chunk == chunk).map(|rot| rot.place.pool);
             let bad =

@@ -113,6 +113,9 @@ impl Runner<'_> {
         }
         let event = self.world.events();
         let flight = Flight { deed, birth, volume, range, submitted: 0, event };
+        if self.is_out_of_reach(&flight) {
+            self.excused.insert(number);
+        }
         self.model.submit(number, flight);
         Ok(())
     }

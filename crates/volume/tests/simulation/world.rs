@@ -134,6 +134,11 @@ impl World {
         self.is_dead(pool) || self.drives[pool].erred.is_some_and(|at| at >= since)
     }
 
+    /// Whether a device answered an error at this event.
+    pub(crate) fn has_erred_at(&self, event: u64) -> bool {
+        self.drives.iter().any(|drive| drive.erred == Some(event))
+    }
+
     pub(crate) fn any_erred_since(&self, since: u64) -> bool {
         (0..self.disks()).any(|pool| self.erred_since(pool, since))
     }
