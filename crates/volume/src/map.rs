@@ -292,7 +292,10 @@ impl ChunkMap {
             }
             return;
         }
-        let last_write = self.extra(chunk).map_or(Nanos(0), |extra| extra.last_write);
+        let before = self.extra(chunk);
+        let last_write = before.map_or(Nanos(0), |extra| extra.last_write);
+        // Whoever changes the copies need not have told the journal about the overlay.
+        let unsaved = before.and_then(|extra| extra.overlay.as_ref()).is_some_and(|o| o.unsaved);
         let overlay = state.overlay.as_ref();
         *self.extra_mut(chunk) = Extra {
             others: state.copies[1..].to_vec(),
@@ -301,7 +304,7 @@ impl ChunkMap {
             overlay: overlay.map(|(place, presence)| Overlay {
                 place: *place,
                 presence: presence.clone(),
-                unsaved: false,
+                unsaved,
             }),
         };
     }
