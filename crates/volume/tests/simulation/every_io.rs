@@ -84,7 +84,7 @@ fn scenario() -> Plan {
         write(0, CHUNK, false),
         flush,
         all,
-        Step::Close,
+        Step::Close { cut: None },
         all,
     ];
     let pools = vec![pool(8, 20, true), pool(12, 100, false), pool(16, 400, false)];

@@ -1,7 +1,7 @@
 //! Steps that harm disks: errors, silence, full disks, deaths, and bits that flip.
 //!
 //! Only what the group promises to survive: one pool at a time misbehaves or dies, and only when
-//! another one can hold the metadata; a bit flips only in a sealed chunk.
+//! another one holds the metadata; a bit flips only in a sealed chunk.
 
 use crate::model::Deed;
 use crate::plan::Step;
@@ -42,6 +42,7 @@ impl Runner<'_> {
             }
             Step::Kill { pool } => {
                 if let Some(pool) = self.spare(pool) {
+                    self.world.calm();
                     self.world.disk_mut(pool).kill();
                     self.mark("disks killed");
                 }
@@ -52,21 +53,17 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The pool of this number, if the group can go on without it: no other is lost, and one that
-    /// holds metadata, or can, is left.
+    /// The pool of this number, if the group can go on without it: another one that is well holds the
+    /// metadata.
     fn spare(&self, number: u8) -> Option<usize> {
         let pool = usize::from(self.pool(number).0);
         let disk = self.world.on_disk().ok()??;
-        let lost = |other: usize| {
-            self.world.is_dead(other) || self.state_of(other) == Some(PoolState::Dead)
-        };
-        let holds = |other: usize| {
-            let region = disk.pools.get(other).is_some_and(|pool| pool.has_region);
-            other != pool && region && self.state_of(other) == Some(PoolState::Active)
-        };
-        let mut pools = 0..self.pools.len();
-        let spare = self.world.is_usable(pool) && !pools.clone().any(lost) && pools.any(holds);
-        spare.then_some(pool)
+        let other = disk.homes.iter().map(|&home| usize::from(home)).any(|home| {
+            home != pool
+                && self.world.is_usable(home)
+                && self.state_of(home) != Some(PoolState::Dead)
+        });
+        (other && self.world.is_usable(pool)).then_some(pool)
     }
 
     /// Flips a bit in a copy of a sealed chunk. Reading it must show the contents that were sealed, or

@@ -39,10 +39,15 @@ pub(crate) fn plan(seed: u64) -> Plan {
         (0..count).map(|index| pool(&mut dice, index < 2)).collect()
     };
     let settings = settings(&mut dice);
-    let volumes: Vec<Step> =
-        (0..dice.between(1..=3)).map(|_| volume(&mut dice, &settings)).collect();
+    let mut steps = Vec::new();
+    while dice.chance(0.1) {
+        // The power fails during formatting.
+        steps.push(Step::Events { count: dice.between(0..=12) as u16 });
+        steps.push(Step::Crash { survival: Survival::draw(&mut dice.0) });
+    }
+    steps.extend((0..dice.between(1..=3)).map(|_| volume(&mut dice, &settings)));
     let mut draws = Draws::new(dice, &settings);
-    let steps = volumes.into_iter().chain(draws.steps()).collect();
+    steps.append(&mut draws.steps());
     Plan { seed, settings, pools, steps }
 }
 
@@ -267,7 +272,9 @@ impl Draws {
     fn flip(&mut self, steps: &mut Vec<Step>) {
         if self.settings.checksums {
             let us = self.dice.between(11_000_000..=25_000_000) as u32;
-            steps.extend([Step::Place { seed: None }, Step::Wait { us }]);
+            let (nth, to) = (self.small().into(), self.small());
+            let copied = Step::Operate { kind: OperationKind::Replicate, nth, to };
+            steps.extend([copied, Step::Place { seed: None }, Step::Wait { us }]);
             for _ in 0..self.dice.between(1..=4) {
                 let bit = self.dice.between(0..=8 * SECTOR * self.per_chunk - 1) as u32;
                 steps.push(Step::Flip { nth: self.small().into(), copy: self.small(), bit });
@@ -292,6 +299,7 @@ impl Draws {
     }
 
     fn close(&mut self, steps: &mut Vec<Step>) {
-        steps.extend([Step::Close, Step::Verify { eighths: 8 }]);
+        let cut = self.dice.chance(0.4).then(|| self.dice.magnitude(1..=30) as u16);
+        steps.extend([Step::Close { cut }, Step::Verify { eighths: 8 }]);
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct OnDisk {
     /// Slots of redirected parts.
     pub(crate) overlays: BTreeMap<(u32, u32), Slot>,
     pub(crate) pools: Vec<Pool>,
+    /// Pools that hold journal and checkpoints.
+    pub(crate) homes: Vec<u16>,
     dead: BTreeSet<u16>,
 }
 
@@ -37,8 +39,6 @@ pub(crate) struct OnDisk {
 pub(crate) struct Pool {
     /// Bytes from the pool's start to its first slot.
     pub(crate) first_slot: u64,
-    /// Whether it can hold journal and checkpoints.
-    pub(crate) has_region: bool,
 }
 
 /// What is needed of a superblock.
@@ -70,7 +70,7 @@ pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String
     let roots = blocks.filter_map(|(pool, at)| root(&peek(pool, at, BLOCK as usize)?));
     let Some(root) = roots.max_by_key(|root| root.sequence) else { return Ok(None) };
     let pools = root.pools.clone();
-    let mut disk = OnDisk { pools, ..OnDisk::default() };
+    let mut disk = OnDisk { pools, homes: root.homes.clone(), ..OnDisk::default() };
     let area = 2 + root.journal_blocks + root.area * root.area_blocks;
     for block in 0..root.checkpoint_blocks {
         let at = (area + block) * BLOCK;
@@ -186,12 +186,11 @@ fn root(block: &[u8]) -> Option<Root> {
 }
 
 fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
-    let &[_membership, region] = bytes.take(2)? else { return None };
-    bytes.take(8)?; // Slots and reserve.
+    bytes.take(10)?; // Membership, whether it has a region, slots, reserve.
     let first_slot = bytes.u64()?;
     let &[length] = bytes.take(1)? else { return None };
     bytes.take(length.into())?;
-    Some(Pool { first_slot, has_region: region != 0 })
+    Some(Pool { first_slot })
 }
 
 /// The records of a block, from the first home that has it whole.

@@ -133,8 +133,11 @@ pub(crate) enum Step {
     Crash {
         survival: Survival,
     },
-    /// An orderly end; the group is opened again as after a crash.
-    Close,
+    /// An orderly end, after which the group is opened again; with `cut`, the power fails after so
+    /// many events of it.
+    Close {
+        cut: Option<u16>,
+    },
     /// Recovery ends; the machine checks itself, and of eight chunks so many are read back.
     Verify {
         eighths: u8,

@@ -45,8 +45,9 @@ impl Runner<'_> {
         self.crash(Survival::Kept)
     }
 
-    /// An orderly end, after which nothing is lost whatever the disks had not written.
-    pub(crate) fn close(&mut self) -> Result<(), String> {
+    /// An orderly end, after which nothing is lost whatever the disks had not written; unless the
+    /// power fails before it is reached.
+    pub(crate) fn close(&mut self, cut: Option<u16>) -> Result<(), String> {
         self.await_ready()?;
         let now = self.world.now;
         self.world.group_mut().close(now);
@@ -55,6 +56,17 @@ impl Runner<'_> {
         let ended = |runner: &Runner<'_>| {
             matches!(runner.world.group().service(), Service::Closed | Service::Failed(_))
         };
+        if let Some(events) = cut {
+            for _ in 0..events {
+                if ended(self) || !self.event()? {
+                    break;
+                }
+            }
+            if !ended(self) {
+                let survival = Survival::draw(&mut self.dice.0);
+                return self.crash(survival);
+            }
+        }
         self.until("closing", ended)?;
         if *self.world.group().service() == Service::Closed {
             if !self.model.flights().is_empty() || !self.operations.is_empty() {

@@ -172,7 +172,7 @@ impl<'a> Runner<'a> {
             Step::Crash { survival } => self.crash(survival),
             Step::Verify { eighths } => self.verify(eighths),
             Step::Settle => self.settle(),
-            Step::Close => self.close(),
+            Step::Close { cut } => self.close(cut),
             Step::Calm => {
                 self.world.calm();
                 Ok(())
