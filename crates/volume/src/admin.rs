@@ -285,8 +285,8 @@ impl Group {
         self.scheduler.queued()
     }
 
-    /// Gives the decision about moves to a placement, or to nobody; what the one before has proposed
-    /// and has not begun is dropped.
+    /// Gives the decision about moves to a placement, or to nobody; what the one before has
+    /// proposed and has not begun is dropped.
     pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {
         self.proposal.replace(Vec::new());
         self.placement = placement;

@@ -232,7 +232,7 @@ impl Group {
             && self.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
     }
 
-    /// Whether the chunk's copies hold all of it: no operation is under way, and nothing redirected.
+    /// Whether the chunk's copies hold all of it: no operation is under way, nothing redirected.
     fn is_whole(&self, chunk: ChunkId) -> bool {
         self.map.has(chunk)
             && self.operation_on(chunk).is_none()

@@ -53,8 +53,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The pool of this number, if the group can go on without it: another one that is well holds the
-    /// metadata.
+    /// The pool of this number, if the group can go on without it: another one that is well holds
+    /// the metadata.
     fn spare(&self, number: u8) -> Option<usize> {
         let pool = usize::from(self.pool(number).0);
         let disk = self.world.on_disk().ok()??;
@@ -66,8 +66,8 @@ impl Runner<'_> {
         (other && self.world.is_usable(pool)).then_some(pool)
     }
 
-    /// Flips a bit in a copy of a sealed chunk. Reading it must show the contents that were sealed, or
-    /// fail where there is no other copy; a scrub must find it.
+    /// Flips a bit in a copy of a sealed chunk. Reading it must show the contents that were sealed,
+    /// or fail where there is no other copy; a scrub must find it.
     fn flip(&mut self, nth: u32, copy: u8, bit: u32) -> Result<(), String> {
         self.world.calm();
         for _ in 0..2 {

@@ -27,7 +27,7 @@ pub(crate) struct Failure {
     pub(crate) step: usize,
 }
 
-/// What happened in a run, and how often: a simulation in which a thing never happens tests nothing.
+/// What happened in a run, and how often: where a thing never happens, it is not tested.
 pub(crate) type Marks = BTreeMap<&'static str, u64>;
 
 /// How a run went well.
@@ -314,10 +314,9 @@ impl<'a> Runner<'a> {
                 (Outcome::Cancelled, _) => "operations cancelled",
                 (Outcome::Failed, _) => "operations failed",
             });
-            if finished.outcome == Outcome::Done {
-                if !zeroing.contains(&finished.operation.chunk) {
-                    self.check_moved(&finished.operation)?;
-                }
+            let moved = finished.outcome == Outcome::Done;
+            if moved && !zeroing.contains(&finished.operation.chunk) {
+                self.check_moved(&finished.operation)?;
             }
         }
         Ok(())
