@@ -239,18 +239,19 @@ fn backup() -> VmSpec {
 
 /// Sizes of a file server's files in KiB, and how many there are of each: the file set of 003 §4.1
 /// (48 of 1 GB, 200 of 100 MB, 10,000 of the others in equal numbers), its numbers divided by 24.
+/// In no order of size, as directories mix them.
 const FILES_KIB: [(u64, u64); 11] = [
-    (1, 46),
-    (4, 46),
-    (6, 46),
-    (64, 46),
-    (256, 46),
-    (1 << 10, 46),
-    (4 << 10, 46),
-    (10 << 10, 46),
     (50 << 10, 46),
+    (1, 46),
     (100 << 10, 8),
+    (4, 46),
+    (4 << 10, 46),
     (1 << 20, 2),
+    (64, 46),
+    (10 << 10, 46),
+    (6, 46),
+    (1 << 10, 46),
+    (256, 46),
 ];
 
 /// Whole-file reads and writes in requests of up to 256 KiB, each size of file with the same share of
