@@ -18,8 +18,8 @@ pub(crate) struct SourceArgs {
     /// A trace, like a bare TRACE; may be repeated.
     #[arg(long = "trace", short = 't', value_name = "TRACE", value_parser = source, id = "more")]
     more: Vec<Source>,
-    /// Make a workload instead of reading one: oltp, web, vdi, backup or mixed, with settings if
-    /// wanted (mixed,requests=1M,vms=4,seed=1).
+    /// Make a workload instead of reading one: oltp, web, vdi, backup, mixed or fileserver, with
+    /// settings if wanted (mixed,requests=1M,vms=4,seed=1).
     #[arg(long, value_name = "PRESET", value_parser = from_words)]
     synth: Option<SynthSpec>,
     /// The format of all of them, when it should not be found from the content.

@@ -29,7 +29,7 @@ pub use latency::Latencies;
 pub use load::{Demand, Load, LoadError};
 pub use pools::{PoolPlan, PoolSize, PoolsError, parse_pools};
 pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
-pub use run::{Arrivals, MachineError, MachineOptions, run};
+pub use run::{Arrivals, MachineError, MachineOptions, run, run_one};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::time::Instant;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SettingsError};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, ChunkId, Nanos};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Fill, Settings};
 
@@ -167,21 +167,15 @@ pub fn run(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Run>, MachineError> {
     options.check()?;
-    if pools.is_empty() || pools.len() > POOLS_MAX {
-        return Err(CreateError::PoolCount(pools.len()).into());
-    }
     let placements = specs.iter().map(|spec| placement(spec, pools.len()));
     let placements = placements.collect::<Result<Vec<_>, _>>()?;
-    let touched = load.touched(options.chunk);
-    let chunks: Vec<u64> =
-        pools.iter().map(|pool| pool.size.chunks(options.chunk, touched.len() as u64)).collect();
-    check_room(&chunks, pools, touched.len() as u64, options)?;
+    let (touched, chunks) = places(load, pools, options)?;
     let jobs: Vec<_> = specs.iter().zip(placements).collect();
     jobs.into_par_iter()
         .with_max_len(1)
         .map(|(spec, placement)| {
             let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-            one(&scene, spec, placement, progress)
+            one(&scene, &spec.label, placement, progress)
         })
         .collect()
 }
@@ -217,9 +211,42 @@ fn check_room(
     if fits { Ok(()) } else { Err(MachineError::Room { touched, held }) }
 }
 
+/// Runs one placement, whoever made it, over `load`; `label` names it in the results.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_one(
+    load: &Load,
+    pools: &[PoolPlan],
+    (label, placement): (&str, Box<dyn Placement>),
+    options: &MachineOptions,
+) -> Result<Run, MachineError> {
+    options.check()?;
+    let (touched, chunks) = places(load, pools, options)?;
+    let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
+    one(&scene, label, placement, &|_| ())
+}
+
+/// The chunks that the load touches, and how many each pool holds.
+fn places(
+    load: &Load,
+    pools: &[PoolPlan],
+    options: &MachineOptions,
+) -> Result<(Vec<ChunkId>, Vec<u64>), MachineError> {
+    if pools.is_empty() || pools.len() > POOLS_MAX {
+        return Err(CreateError::PoolCount(pools.len()).into());
+    }
+    let touched = load.touched(options.chunk);
+    let count = touched.len() as u64;
+    let chunks: Vec<u64> =
+        pools.iter().map(|pool| pool.size.chunks(options.chunk, count)).collect();
+    check_room(&chunks, pools, count, options)?;
+    Ok((touched, chunks))
+}
+
 fn one(
     scene: &Scene<'_>,
-    spec: &PolicySpec,
+    label: &str,
     placement: Box<dyn Placement>,
     progress: &dyn Fn(u64),
 ) -> Result<Run, MachineError> {
@@ -227,7 +254,7 @@ fn one(
     prepare(&mut stage, scene.load, scene.options, scene.touched)?;
     let clock = Processor::start();
     let ended = Drive::new(stage, scene.load, scene.options, placement).run(progress)?;
-    Ok(Run::new(scene, &spec.label, &ended, clock.seconds()))
+    Ok(Run::new(scene, label, &ended, clock.seconds()))
 }
 
 /// The time that this thread spends on a processor.

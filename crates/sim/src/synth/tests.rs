@@ -61,7 +61,7 @@ fn the_texts_own_mistakes_are_told_with_their_place() {
            |
         10 | read = 0.7
            | ^^^^
-        unknown field `read`, expected one of `weight`, `reads`, `size`, `start`, `length`, `zipf`, `sequential`, `scan`
+        unknown field `read`, expected one of `weight`, `reads`, `size`, `start`, `length`, `zipf`, `sequential`, `files`, `scan`
     "#]].assert_eq(&refused("reads = 0.7", "read = 0.7"));
     expect![[r#"
         TOML parse error at line 12, column 10
@@ -71,7 +71,7 @@ fn the_texts_own_mistakes_are_told_with_their_place() {
         `1GB` is not a size; write it like 64KiB or 4GiB
     "#]]
     .assert_eq(&refused("\"1GiB\"", "\"1GB\""));
-    expect!["VM `db`: part 2: give exactly one of zipf, sequential and scan"]
+    expect!["VM `db`: part 2: give exactly one of zipf, sequential, files and scan"]
         .assert_eq(&refused("sequential = {}", ""));
     expect![
         "VM `db`: arrivals: give rate_per_s alone, or with dispersion and burst (and burst_share), or rates_per_s and dwells of the quiet and the burst state"

@@ -116,6 +116,8 @@ struct WrittenPart {
     #[serde(skip_serializing_if = "Option::is_none")]
     sequential: Option<WrittenSequential>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<WrittenFiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     scan: Option<WrittenScan>,
 }
 
@@ -168,6 +170,13 @@ struct WrittenSequential {
 
 fn one() -> u32 {
     1
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFiles {
+    file: Quantity<Bytes>,
+    alpha: f64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -268,6 +277,7 @@ impl WrittenPart {
             length: Quantity(part.region.length),
             zipf: None,
             sequential: None,
+            files: None,
             scan: None,
         };
         match part.pattern {
@@ -283,25 +293,31 @@ impl WrittenPart {
             Pattern::Sequential { streams, run } => {
                 written.sequential = Some(WrittenSequential { streams, run: run.map(Quantity) });
             }
+            Pattern::Files { file, alpha } => {
+                written.files = Some(WrittenFiles { file: Quantity(file), alpha });
+            }
             Pattern::Scan { every } => written.scan = Some(WrittenScan { every: Quantity(every) }),
         }
         written
     }
 
     fn read(self) -> Result<Part, String> {
-        let pattern = match (self.zipf, self.sequential, self.scan) {
-            (Some(zipf), None, None) => Pattern::Zipf {
+        let pattern = match (self.zipf, self.sequential, self.files, self.scan) {
+            (Some(zipf), None, None, None) => Pattern::Zipf {
                 alpha: zipf.alpha,
                 block: zipf.block.0,
                 layout: if zipf.scattered { Layout::Scattered } else { Layout::InOrder },
                 drift: zipf.drift.map(|drift| Drift { every: drift.every.0, by: drift.by }),
             },
-            (None, Some(sequential), None) => Pattern::Sequential {
+            (None, Some(sequential), None, None) => Pattern::Sequential {
                 streams: sequential.streams,
                 run: sequential.run.map(|run| run.0),
             },
-            (None, None, Some(scan)) => Pattern::Scan { every: scan.every.0 },
-            _ => return Err("give exactly one of zipf, sequential and scan".to_string()),
+            (None, None, Some(files), None) => {
+                Pattern::Files { file: files.file.0, alpha: files.alpha }
+            }
+            (None, None, None, Some(scan)) => Pattern::Scan { every: scan.every.0 },
+            _ => return Err("give exactly one of zipf, sequential, files and scan".to_string()),
         };
         let sizes = match self.size {
             WrittenSizes::One(size) => vec![SizeShare { size: size.0, weight: 1.0 }],

@@ -7,6 +7,9 @@ use super::spec::{Drift, Layout, Part, Pattern, Region};
 use super::zipf::Zipf;
 use thermocline_units::{Bytes, Nanos, Rng};
 
+/// Seeds the order in which files are popular, together with where their region starts.
+const FILES_SEED: u64 = 0x6669_6c65_7365_7276;
+
 /// Sequential streams start and jump to multiples of this.
 const STREAM_ALIGNMENT: u64 = 4096;
 
@@ -15,6 +18,7 @@ const STREAM_ALIGNMENT: u64 = 4096;
 pub(super) enum Places {
     Zipf(ZipfPlaces),
     Sequential(SequentialPlaces),
+    Files(FilePlaces),
     Scan(ScanPlaces),
 }
 
@@ -34,6 +38,18 @@ impl Places {
             Pattern::Sequential { streams, run } => {
                 Places::Sequential(SequentialPlaces::new(part.region, streams, run, rng))
             }
+            Pattern::Files { file, alpha } => {
+                let count = part.region.length.div_floor(file);
+                // Not of the VM's generator: parts over one region agree on what is popular.
+                let mut rng = Rng::seeded(part.region.start.0 ^ FILES_SEED);
+                Places::Files(FilePlaces {
+                    zipf: Zipf::new(count, alpha),
+                    scatter: Scatter::new(count, &mut rng),
+                    file,
+                    current: 0,
+                    position: file.0,
+                })
+            }
             Pattern::Scan { every } => Places::Scan(ScanPlaces { every, started: 0, position: 0 }),
         }
     }
@@ -44,6 +60,7 @@ impl Places {
         match self {
             Places::Zipf(places) => places.place(now, rng),
             Places::Sequential(places) => places.place(length, region, rng),
+            Places::Files(places) => places.place(length, rng),
             Places::Scan(places) => places.place(length),
         }
     }
@@ -52,7 +69,7 @@ impl Places {
     #[inline]
     pub(super) fn active_from(&mut self, now: Nanos, region: Region) -> Nanos {
         match self {
-            Places::Zipf(_) | Places::Sequential(_) => now,
+            Places::Zipf(_) | Places::Sequential(_) | Places::Files(_) => now,
             Places::Scan(places) => places.active_from(now, region),
         }
     }
@@ -171,6 +188,30 @@ impl SequentialPlaces {
 /// Bytes of the next run; at least one.
 fn run_length(mean: Option<Bytes>, rng: &mut Rng) -> u64 {
     mean.map_or(u64::MAX, |mean| (rng.exponential(mean.0 as f64) as u64).max(1))
+}
+
+/// Whole files, one after the other.
+#[derive(Debug, Clone)]
+pub(super) struct FilePlaces {
+    zipf: Zipf,
+    scatter: Scatter,
+    file: Bytes,
+    /// Where in the region the current file begins, and how far it is done.
+    current: u64,
+    position: u64,
+}
+
+impl FilePlaces {
+    #[inline]
+    fn place(&mut self, length: u64, rng: &mut Rng) -> u64 {
+        if self.position >= self.file.0 {
+            self.current = self.scatter.place(self.zipf.sample(rng)) * self.file.0;
+            self.position = 0;
+        }
+        let place = self.current + self.position;
+        self.position += length;
+        place
+    }
 }
 
 /// A scan of the whole region at fixed intervals.

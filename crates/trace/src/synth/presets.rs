@@ -22,7 +22,7 @@ pub struct Preset {
 type Kind = fn() -> VmSpec;
 
 /// All presets.
-pub const PRESETS: [Preset; 5] = [
+pub const PRESETS: [Preset; 6] = [
     Preset {
         name: "oltp",
         summary: "databases: skewed 8 KiB pages, 30 % written, a log, short range scans, bursts",
@@ -47,6 +47,11 @@ pub const PRESETS: [Preset; 5] = [
         name: "mixed",
         summary: "one VM of each kind in turn and one that loops; where cache policies differ most",
         kinds: &[oltp, web, vdi, batch, backup],
+    },
+    Preset {
+        name: "fileserver",
+        summary: "whole files of 1 KiB to 1 GiB, two written for one read, appends, metadata",
+        kinds: &[fileserver],
     },
 ];
 
@@ -230,4 +235,63 @@ fn backup() -> VmSpec {
             },
         ],
     }
+}
+
+/// Sizes of a file server's files in KiB, and how many there are of each: the file set of 003 §4.1
+/// (48 of 1 GB, 200 of 100 MB, 10,000 of the others in equal numbers), its numbers divided by 24.
+/// In no order of size, as directories mix them.
+const FILES_KIB: [(u64, u64); 11] = [
+    (50 << 10, 46),
+    (1, 46),
+    (100 << 10, 8),
+    (4, 46),
+    (4 << 10, 46),
+    (1 << 20, 2),
+    (64, 46),
+    (10 << 10, 46),
+    (6, 46),
+    (1 << 10, 46),
+    (256, 46),
+];
+
+/// Whole-file reads and writes in requests of up to 256 KiB, each size of file with the same share of
+/// the requests; a tenth of all are appends, a tenth go to metadata. Reads to writes: 1 to 2.
+fn fileserver() -> VmSpec {
+    const REQUEST_KIB: u64 = 256;
+    const METADATA_MIB: u64 = 64;
+    const APPENDED_MIB: u64 = 512;
+    let mut start = METADATA_MIB + APPENDED_MIB;
+    let mut parts = vec![
+        Part {
+            weight: 0.1,
+            reads: 1.0 / 3.0,
+            sizes: sizes(&[(4, 1.0)]),
+            region: region_mib(0, METADATA_MIB),
+            pattern: zipf(0.9, 4, None),
+        },
+        Part {
+            weight: 0.1,
+            reads: 0.0,
+            sizes: sizes(&[(16, 1.0)]),
+            region: region_mib(METADATA_MIB, APPENDED_MIB),
+            pattern: Pattern::Sequential { streams: 8, run: Some(Bytes::from_mib(1)) },
+        },
+    ];
+    for (kib, count) in FILES_KIB {
+        let (file, request) = (Bytes::from_kib(kib), kib.min(REQUEST_KIB));
+        let region = Region { start: Bytes::from_mib(start), length: Bytes::from_kib(kib * count) };
+        start += (kib * count).div_ceil(1024);
+        // Reads and writes of a part of their own each, so that a file is read or written whole.
+        for (reads, weight) in [(1.0, 0.3), (0.0, 0.5)] {
+            parts.push(Part {
+                weight: weight / FILES_KIB.len() as f64,
+                reads,
+                sizes: sizes(&[(request, 1.0)]),
+                region,
+                pattern: Pattern::Files { file, alpha: 0.9 },
+            });
+        }
+    }
+    let arrivals = Arrivals::Poisson { rate_per_s: 50.0 };
+    VmSpec { name: "fileserver".to_string(), arrivals, parts }
 }

@@ -90,6 +90,15 @@ pub enum Pattern {
         /// the region for ever.
         run: Option<Bytes>,
     },
+    /// Files of one size, side by side: each is read or written whole, from its start to its end,
+    /// before the next one is chosen by popularity (Zipf's law, scattered). Parts over one region
+    /// agree on which files are popular.
+    Files {
+        /// Bytes of a file; a multiple of the part's only request size.
+        file: Bytes,
+        /// The exponent, 0 (uniform) to 100.
+        alpha: f64,
+    },
     /// The whole region from its start, again and again; between its end and the next start the
     /// part is silent and the others take its share.
     Scan {
@@ -232,6 +241,21 @@ impl Part {
                     Some(Bytes(0)) => Err("sequential runs of 0 bytes".to_string()),
                     _ => Ok(()),
                 }
+            }
+            Pattern::Files { file, alpha } => {
+                if !(0.0..=100.0).contains(&alpha) {
+                    return Err(format!("a Zipf exponent of {alpha}; it lies from 0 to 100"));
+                }
+                let files = self.region.length.0.checked_div(file.0).unwrap_or(0);
+                let whole = matches!(self.sizes[..], [only] if file.0.is_multiple_of(only.size.0));
+                if !(1..1 << 52).contains(&files) || !whole {
+                    return Err(format!(
+                        "files of {file} in a region of {}; at least one must fit, fewer than 2^52, \
+                         and requests have one size that divides a file's",
+                        self.region.length
+                    ));
+                }
+                Ok(())
             }
             Pattern::Scan { every: Nanos(0) } => Err("a scan every 0 s".to_string()),
             Pattern::Scan { .. } => Ok(()),

@@ -271,6 +271,10 @@ fn broken_specifications_name_the_vm_and_the_part() {
         |spec| spec.vms[0].parts[0].region.length = Bytes(100),
         |spec| spec.vms[0].parts[0].region.start = Bytes(u64::MAX),
         |spec| spec.vms[0].parts[0].pattern = Pattern::Scan { every: Nanos(0) },
+        |spec| {
+            let file = Bytes::from_kib(6);
+            spec.vms[0].parts[0].pattern = Pattern::Files { file, alpha: 1.0 };
+        },
         |spec| spec.vms[0].parts[0].pattern = Pattern::Sequential { streams: 0, run: None },
         |spec| spec.vms[0].parts[0].pattern = zipf(f64::INFINITY, Layout::InOrder),
     ] {
@@ -286,4 +290,36 @@ fn a_workload_slower_than_time_lasts_ends_early() {
     let made = requests(&slow).len();
     // 2^64 ns at one request in 10^6 s: 18,447 of them.
     assert!((17_500..19_500).contains(&made), "{made}");
+}
+
+#[test]
+fn a_file_is_read_from_its_start_to_its_end_before_the_next_and_parts_agree_on_what_is_popular() {
+    let files = |reads| Part {
+        reads,
+        sizes: vec![SizeShare { size: Bytes::from_kib(64), weight: 1.0 }],
+        ..part(Pattern::Files { file: Bytes::from_mib(1), alpha: 1.2 })
+    };
+    let all = requests(&spec(80_000, vec![files(1.0), files(0.0)]));
+    let of = |op: Op| all.iter().filter(|r| r.op == op).copied().collect::<Vec<_>>();
+    let hottest = [of(Op::Read), of(Op::Write)].map(|side| {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for file in side.chunks(16).filter(|file| file.len() == 16) {
+            let start = file[0].offset.0;
+            assert!(start.is_multiple_of(1 << 20), "a file's start");
+            let places = file.iter().map(|request| request.offset.0);
+            assert!(places.eq((0..16).map(|i| start + (i << 16))), "in order, and all of it");
+            *counts.entry(start).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|&(_, count)| count).expect("files were read")
+    });
+    assert_eq!(hottest[0].0, hottest[1].0);
+    assert!(hottest[0].1 > 300, "of some 2,500 files in 64: {hottest:?}");
+}
+
+#[test]
+fn a_file_server_writes_two_for_each_read() {
+    let vms = super::presets::Preset::find("fileserver").unwrap().vms(1);
+    let all = requests(&SynthSpec { seed: 1, requests: 60_000, vms });
+    let reads = all.iter().filter(|request| request.op == Op::Read).count() as f64;
+    assert!((reads / 60_000.0 - 1.0 / 3.0).abs() < 0.01, "{reads}");
 }
