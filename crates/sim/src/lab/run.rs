@@ -108,7 +108,7 @@ pub fn run(
     let planner = Planner {
         options,
         replay: ReplayOptions { warmup, ..options.replay },
-        unit: workload.names.unit,
+        unit: workload.names.unit(),
         chunk: workload.names.chunk_bytes(),
         volumes: workload.names.volumes.len().max(1) as u32,
         distinct: Some(workload.distinct()),
@@ -139,7 +139,7 @@ pub fn run_stream(
     specs: &[PolicySpec],
     sizes: &[CacheSize],
     options: &LabOptions,
-    progress: &dyn Fn(u64),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<Row>, Seen), LabError> {
     assert_eq!(needs_whole(specs, sizes, &options.replay), None, "this run needs a whole workload");
     let planner = Planner {
@@ -156,25 +156,43 @@ pub fn run_stream(
     if jobs.len() == 1 {
         stream.close_blocks_after(BLOCK_REQUESTS_ALONE);
     }
-    let mut block = Block::new(cut);
-    let mut seen = Seen::default();
-    while stream.fill(&mut block)? {
-        let names = stream.names();
-        jobs.par_iter_mut().for_each(|job| job.feed(names, &block));
-        seen.requests += block.requests();
-        seen.touches += block.lines.ids.len() as u64;
-        progress(stream.bytes_read());
-    }
+    let mut names = Names::new(cut);
+    let mut seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;
     if seen.requests == 0 {
         return Err(WorkloadError::Empty.into());
     }
-    let names = stream.names();
     seen.distinct = f64::from(names.distinct_lines());
     seen.volumes = names.volumes.len() as u64;
-    seen.memory_bytes = names.bytes();
+    seen.memory_bytes = names.bytes() + stream.bytes();
     seen.repairs = stream.repairs();
     let sampling = Sampling { rate: 1.0, touches: seen.touches };
-    Ok((planner.rows(jobs, &Scene { names, sampling }), seen))
+    Ok((planner.rows(jobs, &Scene { names: &names, sampling }), seen))
+}
+
+/// Feeds a stream to all jobs, block after block. One block is read and numbered while the jobs
+/// replay the one before.
+fn feed_all(
+    stream: &mut Stream<'_>,
+    cut: Cut,
+    names: &mut Names,
+    jobs: &mut [Job],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Seen, WorkloadError> {
+    let mut seen = Seen::default();
+    let (mut block, mut next) = (Block::new(cut), Block::new(cut));
+    let mut more = stream.fill(&mut block)?;
+    while more {
+        names.learn(&mut block);
+        let feed = |job: &mut Job| job.feed(names, &block);
+        let (filled, ()) =
+            rayon::join(|| stream.fill(&mut next), || jobs.par_iter_mut().for_each(feed));
+        more = filled?;
+        seen.requests += block.requests();
+        seen.touches += block.lines.ids.len() as u64;
+        progress(stream.bytes_read());
+        std::mem::swap(&mut block, &mut next);
+    }
+    Ok(seen)
 }
 
 /// A replay under way.

@@ -20,10 +20,10 @@ pub(crate) const SOURCE_OPERATION: Bytes = Bytes::from_kib(4);
 
 /// The books of a cache replay, and what they need to be kept.
 pub(super) struct Accountant {
-    books: Books,
-    dirt: Dirt,
+    pub(super) books: Books,
+    pub(super) dirt: Dirt,
     mode: WriteMode,
-    unit: Unit,
+    pub(super) unit: Unit,
     /// Dirty lines the current request evicted, by size.
     write_backs: Vec<(usize, LineId)>,
 }
@@ -48,8 +48,12 @@ impl Accountant {
         self.books.restart();
     }
 
+    pub(super) fn writes_go_around(&self) -> bool {
+        self.mode == WriteMode::Around
+    }
+
     pub(super) fn goes_around(&self, head: &Head) -> bool {
-        self.mode == WriteMode::Around && head.tag.is_write()
+        self.writes_go_around() && head.tag.is_write()
     }
 
     pub(super) fn close(self) -> Vec<Counts> {
@@ -169,7 +173,7 @@ impl Accountant {
     /// `line` left the cache of one size; call before [`Accountant::written`] of the same line.
     #[inline]
     pub(super) fn evicted(&mut self, size: usize, line: LineId) {
-        self.books.evicted(size);
+        self.books.evicted(size, 1);
         if self.dirt.clean(line, size) {
             self.write_backs.push((size, line));
         }

@@ -7,6 +7,7 @@
 
 use super::WriteMode;
 use super::counts::{Counts, Disk, SourceOperations, Traffic, VolumeCounts};
+use super::reads::Reads;
 use std::ops::Range;
 use thermocline_units::VolumeId;
 
@@ -144,26 +145,42 @@ impl Books {
                 take_back(&mut hits.requests[kind], entry);
             }
         }
-        self.volume(volume, hits_from);
+        let at = self.open_volume(volume);
+        self.volume_requests[volume as usize] += 1;
+        self.volume_hits[at + hits_from] += 1;
     }
 
     /// A request of one line, in books of one size: both a run and a request.
     #[inline]
     pub(super) fn single(&mut self, volume: u32, fate: Fate, bytes: u64, flash_bytes: u64) {
         debug_assert_eq!(self.sizes(), 1, "ranges of sizes go through `run` and `request`");
-        add(&mut self.singles[fate.index()], [1, bytes, flash_bytes]);
-        self.volume(volume, usize::from(!fate.hit));
+        self.singles(fate, Reads { count: 1, bytes }, flash_bytes);
+        self.volume(volume, 1, u64::from(fate.hit));
     }
 
+    /// Requests of one line and one fate, without their volumes.
     #[inline]
-    fn volume(&mut self, volume: u32, hits_from: usize) {
+    pub(super) fn singles(&mut self, fate: Fate, reads: Reads, flash_bytes: u64) {
+        add(&mut self.singles[fate.index()], [reads.count, reads.bytes, flash_bytes]);
+    }
+
+    /// Requests of a volume, in books of one size, and how many of them hit.
+    #[inline]
+    pub(super) fn volume(&mut self, volume: u32, requests: u64, hits: u64) {
+        let at = self.open_volume(volume);
+        self.volume_requests[volume as usize] += requests;
+        self.volume_hits[at] += hits;
+    }
+
+    /// Where the hits of a volume begin, which may be new.
+    #[inline]
+    fn open_volume(&mut self, volume: u32) -> usize {
         let (volume, columns) = (volume as usize, self.sizes() + 1);
         if volume >= self.volume_requests.len() {
             self.volume_requests.resize(volume + 1, 0);
             self.volume_hits.resize((volume + 1) * columns, 0);
         }
-        self.volume_requests[volume] += 1;
-        self.volume_hits[volume * columns + hits_from] += 1;
+        volume * columns
     }
 
     /// Makes runs and requests of the requests of one line.
@@ -190,10 +207,16 @@ impl Books {
         }
     }
 
-    /// A line left the cache of one size.
+    /// The disk, in books of one size.
+    pub(super) fn only_disk(&mut self) -> &mut Disk {
+        debug_assert_eq!(self.sizes(), 1, "many sizes have many disks");
+        &mut self.own[0].disk
+    }
+
+    /// Lines left the cache of one size.
     #[inline]
-    pub(super) fn evicted(&mut self, size: usize) {
-        self.own[size].evicted += 1;
+    pub(super) fn evicted(&mut self, size: usize, lines: u64) {
+        self.own[size].evicted += lines;
     }
 
     /// Neighbouring dirty lines are written back in one size: `lines` of `line_bytes`.

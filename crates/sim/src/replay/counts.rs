@@ -75,6 +75,19 @@ impl Disk {
         let traffic = if write { &mut self.writes } else { &mut self.reads };
         traffic.add(bytes, sequential);
     }
+
+    /// The same for a read of a range (offset, bytes), if there is one; without a branch.
+    #[inline(always)]
+    pub(super) fn read_if(&mut self, reads: bool, volume: u32, (offset, bytes): (u64, u64)) {
+        let sequential = reads & (self.head.0 == volume + 1) & (self.head.1 == offset);
+        let random = reads & !sequential;
+        self.head.0 = if reads { volume + 1 } else { self.head.0 };
+        self.head.1 = if reads { offset + bytes } else { self.head.1 };
+        self.reads.random += u64::from(random);
+        self.reads.random_bytes += bytes & u64::from(random).wrapping_neg();
+        self.reads.sequential += u64::from(sequential);
+        self.reads.sequential_bytes += bytes & u64::from(sequential).wrapping_neg();
+    }
 }
 
 /// One volume's share.
