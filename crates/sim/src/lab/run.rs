@@ -154,7 +154,7 @@ pub fn run_stream(
     };
     let mut jobs = planner.jobs(specs, sizes)?;
     if jobs.len() == 1 {
-        stream.close_blocks_after(BLOCK_REQUESTS_ALONE);
+        stream.close_after(BLOCK_REQUESTS_ALONE);
     }
     let mut names = Names::new(cut);
     let mut seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;

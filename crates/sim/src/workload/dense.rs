@@ -7,13 +7,13 @@
 //!    of the processor's caches for every four. Objects have no neighbours; each is hashed alone.
 //! 4. Whoever collects a batch of addresses says [`DenseIds::expect`] of each at once, so that the
 //!    memory's work goes on under the collecting; the buckets are near when the batch is looked up.
-//! 5. A table three quarters full doubles. A bucket's entries go to two neighbouring buckets, so
-//!    old and new table are both passed through in order.
+//! 5. A table three quarters full doubles (a small one grows fourfold). A bucket's entries go to
+//!    neighbouring buckets, so old and new table are both passed through in order.
 //!
 //! The table keeps no list of addresses by number: it hands new ones out, and `names.rs` keeps
 //! them. So a block can be numbered while replays look at the names of the one before.
 //!
-//! State: 21–43 B a distinct address.
+//! State: 21–43 B a distinct address; up to 85 while the table has less than 64 MiB.
 
 use super::Unit;
 use thermocline_units::{LineId, prefetch};
@@ -33,6 +33,9 @@ const VACANT: u32 = u32::MAX;
 const FULL_MAX: (usize, usize) = (3, 4);
 /// Buckets to begin with: 1 MiB.
 const BUCKETS_MIN: usize = 1 << 14;
+/// Below 64 MiB a table grows fourfold: what it leaves behind costs the kernel as much as what it
+/// takes.
+const BUCKETS_MANY: usize = 1 << 20;
 
 /// Four entries; filled from the first on, never emptied.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +55,7 @@ impl Bucket {
     fn find(&self, address: Address) -> Option<u32> {
         let mut found = 0_u32;
         for way in 0..WAYS {
-            let same = self.units[way] == address.unit && self.volumes[way] == address.volume;
+            let same = (self.units[way] == address.unit) & (self.volumes[way] == address.volume);
             found |= u32::from(same) << way;
         }
         (found != 0).then(|| self.ids[found.trailing_zeros() as usize % WAYS])
@@ -134,20 +137,14 @@ impl DenseIds {
         {
             self.grow();
         }
-        ids.extend(addresses.iter().map(|&address| {
-            let home = self.home(address);
-            match self.buckets[home].find(address) {
-                Some(id) => LineId(id),
-                None => LineId(self.number_beyond(home, address, new)),
-            }
-        }));
+        ids.extend(addresses.iter().map(|&address| LineId(self.id_of(address, new))));
         Ok(())
     }
 
-    /// The id of an address that may be in the table, though not found by its first look.
-    #[inline(never)]
-    fn number_beyond(&mut self, home: usize, address: Address, new: &mut Vec<Address>) -> u32 {
-        let (bucket, place) = self.find_from(home, address);
+    /// The id of an address, a new one if it has none.
+    #[inline(always)]
+    fn id_of(&mut self, address: Address, new: &mut Vec<Address>) -> u32 {
+        let (bucket, place) = self.find(address);
         match place {
             Place::Holds(id) => id,
             Place::Vacant(way) => {
@@ -162,7 +159,7 @@ impl DenseIds {
 
     /// The id of an address, if it has one.
     pub(crate) fn get(&self, address: Address) -> Option<LineId> {
-        match self.find_from(self.home(address), address).1 {
+        match self.find(address).1 {
             Place::Holds(id) => Some(LineId(id)),
             Place::Vacant(_) => None,
         }
@@ -175,9 +172,9 @@ impl DenseIds {
     }
 
     /// The bucket that holds the address, or that it belongs in.
-    #[inline]
-    fn find_from(&self, home: usize, address: Address) -> (usize, Place) {
-        let mut at = home;
+    #[inline(always)]
+    fn find(&self, address: Address) -> (usize, Place) {
+        let mut at = self.home(address);
         loop {
             let bucket = &self.buckets[at];
             if let Some(id) = bucket.find(address) {
@@ -190,6 +187,7 @@ impl DenseIds {
         }
     }
 
+    /// The bucket where the search for an address begins.
     #[inline(always)]
     fn home(&self, address: Address) -> usize {
         let group = (address.unit >> self.neighbours_log2) ^ (u64::from(address.volume) << 44);
@@ -200,10 +198,11 @@ impl DenseIds {
 
     #[cold]
     fn grow(&mut self) {
-        let bigger = vec![EMPTY; self.buckets.len() * 2];
+        let times = if self.buckets.len() < BUCKETS_MANY { 4 } else { 2 };
+        let bigger = vec![EMPTY; self.buckets.len() * times];
         let smaller = std::mem::replace(&mut self.buckets, bigger);
         for (address, id) in smaller.iter().flat_map(Bucket::entries) {
-            let (bucket, place) = self.find_from(self.home(address), address);
+            let (bucket, place) = self.find(address);
             if let Place::Vacant(way) = place {
                 self.buckets[bucket].put(way, address, id);
             }

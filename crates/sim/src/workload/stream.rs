@@ -73,7 +73,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Closes blocks after about so many requests.
-    pub(crate) fn close_blocks_after(&mut self, requests: usize) {
+    pub fn close_after(&mut self, requests: usize) {
         self.block_requests = requests;
     }
 
