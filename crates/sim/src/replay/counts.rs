@@ -1,5 +1,6 @@
 //! What a replay counted: hits by request, line and byte, and the operations each device saw.
 
+use super::reads::Reads;
 use thermocline_units::{Bytes, VolumeId};
 
 /// One direction of the requests.
@@ -76,17 +77,18 @@ impl Disk {
         traffic.add(bytes, sequential);
     }
 
-    /// The same for a read of a range (offset, bytes), if there is one; without a branch.
-    #[inline(always)]
-    pub(super) fn read_if(&mut self, reads: bool, volume: u32, (offset, bytes): (u64, u64)) {
-        let sequential = reads & (self.head.0 == volume + 1) & (self.head.1 == offset);
-        let random = reads & !sequential;
-        self.head.0 = if reads { volume + 1 } else { self.head.0 };
-        self.head.1 = if reads { offset + bytes } else { self.head.1 };
-        self.reads.random += u64::from(random);
-        self.reads.random_bytes += bytes & u64::from(random).wrapping_neg();
-        self.reads.sequential += u64::from(sequential);
-        self.reads.sequential_bytes += bytes & u64::from(sequential).wrapping_neg();
+    /// Where the head is: volume and offset; no volume before the first operation.
+    pub(super) fn place(&self) -> (u32, u64) {
+        (self.head.0.wrapping_sub(1), self.head.1)
+    }
+
+    /// Many reads, some of them sequential, after which the head is at `place`.
+    pub(super) fn read_many(&mut self, all: Reads, sequential: Reads, place: (u32, u64)) {
+        self.head = (place.0.wrapping_add(1), place.1);
+        self.reads.random += all.count - sequential.count;
+        self.reads.random_bytes += all.bytes - sequential.bytes;
+        self.reads.sequential += sequential.count;
+        self.reads.sequential_bytes += sequential.bytes;
     }
 }
 

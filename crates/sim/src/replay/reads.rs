@@ -59,36 +59,40 @@ fn enter(
     outcomes: &[Outcome],
     whole: impl Fn((u64, u64)) -> (u64, u64),
 ) {
-    let (mut all, mut hits, mut passed) = (Reads::default(), Reads::default(), Reads::default());
-    let (mut evicted, mut filled_bytes) = (0, 0);
-    let mut disk = *books.only_disk();
+    let (mut hits, mut passed) = (Reads::default(), Reads::default());
+    let (mut all_bytes, mut filled_bytes, mut evicted) = (0, 0, 0);
+    let mut sequential = Reads::default();
     let first = heads[0].tag.volume();
     let mut one_volume = true;
+    let mut place = books.only_disk().place();
     for (head, outcome) in heads.iter().zip(outcomes) {
         let asked = (head.offset.0, u64::from(head.length));
+        let volume = head.tag.volume();
         let (hit, resident) = (outcome.is_hit(), outcome.is_resident());
-        all.add_if(true, asked.1);
+        let from = if resident { whole(asked) } else { asked };
+        all_bytes += asked.1;
         hits.add_if(hit, asked.1);
         passed.add_if(!resident, asked.1);
-        let filled = whole(asked);
-        filled_bytes += filled.1 & mask(resident & !hit);
+        filled_bytes += from.1 & mask(resident & !hit);
         evicted += u64::from(outcome.evicted().is_some());
-        let from = if resident { filled } else { asked };
-        disk.read_if(!hit, head.tag.volume(), from);
-        one_volume &= head.tag.volume() == first;
+        sequential.add_if(!hit & (place == (volume, from.0)), from.1);
+        place = if hit { place } else { (volume, from.0 + from.1) };
+        one_volume &= volume == first;
     }
-    *books.only_disk() = disk;
     let admitted = Reads {
-        count: all.count - hits.count - passed.count,
-        bytes: all.bytes - hits.bytes - passed.bytes,
+        count: heads.len() as u64 - hits.count - passed.count,
+        bytes: all_bytes - hits.bytes - passed.bytes,
     };
+    let from_disk =
+        Reads { count: admitted.count + passed.count, bytes: filled_bytes + passed.bytes };
+    books.only_disk().read_many(from_disk, sequential, place);
     let fate = |hit, resident| Fate { write: false, hit, resident };
     books.singles(fate(true, true), hits, hits.bytes);
     books.singles(fate(false, true), admitted, filled_bytes);
     books.singles(fate(false, false), passed, 0);
     books.evicted(0, evicted);
     if one_volume {
-        books.volume(first, all.count, hits.count);
+        books.volume(first, heads.len() as u64, hits.count);
     } else {
         for (head, outcome) in heads.iter().zip(outcomes) {
             books.volume(head.tag.volume(), 1, u64::from(outcome.is_hit()));

@@ -27,8 +27,6 @@ pub(crate) struct Address {
 
 /// Entries in a bucket.
 const WAYS: usize = 4;
-/// The volume of an entry that holds nothing; volumes are far below.
-const VACANT: u32 = u32::MAX;
 /// The table grows beyond this part full: 3/4. Fuller tables probe longer, emptier ones miss more.
 const FULL_MAX: (usize, usize) = (3, 4);
 /// Buckets to begin with: 1 MiB.
@@ -43,41 +41,42 @@ const BUCKETS_MANY: usize = 1 << 20;
 struct Bucket {
     units: [u64; WAYS],
     volumes: [u32; WAYS],
+    /// One more than the ids; 0 in an entry that holds nothing.
     ids: [u32; WAYS],
 }
 
-const EMPTY: Bucket = Bucket { units: [0; WAYS], volumes: [VACANT; WAYS], ids: [0; WAYS] };
+const EMPTY: Bucket = Bucket { units: [0; WAYS], volumes: [0; WAYS], ids: [0; WAYS] };
 const _: () = assert!(size_of::<Bucket>() == 64, "one line of the processor's caches");
 
 impl Bucket {
     /// The number of `address`, if it is here.
     #[inline(always)]
     fn find(&self, address: Address) -> Option<u32> {
-        let mut found = 0_u32;
+        let mut found = 0;
         for way in 0..WAYS {
             let same = (self.units[way] == address.unit) & (self.volumes[way] == address.volume);
-            found |= u32::from(same) << way;
+            found |= self.ids[way] & u32::from(same).wrapping_neg();
         }
-        (found != 0).then(|| self.ids[found.trailing_zeros() as usize % WAYS])
+        found.checked_sub(1)
     }
 
     /// The first entry that holds nothing.
     #[inline(always)]
     fn room(&self) -> Option<usize> {
-        self.volumes.iter().position(|volume| *volume == VACANT)
+        self.ids.iter().position(|id| *id == 0)
     }
 
     fn put(&mut self, way: usize, address: Address, id: u32) {
         self.units[way] = address.unit;
         self.volumes[way] = address.volume;
-        self.ids[way] = id;
+        self.ids[way] = id + 1;
     }
 
     /// Its addresses and their numbers.
     fn entries(&self) -> impl Iterator<Item = (Address, u32)> {
-        let taken = (0..WAYS).take_while(|way| self.volumes[*way] != VACANT);
+        let taken = (0..WAYS).take_while(|way| self.ids[*way] != 0);
         taken.map(|way| {
-            (Address { volume: self.volumes[way], unit: self.units[way] }, self.ids[way])
+            (Address { volume: self.volumes[way], unit: self.units[way] }, self.ids[way] - 1)
         })
     }
 }

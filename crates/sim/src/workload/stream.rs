@@ -61,8 +61,13 @@ impl<'a> Stream<'a> {
             if batch.requests.is_empty() {
                 break;
             }
-            for request in &batch.requests {
-                self.take(request, block)?;
+            let mut requests = batch.requests.as_slice();
+            while !requests.is_empty() {
+                requests = &requests[self.take_objects(requests, block)..];
+                if let Some((request, others)) = requests.split_first() {
+                    self.take(request, block)?;
+                    requests = others;
+                }
             }
             self.settle(block)?;
             self.batch = batch;
@@ -95,6 +100,40 @@ impl<'a> Stream<'a> {
     /// What the reader repaired so far.
     pub fn repairs(&self) -> Vec<String> {
         self.reader.repairs()
+    }
+
+    /// Takes reads and writes of objects, column by column, up to the first request that needs
+    /// more thought; how many.
+    fn take_objects(&mut self, requests: &[Request], block: &mut Block) -> usize {
+        let plain = |request: &&Request| {
+            (request.op <= Op::Write)
+                & (request.volume.0 <= Tag::VOLUME_MAX)
+                & (request.length.0.wrapping_sub(1) < u64::from(u32::MAX))
+                & (request.offset.0 <= u64::MAX / 2)
+        };
+        if self.unit != Unit::Objects || self.chunks.is_some() {
+            return 0;
+        }
+        let requests = &requests[..requests.iter().take_while(plain).count()];
+        self.seen += requests.len() as u64;
+        let before = (block.lines.ids.len() + self.pending_lines.len()) as u32;
+        block.lines.ends.extend((1..=requests.len() as u32).map(|i| before + i));
+        self.pending_lines.extend(requests.iter().map(|request| {
+            let address = Address { volume: request.volume.0, unit: request.offset.0 };
+            self.lines.expect(address);
+            address
+        }));
+        let tag = |request: &Request| Tag::new(request.volume.0, request.op == Op::Write);
+        block.tags.extend(requests.iter().map(tag));
+        block.mix.writes |= requests.iter().any(|request| request.op == Op::Write);
+        block.heads.extend(requests.iter().map(|request| Head {
+            time: request.time,
+            offset: request.offset,
+            length: request.length.0 as u32,
+            tag: tag(request),
+            discard: false,
+        }));
+        requests.len()
     }
 
     fn take(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
