@@ -28,14 +28,24 @@ impl Fate {
     }
 }
 
-/// One run of lines.
+/// Runs of lines of one fate, each an operation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct Runs {
+    pub(super) operations: u64,
     pub(super) lines: u64,
     /// Bytes the request asked for.
     pub(super) bytes: u64,
     /// Bytes that flash reads or writes for it.
     pub(super) flash_bytes: u64,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Requests {
+    pub(super) count: u64,
+    pub(super) lines: u64,
+    /// Bytes asked for.
+    pub(super) bytes: u64,
 }
 
 /// Sums of runs: operations, lines, bytes, flash bytes.
@@ -114,27 +124,21 @@ impl Books {
         }
     }
 
-    /// A run of lines in `sizes`.
+    /// Runs of lines in `sizes`.
     #[inline]
-    pub(super) fn run(&mut self, sizes: Range<usize>, fate: Fate, run: Run) {
-        let entry = [1, run.lines, run.bytes, run.flash_bytes];
+    pub(super) fn runs(&mut self, sizes: Range<usize>, fate: Fate, runs: Runs) {
+        let entry = [runs.operations, runs.lines, runs.bytes, runs.flash_bytes];
         add(&mut self.pages[sizes.start].runs[fate.index()], entry);
         if let Some(after) = self.pages.get_mut(sizes.end) {
             take_back(&mut after.runs[fate.index()], entry);
         }
     }
 
-    /// A request, which hits in `sizes` from `hits_from` on and misses in the smaller ones.
+    /// Requests, which hit in the sizes from `hits_from` on and miss in the smaller ones; without
+    /// their volumes.
     #[inline]
-    pub(super) fn request(
-        &mut self,
-        volume: u32,
-        write: bool,
-        hits_from: usize,
-        lines: u64,
-        bytes: u64,
-    ) {
-        let entry = [1, lines, bytes];
+    pub(super) fn requests(&mut self, write: bool, hits_from: usize, requests: Requests) {
+        let entry = [requests.count, requests.lines, requests.bytes];
         let kind = usize::from(write) * 2;
         if hits_from > 0 {
             add(&mut self.pages[0].requests[kind], entry);
@@ -145,9 +149,6 @@ impl Books {
                 take_back(&mut hits.requests[kind], entry);
             }
         }
-        let at = self.open_volume(volume);
-        self.volume_requests[volume as usize] += 1;
-        self.volume_hits[at + hits_from] += 1;
     }
 
     /// A request of one line, in books of one size: both a run and a request.
@@ -155,7 +156,7 @@ impl Books {
     pub(super) fn single(&mut self, volume: u32, fate: Fate, bytes: u64, flash_bytes: u64) {
         debug_assert_eq!(self.sizes(), 1, "ranges of sizes go through `run` and `request`");
         self.singles(fate, Reads { count: 1, bytes }, flash_bytes);
-        self.volume(volume, 1, u64::from(fate.hit));
+        self.volume(volume, 1, usize::from(!fate.hit));
     }
 
     /// Requests of one line and one fate, without their volumes.
@@ -164,23 +165,16 @@ impl Books {
         add(&mut self.singles[fate.index()], [reads.count, reads.bytes, flash_bytes]);
     }
 
-    /// Requests of a volume, in books of one size, and how many of them hit.
+    /// Requests of a volume, which hit in the sizes from `hits_from` on.
     #[inline]
-    pub(super) fn volume(&mut self, volume: u32, requests: u64, hits: u64) {
-        let at = self.open_volume(volume);
-        self.volume_requests[volume as usize] += requests;
-        self.volume_hits[at] += hits;
-    }
-
-    /// Where the hits of a volume begin, which may be new.
-    #[inline]
-    fn open_volume(&mut self, volume: u32) -> usize {
+    pub(super) fn volume(&mut self, volume: u32, requests: u64, hits_from: usize) {
         let (volume, columns) = (volume as usize, self.sizes() + 1);
         if volume >= self.volume_requests.len() {
             self.volume_requests.resize(volume + 1, 0);
             self.volume_hits.resize((volume + 1) * columns, 0);
         }
-        volume * columns
+        self.volume_requests[volume] += requests;
+        self.volume_hits[volume * columns + hits_from] += requests;
     }
 
     /// Makes runs and requests of the requests of one line.
@@ -207,10 +201,9 @@ impl Books {
         }
     }
 
-    /// The disk, in books of one size.
-    pub(super) fn only_disk(&mut self) -> &mut Disk {
-        debug_assert_eq!(self.sizes(), 1, "many sizes have many disks");
-        &mut self.own[0].disk
+    /// The disk of one size.
+    pub(super) fn disk_of(&mut self, size: usize) -> &mut Disk {
+        &mut self.own[size].disk
     }
 
     /// Lines left the cache of one size.

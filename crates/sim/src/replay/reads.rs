@@ -6,7 +6,7 @@
 //! instead of 13. A test compares the entries with those made one by one.
 
 use super::accounting::Accountant;
-use super::books::{Books, Fate};
+use super::books::{Books, Fate, Requests, Runs};
 use crate::workload::{Head, Unit};
 use thermocline_policy::cache::Outcome;
 use thermocline_units::Bytes;
@@ -49,6 +49,65 @@ impl Accountant {
             }
         }
     }
+
+    /// The same in books of many sizes: request i misses in the `missed[i]` smallest and is
+    /// admitted there; `evicted` lines left each size.
+    pub(super) fn reads_in_sizes(&mut self, heads: &[Head], missed: &[u8], evicted: &[u64]) {
+        match self.unit {
+            Unit::Objects => enter_sizes(&mut self.books, heads, missed, |asked| asked),
+            Unit::Lines(Bytes(line)) => {
+                let whole = |(offset, _)| (offset / line * line, line);
+                enter_sizes(&mut self.books, heads, missed, whole);
+            }
+        }
+        for (size, lines) in evicted[..self.books.sizes()].iter().enumerate() {
+            self.books.evicted(size, *lines);
+        }
+    }
+}
+
+/// As [`enter`], for many sizes; everything but sequential reads is summed up by how many sizes
+/// missed.
+#[inline(always)]
+fn enter_sizes(
+    books: &mut Books,
+    heads: &[Head],
+    missed: &[u8],
+    whole: impl Fn((u64, u64)) -> (u64, u64),
+) {
+    let sizes = books.sizes();
+    let mut asked_for = vec![Reads::default(); sizes + 1];
+    let mut filled_bytes = vec![0; sizes + 1];
+    let mut sequential = vec![Reads::default(); sizes];
+    let mut places: Vec<(u32, u64)> = (0..sizes).map(|size| books.disk_of(size).place()).collect();
+    for (head, &missed) in heads.iter().zip(missed) {
+        let asked = (head.offset.0, u64::from(head.length));
+        let (missed, volume) = (usize::from(missed), head.tag.volume());
+        let (offset, bytes) = whole(asked);
+        asked_for[missed].add_if(true, asked.1);
+        filled_bytes[missed] += bytes;
+        for (place, sequential) in places[..missed].iter_mut().zip(&mut sequential) {
+            sequential.add_if(*place == (volume, offset), bytes);
+            *place = (volume, offset + bytes);
+        }
+        books.volume(volume, 1, missed);
+    }
+    let fate = |hit| Fate { write: false, hit, resident: true };
+    for (missed, (reads, filled)) in asked_for.iter().zip(&filled_bytes).enumerate() {
+        let Reads { count, bytes } = *reads;
+        let runs = Runs { operations: count, lines: count, bytes, flash_bytes: *filled };
+        books.runs(0..missed, fate(false), runs);
+        if missed < sizes {
+            books.runs(missed..sizes, fate(true), Runs { flash_bytes: bytes, ..runs });
+        }
+        books.requests(false, missed, Requests { count, lines: count, bytes });
+    }
+    let mut from_disk = Reads::default();
+    for size in (0..sizes).rev() {
+        from_disk.count += asked_for[size + 1].count;
+        from_disk.bytes += filled_bytes[size + 1];
+        books.disk_of(size).read_many(from_disk, sequential[size], places[size]);
+    }
 }
 
 /// `whole` makes of a range asked for (offset, bytes) the range that is read to admit it.
@@ -64,7 +123,7 @@ fn enter(
     let mut sequential = Reads::default();
     let first = heads[0].tag.volume();
     let mut one_volume = true;
-    let mut place = books.only_disk().place();
+    let mut place = books.disk_of(0).place();
     for (head, outcome) in heads.iter().zip(outcomes) {
         let asked = (head.offset.0, u64::from(head.length));
         let volume = head.tag.volume();
@@ -85,17 +144,21 @@ fn enter(
     };
     let from_disk =
         Reads { count: admitted.count + passed.count, bytes: filled_bytes + passed.bytes };
-    books.only_disk().read_many(from_disk, sequential, place);
+    books.disk_of(0).read_many(from_disk, sequential, place);
     let fate = |hit, resident| Fate { write: false, hit, resident };
     books.singles(fate(true, true), hits, hits.bytes);
     books.singles(fate(false, true), admitted, filled_bytes);
     books.singles(fate(false, false), passed, 0);
     books.evicted(0, evicted);
     if one_volume {
-        books.volume(first, heads.len() as u64, hits.count);
+        books.volume(first, hits.count, 0);
+        books.volume(first, heads.len() as u64 - hits.count, 1);
     } else {
         for (head, outcome) in heads.iter().zip(outcomes) {
-            books.volume(head.tag.volume(), 1, u64::from(outcome.is_hit()));
+            books.volume(head.tag.volume(), 1, usize::from(!outcome.is_hit()));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
