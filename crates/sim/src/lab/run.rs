@@ -4,15 +4,15 @@
 //! core for itself. A stream feeds every job block by block, in memory that does not grow with the
 //! trace; it serves when nothing about the trace has to be known beforehand: [`needs_whole`].
 
+use super::job::{Job, Place, Replay};
 use super::results::{Row, Scene, Seen};
 use super::size::{CacheSize, SizeError};
 use crate::replay::cost::Profile;
 use crate::replay::{CACHE_OPERATION, FLASH_OPERATION, Warmup};
-use crate::replay::{CacheReplay, Counts, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
+use crate::replay::{CacheReplay, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
 use crate::workload::{Block, Cut, Names, Sampling, Stream, Unit, Workload, WorkloadError};
 use rayon::prelude::*;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::{Built, Geometry, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, LineId};
@@ -195,59 +195,6 @@ fn feed_all(
     Ok(seen)
 }
 
-/// A replay under way.
-enum Replay {
-    Cache(CacheReplay),
-    Sweep(SweepReplay),
-    Flash(FlashReplay),
-}
-
-/// One replay, and the rows it fills.
-struct Job {
-    replay: Replay,
-    /// By ascending capacity.
-    places: Vec<Place>,
-    spent: Duration,
-}
-
-/// One row to fill.
-#[derive(Debug, Clone)]
-struct Place {
-    row: usize,
-    spec: PolicySpec,
-    size: CacheSize,
-    /// In lines, or in chunks for placements.
-    capacity: u32,
-    unit: Bytes,
-}
-
-impl Job {
-    fn feed(&mut self, names: &Names, block: &Block) {
-        let started = Instant::now();
-        match &mut self.replay {
-            Replay::Cache(replay) => replay.feed(names, block),
-            Replay::Sweep(replay) => replay.feed(names, block),
-            Replay::Flash(replay) => replay.feed(names, block),
-        }
-        self.spent += started.elapsed();
-    }
-
-    fn finish(self) -> (Vec<Place>, Vec<Counts>, Footprint, Duration) {
-        let (counts, footprint) = match self.replay {
-            Replay::Cache(replay) => {
-                let (counts, footprint) = replay.finish();
-                (vec![counts], footprint)
-            }
-            Replay::Sweep(replay) => replay.finish(),
-            Replay::Flash(replay) => {
-                let (counts, footprint) = replay.finish();
-                (vec![counts], footprint)
-            }
-        };
-        (self.places, counts, footprint, self.spent)
-    }
-}
-
 /// Makes jobs, and rows of their results.
 struct Planner<'a> {
     options: &'a LabOptions,
@@ -320,7 +267,7 @@ impl Planner<'_> {
             let capacities: Vec<u32> = taken.iter().map(|place| place.capacity).collect();
             let sweep = SweepReplay::new(&capacities, self.unit, &self.replay);
             let sweep = sweep.map_err(|source| settings_error(&taken[0], source))?;
-            jobs.push(Job { replay: Replay::Sweep(sweep), places: taken, spent: Duration::ZERO });
+            jobs.push(Job::new(Replay::Sweep(sweep), taken));
         }
         Ok(jobs)
     }
@@ -336,7 +283,7 @@ impl Planner<'_> {
                 Replay::Flash(FlashReplay::new(placement, capacity, &self.replay))
             }
         };
-        Ok(Job { replay, places: vec![place], spent: Duration::ZERO })
+        Ok(Job::new(replay, vec![place]))
     }
 
     /// What a policy of a sweep would take if it ran alone: the sweep itself shares its memory.

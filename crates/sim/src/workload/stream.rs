@@ -78,7 +78,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Closes blocks after about so many requests.
-    pub fn close_after(&mut self, requests: usize) {
+    pub(crate) fn close_after(&mut self, requests: usize) {
         self.block_requests = requests;
     }
 
