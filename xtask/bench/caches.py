@@ -1,13 +1,15 @@
 """Replay speed of `thermocline lab cache` and of libCacheSim, side by side in one run.
 
-Called by `cargo xtask bench caches` and `cargo xtask bench sweep`, which makes the environment. Both sides replay the same
-oracleGeneral file, one policy and one size at a time, on one thread, in turn; what is compared is
+Called by `cargo xtask bench caches` and `cargo xtask bench sweep`, which makes the environment. Both sides
+replay the same oracleGeneral file, one policy and one size at a time, on one thread, in turn: a Zipf load, or with
+`--pages TRACE` a block trace read 512 B page by page, `--times K` over. What is compared is
 requests per second of CPU (user and system). Ours counts the whole process: start, parsing, numbering
 the objects, replay and output. libCacheSim's counts the call that opens and replays the trace, without the
 start of Python. Prints one JSON document.
 """
 
 import argparse
+import csv
 import json
 import os
 import resource
@@ -19,6 +21,8 @@ import time
 import libcachesim as lcs
 import numpy as np
 
+RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+PAGE = 512
 POLICIES = {
     "lru": lambda n: lcs.LRU(n),
     "fifo": lambda n: lcs.FIFO(n),
@@ -41,12 +45,29 @@ def make_zipf(path, requests, objects, alpha, seed):
     cdf = np.cumsum(weights)
     ranks = np.searchsorted(cdf, rng.random(requests) * cdf[-1]).astype(np.uint64)
     names = (rng.permutation(objects).astype(np.uint64) + 1) * 7919
-    record = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
-    out = np.zeros(requests, dtype=record)
+    out = np.zeros(requests, dtype=RECORD)
     out["time"] = (np.arange(requests) // 1_000_000).astype(np.uint32)
     out["id"] = names[ranks]
     out["size"] = 4096
     out["next"] = -1
+    out.tofile(path)
+
+
+def make_pages(path, binary, trace, times):
+    """An oracleGeneral file of every page that a block trace's reads and writes touch, `times` over."""
+    table = path + ".csv"
+    subprocess.run([binary, "trace", "convert", trace, "--output", table, "--force"], check=True,
+                   stderr=subprocess.DEVNULL)
+    with open(table, newline="") as rows:
+        touched = [(int(row["offset_bytes"]), int(row["length_bytes"])) for row in csv.DictReader(rows)
+                   if row["op"] in ("read", "write")]
+    os.remove(table)
+    pages = np.concatenate([np.arange(offset // PAGE, (offset + length - 1) // PAGE + 1, dtype=np.uint64)
+                            for offset, length in touched])
+    out = np.zeros(len(pages) * times, dtype=RECORD)
+    out["time"] = (np.arange(len(out)) // 1_000_000).astype(np.uint32)
+    out["id"] = np.tile(pages, times)
+    out["size"], out["next"] = PAGE, -1
     out.tofile(path)
 
 
@@ -133,16 +154,23 @@ def main():
     arguments.add_argument("--repeats", type=int, default=5)
     arguments.add_argument("--policies", default=",".join(POLICIES))
     arguments.add_argument("--trace", help="an oracleGeneral file instead of the Zipf one")
+    arguments.add_argument("--pages", help="a block trace, page by page, instead of the Zipf one")
+    arguments.add_argument("--times", type=int, default=1, help="replay the block trace so often")
     options = arguments.parse_args()
     trace = options.trace
-    if trace is None:
+    if options.pages:
+        name = os.path.basename(options.pages).split(".")[0]
+        trace = os.path.join(options.folder, f"{name}-pages-{options.times}.oracleGeneral")
+        if not os.path.exists(trace):
+            make_pages(trace + ".part", options.binary, options.pages, options.times)
+            os.rename(trace + ".part", trace)
+    elif trace is None:
         trace = os.path.join(options.folder,
                              f"zipf-{options.requests}-{options.objects}.oracleGeneral")
         if not os.path.exists(trace):
             make_zipf(trace + ".part", options.requests, options.objects, 1.0, 1)
             os.rename(trace + ".part", trace)
-    record = np.dtype([("t", "<u4"), ("id", "<u8"), ("s", "<u4"), ("n", "<i8")])
-    ids = np.fromfile(trace, dtype=record)["id"]
+    ids = np.fromfile(trace, dtype=RECORD)["id"]
     requests, distinct = len(ids), len(np.unique(ids))
     del ids
     rows, lines = (caches if options.what == "caches" else sweep)(

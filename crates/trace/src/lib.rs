@@ -32,7 +32,7 @@ pub use write::{CsvWriter, FioWriter, HashColumn, MsrWriter, TraceWriter};
 /// A stream of requests.
 pub trait TraceReader: Send {
     /// Clears `batch` and fills it with the next requests, at most [`Batch::CAPACITY`]. An empty
-    /// batch afterwards means the end.
+    /// batch afterwards means the end. Times never decrease, from batch to batch too.
     ///
     /// # Errors
     /// When the input is not what its format promises, with the file and the line or byte.

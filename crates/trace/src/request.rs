@@ -67,7 +67,7 @@ pub struct Batch {
 
 impl Batch {
     /// Requests at most in one batch.
-    pub const CAPACITY: usize = 1024;
+    pub const CAPACITY: usize = 256;
 
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {

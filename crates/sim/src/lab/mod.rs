@@ -3,6 +3,7 @@
 mod curve;
 mod flat;
 mod html;
+mod job;
 mod results;
 mod run;
 mod size;

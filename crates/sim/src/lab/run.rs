@@ -4,15 +4,15 @@
 //! core for itself. A stream feeds every job block by block, in memory that does not grow with the
 //! trace; it serves when nothing about the trace has to be known beforehand: [`needs_whole`].
 
+use super::job::{Job, Place, Replay};
 use super::results::{Row, Scene, Seen};
 use super::size::{CacheSize, SizeError};
 use crate::replay::cost::Profile;
 use crate::replay::{CACHE_OPERATION, FLASH_OPERATION, Warmup};
-use crate::replay::{CacheReplay, Counts, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
+use crate::replay::{CacheReplay, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
 use crate::workload::{Block, Cut, Names, Sampling, Stream, Unit, Workload, WorkloadError};
 use rayon::prelude::*;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::{Built, Geometry, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, LineId};
@@ -108,7 +108,7 @@ pub fn run(
     let planner = Planner {
         options,
         replay: ReplayOptions { warmup, ..options.replay },
-        unit: workload.names.unit,
+        unit: workload.names.unit(),
         chunk: workload.names.chunk_bytes(),
         volumes: workload.names.volumes.len().max(1) as u32,
         distinct: Some(workload.distinct()),
@@ -139,7 +139,7 @@ pub fn run_stream(
     specs: &[PolicySpec],
     sizes: &[CacheSize],
     options: &LabOptions,
-    progress: &dyn Fn(u64),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<Row>, Seen), LabError> {
     assert_eq!(needs_whole(specs, sizes, &options.replay), None, "this run needs a whole workload");
     let planner = Planner {
@@ -154,80 +154,45 @@ pub fn run_stream(
     };
     let mut jobs = planner.jobs(specs, sizes)?;
     if jobs.len() == 1 {
-        stream.close_blocks_after(BLOCK_REQUESTS_ALONE);
+        stream.close_after(BLOCK_REQUESTS_ALONE);
     }
-    let mut block = Block::new(cut);
-    let mut seen = Seen::default();
-    while stream.fill(&mut block)? {
-        let names = stream.names();
-        jobs.par_iter_mut().for_each(|job| job.feed(names, &block));
-        seen.requests += block.requests();
-        seen.touches += block.lines.ids.len() as u64;
-        progress(stream.bytes_read());
-    }
+    let mut names = Names::new(cut);
+    let mut seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;
     if seen.requests == 0 {
         return Err(WorkloadError::Empty.into());
     }
-    let names = stream.names();
     seen.distinct = f64::from(names.distinct_lines());
     seen.volumes = names.volumes.len() as u64;
-    seen.memory_bytes = names.bytes();
+    seen.memory_bytes = names.bytes() + stream.bytes();
     seen.repairs = stream.repairs();
     let sampling = Sampling { rate: 1.0, touches: seen.touches };
-    Ok((planner.rows(jobs, &Scene { names, sampling }), seen))
+    Ok((planner.rows(jobs, &Scene { names: &names, sampling }), seen))
 }
 
-/// A replay under way.
-enum Replay {
-    Cache(CacheReplay),
-    Sweep(SweepReplay),
-    Flash(FlashReplay),
-}
-
-/// One replay, and the rows it fills.
-struct Job {
-    replay: Replay,
-    /// By ascending capacity.
-    places: Vec<Place>,
-    spent: Duration,
-}
-
-/// One row to fill.
-#[derive(Debug, Clone)]
-struct Place {
-    row: usize,
-    spec: PolicySpec,
-    size: CacheSize,
-    /// In lines, or in chunks for placements.
-    capacity: u32,
-    unit: Bytes,
-}
-
-impl Job {
-    fn feed(&mut self, names: &Names, block: &Block) {
-        let started = Instant::now();
-        match &mut self.replay {
-            Replay::Cache(replay) => replay.feed(names, block),
-            Replay::Sweep(replay) => replay.feed(names, block),
-            Replay::Flash(replay) => replay.feed(names, block),
-        }
-        self.spent += started.elapsed();
+/// Feeds a stream to all jobs, block after block. One block is read and numbered while the jobs
+/// replay the one before.
+fn feed_all(
+    stream: &mut Stream<'_>,
+    cut: Cut,
+    names: &mut Names,
+    jobs: &mut [Job],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Seen, WorkloadError> {
+    let mut seen = Seen::default();
+    let (mut block, mut next) = (Block::new(cut), Block::new(cut));
+    let mut more = stream.fill(&mut block)?;
+    while more {
+        names.learn(&mut block);
+        let feed = |job: &mut Job| job.feed(names, &block);
+        let (filled, ()) =
+            rayon::join(|| stream.fill(&mut next), || jobs.par_iter_mut().for_each(feed));
+        more = filled?;
+        seen.requests += block.requests();
+        seen.touches += block.lines.ids.len() as u64;
+        progress(stream.bytes_read());
+        std::mem::swap(&mut block, &mut next);
     }
-
-    fn finish(self) -> (Vec<Place>, Vec<Counts>, Footprint, Duration) {
-        let (counts, footprint) = match self.replay {
-            Replay::Cache(replay) => {
-                let (counts, footprint) = replay.finish();
-                (vec![counts], footprint)
-            }
-            Replay::Sweep(replay) => replay.finish(),
-            Replay::Flash(replay) => {
-                let (counts, footprint) = replay.finish();
-                (vec![counts], footprint)
-            }
-        };
-        (self.places, counts, footprint, self.spent)
-    }
+    Ok(seen)
 }
 
 /// Makes jobs, and rows of their results.
@@ -302,7 +267,7 @@ impl Planner<'_> {
             let capacities: Vec<u32> = taken.iter().map(|place| place.capacity).collect();
             let sweep = SweepReplay::new(&capacities, self.unit, &self.replay);
             let sweep = sweep.map_err(|source| settings_error(&taken[0], source))?;
-            jobs.push(Job { replay: Replay::Sweep(sweep), places: taken, spent: Duration::ZERO });
+            jobs.push(Job::new(Replay::Sweep(sweep), taken));
         }
         Ok(jobs)
     }
@@ -318,7 +283,7 @@ impl Planner<'_> {
                 Replay::Flash(FlashReplay::new(placement, capacity, &self.replay))
             }
         };
-        Ok(Job { replay, places: vec![place], spent: Duration::ZERO })
+        Ok(Job::new(replay, vec![place]))
     }
 
     /// What a policy of a sweep would take if it ran alone: the sweep itself shares its memory.

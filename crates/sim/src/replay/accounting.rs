@@ -8,7 +8,7 @@
 //! covers only part of an absent line first reads that line from disk.
 
 use super::WriteMode;
-use super::books::{Books, Fate, Run};
+use super::books::{Books, Fate, Requests, Runs};
 use super::counts::Counts;
 use super::dirt::Dirt;
 use crate::workload::{Head, Names, Unit};
@@ -20,10 +20,10 @@ pub(crate) const SOURCE_OPERATION: Bytes = Bytes::from_kib(4);
 
 /// The books of a cache replay, and what they need to be kept.
 pub(super) struct Accountant {
-    books: Books,
-    dirt: Dirt,
+    pub(super) books: Books,
+    pub(super) dirt: Dirt,
     mode: WriteMode,
-    unit: Unit,
+    pub(super) unit: Unit,
     /// Dirty lines the current request evicted, by size.
     write_backs: Vec<(usize, LineId)>,
 }
@@ -48,8 +48,12 @@ impl Accountant {
         self.books.restart();
     }
 
+    pub(super) fn writes_go_around(&self) -> bool {
+        self.mode == WriteMode::Around
+    }
+
     pub(super) fn goes_around(&self, head: &Head) -> bool {
-        self.mode == WriteMode::Around && head.tag.is_write()
+        self.writes_go_around() && head.tag.is_write()
     }
 
     pub(super) fn close(self) -> Vec<Counts> {
@@ -75,10 +79,12 @@ impl Accountant {
         let sizes = self.books.sizes();
         let bytes = u64::from(head.length);
         let fate = Fate { write: true, hit: false, resident: false };
-        self.books.run(0..sizes, fate, Run { lines, bytes, flash_bytes: 0 });
+        let runs = Runs { operations: 1, lines, bytes, flash_bytes: 0 };
+        self.books.runs(0..sizes, fate, runs);
         let volume = VolumeId(head.tag.volume());
         self.books.disk(0..sizes, true, volume, head.offset.0, bytes);
-        self.books.request(volume.0, true, sizes, lines, bytes);
+        self.books.requests(true, sizes, Requests { count: 1, lines, bytes });
+        self.books.volume(volume.0, 1, sizes);
     }
 
     /// A request of `lines` lines, in the sizes of a range in which it fares alike: `fate` tells
@@ -107,8 +113,9 @@ impl Accountant {
     #[inline]
     pub(super) fn request(&mut self, head: &Head, lines: usize, hits_from: usize) {
         let tag = head.tag;
-        let bytes = head.length.into();
-        self.books.request(tag.volume(), tag.is_write(), hits_from, lines as u64, bytes);
+        let requests = Requests { count: 1, lines: lines as u64, bytes: head.length.into() };
+        self.books.requests(tag.is_write(), hits_from, requests);
+        self.books.volume(tag.volume(), 1, hits_from);
     }
 
     /// A request of one line in books of one size.
@@ -132,7 +139,8 @@ impl Accountant {
     ) {
         let span = self.span(head, lines, &run);
         let (lines, flash_bytes) = (run.len() as u64, span.flash_bytes(fate));
-        self.books.run(sizes.clone(), fate, Run { lines, bytes: span.bytes, flash_bytes });
+        let runs = Runs { operations: 1, lines, bytes: span.bytes, flash_bytes };
+        self.books.runs(sizes.clone(), fate, runs);
         self.disk(sizes, head, fate, &span);
     }
 
@@ -169,7 +177,7 @@ impl Accountant {
     /// `line` left the cache of one size; call before [`Accountant::written`] of the same line.
     #[inline]
     pub(super) fn evicted(&mut self, size: usize, line: LineId) {
-        self.books.evicted(size);
+        self.books.evicted(size, 1);
         if self.dirt.clean(line, size) {
             self.write_backs.push((size, line));
         }

@@ -7,6 +7,7 @@
 
 use super::WriteMode;
 use super::counts::{Counts, Disk, SourceOperations, Traffic, VolumeCounts};
+use super::reads::Reads;
 use std::ops::Range;
 use thermocline_units::VolumeId;
 
@@ -27,14 +28,24 @@ impl Fate {
     }
 }
 
-/// One run of lines.
+/// Runs of lines of one fate, each an operation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct Runs {
+    pub(super) operations: u64,
     pub(super) lines: u64,
     /// Bytes the request asked for.
     pub(super) bytes: u64,
     /// Bytes that flash reads or writes for it.
     pub(super) flash_bytes: u64,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Requests {
+    pub(super) count: u64,
+    pub(super) lines: u64,
+    /// Bytes asked for.
+    pub(super) bytes: u64,
 }
 
 /// Sums of runs: operations, lines, bytes, flash bytes.
@@ -113,27 +124,21 @@ impl Books {
         }
     }
 
-    /// A run of lines in `sizes`.
+    /// Runs of lines in `sizes`.
     #[inline]
-    pub(super) fn run(&mut self, sizes: Range<usize>, fate: Fate, run: Run) {
-        let entry = [1, run.lines, run.bytes, run.flash_bytes];
+    pub(super) fn runs(&mut self, sizes: Range<usize>, fate: Fate, runs: Runs) {
+        let entry = [runs.operations, runs.lines, runs.bytes, runs.flash_bytes];
         add(&mut self.pages[sizes.start].runs[fate.index()], entry);
         if let Some(after) = self.pages.get_mut(sizes.end) {
             take_back(&mut after.runs[fate.index()], entry);
         }
     }
 
-    /// A request, which hits in `sizes` from `hits_from` on and misses in the smaller ones.
+    /// Requests, which hit in the sizes from `hits_from` on and miss in the smaller ones; without
+    /// their volumes.
     #[inline]
-    pub(super) fn request(
-        &mut self,
-        volume: u32,
-        write: bool,
-        hits_from: usize,
-        lines: u64,
-        bytes: u64,
-    ) {
-        let entry = [1, lines, bytes];
+    pub(super) fn requests(&mut self, write: bool, hits_from: usize, requests: Requests) {
+        let entry = [requests.count, requests.lines, requests.bytes];
         let kind = usize::from(write) * 2;
         if hits_from > 0 {
             add(&mut self.pages[0].requests[kind], entry);
@@ -144,26 +149,32 @@ impl Books {
                 take_back(&mut hits.requests[kind], entry);
             }
         }
-        self.volume(volume, hits_from);
     }
 
     /// A request of one line, in books of one size: both a run and a request.
     #[inline]
     pub(super) fn single(&mut self, volume: u32, fate: Fate, bytes: u64, flash_bytes: u64) {
         debug_assert_eq!(self.sizes(), 1, "ranges of sizes go through `run` and `request`");
-        add(&mut self.singles[fate.index()], [1, bytes, flash_bytes]);
-        self.volume(volume, usize::from(!fate.hit));
+        self.singles(fate, Reads { count: 1, bytes }, flash_bytes);
+        self.volume(volume, 1, usize::from(!fate.hit));
     }
 
+    /// Requests of one line and one fate, without their volumes.
     #[inline]
-    fn volume(&mut self, volume: u32, hits_from: usize) {
+    pub(super) fn singles(&mut self, fate: Fate, reads: Reads, flash_bytes: u64) {
+        add(&mut self.singles[fate.index()], [reads.count, reads.bytes, flash_bytes]);
+    }
+
+    /// Requests of a volume, which hit in the sizes from `hits_from` on.
+    #[inline]
+    pub(super) fn volume(&mut self, volume: u32, requests: u64, hits_from: usize) {
         let (volume, columns) = (volume as usize, self.sizes() + 1);
         if volume >= self.volume_requests.len() {
             self.volume_requests.resize(volume + 1, 0);
             self.volume_hits.resize((volume + 1) * columns, 0);
         }
-        self.volume_requests[volume] += 1;
-        self.volume_hits[volume * columns + hits_from] += 1;
+        self.volume_requests[volume] += requests;
+        self.volume_hits[volume * columns + hits_from] += requests;
     }
 
     /// Makes runs and requests of the requests of one line.
@@ -190,10 +201,15 @@ impl Books {
         }
     }
 
-    /// A line left the cache of one size.
+    /// The disk of one size.
+    pub(super) fn disk_of(&mut self, size: usize) -> &mut Disk {
+        &mut self.own[size].disk
+    }
+
+    /// Lines left the cache of one size.
     #[inline]
-    pub(super) fn evicted(&mut self, size: usize) {
-        self.own[size].evicted += 1;
+    pub(super) fn evicted(&mut self, size: usize, lines: u64) {
+        self.own[size].evicted += lines;
     }
 
     /// Neighbouring dirty lines are written back in one size: `lines` of `line_bytes`.

@@ -71,6 +71,10 @@ impl Replayed for Cache {
         let outcomes = &mut self.outcomes[..touches.len()];
         let lines = &block.lines.ids[touches.clone()];
         self.policy.access_batch(lines, &block.tags[touches.clone()], outcomes);
+        if block.mix.is_reads_of_one_line() && accountant.has_nothing_dirty() {
+            accountant.reads_of_one_line(&block.heads[requests], outcomes);
+            return;
+        }
         for request in requests {
             let own = block.lines.of(request);
             let own = own.start - touches.start..own.end - touches.start;

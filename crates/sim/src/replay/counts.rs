@@ -1,5 +1,6 @@
 //! What a replay counted: hits by request, line and byte, and the operations each device saw.
 
+use super::reads::Reads;
 use thermocline_units::{Bytes, VolumeId};
 
 /// One direction of the requests.
@@ -74,6 +75,20 @@ impl Disk {
         self.head = (volume.0 + 1, offset + bytes);
         let traffic = if write { &mut self.writes } else { &mut self.reads };
         traffic.add(bytes, sequential);
+    }
+
+    /// Where the head is: volume and offset; no volume before the first operation.
+    pub(super) fn place(&self) -> (u32, u64) {
+        (self.head.0.wrapping_sub(1), self.head.1)
+    }
+
+    /// Many reads, some of them sequential, after which the head is at `place`.
+    pub(super) fn read_many(&mut self, all: Reads, sequential: Reads, place: (u32, u64)) {
+        self.head = (place.0.wrapping_add(1), place.1);
+        self.reads.random += all.count - sequential.count;
+        self.reads.random_bytes += all.bytes - sequential.bytes;
+        self.reads.sequential += sequential.count;
+        self.reads.sequential_bytes += sequential.bytes;
     }
 }
 

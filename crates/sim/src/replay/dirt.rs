@@ -10,6 +10,8 @@ pub(super) struct Dirt {
     width: u32,
     /// The bits of all sizes.
     all: u64,
+    /// Whether any line has ever been dirty.
+    ever: bool,
 }
 
 impl Dirt {
@@ -17,7 +19,7 @@ impl Dirt {
     pub(super) fn new(sizes: usize) -> Dirt {
         assert!((1..=64).contains(&sizes), "one bit a size in a word of 64");
         let width = sizes.next_power_of_two() as u32;
-        Dirt { words: Vec::new(), width, all: u64::MAX >> (64 - sizes) }
+        Dirt { words: Vec::new(), width, all: u64::MAX >> (64 - sizes), ever: false }
     }
 
     /// Lines below `universe` may be named from now on.
@@ -26,6 +28,11 @@ impl Dirt {
         if self.words.len() < words {
             self.words.resize(words, 0);
         }
+    }
+
+    /// Whether no line has ever been dirty.
+    pub(super) fn never(&self) -> bool {
+        !self.ever
     }
 
     #[inline]
@@ -37,6 +44,7 @@ impl Dirt {
     /// Makes the line dirty or clean in all sizes.
     #[inline]
     pub(super) fn set_all(&mut self, line: LineId, dirty: bool) {
+        self.ever |= dirty;
         let (word, shift) = self.place(line);
         let word = &mut self.words[word];
         *word = if dirty { *word | self.all << shift } else { *word & !(self.all << shift) };

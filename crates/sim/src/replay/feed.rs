@@ -87,21 +87,22 @@ impl Feeder {
 
     /// One past the last request that may share a batch with `start`.
     fn batch_end(&self, block: &Block, start: usize, counted_from: Option<usize>) -> usize {
-        let Block { heads, lines, .. } = block;
-        let limit = lines.of(start).start + BATCH_TOUCHES;
+        let Block { heads, lines, mix, .. } = block;
+        let after = &heads[start + 1..];
         let epoch_end = self.epochs.next_end();
-        let joins = |head: &Head| {
-            head.time < epoch_end && !head.discard && !self.accountant.goes_around(head)
+        let joining = if mix.discards || mix.writes && self.accountant.writes_go_around() {
+            let joins = |head: &Head| {
+                head.time < epoch_end && !head.discard && !self.accountant.goes_around(head)
+            };
+            after.iter().position(|head| !joins(head)).unwrap_or(after.len())
+        } else {
+            after.partition_point(|head| head.time < epoch_end)
         };
-        let mut end = start + 1;
-        while end < heads.len()
-            && Some(end) != counted_from
-            && lines.ends[end] as usize <= limit
-            && joins(&heads[end])
-        {
-            end += 1;
-        }
-        end
+        let limit = lines.of(start).start + BATCH_TOUCHES;
+        let fitting =
+            lines.ends[start + 1..][..joining].partition_point(|end| *end as usize <= limit);
+        let end = start + 1 + fitting;
+        counted_from.filter(|from| (start + 1..end).contains(from)).unwrap_or(end)
     }
 }
 

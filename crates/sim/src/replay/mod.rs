@@ -12,6 +12,7 @@ mod counts;
 mod dirt;
 mod feed;
 mod flash;
+mod reads;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -86,6 +86,12 @@ impl Replayed for Sizes {
         let lines = &block.lines.ids[touches.clone()];
         self.missed.clear();
         self.missed.resize(lines.len(), 0);
+        if block.mix.is_reads_of_one_line() && accountant.has_nothing_dirty() {
+            let mut evicted = [0; LruSweep::SIZES_MAX];
+            self.sweep.access_batch(lines, &mut self.missed, |_, size, _| evicted[size] += 1);
+            accountant.reads_in_sizes(&block.heads[requests], &self.missed, &evicted);
+            return;
+        }
         self.evicted.clear();
         let evicted = &mut self.evicted;
         self.sweep.access_batch(lines, &mut self.missed, |touch, size, line| {

@@ -25,7 +25,7 @@ fn lru_cache(lines: u32) -> Box<dyn CachePolicy> {
 
 fn lru_over(workload: &Workload, lines: u32, options: &ReplayOptions) -> Counts {
     let options = ReplayOptions { warmup: options.warmup.of(workload.heads()), ..*options };
-    let mut replay = CacheReplay::new(lru_cache(lines), workload.names.unit, &options);
+    let mut replay = CacheReplay::new(lru_cache(lines), workload.names.unit(), &options);
     workload.blocks.iter().for_each(|block| replay.feed(&workload.names, block));
     replay.finish().0
 }
@@ -260,7 +260,7 @@ fn a_sweep_counts_for_every_size_what_its_own_replay_counts() {
     for write_mode in [WriteMode::Back, WriteMode::Through, WriteMode::Around] {
         for warmup in [Warmup::Fraction(0.0), Warmup::Requests(7_000)] {
             let options = ReplayOptions { write_mode, warmup, ..back() };
-            let mut sweep = SweepReplay::new(&sizes, workload.names.unit, &options).unwrap();
+            let mut sweep = SweepReplay::new(&sizes, workload.names.unit(), &options).unwrap();
             workload.blocks.iter().for_each(|block| sweep.feed(&workload.names, block));
             for (size, swept) in sizes.iter().zip(sweep.finish().0) {
                 let alone = lru_over(&workload, *size, &options);

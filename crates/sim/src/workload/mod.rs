@@ -7,8 +7,8 @@
 //! Offsets are split into lines as addressed: a request of 6 KiB at 3 KiB touches the 4 KiB lines
 //! 0, 1 and 2.
 //!
-//! Memory: 37–59 B a distinct line; a workload held whole adds 30 B a request and 6 B a line
-//! touched.
+//! Memory: 37–59 B a distinct line while reading, 16 B afterwards; a workload held whole adds 30 B a
+//! request and 6 B a line touched.
 
 mod dense;
 mod names;
@@ -20,6 +20,7 @@ pub(crate) mod tests;
 pub use names::Names;
 pub use stream::Stream;
 
+use dense::Address;
 use thermocline_policy::cache::Tag;
 use thermocline_trace::{TraceError, TraceReader};
 use thermocline_units::{Bytes, LineId, Nanos};
@@ -98,6 +99,8 @@ pub struct Touches {
     pub ids: Vec<LineId>,
     /// For request `i`, one past its last touch in `ids`.
     pub ends: Vec<u32>,
+    /// Addresses touched for the first time, in the order of their numbers.
+    new: Vec<Address>,
 }
 
 impl Touches {
@@ -120,6 +123,28 @@ pub struct Block {
     pub tags: Vec<Tag>,
     /// Chunks touched, for placements.
     pub chunks: Option<Touches>,
+    /// What to look for in it.
+    pub mix: Mix,
+    /// Names of volumes not seen before.
+    new_volumes: Vec<String>,
+}
+
+/// What occurs in a block, so that nobody looks for what does not, request by request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mix {
+    /// Writes.
+    pub writes: bool,
+    /// Discards.
+    pub discards: bool,
+    /// Requests that touch more than one line, or none.
+    pub spans: bool,
+}
+
+impl Mix {
+    /// Every request reads one line.
+    pub fn is_reads_of_one_line(self) -> bool {
+        self == Mix::default()
+    }
 }
 
 impl Block {
@@ -176,12 +201,15 @@ impl Workload {
         progress: &dyn Fn(u64),
     ) -> Result<Workload, WorkloadError> {
         let mut stream = Stream::new(reader, cut);
+        let mut names = Names::new(cut);
         let mut blocks = Vec::new();
         loop {
             let mut block = Block::new(cut);
             if !stream.fill(&mut block)? {
                 break;
             }
+            names.learn(&mut block);
+            block.lines.new = Vec::new();
             blocks.push(block);
             progress(stream.bytes_read());
         }
@@ -192,7 +220,7 @@ impl Workload {
         Ok(Workload {
             flushes: stream.flushes(),
             repairs: stream.repairs(),
-            names: stream.into_names(),
+            names,
             blocks,
             sampling: Sampling { rate: 1.0, touches },
         })

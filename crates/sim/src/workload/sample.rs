@@ -4,8 +4,8 @@
 //! keep a line with probability `rate`, replay what is left at capacities scaled by `rate`.
 //! Requests lose lines, so only line hits are estimated, never request hits.
 
-use super::dense::Address;
-use super::{Block, Names, Sampling, Workload};
+use super::dense::{Address, DenseIds};
+use super::{Block, Cut, Names, Sampling, Touches, Workload};
 use thermocline_policy::mrc::shards::Sampler;
 use thermocline_units::LineId;
 
@@ -15,7 +15,8 @@ const VOLUME_SHIFT: u32 = 44;
 impl Workload {
     /// The workload reduced to the lines that `sampler` keeps; without chunks.
     pub fn sample(&self, sampler: &Sampler) -> Workload {
-        let mut names = Names::new(self.names.unit, None);
+        let cut = Cut { unit: self.names.unit(), chunk: None };
+        let mut names = Names::new(cut);
         names.volumes.clone_from(&self.names.volumes);
         let keeps = |id: LineId| {
             let (volume, unit) = self.names.line(id);
@@ -30,12 +31,14 @@ impl Workload {
             sampled
         });
         let mut blocks: Vec<Block> = blocks.collect();
-        let mut ids = Vec::with_capacity(addresses.len());
-        names.lines.number(&addresses, &mut ids).expect("a part has no more lines than the whole");
-        let mut numbered = ids.into_iter();
+        let mut numbers = DenseIds::new(cut.unit);
+        let mut addresses = addresses.as_slice();
         for block in &mut blocks {
-            let count = block.tags.len();
-            block.lines.ids.extend(numbered.by_ref().take(count));
+            let (own, others) = addresses.split_at(block.tags.len());
+            let Touches { ids, new, .. } = &mut block.lines;
+            numbers.number(own, ids, new).expect("a part has no more lines than the whole");
+            names.learn(block);
+            addresses = others;
         }
         Workload {
             names,
@@ -49,16 +52,17 @@ impl Workload {
 
 /// What is left of a block, its touches not yet numbered, and their addresses.
 fn reduced(block: &Block, names: &Names, kept: &[bool]) -> (Block, Vec<Address>) {
-    let mut sampled = Block::default();
+    let mut sampled = Block { mix: block.mix, ..Block::default() };
     let mut addresses = Vec::new();
     for (i, head) in block.heads.iter().enumerate() {
         let before = addresses.len();
         let touched = block.lines.ids[block.lines.of(i)].iter().filter(|id| kept[id.index()]);
-        addresses.extend(touched.map(|id| names.lines.address(*id)));
+        addresses.extend(touched.map(|id| names.address(*id)));
         if addresses.len() > before {
             sampled.tags.resize(addresses.len(), head.tag);
             sampled.lines.ends.push(addresses.len() as u32);
             sampled.heads.push(*head);
+            sampled.mix.spans |= addresses.len() != before + 1;
         }
     }
     (sampled, addresses)

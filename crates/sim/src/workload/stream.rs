@@ -1,7 +1,7 @@
 //! A trace as a stream of blocks: what is replayed without ever being held whole.
 
 use super::dense::{Address, DenseIds};
-use super::{Block, Cut, Head, Names, Touches, Unit, WorkloadError};
+use super::{Block, Cut, Head, Mix, Touches, Unit, WorkloadError};
 use thermocline_policy::cache::Tag;
 use thermocline_trace::{Batch, Op, Request, TraceReader};
 use thermocline_units::{Bytes, LineId};
@@ -18,7 +18,11 @@ const BLOCK_TOUCHES: usize = 1 << 20;
 pub struct Stream<'a> {
     reader: &'a mut dyn TraceReader,
     batch: Batch,
-    names: Names,
+    unit: Unit,
+    lines: DenseIds,
+    chunks: Option<(Unit, DenseIds)>,
+    /// Volumes that a block has named.
+    volumes: usize,
     block_requests: usize,
     pending_lines: Vec<Address>,
     pending_chunks: Vec<Address>,
@@ -33,7 +37,10 @@ impl<'a> Stream<'a> {
         Stream {
             reader,
             batch: Batch::default(),
-            names: Names::new(cut.unit, cut.chunk),
+            unit: cut.unit,
+            lines: DenseIds::new(cut.unit),
+            chunks: cut.chunk.map(Unit::Lines).map(|unit| (unit, DenseIds::new(unit))),
+            volumes: 0,
             block_requests: BLOCK_REQUESTS,
             pending_lines: Vec::new(),
             pending_chunks: Vec::new(),
@@ -54,26 +61,30 @@ impl<'a> Stream<'a> {
             if batch.requests.is_empty() {
                 break;
             }
-            for request in &batch.requests {
-                self.take(request, block)?;
+            let mut requests = batch.requests.as_slice();
+            while !requests.is_empty() {
+                requests = &requests[self.take_objects(requests, block)..];
+                if let Some((request, others)) = requests.split_first() {
+                    self.take(request, block)?;
+                    requests = others;
+                }
             }
             self.settle(block)?;
             self.batch = batch;
         }
-        if self.names.volumes.len() != self.reader.volumes().len() {
-            self.names.volumes = self.reader.volumes().to_vec();
-        }
+        block.new_volumes.extend_from_slice(&self.reader.volumes()[self.volumes..]);
+        self.volumes += block.new_volumes.len();
         Ok(!block.heads.is_empty())
     }
 
     /// Closes blocks after about so many requests.
-    pub(crate) fn close_blocks_after(&mut self, requests: usize) {
+    pub(crate) fn close_after(&mut self, requests: usize) {
         self.block_requests = requests;
     }
 
-    /// What the numbers stand for.
-    pub fn names(&self) -> &Names {
-        &self.names
+    /// Bytes of memory that numbering takes.
+    pub fn bytes(&self) -> u64 {
+        self.lines.bytes() + self.chunks.as_ref().map_or(0, |(_, ids)| ids.bytes())
     }
 
     /// Flushes so far, which no policy sees.
@@ -91,8 +102,38 @@ impl<'a> Stream<'a> {
         self.reader.repairs()
     }
 
-    pub(super) fn into_names(self) -> Names {
-        self.names
+    /// Takes reads and writes of objects, column by column, up to the first request that needs
+    /// more thought; how many.
+    fn take_objects(&mut self, requests: &[Request], block: &mut Block) -> usize {
+        let plain = |request: &&Request| {
+            (request.op <= Op::Write)
+                & (request.volume.0 <= Tag::VOLUME_MAX)
+                & (request.length.0.wrapping_sub(1) < u64::from(u32::MAX))
+                & (request.offset.0 <= u64::MAX / 2)
+        };
+        if self.unit != Unit::Objects || self.chunks.is_some() {
+            return 0;
+        }
+        let requests = &requests[..requests.iter().take_while(plain).count()];
+        self.seen += requests.len() as u64;
+        let before = (block.lines.ids.len() + self.pending_lines.len()) as u32;
+        block.lines.ends.extend((1..=requests.len() as u32).map(|i| before + i));
+        self.pending_lines.extend(requests.iter().map(|request| {
+            let address = Address { volume: request.volume.0, unit: request.offset.0 };
+            self.lines.expect(address);
+            address
+        }));
+        let tag = |request: &Request| Tag::new(request.volume.0, request.op == Op::Write);
+        block.tags.extend(requests.iter().map(tag));
+        block.mix.writes |= requests.iter().any(|request| request.op == Op::Write);
+        block.heads.extend(requests.iter().map(|request| Head {
+            time: request.time,
+            offset: request.offset,
+            length: request.length.0 as u32,
+            tag: tag(request),
+            discard: false,
+        }));
+        requests.len()
     }
 
     fn take(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
@@ -109,9 +150,9 @@ impl<'a> Stream<'a> {
         if request.op == Op::Trim {
             self.discard(request, block)?;
         } else {
-            add(self.names.unit, request, &mut self.pending_lines);
-            if let (Some((bytes, _)), Some(chunks)) = (&self.names.chunks, &mut block.chunks) {
-                add(Unit::Lines(*bytes), request, &mut self.pending_chunks);
+            add(self.unit, request, &mut self.pending_lines, &self.lines);
+            if let (Some((unit, ids)), Some(chunks)) = (&self.chunks, &mut block.chunks) {
+                add(*unit, request, &mut self.pending_chunks, ids);
                 chunks.ends.push((chunks.ids.len() + self.pending_chunks.len()) as u32);
             }
         }
@@ -119,6 +160,9 @@ impl<'a> Stream<'a> {
         block.lines.ends.push(after as u32);
         let tag = Tag::new(request.volume.0, request.op == Op::Write);
         block.tags.extend(std::iter::repeat_n(tag, after.saturating_sub(before)));
+        block.mix.writes |= tag.is_write();
+        block.mix.discards |= request.op == Op::Trim;
+        block.mix.spans |= after != before + 1;
         block.heads.push(Head {
             time: request.time,
             offset: request.offset,
@@ -134,7 +178,7 @@ impl<'a> Stream<'a> {
         let too_long = overflows
             || request.op != Op::Trim
                 && (request.length.0 > u64::from(u32::MAX)
-                    || count(self.names.unit, request) > TOUCHES_PER_REQUEST_MAX);
+                    || count(self.unit, request) > TOUCHES_PER_REQUEST_MAX);
         if too_long {
             return Err(WorkloadError::Huge {
                 index: self.seen,
@@ -148,9 +192,9 @@ impl<'a> Stream<'a> {
     /// A discard touches only units that it covers whole and that were seen before.
     fn discard(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
         self.settle(block)?;
-        known(&self.names.lines, self.names.unit, request, &mut block.lines.ids);
-        if let (Some((bytes, ids)), Some(chunks)) = (&self.names.chunks, &mut block.chunks) {
-            known(ids, Unit::Lines(*bytes), request, &mut chunks.ids);
+        known(&self.lines, self.unit, request, &mut block.lines.ids);
+        if let (Some((unit, ids)), Some(chunks)) = (&self.chunks, &mut block.chunks) {
+            known(ids, *unit, request, &mut chunks.ids);
             chunks.ends.push(chunks.ids.len() as u32);
         }
         Ok(())
@@ -159,10 +203,12 @@ impl<'a> Stream<'a> {
     /// Numbers what is pending.
     fn settle(&mut self, block: &mut Block) -> Result<(), WorkloadError> {
         let too_many = |_| WorkloadError::Lines { max: LineId::MAX.0 };
-        self.names.lines.number(&self.pending_lines, &mut block.lines.ids).map_err(too_many)?;
+        let Touches { ids, new, .. } = &mut block.lines;
+        self.lines.number(&self.pending_lines, ids, new).map_err(too_many)?;
         self.pending_lines.clear();
-        if let (Some((_, ids)), Some(chunks)) = (&mut self.names.chunks, &mut block.chunks) {
-            ids.number(&self.pending_chunks, &mut chunks.ids).map_err(too_many)?;
+        if let (Some((_, numbers)), Some(chunks)) = (&mut self.chunks, &mut block.chunks) {
+            let Touches { ids, new, .. } = chunks;
+            numbers.number(&self.pending_chunks, ids, new).map_err(too_many)?;
             self.pending_chunks.clear();
         }
         Ok(())
@@ -177,14 +223,21 @@ fn count(unit: Unit, request: &Request) -> u64 {
     }
 }
 
-fn add(unit: Unit, request: &Request, pending: &mut Vec<Address>) {
+/// Appends the units that `request` touches, and lets `ids` expect them.
+#[inline(always)]
+fn add(unit: Unit, request: &Request, pending: &mut Vec<Address>, ids: &DenseIds) {
     let volume = request.volume.0;
+    let expected = |unit| {
+        let address = Address { volume, unit };
+        ids.expect(address);
+        address
+    };
     match unit {
-        Unit::Objects => pending.push(Address { volume, unit: request.offset.0 }),
+        Unit::Objects => pending.push(expected(request.offset.0)),
         Unit::Lines(Bytes(bytes)) => {
             let first = request.offset.0 / bytes;
             let units = first..first + count(unit, request);
-            pending.extend(units.map(|unit| Address { volume, unit }));
+            pending.extend(units.map(expected));
         }
     }
 }
@@ -200,11 +253,10 @@ fn known(ids: &DenseIds, unit: Unit, request: &Request, out: &mut Vec<LineId>) {
         out.extend(units.filter_map(|unit| ids.get(Address { volume, unit })));
     } else {
         // The range is larger than everything seen: walk what was seen instead.
-        let inside = |id: &LineId| {
-            let address = ids.address(*id);
-            address.volume == volume && units.contains(&address.unit)
-        };
-        out.extend((0..ids.len()).map(LineId).filter(inside));
+        let start = out.len();
+        let inside = |address: Address| address.volume == volume && units.contains(&address.unit);
+        out.extend(ids.entries().filter(|(address, _)| inside(*address)).map(|(_, id)| id));
+        out[start..].sort_unstable();
     }
 }
 
@@ -212,6 +264,7 @@ impl Touches {
     fn clear(&mut self) {
         self.ids.clear();
         self.ends.clear();
+        self.new.clear();
     }
 }
 
@@ -220,6 +273,8 @@ impl Block {
         self.heads.clear();
         self.tags.clear();
         self.lines.clear();
+        self.mix = Mix::default();
+        self.new_volumes.clear();
         if let Some(chunks) = &mut self.chunks {
             chunks.clear();
         }
