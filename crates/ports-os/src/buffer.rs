@@ -5,9 +5,9 @@ use bytes::Bytes as Buffer;
 /// What the strictest devices ask of addresses in memory.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// A zeroed vector with room for an aligned region, and where that begins.
+/// A region of memory that direct I/O accepts: it begins at a multiple of 4 KiB.
 #[derive(Debug)]
-pub(crate) struct Aligned {
+pub struct Aligned {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Aligned {
 
 impl Aligned {
     /// `length` zero bytes at an aligned address.
-    pub(crate) fn zeroed(length: usize) -> Aligned {
+    pub fn zeroed(length: usize) -> Aligned {
         let bytes = vec![0; length + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         Aligned { bytes, start, length }
@@ -28,12 +28,13 @@ impl Aligned {
         aligned
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+    /// The region.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.length]
     }
 
     /// The region as a shared buffer.
-    pub(crate) fn freeze(self) -> Buffer {
+    pub fn freeze(self) -> Buffer {
         let range = self.start..self.start + self.length;
         Buffer::from(self.bytes).slice(range)
     }

@@ -14,7 +14,7 @@ use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, Nanos};
@@ -152,6 +152,16 @@ impl FileDevice {
     /// Where the device is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Readable when something is answered; for `poll(2)`.
+    pub fn readiness(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+
+    /// Whether answers wait that need no kernel.
+    pub fn has_answers(&self) -> bool {
+        !self.done.is_empty()
     }
 
     /// Blocks until something was answered; returns at once when nothing is in flight.

@@ -8,4 +8,5 @@ mod buffer;
 mod file;
 mod ring;
 
+pub use buffer::Aligned;
 pub use file::{FileDevice, OpenDeviceError, OpenOptions};

@@ -7,7 +7,7 @@ use crate::buffer::Aligned;
 use bytes::Bytes as Buffer;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Requests that the ring takes at once; the rest waits outside.
 pub(crate) const DEPTH: u32 = 256;
@@ -151,6 +151,15 @@ impl Ring {
             Held::From { .. } | Held::Nothing => None,
         };
         Some(Answer { tag, result, read })
+    }
+}
+
+impl AsFd for Ring {
+    /// Readable when something is answered.
+    #[allow(unsafe_code)] // io-uring 0.7 has no safe way to borrow its descriptor.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is the ring's own and open as long as `self` is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
 
