@@ -3,8 +3,9 @@
 //! 1. Requests go to the ring in the order of submission; what finds it full waits in a queue.
 //! 2. A read or write that the kernel cuts short goes on from there; an interrupted one is tried
 //!    again.
-//! 3. Zeroes and discards punch holes where the file system can; where it cannot, zeroes are written
-//!    and a discard does nothing. Which of the two holds is found out when the device is opened.
+//! 3. Zeroes and discards punch holes where the file system can; where it cannot, zeroes are
+//!    written and a discard does nothing. Which of the two holds is found out when the device is
+//!    opened.
 //! 4. A file is locked while it is open here: a second instance is refused.
 
 use crate::buffer::{Aligned, is_aligned};

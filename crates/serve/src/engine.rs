@@ -1,8 +1,9 @@
 //! The event loop: NBD connections, a volume group, its devices.
 //!
 //! One round: requests of the machine go to the devices, what devices answered goes to the machine,
-//! its replies to the connections; connections are read and written; what is due by the clock is done.
-//! A round in which nothing moved ends in `poll(2)`. No thread, no lock: a group lives on one loop.
+//! its replies to the connections; connections are read and written; what is due by the clock is
+//! done. A round in which nothing moved ends in `poll(2)`. No thread, no lock: a group lives on one
+//! loop.
 
 use crate::nbd::{Ask, Cookie, Errno, Export, Extent, Out, Session};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -368,7 +369,7 @@ impl Drop for Engine {
 impl Connection {
     /// Writes as much as the socket takes; whether anything was.
     fn send(&mut self) -> bool {
-        const ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
         let out = &mut self.session.out;
         if out.is_empty() {
             return false;

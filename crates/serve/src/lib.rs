@@ -4,7 +4,7 @@
 //! The loop is the only place that knows the wall clock; everything it drives is told the time.
 
 mod engine;
-mod nbd;
+pub mod nbd;
 
 pub use engine::{Engine, ServeError};
 pub use nbd::Export;

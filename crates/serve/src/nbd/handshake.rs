@@ -1,7 +1,7 @@
 //! The newstyle handshake: options until the client chooses an export.
 //!
-//! Driven by bytes: `receive` is given what has arrived, says how much of it is used up, and appends
-//! what to answer. It opens and reads nothing.
+//! Driven by bytes: `receive` is given what has arrived, says how much of it is used up, and
+//! appends what to answer. It opens and reads nothing.
 
 use super::wire::{
     FIXED_NEWSTYLE, MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, Reader, info, option,

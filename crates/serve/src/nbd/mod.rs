@@ -7,5 +7,8 @@ mod session;
 mod wire;
 
 pub use handshake::Export;
-pub(crate) use session::{Ask, Cookie, Extent, Out, Session};
-pub(crate) use wire::Errno;
+pub use session::{Ask, Cookie, Extent, Out, Session};
+pub use wire::Errno;
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! One connection: the handshake, then requests in and replies out.
 //!
-//! Driven by bytes and by answers; opens, reads and writes nothing. Replies may leave in any order, as
-//! the protocol allows. Bounds: [`IN_FLIGHT_MAX`] requests and [`BYTES_IN_FLIGHT_MAX`] bytes under way;
-//! beyond them the connection is not read from, and the client feels it.
+//! Driven by bytes and by answers; opens, reads and writes nothing. Replies may leave in any order,
+//! as the protocol allows. Bounds: [`IN_FLIGHT_MAX`] requests and [`BYTES_IN_FLIGHT_MAX`] bytes
+//! under way; beyond them the connection is not read from, and the client feels it.
 
 use super::handshake::REQUEST_BYTES_MAX;
 use super::handshake::{ALLOCATION, Agreement, Contexts, Export, Handshake, POOL, Progress};
@@ -25,18 +25,23 @@ const STATUS_RANGES_MAX: usize = 4096;
 
 /// A request, as far as the volume is concerned.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub enum Ask {
     /// For the volume machine.
     Volume(Action),
     /// Which ranges hold what.
-    Status { offset: u64, length: u64 },
+    Status {
+        /// Bytes from the volume's start.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
     /// Nothing to be done; answer at once.
     Nothing,
 }
 
 /// A request under way, as its reply needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cookie {
+pub struct Cookie {
     cookie: u64,
     command: u16,
     flags: u16,
@@ -46,16 +51,19 @@ pub(crate) struct Cookie {
 
 /// A run of the volume with one answer to a block status request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) length: u64,
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
     /// The pool of its first copy; none: it reads as zeroes.
-    pub(crate) pool: Option<u16>,
+    pub pool: Option<u16>,
 }
 
 /// Bytes on their way out.
 #[derive(Debug)]
-pub(crate) enum Out {
+pub enum Out {
+    /// Headers.
     Bytes(Vec<u8>),
+    /// Contents.
     Payload(Payload),
 }
 
@@ -68,7 +76,7 @@ enum Stage {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     stage: Stage,
     /// Whether replies are structured; also of those that leave after the client said goodbye.
     structured: bool,
@@ -77,14 +85,16 @@ pub(crate) struct Session {
     used: usize,
     /// A write whose contents are arriving, and how many have.
     write: Option<(RequestHeader, Aligned, usize)>,
-    pub(crate) out: VecDeque<Out>,
+    /// What is to be sent, in order; whoever sends it takes it off.
+    pub out: VecDeque<Out>,
     in_flight: usize,
     bytes_in_flight: u64,
 }
 
 impl Session {
     /// A connection that has just been accepted.
-    pub(crate) fn new() -> Session {
+    #[allow(clippy::new_without_default)] // It says something: a greeting is on its way out.
+    pub fn new() -> Session {
         let mut greeting = Vec::new();
         Handshake::greeting(&mut greeting);
         Session {
@@ -100,26 +110,26 @@ impl Session {
     }
 
     /// Whether more may be read from the connection.
-    pub(crate) fn wants_bytes(&self) -> bool {
+    pub fn wants_bytes(&self) -> bool {
         !matches!(self.stage, Stage::Over)
             && self.in_flight < IN_FLIGHT_MAX
             && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX
     }
 
     /// Whether the connection can be closed: the client left and all replies are out.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over) && self.in_flight == 0 && self.out.is_empty()
     }
 
     /// The connection is gone: nothing more comes in or goes out.
-    pub(crate) fn hang_up(&mut self) {
+    pub fn hang_up(&mut self) {
         self.stage = Stage::Over;
         self.out.clear();
         self.write = None;
     }
 
     /// Which export was chosen.
-    pub(crate) fn export(&self) -> Option<usize> {
+    pub fn export(&self) -> Option<usize> {
         match &self.stage {
             Stage::Transmission(agreement) => Some(agreement.export),
             Stage::Handshake(_) | Stage::Over => None,
@@ -127,7 +137,7 @@ impl Session {
     }
 
     /// Takes bytes of the client.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if let Some((_, contents, have)) = &mut self.write {
             let target = &mut contents.as_mut_slice()[*have..];
@@ -144,7 +154,7 @@ impl Session {
     }
 
     /// The next request, when one has arrived whole.
-    pub(crate) fn next(&mut self, exports: &[Export]) -> Option<(Cookie, Ask)> {
+    pub fn next(&mut self, exports: &[Export]) -> Option<(Cookie, Ask)> {
         loop {
             match &mut self.stage {
                 Stage::Over => return None,
@@ -283,7 +293,7 @@ impl Session {
     }
 
     /// Answers a request that has nothing to say but that it is done.
-    pub(crate) fn done(&mut self, cookie: &Cookie) {
+    pub fn done(&mut self, cookie: &Cookie) {
         self.ended(cookie);
         let mut out = Vec::new();
         if self.structured {
@@ -295,7 +305,7 @@ impl Session {
     }
 
     /// Answers that a request failed.
-    pub(crate) fn fail(&mut self, cookie: &Cookie, errno: Errno) {
+    pub fn fail(&mut self, cookie: &Cookie, errno: Errno) {
         self.ended(cookie);
         let mut out = Vec::new();
         if self.structured {
@@ -309,7 +319,7 @@ impl Session {
     }
 
     /// Answers a read.
-    pub(crate) fn data(&mut self, cookie: &Cookie, pieces: Vec<Piece>) {
+    pub fn data(&mut self, cookie: &Cookie, pieces: Vec<Piece>) {
         self.ended(cookie);
         if !self.structured || cookie.flags & command_flag::DF != 0 {
             return self.data_in_one(cookie, pieces);
@@ -347,7 +357,7 @@ impl Session {
     }
 
     /// Answers a block status request with extents from its offset on.
-    pub(crate) fn status(&mut self, cookie: &Cookie, extents: &[Extent]) {
+    pub fn status(&mut self, cookie: &Cookie, extents: &[Extent]) {
         self.ended(cookie);
         let Stage::Transmission(agreement) = &self.stage else { return };
         let one = cookie.flags & command_flag::REQ_ONE != 0;

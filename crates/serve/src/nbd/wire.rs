@@ -84,11 +84,16 @@ pub(crate) mod chunk {
 /// Error numbers of replies; those of Linux by the protocol's decree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Errno {
+pub enum Errno {
+    /// The data could not be read or written.
     Io = 5,
+    /// The request makes no sense.
     Invalid = 22,
+    /// There is no room, or the write ends beyond the export.
     NoSpace = 28,
+    /// The request is longer than announced.
     Overflow = 75,
+    /// The server is going away.
     Shutdown = 108,
 }
 
