@@ -35,6 +35,8 @@ enum Command {
     /// Try policies out on traces, in virtual time.
     #[command(subcommand)]
     Lab(commands::lab::Command),
+    /// Bring up a tiered volume on three files, served over NBD.
+    Up(commands::up::Args),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(command) => commands::trace::run(command),
         Command::Lab(command) => commands::lab::run(command),
+        Command::Up(args) => commands::up::run(args),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

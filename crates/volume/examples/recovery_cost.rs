@@ -1,8 +1,9 @@
 //! How long a group takes to open, and how much it reads, by the number of chunks it holds.
 //!
-//! `cargo run --release -p thermocline-volume --example recovery_cost [MAX_CHUNKS]`. Groups of 1 MiB
-//! chunks on two disks in memory; every chunk is written once, the journal ring is as full as it gets,
-//! and the power fails. Wall time on one thread: processor time alone, the disks answer at once.
+//! `cargo run --release -p thermocline-volume --example recovery_cost [MAX_CHUNKS]`. Groups of 1
+//! MiB chunks on two disks in memory; every chunk is written once, the journal ring is as full as
+//! it gets, and the power fails. Wall time on one thread: processor time alone, the disks answer at
+//! once.
 
 #![allow(clippy::disallowed_macros, clippy::disallowed_types)] // A program for a terminal.
 

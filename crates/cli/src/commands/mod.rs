@@ -3,3 +3,4 @@
 pub(crate) mod lab;
 pub(crate) mod policies;
 pub(crate) mod trace;
+pub(crate) mod up;

@@ -8,3 +8,4 @@ mod program;
 mod trace_convert;
 mod trace_stat;
 mod trace_synth;
+mod up;

@@ -1,0 +1,143 @@
+//! `thermocline up`: a tiered volume on three files, served over NBD on a unix socket.
+//!
+//! Makes the files and a volume the first time, opens what is there the next. Stops on SIGTERM or
+//! Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
+
+use crate::error::CliError;
+use crate::output;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fmt::Write;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use thermocline_ports::Device;
+use thermocline_ports_os::{FileDevice, OpenOptions};
+use thermocline_serve::Engine;
+use thermocline_units::Bytes;
+use thermocline_volume::{Group, PoolSpec, Settings};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline up                                a volume of 1 GiB under ./thermocline-data
+  thermocline up --data /mnt/pools --size 20GiB
+  nbdinfo 'nbd+unix:///v0?socket=thermocline-data/nbd.sock'
+
+The pools are files: scm.pool, ssd.pool and hdd.pool, fastest first. To put one on its own medium, make
+the file there and a symbolic link to it in the folder before the first start.";
+
+/// A tiered volume in one command.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Folder of the pools and the socket; made when it is missing.
+    #[arg(long, value_name = "DIR", default_value = "thermocline-data")]
+    data: PathBuf,
+    /// Size of the volume, when it is made.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    size: Bytes,
+    /// Where to listen; nbd.sock in the folder when not given.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// The pools by name, with their sizes as shares of the volume in sixteenths.
+const POOLS: [(&str, u64); 3] = [("scm", 1), ("ssd", 4), ("hdd", 16)];
+/// No pool is made smaller.
+const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let stop = stop_signal().map_err(CliError::failed)?;
+    let socket = args.socket.clone().unwrap_or_else(|| args.data.join("nbd.sock"));
+    let (group, devices) = bring_up(&args)?;
+    let size = args.size;
+    let mut made = Ok(());
+    let mut engine = Engine::start(group, devices, &socket, |group, now| {
+        if group.volumes().next().is_none() {
+            made = group.create_volume(now, size).map(|_| ());
+        }
+    })
+    .map_err(CliError::failed)?;
+    made.map_err(CliError::input)?;
+    output::print(&welcome(&engine, &socket))?;
+    engine.serve(&stop).map_err(CliError::failed)?;
+    output::print("closed; everything is durable\n")
+}
+
+/// Readable when somebody wants the engine to stop.
+fn stop_signal() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+/// Opens the pools, makes those that are missing, and opens or makes the group on them.
+fn bring_up(args: &Args) -> Result<(Group, Vec<FileDevice>), CliError> {
+    std::fs::create_dir_all(&args.data)
+        .map_err(|error| CliError::failed(format!("{}: {error}", args.data.display())))?;
+    let paths = POOLS.map(|(name, _)| args.data.join(format!("{name}.pool")));
+    let there: Vec<bool> = paths.iter().map(|path| has_contents(path)).collect();
+    let fresh = there.iter().all(|&there| !there);
+    if let Some(missing) = paths.iter().zip(&there).find(|(_, there)| !fresh && !**there) {
+        let text = format!(
+            "{} is missing or empty, its companions are not; bring it back, or start in another folder",
+            missing.0.display()
+        );
+        return Err(CliError::input(text));
+    }
+    let mut devices = Vec::new();
+    for (path, (_, sixteenths)) in paths.iter().zip(POOLS) {
+        let bytes = Bytes(args.size.0 / 16 * sixteenths + args.size.0 / 16).max(POOL_BYTES_MIN);
+        let options = OpenOptions { create: Some(bytes), buffered: false };
+        devices.push(FileDevice::open(path, options).map_err(CliError::failed)?);
+    }
+    let group = if fresh {
+        let specs: Vec<PoolSpec> = devices
+            .iter()
+            .zip(POOLS)
+            .map(|(device, (name, _))| PoolSpec {
+                name: name.to_string(),
+                geometry: device.geometry(),
+                zeroed: true,
+                reserve_chunks: 0,
+            })
+            .collect();
+        Group::create(Settings::default(), &specs, identity()?).map_err(CliError::input)?
+    } else {
+        let devices: Vec<_> = devices.iter().map(|device| Some(device.geometry())).collect();
+        Group::open(Settings::default(), &devices)
+    };
+    Ok((group, devices))
+}
+
+fn has_contents(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// A number that no other group has.
+fn identity() -> Result<u64, CliError> {
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes))
+        .map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn welcome(engine: &Engine, socket: &Path) -> String {
+    let socket = socket.display();
+    let mut text = String::new();
+    for export in engine.exports() {
+        let (name, size) = (&export.name, Bytes(export.size));
+        let _ = writeln!(text, "volume {name}, {size}: nbd+unix:///{name}?socket={socket}");
+    }
+    let _ = write!(
+        text,
+        "\nattach it with one of\n  \
+         qemu-img info 'nbd+unix:///v0?socket={socket}'\n  \
+         nbdfuse /mnt/point 'nbd+unix:///v0?socket={socket}'\n  \
+         nbd-client -unix {socket} -N v0 /dev/nbd0\n\
+         stop with Ctrl-C or SIGTERM\n"
+    );
+    text
+}

@@ -1,0 +1,155 @@
+//! `thermocline up` with the clients that people use: libnbd's and qemu's own tools.
+//!
+//! They come from the packages libnbd-bin and qemu-utils; without them the tests say SKIPPED.
+
+use crate::program;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The volume, as seen from the test's folder.
+const URI: &str = "nbd+unix:///v0?socket=pools/nbd.sock";
+
+/// A running engine in a folder of its own.
+struct Up {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Up {
+    /// Starts it and waits for its socket.
+    fn start(folder: &Path) -> Up {
+        let socket = folder.join("pools/nbd.sock");
+        let _ = std::fs::remove_file(&socket);
+        let child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
+            .args(["up", "--data", "pools", "--size", "64MiB"])
+            .current_dir(folder)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let up = Up { child, folder: folder.to_path_buf() };
+        let start = Instant::now();
+        while !(socket.exists() && up.run("nbdinfo", &["--size", URI]).is_ok()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "the engine does not come up");
+            std::thread::yield_now();
+        }
+        up
+    }
+
+    /// Runs a client to its end: its output, or what it complained about.
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(program);
+        let done = command.args(arguments).current_dir(&self.folder).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
+    }
+
+    /// Sends a signal and waits for the end: the exit status.
+    fn stop(mut self, signal: &str) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// Whether the clients are here; says so when they are not.
+fn clients_are_here() -> bool {
+    let here = ["nbdinfo", "nbdcopy", "qemu-io"]
+        .iter()
+        .all(|program| Command::new(program).arg("--version").output().is_ok());
+    if !here {
+        println!("SKIPPED: no NBD clients; install libnbd-bin and qemu-utils");
+    }
+    here
+}
+
+/// Bytes that do not repeat at any distance that matters.
+fn contents(length: usize) -> Vec<u8> {
+    let mut rng = thermocline_units::Rng::seeded(11);
+    (0..length / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
+}
+
+#[test]
+fn what_nbdcopy_puts_in_comes_out_after_a_stop_and_after_a_kill() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("up-nbdcopy");
+    let wanted = contents(20 << 20);
+    std::fs::write(folder.join("in"), &wanted).unwrap();
+    let mut up = Up::start(&folder);
+    up.run("nbdcopy", &["--flush", "in", URI]).unwrap();
+    for (signal, status) in [("-TERM", Some(0)), ("-KILL", None)] {
+        assert_eq!(up.stop(signal), status);
+        up = Up::start(&folder);
+        up.run("nbdcopy", &[URI, "out"]).unwrap();
+        let got = std::fs::read(folder.join("out")).unwrap();
+        assert!(got[..wanted.len()] == wanted, "after {signal}");
+        assert!(got[wanted.len()..].iter().all(|&byte| byte == 0), "after {signal}");
+    }
+    assert_eq!(up.stop("-INT"), Some(0));
+}
+
+#[test]
+fn qemu_reads_what_it_wrote_zeroed_and_discarded() {
+    if !clients_are_here() {
+        return;
+    }
+    let up = Up::start(&program::folder("up-qemu"));
+    let commands = [
+        "write -P 7 1M 3M",
+        "read -P 7 1M 3M",
+        "read -P 0 0 1M",
+        "discard 2M 1M",
+        "read -P 0 2M 1M",
+        "write -z 1536k 4k",
+        "read -P 0 1536k 4k",
+        "read -P 7 1540k 484k",
+        "write -f -P 9 63M 512",
+        "read -P 9 63M 512",
+        "flush",
+    ];
+    let mut arguments = vec!["-f", "raw", URI];
+    for command in &commands {
+        arguments.extend(["-c", command]);
+    }
+    let said = up.run("qemu-io", &arguments).unwrap();
+    assert!(!said.contains("failed"), "{said}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn block_status_tells_holes_and_pools() {
+    if !clients_are_here() {
+        return;
+    }
+    let up = Up::start(&program::folder("up-status"));
+    up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 1 4M 2M"]).unwrap();
+    let words = |text: String| -> Vec<Vec<String>> {
+        text.lines().map(|line| line.split_whitespace().map(str::to_string).collect()).collect()
+    };
+    let map = words(up.run("nbdinfo", &["--map", URI]).unwrap());
+    let expected = [
+        vec!["0", "4194304", "3", "hole,zero"],
+        vec!["4194304", "2097152", "0", "data"],
+        vec!["6291456", "60817408", "3", "hole,zero"],
+    ];
+    assert_eq!(map, expected);
+    let pools = words(up.run("nbdinfo", &["--map=thermocline:pool", URI]).unwrap());
+    assert_eq!(pools[1][..3], ["4194304", "2097152", "1"], "the fastest pool is the first");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_second_engine_and_a_missing_pool_are_refused() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("up-refused");
+    let up = Up::start(&folder);
+    program::run(&folder, "up --data pools").ended_with(1).says("in use by another process");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    std::fs::rename(folder.join("pools/ssd.pool"), folder.join("away")).unwrap();
+    program::run(&folder, "up --data pools").ended_with(2).says("ssd.pool is missing or empty");
+    assert!(!folder.join("pools/ssd.pool").exists(), "nothing was made in its place");
+}

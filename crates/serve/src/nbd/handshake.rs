@@ -1,0 +1,276 @@
+//! The newstyle handshake: options until the client chooses an export.
+//!
+//! Driven by bytes: `receive` is given what has arrived, says how much of it is used up, and
+//! appends what to answer. It opens and reads nothing.
+
+use super::wire::{
+    FIXED_NEWSTYLE, MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, Reader, info, option,
+    option_reply, transmission,
+};
+
+/// Bytes of data that one option may carry.
+const OPTION_BYTES_MAX: u32 = 64 << 10;
+/// Bytes of one read or write.
+pub(crate) const REQUEST_BYTES_MAX: u32 = 32 << 20;
+/// What reads and writes should be multiples of.
+const BLOCK_PREFERRED: u32 = 4096;
+
+/// A volume that clients may attach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// Its name; the empty name stands for the first export.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// Which metadata contexts the client wants told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Contexts {
+    pub(crate) allocation: bool,
+    pub(crate) pool: bool,
+}
+
+/// `base:allocation`, as the protocol defines it.
+pub(crate) const ALLOCATION: (&str, u32) = ("base:allocation", 1);
+/// Which pool a range lives in: 0 for none, else the pool's id and one.
+pub(crate) const POOL: (&str, u32) = ("thermocline:pool", 2);
+
+/// What was agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Agreement {
+    /// Which export, by its place in the list.
+    pub(crate) export: usize,
+    pub(crate) structured: bool,
+    pub(crate) contexts: Contexts,
+}
+
+/// Where the handshake stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// More bytes are needed.
+    Going,
+    /// Transmission begins with the next byte.
+    Agreed(Agreement),
+    /// The client left, or speaks something else.
+    Over,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Handshake {
+    greeted: bool,
+    /// The client asked for the short answer to EXPORT_NAME.
+    no_zeroes: bool,
+    structured: bool,
+    contexts: Contexts,
+}
+
+impl Handshake {
+    /// What the server says first.
+    pub(crate) fn greeting(out: &mut Vec<u8>) {
+        out.put_u64(MAGIC);
+        out.put_u64(OPTION_MAGIC);
+        out.put_u16(FIXED_NEWSTYLE | NO_ZEROES);
+    }
+
+    /// Takes one step: (bytes used up, where it stands). Zero bytes: more are needed.
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &[u8],
+        exports: &[Export],
+        out: &mut Vec<u8>,
+    ) -> (usize, Progress) {
+        let mut reader = Reader(bytes);
+        if !self.greeted {
+            let Some(flags) = reader.u32() else { return (0, Progress::Going) };
+            if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
+                return (4, Progress::Over);
+            }
+            self.greeted = true;
+            self.no_zeroes = flags & u32::from(NO_ZEROES) != 0;
+            return (4, Progress::Going);
+        }
+        let (Some(magic), Some(option), Some(length)) = (reader.u64(), reader.u32(), reader.u32())
+        else {
+            return (0, Progress::Going);
+        };
+        if magic != OPTION_MAGIC || length > OPTION_BYTES_MAX {
+            if magic == OPTION_MAGIC {
+                reply(out, option, option_reply::TOO_BIG, &[]);
+            }
+            return (bytes.len(), Progress::Over);
+        }
+        match reader.take(length as usize) {
+            Some(data) => (16 + length as usize, self.answer(option, data, exports, out)),
+            None => (0, Progress::Going),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        asked: u32,
+        data: &[u8],
+        exports: &[Export],
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        match asked {
+            option::EXPORT_NAME => self.export_name(data, exports, out),
+            option::ABORT => {
+                reply(out, asked, option_reply::ACK, &[]);
+                Progress::Over
+            }
+            option::LIST if data.is_empty() => {
+                for export in exports {
+                    let mut text = Vec::new();
+                    text.put_u32(export.name.len() as u32);
+                    text.extend_from_slice(export.name.as_bytes());
+                    reply(out, asked, option_reply::SERVER, &text);
+                }
+                reply(out, asked, option_reply::ACK, &[]);
+                Progress::Going
+            }
+            option::INFO | option::GO => self.info(asked, data, exports, out),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                reply(out, asked, option_reply::ACK, &[]);
+                Progress::Going
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                let done = self.meta_contexts(asked, data, exports, out);
+                if done.is_none() {
+                    reply(out, asked, option_reply::INVALID, b"the option is malformed");
+                }
+                Progress::Going
+            }
+            option::LIST | option::STRUCTURED_REPLY => {
+                reply(out, asked, option_reply::INVALID, b"the option takes no data");
+                Progress::Going
+            }
+            _ => {
+                reply(out, asked, option_reply::UNSUPPORTED, &[]);
+                Progress::Going
+            }
+        }
+    }
+
+    fn agree(&self, export: usize) -> Progress {
+        let (structured, contexts) = (self.structured, self.contexts);
+        Progress::Agreed(Agreement { export, structured, contexts })
+    }
+
+    /// The old way to choose: no way to refuse but to hang up.
+    fn export_name(&self, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Progress {
+        let name = std::str::from_utf8(data).ok();
+        let Some(index) = name.and_then(|name| find(exports, name)) else {
+            return Progress::Over;
+        };
+        out.put_u64(exports[index].size);
+        out.put_u16(flags(self.structured));
+        if !self.no_zeroes {
+            out.extend_from_slice(&[0; 124]);
+        }
+        self.agree(index)
+    }
+
+    fn info(&self, asked: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Progress {
+        let mut reader = Reader(data);
+        let parsed = reader.text().and_then(|name| {
+            let count = reader.u16()?;
+            let whole = reader.0.len() == usize::from(count) * 2;
+            whole.then_some(name)
+        });
+        let Some(name) = parsed else {
+            reply(out, asked, option_reply::INVALID, b"the option is malformed");
+            return Progress::Going;
+        };
+        let Some(index) = find(exports, name) else {
+            reply(out, asked, option_reply::UNKNOWN, b"no such export");
+            return Progress::Going;
+        };
+        let mut block = Vec::new();
+        block.put_u16(info::EXPORT);
+        block.put_u64(exports[index].size);
+        block.put_u16(flags(self.structured));
+        reply(out, asked, option_reply::INFO, &block);
+        block.clear();
+        block.put_u16(info::BLOCK_SIZE);
+        block.put_u32(512);
+        block.put_u32(BLOCK_PREFERRED);
+        block.put_u32(REQUEST_BYTES_MAX);
+        reply(out, asked, option_reply::INFO, &block);
+        reply(out, asked, option_reply::ACK, &[]);
+        if asked == option::GO { self.agree(index) } else { Progress::Going }
+    }
+
+    fn meta_contexts(
+        &mut self,
+        asked: u32,
+        data: &[u8],
+        exports: &[Export],
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let mut reader = Reader(data);
+        let name = reader.text()?;
+        let count = reader.u32()?;
+        let mut queries = Vec::new();
+        for _ in 0..count {
+            queries.push(reader.text()?);
+        }
+        if !reader.0.is_empty() || asked == option::SET_META_CONTEXT && !self.structured {
+            return None;
+        }
+        if find(exports, name).is_none() {
+            reply(out, asked, option_reply::UNKNOWN, b"no such export");
+            return Some(());
+        }
+        let lists = asked == option::LIST_META_CONTEXT;
+        let wants = |context: &str| {
+            let namespace = &context[..=context.find(':').expect("contexts have namespaces")];
+            let asks = |&query: &&str| query == context || lists && query == namespace;
+            lists && queries.is_empty() || queries.iter().any(asks)
+        };
+        let contexts = Contexts { allocation: wants(ALLOCATION.0), pool: wants(POOL.0) };
+        for (wanted, (name, id)) in [(contexts.allocation, ALLOCATION), (contexts.pool, POOL)] {
+            if wanted {
+                let mut text = Vec::new();
+                text.put_u32(if lists { 0 } else { id });
+                text.extend_from_slice(name.as_bytes());
+                reply(out, asked, option_reply::META_CONTEXT, &text);
+            }
+        }
+        if !lists {
+            self.contexts = contexts;
+        }
+        reply(out, asked, option_reply::ACK, &[]);
+        Some(())
+    }
+}
+
+/// What every export can do.
+fn flags(structured: bool) -> u16 {
+    let df = if structured { transmission::SEND_DF } else { 0 };
+    transmission::HAS_FLAGS
+        | transmission::SEND_FLUSH
+        | transmission::SEND_FUA
+        | transmission::SEND_TRIM
+        | transmission::SEND_WRITE_ZEROES
+        | transmission::CAN_MULTI_CONN
+        | transmission::SEND_CACHE
+        | df
+}
+
+fn find(exports: &[Export], name: &str) -> Option<usize> {
+    if name.is_empty() && !exports.is_empty() {
+        return Some(0);
+    }
+    exports.iter().position(|export| export.name == name)
+}
+
+fn reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    out.put_u64(OPTION_REPLY_MAGIC);
+    out.put_u32(option);
+    out.put_u32(kind);
+    out.put_u32(data.len() as u32);
+    out.extend_from_slice(data);
+}

@@ -1,0 +1,176 @@
+//! Transcripts of the protocol, byte by byte, and what is refused.
+
+use super::wire::{MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, option};
+use super::{Ask, Export, Out, Session};
+use thermocline_ports::Payload;
+use thermocline_volume::{Action, Piece};
+
+fn exports() -> Vec<Export> {
+    vec![Export { name: "v0".to_string(), size: 1 << 20 }]
+}
+
+/// A client that has not sent anything yet.
+fn session() -> Session {
+    let mut session = Session::new();
+    let mut greeting = Vec::new();
+    greeting.put_u64(MAGIC);
+    greeting.put_u64(OPTION_MAGIC);
+    greeting.put_u16(3);
+    assert_eq!(sent(&mut session), greeting);
+    session
+}
+
+/// Everything that is to be sent, as bytes.
+fn sent(session: &mut Session) -> Vec<u8> {
+    let parts = session.out.drain(..);
+    parts
+        .flat_map(|part| match part {
+            Out::Bytes(bytes) => bytes,
+            Out::Payload(payload) => payload.to_vec(),
+        })
+        .collect()
+}
+
+fn option(kind: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u64(OPTION_MAGIC);
+    bytes.put_u32(kind);
+    bytes.put_u32(data.len() as u32);
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+fn go(name: &str) -> Vec<u8> {
+    let mut data = Vec::new();
+    data.put_u32(name.len() as u32);
+    data.extend_from_slice(name.as_bytes());
+    data.put_u16(0);
+    option(option::GO, &data)
+}
+
+fn request(flags: u16, command: u16, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u32(0x2560_9513);
+    bytes.put_u16(flags);
+    bytes.put_u16(command);
+    bytes.put_u64(0x00C0_0C1E);
+    bytes.put_u64(offset);
+    bytes.put_u32(length);
+    bytes
+}
+
+/// A session in transmission, with simple or structured replies.
+fn transmission(structured: bool) -> Session {
+    let mut session = session();
+    let mut bytes = 3_u32.to_be_bytes().to_vec();
+    if structured {
+        bytes.extend(option(option::STRUCTURED_REPLY, &[]));
+    }
+    bytes.extend(go("v0"));
+    session.feed(&bytes);
+    assert!(session.next(&exports()).is_none());
+    assert_eq!(session.export(), Some(0));
+    let _ = sent(&mut session);
+    session
+}
+
+#[test]
+fn requests_cut_anywhere_are_understood_alike() {
+    let mut bytes = request(0, 0, 4096, 512);
+    bytes.extend(request(1, 1, 0, 1024));
+    bytes.extend([7; 1024]);
+    bytes.extend(request(0, 3, 0, 0));
+    for step in [1, 3, 27, 28, 29, 500, 5000] {
+        let mut session = transmission(true);
+        let mut asks = Vec::new();
+        for piece in bytes.chunks(step) {
+            session.feed(piece);
+            asks.extend(std::iter::from_fn(|| session.next(&exports())).map(|(_, ask)| ask));
+        }
+        let [Ask::Volume(read), Ask::Volume(write), Ask::Volume(Action::Flush)] = &asks[..] else {
+            panic!("{asks:?} in steps of {step}")
+        };
+        assert!(matches!(read, Action::Read { offset, length: 512 } if offset.0 == 4096));
+        let Action::Write { payload, fua: true, .. } = write else { panic!("{write:?}") };
+        assert_eq!(payload.to_vec(), [7; 1024]);
+    }
+}
+
+#[test]
+fn a_read_is_answered_simply_or_in_chunks_with_holes() {
+    let pieces = || {
+        vec![
+            Piece { at: 0, payload: Payload::from(vec![5; 512]) },
+            Piece { at: 512, payload: Payload::Zeroes(512) },
+        ]
+    };
+    let mut simple = transmission(false);
+    simple.feed(&request(0, 0, 0, 1024));
+    let (cookie, _) = simple.next(&exports()).expect("a read");
+    simple.data(&cookie, pieces());
+    let bytes = sent(&mut simple);
+    assert_eq!((bytes.len(), &bytes[..8]), (16 + 1024, &[0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0][..]));
+    let mut structured = transmission(true);
+    structured.feed(&request(0, 0, 0, 1024));
+    let (cookie, _) = structured.next(&exports()).expect("a read");
+    structured.data(&cookie, pieces());
+    let bytes = sent(&mut structured);
+    // A chunk of data, and a hole that is the last one.
+    assert_eq!(bytes.len(), 20 + 8 + 512 + 20 + 12);
+    assert_eq!((bytes[5], bytes[7]), (0, 1));
+    assert_eq!((bytes[540 + 5], bytes[540 + 7]), (1, 2));
+}
+
+#[test]
+fn requests_that_make_no_sense_get_an_error_and_the_next_one_is_served() {
+    for (flags, command, offset, length, errno) in [
+        (0, 0, 1 << 20, 512, 22_u32), // a read beyond the end
+        (0, 0, 1, 512, 22),           // not whole sectors
+        (0, 0, 0, 0, 22),             // nothing
+        (0, 4, u64::MAX, 512, 22),    // an offset that wraps round
+        (0x8000, 0, 0, 512, 22),      // an unknown flag
+        (0, 77, 0, 512, 22),          // an unknown command
+        (0, 7, 0, 512, 22),           // block status without a context
+    ] {
+        let mut session = transmission(false);
+        session.feed(&request(flags, command, offset, length));
+        session.feed(&request(0, 3, 0, 0));
+        let next = session.next(&exports());
+        assert!(matches!(next, Some((_, Ask::Volume(Action::Flush)))), "{command} {offset}");
+        assert_eq!(sent(&mut session)[4..8], errno.to_be_bytes(), "{command} {offset}");
+    }
+}
+
+#[test]
+fn a_client_out_of_step_is_cut_off() {
+    let mut session = transmission(true);
+    session.feed(&[0x55; 28]);
+    assert!(session.next(&exports()).is_none());
+    assert!(session.is_over());
+    let mut other = super::Session::new();
+    other.feed(&u32::MAX.to_be_bytes());
+    assert!(other.next(&exports()).is_none());
+    assert!(!other.wants_bytes(), "unknown client flags end the handshake");
+}
+
+#[test]
+fn unknown_options_and_exports_are_refused_and_the_handshake_goes_on() {
+    let mut session = session();
+    let mut bytes = 3_u32.to_be_bytes().to_vec();
+    bytes.extend(option(99, b"whatever"));
+    bytes.extend(go("nobody"));
+    bytes.extend(option(option::STRUCTURED_REPLY, b"too much"));
+    session.feed(&bytes);
+    assert!(session.next(&exports()).is_none());
+    let replies = sent(&mut session);
+    let kinds: Vec<u32> = replies
+        .windows(8)
+        .enumerate()
+        .filter(|(_, magic)| **magic == OPTION_REPLY_MAGIC.to_be_bytes())
+        .map(|(at, _)| u32::from_be_bytes(replies[at + 12..at + 16].try_into().expect("four")))
+        .collect();
+    assert_eq!(kinds, [1 << 31 | 1, 1 << 31 | 6, 1 << 31 | 3]);
+    session.feed(&go(""));
+    assert!(session.next(&exports()).is_none());
+    assert_eq!(session.export(), Some(0), "the empty name is the first export");
+}
