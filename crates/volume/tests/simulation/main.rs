@@ -10,6 +10,7 @@
 
 #![allow(clippy::disallowed_macros)] // A report for whoever runs it, not a library.
 
+mod accidents;
 mod answers;
 mod asking;
 mod dice;

@@ -1,0 +1,256 @@
+//! Accidents that the simulation has found, as the shortest plans that led to them.
+//!
+//! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in another
+//! way; these plans stay what they are. A seed is given where the disks' latencies matter.
+
+use crate::plan::{Plan, PoolPlan, Span, Step};
+use crate::report;
+use crate::run::{Extras, run};
+use thermocline_ports::faulty::Survival;
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::{Copying, OperationKind, Settings};
+
+/// Sectors of a chunk of 64 KiB.
+const CHUNK: u32 = 128;
+
+const LOST: Step = Step::Crash { survival: Survival::Lost };
+const ALL: Step = Step::Verify { eighths: 8 };
+
+fn pool(chunks: u32, latency_us: u32) -> PoolPlan {
+    PoolPlan { chunks, roomy: true, reserve: 0, latency_us, zeroed: false, discard_zeroes: false }
+}
+
+fn span(sector: u32, sectors: u32) -> Span {
+    Span { volume: 0, sector, sectors }
+}
+
+fn write(sector: u32, sectors: u32, fua: bool) -> Step {
+    Step::Write { span: span(sector, sectors), fua, patience: None }
+}
+
+/// Runs the steps, which must end well.
+fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) {
+    let settings = Settings {
+        chunk_size: Bytes::from_kib(64),
+        journal_blocks: 64,
+        checksums,
+        copying: Copying { rate_per_second: None, ..Copying::default() },
+        ..Settings::default()
+    };
+    let plan = Plan { seed, settings, pools: pools.to_vec(), steps: steps.to_vec() };
+    if let Err(failure) = run(&plan, Extras::default()) {
+        panic!("{}", report::failure(&plan, &failure, Extras::default()));
+    }
+}
+
+/// The write ended while the flush before it was on the disk, and counted as flushed: the group
+/// closed, and the write was gone after the power had failed.
+#[test]
+fn closing_leaves_nothing_volatile() {
+    let flush = Step::Flush { volume: 0 };
+    let create = Step::CreateVolume { sectors: 4 * CHUNK };
+    let steps = [create, flush, write(0, 1, false), flush, Step::Close { cut: None }, ALL];
+    for seed in 0..20 {
+        ends_well(seed, false, &[pool(9, 96)], &steps);
+    }
+}
+
+/// The record of a deletion was queued when the volume's last request had ended, so the flush in
+/// between made nothing durable: the volume was back.
+#[test]
+fn a_volume_deleted_under_a_write_is_gone_with_the_next_flush() {
+    let steps = [
+        Step::CreateVolume { sectors: 4 * CHUNK },
+        Step::CreateVolume { sectors: 4 * CHUNK },
+        Step::Settle,
+        write(0, CHUNK, false),
+        Step::DeleteVolume { volume: 0 },
+        Step::Flush { volume: 0 },
+        Step::Events { count: 2 },
+        LOST,
+        ALL,
+    ];
+    for seed in 0..20 {
+        ends_well(seed, false, &[pool(9, 2_000), pool(9, 10)], &steps);
+    }
+}
+
+/// Nothing was to be done, so the zeroes were answered at once; the record by which the discard
+/// before them had unmapped the chunk was still in memory, and a crash brought the data back.
+#[test]
+fn forced_zeroes_onto_an_unmapped_chunk_wait_for_the_journal() {
+    let steps = [
+        Step::CreateVolume { sectors: 4 * CHUNK },
+        write(0, CHUNK, true),
+        Step::Settle,
+        Step::Discard(span(0, CHUNK)),
+        Step::WriteZeroes { span: span(0, 8), fua: true },
+        LOST,
+        ALL,
+    ];
+    ends_well(1, false, &[pool(9, 100)], &steps);
+}
+
+/// The second pool's checkpoint was asked for while the first one's superblocks were written, and
+/// started never: nothing else was under way that could have started it.
+#[test]
+fn two_pools_added_at_once_both_join() {
+    let steps =
+        [Step::AddPool(pool(40, 17)), Step::AddPool(pool(40, 28)), Step::Close { cut: None }];
+    ends_well(1, false, &[pool(9, 434)], &steps);
+}
+
+/// Of two drained pools both were removed, the only ones that could hold the journal.
+#[test]
+fn the_last_pool_with_room_for_the_journal_stays() {
+    let small = PoolPlan { roomy: false, ..pool(6, 50) };
+    let steps = [
+        Step::DrainPool { pool: 0 },
+        Step::DrainPool { pool: 1 },
+        Step::Wait { us: 1_000_000 },
+        Step::RemovePool { pool: 0 },
+        Step::RemovePool { pool: 1 },
+        Step::Wait { us: 1_000_000 },
+        Step::CreateVolume { sectors: CHUNK },
+        write(0, 8, true),
+        LOST,
+        ALL,
+    ];
+    ends_well(1, false, &[pool(21, 31), pool(30, 83), small], &steps);
+}
+
+/// While a drained pool was being removed the other home of the journal died. The superblock called
+/// the drained one removed, though it held the only journal: the group could not be opened again.
+#[test]
+fn a_pool_being_removed_stays_when_the_other_home_dies() {
+    let steps = [
+        Step::CreateVolume { sectors: 3 * CHUNK },
+        Step::Flush { volume: 0 },
+        Step::Settle,
+        Step::DrainPool { pool: 0 },
+        Step::Wait { us: 1_000_000 },
+        Step::Kill { pool: 1 },
+        Step::RemovePool { pool: 0 },
+        Step::Wait { us: 1_000_000 },
+        LOST,
+        ALL,
+    ];
+    ends_well(1, false, &[pool(52, 151), pool(14, 268)], &steps);
+}
+
+/// The superblocks of a checkpoint that had elected the pool a home, before its removal was asked
+/// for, called it removed; the next commit wrote its journal to a disk that had been taken away.
+#[test]
+fn a_pool_that_holds_the_journal_is_not_yet_removed() {
+    let removal = [Step::DrainPool { pool: 0 }, Step::Wait { us: 300_000 }];
+    for wait in (0..3_000).step_by(100) {
+        let mut steps = vec![Step::CreateVolume { sectors: CHUNK }, write(0, 8, true)];
+        steps.extend(removal);
+        steps.extend([Step::AddPool(pool(9, 500)), Step::Wait { us: wait }]);
+        steps.extend([Step::RemovePool { pool: 0 }, write(0, 8, true), Step::Settle]);
+        steps.extend([write(8, 8, true), Step::Settle]);
+        ends_well(8, false, &[pool(16, 84), pool(29, 1_492)], &steps);
+    }
+}
+
+/// A redirection was cancelled; the chunk, in two parts, was sealed with the checksums of one of them,
+/// and the other part could not be read any more.
+#[test]
+fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
+    let steps = [
+        Step::CreateVolume { sectors: 4 * CHUNK },
+        write(0, CHUNK, false),
+        Step::Settle,
+        Step::Operate { kind: OperationKind::Redirect, nth: 0, to: 0 },
+        write(16, 16, false),
+        Step::Cancel { nth: 0 },
+        Step::Settle,
+        Step::Wait { us: 25_000_000 },
+        ALL,
+    ];
+    ends_well(1, true, &[pool(14, 655), pool(9, 900)], &steps);
+}
+
+/// A read failed while a chunk was being sealed: the checksums of all blocks behind moved up, and the
+/// chunk could not be read any more.
+#[test]
+fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {
+    for nth in 1..=4 {
+        let steps = [
+            Step::CreateVolume { sectors: 4 * CHUNK },
+            write(0, CHUNK, false),
+            write(CHUNK, CHUNK, false),
+            Step::Wait { us: 9_000_000 },
+            Step::FailNth { pool: 0, nth },
+            Step::Wait { us: 25_000_000 },
+            ALL,
+        ];
+        ends_well(1, true, &[pool(56, 200)], &steps);
+    }
+}
+
+/// Another pool died between the arrival of redirected blocks and the next commit. Dropping its copies
+/// marked the overlays of all chunks as saved: the flush that followed was answered, and after a crash
+/// the blocks were old.
+#[test]
+fn redirected_blocks_are_flushed_after_another_pool_died() {
+    let middle = Step::Operate { kind: OperationKind::Redirect, nth: 0, to: 0 };
+    for events in 0..12 {
+        let steps = [
+            Step::CreateVolume { sectors: 4 * CHUNK },
+            write(0, CHUNK, true),
+            Step::Settle,
+            middle,
+            write(16, 64, false),
+            Step::Events { count: events },
+            Step::Kill { pool: 2 },
+            Step::Scrub,
+            Step::Cancel { nth: 0 },
+            Step::CreateVolume { sectors: CHUNK },
+            Step::AddPool(pool(9, 10)),
+            Step::Settle,
+            Step::Flush { volume: 0 },
+            Step::Settle,
+            LOST,
+            ALL,
+        ];
+        ends_well(events.into(), false, &[pool(14, 50), pool(9, 70), pool(12, 20)], &steps);
+    }
+}
+
+/// A locking copy waited for a pool whose only copy request newer operations took again and again; a
+/// client's write waited for the copy.
+#[test]
+fn a_locking_copy_gets_its_turn() {
+    let copying = Copying {
+        rate_per_second: None,
+        outstanding: 1,
+        yield_above: 7,
+        patience: Nanos::from_micros(136),
+        piece: Bytes::from_kib(8),
+        concurrent: 4,
+        locking: true,
+    };
+    let settings = Settings {
+        chunk_size: Bytes::from_kib(64),
+        journal_blocks: 64,
+        epoch: Nanos::from_micros(1_714),
+        copying,
+        ..Settings::default()
+    };
+    let steps = vec![
+        Step::CreateVolume { sectors: 4 * CHUNK },
+        write(0, 3 * CHUNK, false),
+        Step::Settle,
+        Step::Place { seed: Some(1_047_089_678) },
+        Step::Wait { us: 5_000 },
+        write(0, 1, false),
+        write(CHUNK, 1, false),
+        write(2 * CHUNK, 1, false),
+        Step::Settle,
+    ];
+    let plan = Plan { seed: 1, settings, pools: vec![pool(58, 2_075), pool(9, 354)], steps };
+    if let Err(failure) = run(&plan, Extras::default()) {
+        panic!("{}", report::failure(&plan, &failure, Extras::default()));
+    }
+}
