@@ -142,7 +142,7 @@ fn main() {
         println!("{}", row(chunk, "none", &base, &base));
         for Way { name, copying } in ways() {
             let open = MachineOptions { copying, ..open.clone() };
-            let moving = run(&open, Box::new(Restless::default()));
+            let moving = run(&open, Box::<Restless>::default());
             println!("{}", row(chunk, name, &moving, &base));
         }
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod lab_cache;
+mod lab_volume;
 mod program;
 mod trace_convert;
 mod trace_stat;

@@ -56,8 +56,10 @@ const OF_LATENCY: [Column<LatencyRow>; 6] = [
     ("max_s", |row| row.max_s),
 ];
 
-/// Latencies that get columns of their own, by prefix.
-const LATENCIES: [(&str, fn(&Run) -> &LatencyRow); 5] = [
+/// Latencies that get columns of their own: prefix, and where they are.
+type Latency<T> = (&'static str, fn(&T) -> &LatencyRow);
+
+const LATENCIES: [Latency<Run>; 5] = [
     ("all", |run| &run.all),
     ("reads", |run| &run.reads),
     ("writes", |run| &run.writes),
@@ -65,7 +67,7 @@ const LATENCIES: [(&str, fn(&Run) -> &LatencyRow); 5] = [
     ("discards", |run| &run.discards),
 ];
 
-const POOL_LATENCIES: [(&str, fn(&PoolUse) -> &LatencyRow); 2] =
+const POOL_LATENCIES: [Latency<PoolUse>; 2] =
     [("pool_reads", |pool| &pool.reads), ("pool_writes", |pool| &pool.writes)];
 
 impl VolumeReport {

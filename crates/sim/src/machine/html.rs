@@ -120,10 +120,10 @@ impl VolumeReport {
         }
     }
 
-    /// One curve a policy; slices in which nothing was answered leave a gap.
+    /// One curve a policy; slices in which nothing was answered have no point.
     fn time_line(&self, page: Page, title: &str, y: Axis, of: OfSlice) -> Page {
         let series = self.runs.iter().map(|run| {
-            let answered = run.slices.iter().filter(|slice| slice.iops > 0.0);
+            let answered = whole(&run.slices).iter().filter(|slice| slice.iops > 0.0);
             let points = answered.map(|slice| (middle(slice), of(slice))).collect();
             Series::new(&run.policy, points)
         });
@@ -179,6 +179,15 @@ impl VolumeReport {
             table.row(std::iter::once(Cell::text(&run.policy)).chain(cells));
         }
         table
+    }
+}
+
+/// Without the last slice where it is a remnant: a handful of answers says nothing about a tail.
+fn whole(slices: &[SliceRow]) -> &[SliceRow] {
+    let width = |slice: &SliceRow| slice.end_s - slice.start_s;
+    match slices {
+        [rest @ .., before, last] if width(last) < width(before) / 2.0 => &slices[..rest.len() + 1],
+        all => all,
     }
 }
 

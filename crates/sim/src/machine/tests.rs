@@ -1,1 +1,212 @@
+//! Whole machines in virtual time: every request counted, laws of queues, what placements change.
 
+use super::{Arrivals, Load, MachineOptions, PoolPlan, Run, VolumeReport, run};
+use crate::synth::{from_toml, from_words};
+use crate::workload::tests::{listed, request};
+use std::path::Path;
+use thermocline_policy::registry::PolicySpec;
+use thermocline_trace::synth::Synth;
+use thermocline_trace::{Op, Request};
+use thermocline_units::{Bytes, Nanos};
+
+const MIB: u64 = 1 << 20;
+
+fn made(words: &str) -> Load {
+    let spec = from_words(words).unwrap();
+    Load::read(&mut Synth::new(&spec).unwrap(), &|_| ()).unwrap()
+}
+
+/// Random 4 KiB reads over 1 GiB, so many a second.
+fn random_reads(requests: u64, per_s: f64) -> Load {
+    let spec = from_toml(&format!(
+        "requests = {requests}\n[[vm]]\nname = \"a\"\narrivals = {{ rate_per_s = {per_s} }}\n\
+         [[vm.part]]\nreads = 1.0\nsize = \"4KiB\"\nlength = \"1GiB\"\n\
+         zipf = {{ alpha = 0, block = \"4KiB\" }}\n"
+    ));
+    Load::read(&mut Synth::new(&spec.unwrap()).unwrap(), &|_| ()).unwrap()
+}
+
+fn of(requests: Vec<Request>) -> Load {
+    Load::read(&mut listed(requests), &|_| ()).unwrap()
+}
+
+fn pool(profile: &str, size: &str) -> PoolPlan {
+    let text = format!("[[pool]]\nprofile = \"{profile}\"\nsize = \"{size}\"\n");
+    super::parse_pools(&text, Path::new("p.toml")).unwrap().remove(0)
+}
+
+fn specs(texts: &[&str]) -> Vec<PolicySpec> {
+    texts.iter().map(|text| PolicySpec::parse(text).unwrap()).collect()
+}
+
+fn options() -> MachineOptions {
+    MachineOptions { epoch: Nanos::from_secs(30), ..MachineOptions::default() }
+}
+
+fn one(load: &Load, pools: &[PoolPlan], policy: &str, options: &MachineOptions) -> Run {
+    run(load, pools, &specs(&[policy]), options, &|_| ()).unwrap().remove(0)
+}
+
+fn without_time(mut run: Run) -> Run {
+    (run.cpu_s, run.requests_per_cpu_s) = (0.0, 0.0);
+    run
+}
+
+#[test]
+fn every_request_is_answered_and_filed_once() {
+    let load = of(vec![
+        request(0, 0, Op::Write, 0, 8192),
+        request(1, 1, Op::Read, 3 * MIB - 4096, 8192),
+        request(2, 0, Op::Flush, 0, 0),
+        request(3, 1, Op::Trim, 2 * MIB, 4096),
+        request(4, 0, Op::Read, 0, 4096),
+    ]);
+    let ran = one(&load, &PoolPlan::assumed(), "static", &options());
+    let counts = [ran.reads, ran.writes, ran.flushes, ran.discards].map(|row| row.count);
+    assert_eq!((ran.requests, counts), (5, [2, 1, 1, 1]));
+    assert_eq!((ran.all.count, ran.while_still.count, ran.failed), (3, 3, 0));
+    let by_pool: u64 = ran.pools.iter().map(|pool| pool.reads.count + pool.writes.count).sum();
+    assert_eq!(by_pool, 3);
+    assert_eq!(
+        ran.slices.iter().map(|s| (s.iops * (s.end_s - s.start_s)).round()).sum::<f64>(),
+        3.0
+    );
+    assert_eq!(ran.bytes_per_s * ran.span_s, 8192.0 + 8192.0 + 4096.0);
+}
+
+#[test]
+fn alone_on_a_device_a_request_takes_what_its_data_sheet_says() {
+    let closed = MachineOptions { arrivals: Arrivals::Closed { outstanding: 1 }, ..options() };
+    for (profile, mean_s) in [("hdd-7200", 12.4e-3), ("nvme", 66e-6), ("scm", 8.9e-6)] {
+        let load = random_reads(4000, 100.0);
+        let ran = one(&load, &[pool(profile, "100%")], "static", &closed);
+        let off = ran.reads.mean_s / mean_s;
+        assert!((0.9..1.1).contains(&off), "{profile}: {} s", ran.reads.mean_s);
+        assert_eq!(ran.queue_max, 1);
+    }
+}
+
+#[test]
+fn littles_law_holds_and_queueing_counts_as_latency() {
+    let pools = [pool("hdd-7200", "100%")];
+    let at = |per_s| one(&random_reads(6000, per_s), &pools, "static", &options());
+    let (light, heavy) = (at(10.0), at(400.0));
+    for ran in [&light, &heavy] {
+        let expected = ran.iops * ran.all.mean_s;
+        let off = (ran.queue_mean / expected - 1.0).abs();
+        assert!(off < 0.01, "{} in the queue, {expected} by Little's law", ran.queue_mean);
+    }
+    assert!(light.all.mean_s < 0.02, "an idle disk answers at once: {}", light.all.mean_s);
+    assert!(heavy.all.p99_s > 2.0, "twice what a disk can do queues up: {}", heavy.all.p99_s);
+    assert!(heavy.span_s > 20.0 && heavy.iops < 250.0, "{} in {} s", heavy.iops, heavy.span_s);
+}
+
+#[test]
+fn a_faster_load_is_the_same_load_in_less_time() {
+    let load = random_reads(2000, 20.0);
+    let pools = [pool("nvme", "100%")];
+    let speed = |speed| MachineOptions { arrivals: Arrivals::Open { speed }, ..options() };
+    let (slow, fast) =
+        (one(&load, &pools, "static", &speed(1.0)), one(&load, &pools, "static", &speed(4.0)));
+    assert!((slow.span_s / fast.span_s - 4.0).abs() < 0.01, "{} {}", slow.span_s, fast.span_s);
+    assert_eq!(slow.requests, fast.requests);
+}
+
+#[test]
+fn a_populated_volume_is_filled_in_order_and_a_thin_one_reads_zeroes_without_a_device() {
+    let requests = (0..100).map(|i| request(i, 0, Op::Read, i * MIB, 4096)).collect();
+    let load = of(requests);
+    let pools = [pool("nvme", "10%"), pool("hdd-7200", "100%")];
+    let ran = one(&load, &pools, "static", &options());
+    let used: Vec<_> = ran.pools.iter().map(|p| (p.chunks_total, p.chunks_used)).collect();
+    assert_eq!(used, [(10, 10), (100, 90)], "the fastest pool first");
+    assert_eq!(ran.pools[0].reads.count, 10);
+    let thin = one(&load, &pools, "static", &MachineOptions { populate: false, ..options() });
+    assert_eq!((thin.reads_of_nothing, thin.pools[0].chunks_used), (100, 0));
+    assert_eq!(thin.reads.max_s, 0.0);
+}
+
+#[test]
+fn the_baseline_brings_what_is_hot_to_the_fastest_pool_and_pays_in_moves() {
+    let load = made("oltp,requests=20k,vms=1");
+    let runs = run(
+        &load,
+        &[pool("nvme", "10%"), pool("hdd-7200", "100%")],
+        &specs(&["static", "baseline"]),
+        &options(),
+        &|_| (),
+    );
+    let [fixed, baseline] = &runs.unwrap()[..] else { panic!("two runs") };
+    assert_eq!((fixed.moves_done, fixed.migrated_bytes), (0, 0));
+    assert!(baseline.moves_done > 50, "{}", baseline.moves_done);
+    assert!(baseline.migrated_bytes >= baseline.moves_done * MIB);
+    assert!(baseline.fast_share > fixed.fast_share + 0.1, "{}", baseline.fast_share);
+    assert!(baseline.while_moving.count > 0 && baseline.while_still.count > 0);
+    assert!(baseline.journal_bytes > 0);
+    assert!(baseline.moves_proposed >= baseline.moves_done, "none moves unasked");
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_whatever_the_number_of_policies_beside_it() {
+    let load = made("mixed,requests=10k,vms=3");
+    let pools = PoolPlan::assumed();
+    let alone = one(&load, &pools, "baseline", &options());
+    let runs = run(&load, &pools, &specs(&["vfrm", "baseline"]), &options(), &|_| ()).unwrap();
+    assert_eq!(without_time(runs[1].clone()), without_time(alone));
+}
+
+#[test]
+fn slices_cover_the_run_without_gaps() {
+    let load = made("web,requests=5k,vms=1");
+    for arrivals in [Arrivals::Open { speed: 1.0 }, Arrivals::Closed { outstanding: 8 }] {
+        let options = MachineOptions { arrivals, ..options() };
+        let ran = one(&load, &PoolPlan::assumed(), "static", &options);
+        assert!((90..=102).contains(&ran.slices.len()), "{}", ran.slices.len());
+        assert_eq!(ran.slices[0].start_s, 0.0);
+        assert!(ran.slices.windows(2).all(|pair| pair[0].end_s == pair[1].start_s));
+        let answered: f64 = ran.slices.iter().map(|s| s.iops * (s.end_s - s.start_s)).sum();
+        assert!((answered - ran.all.count as f64).abs() < 0.5, "{answered}");
+    }
+}
+
+#[test]
+fn what_cannot_run_says_what_would() {
+    let load = made("web,requests=200,vms=1");
+    let pools = PoolPlan::assumed();
+    let message = |pools: &[PoolPlan], policy: &str, options: &MachineOptions| {
+        run(&load, pools, &specs(&[policy]), options, &|_| ()).unwrap_err().to_string()
+    };
+    let good = options();
+    let wrong = |change: fn(&mut MachineOptions)| {
+        let mut options = good.clone();
+        change(&mut options);
+        message(&pools, "static", &options)
+    };
+    assert!(message(&pools, "lru", &good).contains("static, baseline, vfrm"));
+    assert!(message(&pools[..1], "vfrm", &good).contains("only one; add another"));
+    assert!(message(&[], "static", &good).contains("0 pools"));
+    assert!(message(&pools, "baseline:k=0", &good).contains("whole number from 1"));
+    assert!(message(&[pool("nvme", "50%")], "static", &good).contains("make a pool larger"));
+    assert!(wrong(|o| o.chunk = Bytes(3 << 20)).contains("power of two"));
+    assert!(wrong(|o| o.epoch = Nanos(0)).contains("5m"));
+    assert!(wrong(|o| o.arrivals = Arrivals::Open { speed: 0.0 }).contains("above 0"));
+    assert!(wrong(|o| o.arrivals = Arrivals::Closed { outstanding: 0 }).contains("at least 1"));
+}
+
+#[test]
+fn the_page_shows_time_lines_and_pools_and_loads_nothing() {
+    let load = made("web,requests=2k,vms=1");
+    let pools = PoolPlan::assumed();
+    let runs = run(&load, &pools, &specs(&["static", "baseline"]), &options(), &|_| ()).unwrap();
+    let report =
+        VolumeReport::new(&load, &pools, &options(), vec!["<a>&b".to_string()], true, runs);
+    let page = report.to_html("thermocline lab volume");
+    for part in ["Mean latency", "99th percentile", "Pools under baseline", "&lt;a&gt;&amp;b"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("href=\"http") && !page.contains(" src="));
+    let csv = report.to_csv();
+    let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(columns.len(), 5, "a head, two policies on two pools");
+    assert!(columns.iter().all(|&count| count == columns[0]), "{columns:?}");
+}
