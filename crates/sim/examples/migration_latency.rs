@@ -4,13 +4,13 @@
 //! cargo run --release -p thermocline-sim --example migration_latency [-- SEED]
 //! ```
 //!
-//! 1. Load: random 4 KiB requests, 70 % reads, uniform over 10 GiB, so that where a chunk is neither
-//!    helps nor harms; the SSD holds a tenth of the chunks. Poisson arrivals.
+//! 1. Load: random 4 KiB requests, 70 % reads, uniform over 10 GiB, so that where a chunk is
+//!    neither helps nor harms; the SSD holds a tenth of the chunks. Poisson arrivals.
 //! 2. The pair's capacity is what it serves with 32 requests always under way. The load comes at
 //!    half of that.
 //! 3. A placement that never comes to rest exchanges chunks between the pools all the time.
-//! 4. Latency without it, with the throttle, without the throttle, and with the locking copy that the
-//!    sources describe: a chunk answers nobody while it is copied.
+//! 4. Latency without it, with the throttle, without the throttle, and with the locking copy that
+//!    the sources describe: a chunk answers nobody while it is copied.
 //!
 //! Prints the table of docs/results/volume-speed.md.
 
