@@ -1,15 +1,15 @@
-//! HintStor's baseline at several migration intervals and chunk sizes: the table and the pictures of
-//! docs/results/volume-baseline.md.
+//! HintStor's baseline at several migration intervals and chunk sizes: the table and the pictures
+//! of docs/results/volume-baseline.md.
 //!
 //! ```text
 //! cargo run --release -p thermocline-sim --example hintstor_baseline [-- FOLDER]
 //! ```
 //!
 //! 1. Two loads: the CloudPhysics trace at its own times (from `traces` under THERMOCLINE_SHARED,
-//!    `../shared` when it is not set) on `experiments/hintstor/flash.toml`, and the made file server
-//!    for two hours on `experiments/hintstor/pools.toml`.
-//! 2. Pools have the same bytes at every chunk size: shares are of what is touched in chunks of 1 MiB.
-//!    Only the slowest pool grows with what larger chunks take in beside it.
+//!    `../shared` when it is not set) on `experiments/hintstor/flash.toml`, and the made file
+//!    server for two hours on `experiments/hintstor/pools.toml`.
+//! 2. Pools have the same bytes at every chunk size: shares are of what is touched in chunks of 1
+//!    MiB. Only the slowest pool grows with what larger chunks take in beside it.
 //! 3. For each chunk size: no migration (`static`), then the baseline at each interval.
 //!
 //! Prints the tables; with a folder, also writes `volume-baseline-LOAD.svg` into it.

@@ -1,16 +1,16 @@
 //! What continuous migration costs the foreground, on a modelled NVMe SSD over a 7,200 rpm disk.
 //!
 //! ```text
-//! cargo run --release -p thermocline-sim --example migration_latency
+//! cargo run --release -p thermocline-sim --example migration_latency [-- SEED]
 //! ```
 //!
-//! 1. Load: random 4 KiB requests, 70 % reads, uniform over 10 GiB, so that where a chunk is neither
-//!    helps nor harms; the SSD holds a tenth of the chunks. Poisson arrivals.
+//! 1. Load: random 4 KiB requests, 70 % reads, uniform over 10 GiB, so that where a chunk is
+//!    neither helps nor harms; the SSD holds a tenth of the chunks. Poisson arrivals.
 //! 2. The pair's capacity is what it serves with 32 requests always under way. The load comes at
 //!    half of that.
 //! 3. A placement that never comes to rest exchanges chunks between the pools all the time.
-//! 4. Latency without it, with the throttle, without the throttle, and with the locking copy that the
-//!    sources describe: a chunk answers nobody while it is copied.
+//! 4. Latency without it, with the throttle, without the throttle, and with the locking copy that
+//!    the sources describe: a chunk answers nobody while it is copied.
 //!
 //! Prints the table of docs/results/volume-speed.md.
 
@@ -27,6 +27,7 @@ use thermocline_volume::Copying;
 
 /// 1,000 requests a second as recorded; the speed makes that what is wanted.
 const RECORDED_PER_S: f64 = 1000.0;
+const REQUESTS: u64 = 200_000;
 
 /// Exchanges chunks between the two pools, in turns, as many as it may.
 #[derive(Default)]
@@ -69,9 +70,9 @@ impl Placement for Still {
     }
 }
 
-fn load(requests: u64) -> Load {
+fn load(seed: u64) -> Load {
     let spec = from_toml(&format!(
-        "seed = 1\nrequests = {requests}\n[[vm]]\nname = \"uniform\"\n\
+        "seed = {seed}\nrequests = {REQUESTS}\n[[vm]]\nname = \"uniform\"\n\
          arrivals = {{ rate_per_s = {RECORDED_PER_S} }}\n[[vm.part]]\nreads = 0.7\nsize = \"4KiB\"\n\
          length = \"10GiB\"\nzipf = {{ alpha = 0, block = \"4KiB\" }}\n"
     ));
@@ -121,9 +122,10 @@ fn row(chunk: Bytes, name: &str, run: &Run, base: &Run) -> String {
 }
 
 fn main() {
-    let requests = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(200_000);
-    let load = load(requests);
-    let options = MachineOptions { epoch: Nanos::from_secs(60), ..MachineOptions::default() };
+    let seed = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let load = load(seed);
+    let epoch = Nanos::from_secs(60);
+    let options = MachineOptions { epoch, seed, ..MachineOptions::default() };
     let run = |options: &MachineOptions, placement: Box<dyn Placement>| {
         run_one(&load, &pools(), ("", placement), options).expect("the machine runs")
     };

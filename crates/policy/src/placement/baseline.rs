@@ -2,20 +2,21 @@
 //!
 //! 1. An access adds one to its chunk's count of the running epoch and makes the chunk the most
 //!    recently used.
-//! 2. At the epoch's end the `k` most accessed chunks, no more than the fastest pool can hold, belong
-//!    on the fastest pool: those that are elsewhere move there, the most accessed first.
+//! 2. At the epoch's end the `k` most accessed chunks, no more than the fastest pool can hold,
+//!    belong on the fastest pool: those that are elsewhere move there, the most accessed first.
 //! 3. When the fastest pool is full, the least recently used chunk there that is not among the `k`
 //!    moves down first, to the next pool with room.
 //! 4. Counts start again from zero.
 //!
-//! Of equally accessed chunks one that is on the fastest pool already goes first, then the lower id.
+//! Of equally accessed chunks one that is on the fastest pool already goes first, then the lower
+//! id.
 //!
-//! Source: S1, 003 §3.5, §3.7 and §4.1 (no hints, top-1,000 of the heat map each interval, LRU eviction to
-//! the next pool). The source says nothing of chunks that are no longer hot while there is room:
-//! here they stay.
+//! Source: S1, 003 §3.5, §3.7 and §4.1 (no hints, top-1,000 of the heat map each interval, LRU
+//! eviction to the next pool). The source says nothing of chunks that are no longer hot while there
+//! is room: here they stay.
 //!
-//! State: 29 B a chunk: 12 of address, 4 of count, 8 of last use, 4 in the epoch's list, 1 for where
-//! it is. O(1) an access; O(chunks touched + chunks on the fastest pool) an epoch.
+//! State: 29 B a chunk: 12 of address, 4 of count, 8 of last use, 4 in the epoch's list, 1 for
+//! where it is. O(1) an access; O(chunks touched + chunks on the fastest pool) an epoch.
 
 use super::chunks::Chunks;
 use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};

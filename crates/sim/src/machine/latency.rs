@@ -1,12 +1,14 @@
-//! Latencies counted in logarithmic buckets: percentiles of any number of requests in bounded memory.
+//! Latencies counted in logarithmic buckets: percentiles of any number of requests in bounded
+//! memory.
 //!
 //! 1. Below 2⁷ ns every nanosecond has its own bucket.
-//! 2. Each octave above is cut into 2⁶ equal buckets, so a bucket is at most 1/64 of its values wide.
-//! 3. A percentile is the middle of the bucket in which its rank falls: at most 0.8 % off. Count, sum
-//!    and maximum are exact.
+//! 2. Each octave above is cut into 2⁶ equal buckets, so a bucket is at most 1/64 of its values
+//!    wide.
+//! 3. A percentile is the middle of the bucket in which its rank falls: at most 0.8 % off. Count,
+//!    sum and maximum are exact.
 //!
-//! The idea is HdrHistogram's (G. Tene). State: 8 B a bucket up to the largest value seen, 30 KiB at
-//! the very most. O(1) a value, O(buckets) a percentile.
+//! The idea is HdrHistogram's (G. Tene). State: 8 B a bucket up to the largest value seen, 30 KiB
+//! at the very most. O(1) a value, O(buckets) a percentile.
 
 use thermocline_units::Nanos;
 
@@ -83,8 +85,8 @@ impl Latencies {
         Nanos(self.max)
     }
 
-    /// The smallest value that a share of `part` (0 to 1) of all does not exceed, at most 0.8 % off;
-    /// 0 of nothing.
+    /// The smallest value that a share of `part` (0 to 1) of all does not exceed, at most 0.8 %
+    /// off; 0 of nothing.
     pub fn quantile(&self, part: f64) -> Nanos {
         let rank = ((self.count as f64 * part).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;

@@ -5,8 +5,8 @@
 //!    where the machine then puts it; a read of one is served by no pool.
 //! 2. A read or write is filed a second time by whether operations were under way.
 //! 3. The number of requests asked and not answered is integrated over time.
-//! 4. The run is cut into slices, of time or of requests; what was counted in a slice becomes a point
-//!    of the time lines when it ends.
+//! 4. The run is cut into slices, of time or of requests; what was counted in a slice becomes a
+//!    point of the time lines when it ends.
 //!
 //! State: some histograms of 30 KiB at most, and one point a slice. No allocation a request.
 
@@ -180,7 +180,8 @@ impl Meter {
         self.outstanding_since = now;
     }
 
-    /// Cuts what has passed into slices; call it with the time of the next event, before that happens.
+    /// Cuts what has passed into slices; call it with the time of the next event, before that
+    /// happens.
     #[inline]
     pub(super) fn until(&mut self, stage: &Stage, next: Nanos) {
         let Slicing::Every(width) = self.slicing else { return };

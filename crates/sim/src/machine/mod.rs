@@ -1,17 +1,17 @@
 //! Whole machines in virtual time: a trace as the load of a volume machine on modelled pools, under
 //! one placement or several.
 //!
-//! The machine is the one that the engine runs ([`thermocline_volume::Group`]), with its journal, its
-//! throttle and its live migrations; only the devices are models and only the clock is virtual. What
-//! differs between two runs of one report is the placement and nothing else.
+//! The machine is the one that the engine runs ([`thermocline_volume::Group`]), with its journal,
+//! its throttle and its live migrations; only the devices are models and only the clock is virtual.
+//! What differs between two runs of one report is the placement and nothing else.
 //!
 //! - [`Load`]: a trace in memory, in whole sectors;
 //! - [`parse_pools`]: which devices, how large;
 //! - [`run`]: every policy over the load, on all cores;
 //! - [`VolumeReport`]: what came of it, as data and as a page.
 //!
-//! Invariants: results depend on load, pools, options and seed, and not on the number of threads; no
-//! request is lost: each is answered, and counted once.
+//! Invariants: results depend on load, pools, options and seed, and not on the number of threads;
+//! no request is lost: each is answered, and counted once.
 
 mod drive;
 mod flat;

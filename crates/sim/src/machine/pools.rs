@@ -1,8 +1,9 @@
 //! Pools of modelled devices: the `pools.toml` of `lab volume`, and what their sizes come to.
 //!
-//! Pools are listed fastest first. A size is what the pool holds for clients, in bytes or as a share
-//! of the chunks that the trace touches; metadata comes on top. The modelled device is exactly as
-//! large as its pool: a scaled-down disk keeps its seek curve over the whole of its smaller surface.
+//! Pools are listed fastest first. A size is what the pool holds for clients, in bytes or as a
+//! share of the chunks that the trace touches; metadata comes on top. The modelled device is
+//! exactly as large as its pool: a scaled-down disk keeps its seek curve over the whole of its
+//! smaller surface.
 
 use std::fmt;
 use std::path::Path;

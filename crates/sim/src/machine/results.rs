@@ -159,7 +159,8 @@ pub struct Run {
     pub waited_max: u64,
     /// Moves that the placement proposed.
     pub moves_proposed: u64,
-    /// Of these, moves that the machine refused at once: no room, or the chunk was on its way already.
+    /// Of these, moves that the machine refused at once: no room, or the chunk was on its way
+    /// already.
     pub moves_refused: u64,
     /// Migrations done.
     pub moves_done: u64,

@@ -254,8 +254,8 @@ const FILES_KIB: [(u64, u64); 11] = [
     (256, 46),
 ];
 
-/// Whole-file reads and writes in requests of up to 256 KiB, each size of file with the same share of
-/// the requests; a tenth of all are appends, a tenth go to metadata. Reads to writes: 1 to 2.
+/// Whole-file reads and writes in requests of up to 256 KiB, each size of file with the same share
+/// of the requests; a tenth of all are appends, a tenth go to metadata. Reads to writes: 1 to 2.
 fn fileserver() -> VmSpec {
     const REQUEST_KIB: u64 = 256;
     const METADATA_MIB: u64 = 64;

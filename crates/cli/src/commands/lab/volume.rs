@@ -1,5 +1,5 @@
-//! `thermocline lab volume`: a tiered volume under a load, with one placement or several, in virtual
-//! time.
+//! `thermocline lab volume`: a tiered volume under a load, with one placement or several, in
+//! virtual time.
 
 use super::volume_table;
 use crate::error::CliError;
@@ -60,8 +60,8 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Machine")]
 struct Machine {
-    /// Pools, a TOML file; an NVMe SSD of a tenth of the chunks touched over a 7,200 rpm disk of all
-    /// of them when not given.
+    /// Pools, a TOML file; an NVMe SSD of a tenth of the chunks touched over a 7,200 rpm disk of
+    /// all of them when not given.
     #[arg(long, value_name = "FILE")]
     pools: Option<PathBuf>,
     /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.

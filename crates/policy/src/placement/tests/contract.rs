@@ -1,4 +1,5 @@
-//! Claims that hold for every registered placement; where something must move, for all but `static`.
+//! Claims that hold for every registered placement; where something must move, for all but
+//! `static`.
 
 use super::machine::{Machine, chunk};
 use super::{build, propose, touch};
