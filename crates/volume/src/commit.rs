@@ -42,8 +42,8 @@ pub(crate) enum Waiter {
     Space(u32),
     /// An operation's switch.
     Switch(u32),
-    /// A checkpoint that covers all that is queued.
-    Checkpoint,
+    /// A checkpoint that covers all that is queued; which attempt at one.
+    Checkpoint(u64),
 }
 
 /// A record on its way to the journal.
@@ -420,7 +420,7 @@ impl Group {
                 }
                 Waiter::Space(part) => self.space_may_be_free(now, part),
                 Waiter::Switch(_) => {}
-                Waiter::Checkpoint => self.checkpoint.covered(),
+                Waiter::Checkpoint(attempt) => self.checkpoint.covered(attempt),
             }
         }
     }
