@@ -36,6 +36,8 @@ pub(crate) enum Waiter {
     Part(u32),
     /// Writes to a chunk whose copies are about to differ.
     Intent(ChunkId),
+    /// Writes to a chunk that has lost a copy.
+    Dropped(ChunkId),
     /// Parts that must not add to what is queued.
     Room(ChunkId),
     /// A part that found no free slot.
@@ -413,6 +415,7 @@ impl Group {
                     self.end_part(part);
                 }
                 Waiter::Intent(chunk) => self.intent_durable(now, chunk),
+                Waiter::Dropped(chunk) => self.drop_durable(now, chunk),
                 Waiter::Room(chunk) => {
                     let traffic = self.traffic_of(chunk);
                     self.traffic[traffic].awaits_room = false;

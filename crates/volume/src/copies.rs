@@ -59,6 +59,7 @@ impl Group {
             return false;
         }
         let copy = state.copies.remove(index);
+        self.await_drop(chunk, state.dirty);
         self.uncount_prefetched(copy);
         self.uncount_prefetched(state.copies[0]);
         state.copies[0].prefetched = false;
@@ -82,7 +83,12 @@ impl Group {
             self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
         for chunk in several {
             let mut state = self.map.state(chunk);
-            for copy in state.lose_pool(pool) {
+            let announced = state.dirty;
+            let lost = state.lose_pool(pool);
+            if !lost.is_empty() {
+                self.await_drop(chunk, announced);
+            }
+            for copy in lost {
                 self.uncount_prefetched(copy);
                 self.pool_mut(pool).slots.give_back(copy.place.slot, false);
             }
