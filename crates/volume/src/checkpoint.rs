@@ -362,6 +362,12 @@ impl Group {
         }
         if self.opening_ends() {
             self.service = Service::Ready;
+            for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
+                // Died meanwhile: the checkpoint may still name its copies.
+                if self.pool(pool).state == PoolState::Dead && self.has_spare_copy_on(pool) {
+                    self.forget_copies_on(pool);
+                }
+            }
         }
     }
 }

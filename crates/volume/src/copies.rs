@@ -76,6 +76,14 @@ impl Group {
         }
     }
 
+    /// Whether a chunk has a copy on the pool beside others.
+    pub(crate) fn has_spare_copy_on(&self, pool: PoolId) -> bool {
+        self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).any(|chunk| {
+            self.map.copies(chunk).count() > 1
+                && self.map.copies(chunk).any(|copy| copy.place.pool == pool)
+        })
+    }
+
     /// The pool is dead: chunks with copies elsewhere lose theirs on it. One record says it for
     /// all.
     pub(crate) fn forget_copies_on(&mut self, pool: PoolId) {
