@@ -50,6 +50,8 @@ pub(crate) struct Checkpoint {
     stage: Stage,
     /// Whether another one shall follow: the pools or their states have changed.
     pub(crate) wanted: bool,
+    /// Counts checkpoints begun.
+    attempt: u64,
     /// Of the superblock in force.
     pub(crate) sequence: u64,
     pub(crate) area: u8,
@@ -71,6 +73,7 @@ impl Checkpoint {
         Checkpoint {
             stage: Stage::Idle,
             wanted: false,
+            attempt: 0,
             sequence,
             area,
             blocks: 0,
@@ -98,10 +101,12 @@ impl Checkpoint {
         if self.stage == Stage::Idle { &[] } else { &self.homes }
     }
 
-    /// The commit cycle of step 3 is done.
-    pub(crate) fn covered(&mut self) {
-        assert_eq!(self.stage, Stage::Covering, "only a checkpoint waits for that cycle");
-        self.stage = Stage::Sealing;
+    /// The commit cycle of step 3 is done, for this attempt; it may have been given up since, when
+    /// its last home died.
+    pub(crate) fn covered(&mut self, attempt: u64) {
+        if self.stage == Stage::Covering && self.attempt == attempt {
+            self.stage = Stage::Sealing;
+        }
     }
 }
 
@@ -140,6 +145,7 @@ impl Group {
         }
         let checkpoint = &mut self.checkpoint;
         checkpoint.wanted = false;
+        checkpoint.attempt += 1;
         checkpoint.homes = homes;
         checkpoint.journal_start = self.commit.next;
         checkpoint.written = 0;
@@ -189,7 +195,7 @@ impl Group {
             Some(chunk) => self.checkpoint.stage = Stage::Writing(chunk),
             None => {
                 self.checkpoint.stage = Stage::Covering;
-                self.commit.join(Waiter::Checkpoint);
+                self.commit.join(Waiter::Checkpoint(self.checkpoint.attempt));
             }
         }
     }
@@ -356,6 +362,12 @@ impl Group {
         }
         if self.opening_ends() {
             self.service = Service::Ready;
+            for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
+                // Died meanwhile: the checkpoint may still name its copies.
+                if self.pool(pool).state == PoolState::Dead && self.has_spare_copy_on(pool) {
+                    self.forget_copies_on(pool);
+                }
+            }
         }
     }
 }

@@ -36,14 +36,16 @@ pub(crate) enum Waiter {
     Part(u32),
     /// Writes to a chunk whose copies are about to differ.
     Intent(ChunkId),
+    /// Writes to a chunk that has lost a copy.
+    Dropped(ChunkId),
     /// Parts that must not add to what is queued.
     Room(ChunkId),
     /// A part that found no free slot.
     Space(u32),
     /// An operation's switch.
     Switch(u32),
-    /// A checkpoint that covers all that is queued.
-    Checkpoint,
+    /// A checkpoint that covers all that is queued; which attempt at one.
+    Checkpoint(u64),
 }
 
 /// A record on its way to the journal.
@@ -413,6 +415,7 @@ impl Group {
                     self.end_part(part);
                 }
                 Waiter::Intent(chunk) => self.intent_durable(now, chunk),
+                Waiter::Dropped(chunk) => self.drop_durable(now, chunk),
                 Waiter::Room(chunk) => {
                     let traffic = self.traffic_of(chunk);
                     self.traffic[traffic].awaits_room = false;
@@ -420,7 +423,7 @@ impl Group {
                 }
                 Waiter::Space(part) => self.space_may_be_free(now, part),
                 Waiter::Switch(_) => {}
-                Waiter::Checkpoint => self.checkpoint.covered(),
+                Waiter::Checkpoint(attempt) => self.checkpoint.covered(attempt),
             }
         }
     }

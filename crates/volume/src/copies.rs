@@ -59,6 +59,7 @@ impl Group {
             return false;
         }
         let copy = state.copies.remove(index);
+        self.await_drop(chunk, state.dirty);
         self.uncount_prefetched(copy);
         self.uncount_prefetched(state.copies[0]);
         state.copies[0].prefetched = false;
@@ -75,6 +76,14 @@ impl Group {
         }
     }
 
+    /// Whether a chunk has a copy on the pool beside others.
+    pub(crate) fn has_spare_copy_on(&self, pool: PoolId) -> bool {
+        self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).any(|chunk| {
+            self.map.copies(chunk).count() > 1
+                && self.map.copies(chunk).any(|copy| copy.place.pool == pool)
+        })
+    }
+
     /// The pool is dead: chunks with copies elsewhere lose theirs on it. One record says it for
     /// all.
     pub(crate) fn forget_copies_on(&mut self, pool: PoolId) {
@@ -82,7 +91,12 @@ impl Group {
             self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
         for chunk in several {
             let mut state = self.map.state(chunk);
-            for copy in state.lose_pool(pool) {
+            let announced = state.dirty;
+            let lost = state.lose_pool(pool);
+            if !lost.is_empty() {
+                self.await_drop(chunk, announced);
+            }
+            for copy in lost {
                 self.uncount_prefetched(copy);
                 self.pool_mut(pool).slots.give_back(copy.place.slot, false);
             }

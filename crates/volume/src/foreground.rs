@@ -83,6 +83,8 @@ pub(crate) struct Traffic {
     pub(crate) opening: Option<(u32, Option<Place>)>,
     /// Whether the journal is being told that the copies may differ from now on.
     pub(crate) intent: bool,
+    /// Copies that the journal still calls equal to the others, and that take no more writes.
+    pub(crate) dropping: u32,
     /// Whether a part waits until the journal has taken what is queued.
     pub(crate) awaits_room: bool,
     /// Whether parts are being let in right now.
@@ -273,5 +275,6 @@ impl Traffic {
             && self.opening.is_none()
             && self.operation.is_none()
             && self.left.is_empty()
+            && self.dropping == 0
     }
 }

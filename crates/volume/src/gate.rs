@@ -2,7 +2,8 @@
 //!
 //! Reads wait for nothing but a slot being opened and a locking copy. A write waits for
 //! - writes under way that it overlaps: copies would otherwise end up different;
-//! - the journal, when it is the first since the chunk's copies were last known to be equal;
+//! - the journal, when it is the first since the chunk's copies were last known to be equal, and when
+//!   the journal still calls a copy equal that has been dropped: a crash would bring it back;
 //! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
 //!   it too often or go to the same place: one request's service time.
 //!
@@ -47,7 +48,7 @@ impl Group {
             other.is_write() && other.overlaps(&range)
         };
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
-        if writes && traffic.running.iter().any(conflict) {
+        if writes && (traffic.dropping > 0 || traffic.running.iter().any(conflict)) {
             return false;
         }
         if let Some(operation) = operation
@@ -103,6 +104,25 @@ impl Group {
             self.commit.join(Waiter::Intent(chunk));
         }
         false
+    }
+
+    /// A copy was dropped that the journal may call equal to those that stay: no write begins until it
+    /// has heard. Where writes have been announced it calls none equal.
+    pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
+        if !announced {
+            let traffic = self.traffic_of(chunk);
+            self.traffic[traffic].dropping += 1;
+            self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
+            self.commit.join(Waiter::Dropped(chunk));
+        }
+    }
+
+    /// The journal knows now that a copy of the chunk is gone.
+    pub(crate) fn drop_durable(&mut self, now: Nanos, chunk: ChunkId) {
+        let traffic = self.traffic_of(chunk);
+        self.traffic[traffic].dropping -= 1;
+        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
+        self.traffic_eased(now, chunk);
     }
 
     /// The journal knows now that the chunk's copies may differ, and that its seal is broken.

@@ -297,8 +297,11 @@ impl Group {
         }
         self.commit.home_lost(pool);
         self.checkpoint.wanted = true;
-        self.forget_copies_on(pool);
-        self.operations_lose(pool);
+        // Until a recovery's checkpoint is in force its journal is the old one, and is not written.
+        if self.service != Service::Opening {
+            self.forget_copies_on(pool);
+            self.operations_lose(pool);
+        }
     }
 
     /// Once every part and operation has ended: makes what is left durable, then closes.

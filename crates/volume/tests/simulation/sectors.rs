@@ -202,7 +202,8 @@ impl Sectors {
         let crashed = self.crashed;
         let survived = |version: &Version| version.answered.is_some_and(|at| at <= crashed);
         for run in self.runs_in(range) {
-            let old = run.versions.iter().any(|v| v.seen == seen && survived(v));
+            // Zeroes may be those that survived, or younger ones that the next crash may undo.
+            let old = run.versions.iter().filter(|v| v.seen == seen).all(survived);
             for version in run.versions.iter_mut().filter(|v| v.seen != seen) {
                 version.hidden.get_or_insert(now);
                 version.gone |= old && survived(version);
