@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: speed, side by side with the rival, as ratios with their spread.
 //!
 //! - `caches [ARGUMENT…]`: replay speed of every policy beside libCacheSim's, one thread, one size
-//!   at a time, in turn on the same file: a Zipf load, or with `--pages TRACE` a block trace page by
-//!   page; arguments go to `xtask/bench/caches.py`;
+//!   at a time, in turn on the same file: a Zipf load, or with `--pages TRACE` a block trace page
+//!   by page; arguments go to `xtask/bench/caches.py`;
 //! - `sweep`: sixteen sizes against one, and two threads against one;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!

@@ -7,8 +7,8 @@
 //! Offsets are split into lines as addressed: a request of 6 KiB at 3 KiB touches the 4 KiB lines
 //! 0, 1 and 2.
 //!
-//! Memory: 37–59 B a distinct line while reading, 16 B afterwards; a workload held whole adds 30 B a
-//! request and 6 B a line touched.
+//! Memory: 37–59 B a distinct line while reading, 16 B afterwards; a workload held whole adds 30 B
+//! a request and 6 B a line touched.
 
 mod dense;
 mod names;
