@@ -148,7 +148,7 @@ fn a_pool_being_removed_stays_when_the_other_home_dies() {
 /// for, called it removed; the next commit wrote its journal to a disk that had been taken away.
 #[test]
 fn a_pool_that_holds_the_journal_is_not_yet_removed() {
-    for events in 0..40 {
+    for events in 0..120 {
         let steps = [
             Step::CreateVolume { sectors: CHUNK },
             write(0, 8, true),
