@@ -1,7 +1,7 @@
 //! Accidents that the simulation has found, as the shortest plans that led to them.
 //!
-//! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in another
-//! way; these plans stay what they are. A seed is given where the disks' latencies matter.
+//! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in
+//! another way; these plans stay what they are. A seed is given where the disks' latencies matter.
 
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::report;
@@ -175,8 +175,8 @@ fn a_pool_that_holds_the_journal_is_not_yet_removed() {
     plan_ends_well(&plan);
 }
 
-/// A redirection was cancelled; the chunk, in two parts, was sealed with the checksums of one of them,
-/// and the other part could not be read any more.
+/// A redirection was cancelled; the chunk, in two parts, was sealed with the checksums of one of
+/// them, and the other part could not be read any more.
 #[test]
 fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
     let steps = [
@@ -193,8 +193,8 @@ fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
     ends_well(1, true, &[pool(14, 655), pool(9, 900)], &steps);
 }
 
-/// A read failed while a chunk was being sealed: the checksums of all blocks behind moved up, and the
-/// chunk could not be read any more.
+/// A read failed while a chunk was being sealed: the checksums of all blocks behind moved up, and
+/// the chunk could not be read any more.
 #[test]
 fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {
     for nth in 1..=4 {
@@ -211,9 +211,9 @@ fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {
     }
 }
 
-/// Another pool died between the arrival of redirected blocks and the next commit. Dropping its copies
-/// marked the overlays of all chunks as saved: the flush that followed was answered, and after a crash
-/// the blocks were old.
+/// Another pool died between the arrival of redirected blocks and the next commit. Dropping its
+/// copies marked the overlays of all chunks as saved: the flush that followed was answered, and
+/// after a crash the blocks were old.
 #[test]
 fn redirected_blocks_are_flushed_after_another_pool_died() {
     let operate = |kind, nth, to| Step::Operate { kind, nth, to };
@@ -243,8 +243,8 @@ fn redirected_blocks_are_flushed_after_another_pool_died() {
     }
 }
 
-/// A locking copy waited for a pool whose only copy request newer operations took again and again; a
-/// client's write waited for the copy.
+/// A locking copy waited for a pool whose only copy request newer operations took again and again;
+/// a client's write waited for the copy.
 #[test]
 fn a_locking_copy_gets_its_turn() {
     let copying = Copying {
