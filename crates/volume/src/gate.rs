@@ -2,8 +2,8 @@
 //!
 //! Reads wait for nothing but a slot being opened and a locking copy. A write waits for
 //! - writes under way that it overlaps: copies would otherwise end up different;
-//! - the journal, when it is the first since the chunk's copies were last known to be equal, and when
-//!   the journal still calls a copy equal that has been dropped: a crash would bring it back;
+//! - the journal, when it is the first since the chunk's copies were last known to be equal, and
+//!   when the journal still calls a copy equal that has been dropped: a crash would bring it back;
 //! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
 //!   it too often or go to the same place: one request's service time.
 //!
@@ -106,8 +106,8 @@ impl Group {
         false
     }
 
-    /// A copy was dropped that the journal may call equal to those that stay: no write begins until it
-    /// has heard. Where writes have been announced it calls none equal.
+    /// A copy was dropped that the journal may call equal to those that stay: no write begins until
+    /// it has heard. Where writes have been announced it calls none equal.
     pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
         if !announced {
             let traffic = self.traffic_of(chunk);

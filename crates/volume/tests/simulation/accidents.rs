@@ -1,14 +1,14 @@
 //! Accidents that the simulation has found, as the shortest plans that led to them.
 //!
-//! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in another
-//! way; these plans stay what they are. A seed is given where the disks' latencies matter.
+//! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in
+//! another way; these plans stay what they are. A seed is given where the disks' latencies matter.
 
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::report;
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, OperationKind, Settings};
+use thermocline_volume::{Copying, Fill, OperationKind, Settings};
 
 /// Sectors of a chunk of 64 KiB.
 const CHUNK: u32 = 128;
@@ -38,8 +38,12 @@ fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) {
         ..Settings::default()
     };
     let plan = Plan { seed, settings, pools: pools.to_vec(), steps: steps.to_vec() };
-    if let Err(failure) = run(&plan, Extras::default()) {
-        panic!("{}", report::failure(&plan, &failure, Extras::default()));
+    plan_ends_well(&plan);
+}
+
+fn plan_ends_well(plan: &Plan) {
+    if let Err(failure) = run(plan, Extras::default()) {
+        panic!("{}", report::failure(plan, &failure, Extras::default()));
     }
 }
 
@@ -59,19 +63,23 @@ fn closing_leaves_nothing_volatile() {
 /// between made nothing durable: the volume was back.
 #[test]
 fn a_volume_deleted_under_a_write_is_gone_with_the_next_flush() {
-    let steps = [
-        Step::CreateVolume { sectors: 4 * CHUNK },
-        Step::CreateVolume { sectors: 4 * CHUNK },
-        Step::Settle,
-        write(0, CHUNK, false),
-        Step::DeleteVolume { volume: 0 },
-        Step::Flush { volume: 0 },
-        Step::Events { count: 2 },
-        LOST,
-        ALL,
-    ];
-    for seed in 0..20 {
-        ends_well(seed, false, &[pool(9, 2_000), pool(9, 10)], &steps);
+    for events in 1..12 {
+        let steps = [
+            Step::CreateVolume { sectors: 4 * CHUNK },
+            Step::CreateVolume { sectors: 4 * CHUNK },
+            Step::Settle,
+            Step::Flush { volume: 0 },
+            Step::Settle,
+            write(0, CHUNK, false),
+            Step::DeleteVolume { volume: 0 },
+            Step::Flush { volume: 0 },
+            Step::Events { count: events },
+            LOST,
+            ALL,
+        ];
+        for seed in 0..20 {
+            ends_well(seed, false, &[pool(9, 300)], &steps);
+        }
     }
 }
 
@@ -123,38 +131,52 @@ fn the_last_pool_with_room_for_the_journal_stays() {
 /// the drained one removed, though it held the only journal: the group could not be opened again.
 #[test]
 fn a_pool_being_removed_stays_when_the_other_home_dies() {
-    let steps = [
-        Step::CreateVolume { sectors: 3 * CHUNK },
-        Step::Flush { volume: 0 },
-        Step::Settle,
-        Step::DrainPool { pool: 0 },
-        Step::Wait { us: 1_000_000 },
-        Step::Kill { pool: 1 },
-        Step::RemovePool { pool: 0 },
-        Step::Wait { us: 1_000_000 },
-        LOST,
-        ALL,
-    ];
-    ends_well(1, false, &[pool(52, 151), pool(14, 268)], &steps);
+    for events in 0..40 {
+        let steps = [
+            Step::CreateVolume { sectors: 3 * CHUNK },
+            Step::Flush { volume: 0 },
+            Step::Settle,
+            Step::DrainPool { pool: 0 },
+            Step::Events { count: events },
+            Step::Kill { pool: 1 },
+            Step::RemovePool { pool: 0 },
+            Step::Wait { us: 1_000_000 },
+            LOST,
+            ALL,
+        ];
+        ends_well(events.into(), false, &[pool(52, 151), pool(14, 268)], &steps);
+    }
 }
 
 /// The superblocks of a checkpoint that had elected the pool a home, before its removal was asked
 /// for, called it removed; the next commit wrote its journal to a disk that had been taken away.
 #[test]
 fn a_pool_that_holds_the_journal_is_not_yet_removed() {
-    let removal = [Step::DrainPool { pool: 0 }, Step::Wait { us: 300_000 }];
-    for wait in (0..3_000).step_by(100) {
-        let mut steps = vec![Step::CreateVolume { sectors: CHUNK }, write(0, 8, true)];
-        steps.extend(removal);
-        steps.extend([Step::AddPool(pool(9, 500)), Step::Wait { us: wait }]);
-        steps.extend([Step::RemovePool { pool: 0 }, write(0, 8, true), Step::Settle]);
-        steps.extend([write(8, 8, true), Step::Settle]);
-        ends_well(8, false, &[pool(16, 84), pool(29, 1_492)], &steps);
-    }
+    let steps = vec![
+        Step::CreateVolume { sectors: 512 },
+        Step::DrainPool { pool: 0 },
+        Step::Events { count: 5 },
+        Step::Crash { survival: Survival::Torn },
+        Step::Crash { survival: Survival::Torn },
+        write(136, 16, true),
+        Step::Wait { us: 0 },
+        Step::RemovePool { pool: 0 },
+    ];
+    let fast = PoolPlan { roomy: false, discard_zeroes: true, ..pool(18, 27) };
+    let settings = Settings {
+        chunk_size: Bytes::from_kib(64),
+        journal_blocks: 128,
+        fill: Fill::SlowestFirst,
+        copying: Copying { rate_per_second: None, ..Copying::default() },
+        ..Settings::default()
+    };
+    let pools = vec![pool(8, 1_809), pool(63, 229), fast];
+    let plan = Plan { seed: 0xa8, settings, pools, steps };
+    plan_ends_well(&plan);
 }
 
-/// A redirection was cancelled; the chunk, in two parts, was sealed with the checksums of one of them,
-/// and the other part could not be read any more.
+/// A redirection was cancelled; the chunk, in two parts, was sealed with the checksums of one of
+/// them, and the other part could not be read any more.
 #[test]
 fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
     let steps = [
@@ -171,8 +193,8 @@ fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
     ends_well(1, true, &[pool(14, 655), pool(9, 900)], &steps);
 }
 
-/// A read failed while a chunk was being sealed: the checksums of all blocks behind moved up, and the
-/// chunk could not be read any more.
+/// A read failed while a chunk was being sealed: the checksums of all blocks behind moved up, and
+/// the chunk could not be read any more.
 #[test]
 fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {
     for nth in 1..=4 {
@@ -189,37 +211,40 @@ fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {
     }
 }
 
-/// Another pool died between the arrival of redirected blocks and the next commit. Dropping its copies
-/// marked the overlays of all chunks as saved: the flush that followed was answered, and after a crash
-/// the blocks were old.
+/// Another pool died between the arrival of redirected blocks and the next commit. Dropping its
+/// copies marked the overlays of all chunks as saved: the flush that followed was answered, and
+/// after a crash the blocks were old.
 #[test]
 fn redirected_blocks_are_flushed_after_another_pool_died() {
-    let middle = Step::Operate { kind: OperationKind::Redirect, nth: 0, to: 0 };
-    for events in 0..12 {
+    let operate = |kind, nth, to| Step::Operate { kind, nth, to };
+    let elsewhere = write(CHUNK, 8, false);
+    for events in 1..20 {
         let steps = [
             Step::CreateVolume { sectors: 4 * CHUNK },
-            write(0, CHUNK, true),
+            write(0, 2 * CHUNK, true),
             Step::Settle,
-            middle,
+            operate(OperationKind::Replicate, 1, 1),
+            Step::Settle,
+            elsewhere,
+            Step::Settle,
+            operate(OperationKind::Redirect, 0, 0),
             write(16, 64, false),
-            Step::Events { count: events },
-            Step::Kill { pool: 2 },
-            Step::Scrub,
             Step::Cancel { nth: 0 },
-            Step::CreateVolume { sectors: CHUNK },
-            Step::AddPool(pool(9, 10)),
-            Step::Settle,
+            Step::Wait { us: 20_000 },
+            Step::Kill { pool: 2 },
+            elsewhere,
+            Step::Events { count: 1 },
             Step::Flush { volume: 0 },
-            Step::Settle,
+            Step::Events { count: events },
             LOST,
             ALL,
         ];
-        ends_well(events.into(), false, &[pool(14, 50), pool(9, 70), pool(12, 20)], &steps);
+        ends_well(events.into(), false, &[pool(14, 50), pool(9, 70), pool(12, 5)], &steps);
     }
 }
 
-/// A locking copy waited for a pool whose only copy request newer operations took again and again; a
-/// client's write waited for the copy.
+/// A locking copy waited for a pool whose only copy request newer operations took again and again;
+/// a client's write waited for the copy.
 #[test]
 fn a_locking_copy_gets_its_turn() {
     let copying = Copying {
@@ -238,19 +263,21 @@ fn a_locking_copy_gets_its_turn() {
         copying,
         ..Settings::default()
     };
-    let steps = vec![
-        Step::CreateVolume { sectors: 4 * CHUNK },
-        write(0, 3 * CHUNK, false),
-        Step::Settle,
-        Step::Place { seed: Some(1_047_089_678) },
-        Step::Wait { us: 5_000 },
-        write(0, 1, false),
-        write(CHUNK, 1, false),
-        write(2 * CHUNK, 1, false),
-        Step::Settle,
-    ];
-    let plan = Plan { seed: 1, settings, pools: vec![pool(58, 2_075), pool(9, 354)], steps };
-    if let Err(failure) = run(&plan, Extras::default()) {
-        panic!("{}", report::failure(&plan, &failure, Extras::default()));
+    for seed in 0..20 {
+        let steps = vec![
+            Step::CreateVolume { sectors: 6 * CHUNK },
+            write(0, 6 * CHUNK, false),
+            Step::Settle,
+            Step::Place { seed: Some(seed) },
+            Step::Wait { us: 40_000 },
+            write(0, 1, false),
+            write(CHUNK, 1, false),
+            write(2 * CHUNK, 1, false),
+            write(3 * CHUNK, 1, false),
+            Step::Settle,
+        ];
+        let pools = vec![pool(58, 2_075), pool(9, 354)];
+        let plan = Plan { seed: seed.into(), settings, pools, steps };
+        plan_ends_well(&plan);
     }
 }

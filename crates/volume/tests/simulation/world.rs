@@ -316,7 +316,7 @@ impl World {
             Io::Discard { .. } => 5,
             Io::WriteZeroes { .. } => 6,
         };
-        assert!(!self.drives[pool].retired, "{io:?} for pool {pool}, which was removed");
+        assert!(!self.drives[pool].retired, "{} for a removed pool", summary(&io));
         let (offset, length) = io.range().unwrap_or_default();
         self.fold([2, (pool as u64) << 56 ^ kind << 48 ^ offset.0, length.0]);
         if self.trace.is_some() {
