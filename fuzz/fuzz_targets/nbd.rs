@@ -1,7 +1,7 @@
 //! An NBD client that says anything, in pieces of any size: it is answered or cut off.
 //!
-//! The first byte decides how the rest is cut and whether answers are errors. The handshake up to the
-//! choice of an export is put in front of every second input, so that transmission is reached.
+//! The first byte decides how the rest is cut and whether answers are errors. The handshake up to
+//! the choice of an export is put in front of every second input, so that transmission is reached.
 #![no_main]
 
 use thermocline_ports::Payload;

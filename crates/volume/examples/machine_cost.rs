@@ -5,7 +5,8 @@
 //! a time; the devices keep nothing and give the same bytes to every read, so that checksums have
 //! something to work on. Wall time; the median of five rounds, with the least and the most.
 
-#![allow(clippy::disallowed_macros, clippy::disallowed_types, clippy::print_stdout)] // A program for a terminal.
+// A program for a terminal.
+#![allow(clippy::disallowed_macros, clippy::disallowed_types, clippy::print_stdout)]
 
 use std::time::Instant;
 use thermocline_ports::{Completion, Geometry, Io, Payload};

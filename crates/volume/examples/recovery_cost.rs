@@ -5,7 +5,8 @@
 //! it gets, and the power fails. Wall time on one thread: processor time alone, the disks answer at
 //! once.
 
-#![allow(clippy::disallowed_macros, clippy::disallowed_types, clippy::print_stdout)] // A program for a terminal.
+// A program for a terminal.
+#![allow(clippy::disallowed_macros, clippy::disallowed_types, clippy::print_stdout)]
 
 use std::time::Instant;
 use thermocline_ports::faulty::{Faults, SimDisk, Survival};
