@@ -15,8 +15,8 @@
 //! eviction to the next pool). The source says nothing of chunks that are no longer hot while there
 //! is room: here they stay.
 //!
-//! State: 29 B a chunk: 12 of address, 4 of count, 8 of last use, 4 in the epoch's list, 1 for
-//! where it is. O(1) an access; O(chunks touched + chunks on the fastest pool) an epoch.
+//! State: 33 B a chunk: 12 of address, 16 of count and last use, 4 in the epoch's list, 1 for where
+//! it is. O(1) an access; O(chunks touched + chunks on the fastest pool) an epoch.
 
 use super::chunks::Chunks;
 use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
@@ -45,15 +45,22 @@ pub(crate) const ENTRY: Entry = Entry {
 struct Baseline {
     k: usize,
     chunks: Chunks,
-    /// Accesses of the running epoch, by chunk.
-    counts: Vec<u32>,
-    /// When each chunk was last accessed, in accesses since the start; 0: never.
-    last_use: Vec<u64>,
+    /// By chunk; one line of memory an access.
+    uses: Vec<Use>,
     accesses: u64,
     /// Chunks with a count above zero.
     touched: Vec<u32>,
     /// What `look` found, by chunk.
     standing: Vec<Standing>,
+}
+
+/// How a chunk was used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Use {
+    /// When it was last accessed, in accesses since the start; 0: never.
+    last: u64,
+    /// Accesses of the running epoch.
+    count: u32,
 }
 
 /// What becomes of a chunk.
@@ -100,8 +107,7 @@ impl Baseline {
         Ok(Baseline {
             k: settings.count("k", 1, u64::from(u32::MAX))? as usize,
             chunks: Chunks::default(),
-            counts: Vec::new(),
-            last_use: Vec::new(),
+            uses: Vec::new(),
             accesses: 0,
             touched: Vec::new(),
             standing: Vec::new(),
@@ -113,8 +119,7 @@ impl Baseline {
         let mut residents = Vec::new();
         view.visit_pool(FLASH, &mut |chunk| residents.push(self.chunks.number(chunk)));
         let count = self.chunks.len() as usize;
-        self.counts.resize(count, 0);
-        self.last_use.resize(count, 0);
+        self.uses.resize(count, Use::default());
         self.standing.clear();
         self.standing.resize(count, Standing::Elsewhere);
         for &number in &residents {
@@ -130,7 +135,7 @@ impl Baseline {
         let mut touched = std::mem::take(&mut self.touched);
         let rank = |&number: &u32| {
             let away = self.standing[number as usize] == Standing::Elsewhere;
-            (Reverse(self.counts[number as usize]), away, self.chunks.id(number))
+            (Reverse(self.uses[number as usize].count), away, self.chunks.id(number))
         };
         if count > 0 && count < touched.len() {
             touched.select_nth_unstable_by_key(count - 1, rank);
@@ -145,7 +150,7 @@ impl Baseline {
                 resident => *resident = Standing::Kept,
             }
         }
-        touched.iter().for_each(|&number| self.counts[number as usize] = 0);
+        touched.iter().for_each(|&number| self.uses[number as usize].count = 0);
         touched.clear();
         self.touched = touched;
         arrivals
@@ -156,16 +161,16 @@ impl Placement for Baseline {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
         let number = self.chunks.number(access.chunk) as usize;
-        if number >= self.counts.len() {
-            self.counts.resize(number + 1, 0);
-            self.last_use.resize(number + 1, 0);
+        if number >= self.uses.len() {
+            self.uses.resize(number + 1, Use::default());
         }
-        if self.counts[number] == 0 {
+        self.accesses += 1;
+        let used = &mut self.uses[number];
+        used.last = self.accesses;
+        used.count = used.count.saturating_add(1);
+        if used.count == 1 {
             self.touched.push(number as u32);
         }
-        self.counts[number] = self.counts[number].saturating_add(1);
-        self.accesses += 1;
-        self.last_use[number] = self.accesses;
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
@@ -173,7 +178,7 @@ impl Placement for Baseline {
         let arrivals = self.choose(view.capacity_chunks(FLASH));
         leaving.retain(|&number| self.standing[number as usize] == Standing::Resident);
         leaving.sort_unstable_by_key(|&number| {
-            (self.last_use[number as usize], self.chunks.id(number))
+            (self.uses[number as usize].last, self.chunks.id(number))
         });
         let (mut arrivals, mut leaving) = (arrivals.iter().peekable(), leaving.iter());
         let mut rooms = Rooms::of(view);
@@ -194,8 +199,7 @@ impl Placement for Baseline {
     }
 
     fn footprint(&self) -> Footprint {
-        let vectors = self.counts.capacity() * 4
-            + self.last_use.capacity() * 8
+        let vectors = self.uses.capacity() * size_of::<Use>()
             + self.touched.capacity() * 4
             + self.standing.capacity();
         Footprint { resident: 0, index: self.chunks.bytes() + vectors as u64 }

@@ -17,7 +17,7 @@ const OF_RUN: [Column<Run>; 22] = [
     ("queue_max", |run| run.queue_max as f64),
     ("waited", |run| run.waited as f64),
     ("moves_proposed", |run| run.moves_proposed as f64),
-    ("moves_refused", |run| run.moves_refused as f64),
+    ("moves_dropped", |run| run.moves_dropped as f64),
     ("moves_done", |run| run.moves_done as f64),
     ("moves_failed", |run| run.moves_failed as f64),
     ("moves_cancelled", |run| run.moves_cancelled as f64),

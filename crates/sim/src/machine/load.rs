@@ -6,7 +6,6 @@
 //!
 //! State: 24 B a request.
 
-use std::collections::BTreeSet;
 use thermocline_trace::{Batch, Op, TraceError, TraceReader};
 use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
 use thermocline_volume::settings::VOLUMES_MAX;
@@ -154,21 +153,23 @@ impl Load {
 
     /// Every chunk that is read or written, by ascending id.
     pub fn touched(&self, chunk_size: Bytes) -> Vec<ChunkId> {
-        let mut touched = BTreeSet::new();
-        let mut last = None;
-        for demand in &self.demands {
-            if !matches!(demand.op, Op::Read | Op::Write) {
-                continue;
+        let of_volume = |extent: &Bytes| vec![0u64; extent.0.div_ceil(64 * chunk_size.0) as usize];
+        let mut touched: Vec<Vec<u64>> = self.extents.iter().map(of_volume).collect();
+        for demand in self.demands.iter().filter(|d| matches!(d.op, Op::Read | Op::Write)) {
+            for index in demand.chunks(chunk_size) {
+                touched[usize::from(demand.volume)][index as usize / 64] |= 1 << (index % 64);
             }
-            let place = (demand.volume(), demand.chunks(chunk_size));
-            if last.as_ref() == Some(&place) {
-                continue;
-            }
-            let (volume, chunks) = place.clone();
-            touched.extend(chunks.map(|index| ChunkId { volume, index }));
-            last = Some(place);
         }
-        touched.into_iter().collect()
+        let mut chunks = Vec::new();
+        for (volume, words) in touched.iter().enumerate() {
+            let volume = VolumeId(volume as u32);
+            for (word, &bits) in words.iter().enumerate() {
+                let indices = (0..64).filter(|bit| bits >> bit & 1 == 1);
+                let id = |bit| ChunkId { volume, index: word as u32 * 64 + bit };
+                chunks.extend(indices.map(id));
+            }
+        }
+        chunks
     }
 }
 

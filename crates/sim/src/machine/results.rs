@@ -159,9 +159,8 @@ pub struct Run {
     pub waited_max: u64,
     /// Moves that the placement proposed.
     pub moves_proposed: u64,
-    /// Of these, moves that the machine refused at once: no room, or the chunk was on its way
-    /// already.
-    pub moves_refused: u64,
+    /// Of these, moves that never began: no room, gone, or overtaken by the next epoch's.
+    pub moves_dropped: u64,
     /// Migrations done.
     pub moves_done: u64,
     /// Migrations that failed: no room when their turn came.
@@ -339,7 +338,7 @@ impl Run {
             waited: waited.0,
             waited_max: waited.1 as u64,
             moves_proposed: *proposed,
-            moves_refused: proposed.saturating_sub(accepted),
+            moves_dropped: proposed.saturating_sub(accepted),
             moves_done: meter.moves.done,
             moves_failed: meter.moves.failed,
             moves_cancelled: meter.moves.cancelled,

@@ -123,13 +123,12 @@ fn troubles(run: &Run, out: &mut impl Write) -> std::fmt::Result {
     if run.failed > 0 {
         writeln!(out, "note: {policy}: {} requests failed", count(run.failed))?;
     }
-    if run.moves_failed + run.moves_refused > 0 {
-        let (refused, proposed) = (count(run.moves_refused), count(run.moves_proposed));
+    if run.moves_failed + run.moves_dropped > 0 {
+        let (dropped, proposed) = (count(run.moves_dropped), count(run.moves_proposed));
         let failed = count(run.moves_failed);
         writeln!(
             out,
-            "note: {policy}: of {proposed} moves proposed {refused} were refused and {failed} found no \
-             room when their turn came"
+            "note: {policy}: of {proposed} moves proposed {dropped} never began and {failed} failed"
         )?;
     }
     if run.moves_pending > 0 {
