@@ -114,8 +114,12 @@ impl Group {
         let copies: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
         let safe = copies.iter().any(|p| succeeded & bit(p.pool) != 0 && failed & bit(p.pool) == 0);
         self.mirror_disagrees(chunk, &range, failed, safe);
-        let overlaid = self.map.extra(chunk).is_some_and(|extra| extra.overlay.is_some());
-        if !safe || overlaid {
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let overlay = overlay.map(|overlay| overlay.place);
+        let overlaid = overlay.is_some();
+        // What failed on a copy that has been dropped since is no loss to a chunk in two parts.
+        let missed = copies.iter().chain(&overlay).any(|place| failed & bit(place.pool) != 0);
+        if !safe || overlaid && missed {
             let error = self.parts[part].error;
             self.parts[part].error = Some(error.unwrap_or(RequestError::Io));
         } else {
