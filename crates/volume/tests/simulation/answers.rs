@@ -87,14 +87,19 @@ impl Runner<'_> {
     pub(crate) fn note_excuses(&mut self) {
         let event = self.world.events();
         if self.world.has_erred_at(event) {
-            let flights = self.model.flights().iter();
-            let lost = flights.filter(|(_, flight)| self.is_out_of_reach(flight));
-            let lost: Vec<u64> = lost.map(|(&number, _)| number).collect();
-            self.excused.extend(lost);
+            self.note_lost();
         }
         if !self.model.flights().is_empty() && !self.has_room() {
             self.full = Some(event);
         }
+    }
+
+    /// Excuses the requests in flight that no pool could serve now.
+    pub(crate) fn note_lost(&mut self) {
+        let flights = self.model.flights().iter();
+        let lost = flights.filter(|(_, flight)| self.is_out_of_reach(flight));
+        let lost: Vec<u64> = lost.map(|(&number, _)| number).collect();
+        self.excused.extend(lost);
     }
 
     /// Whether every copy of one of the chunks is on a pool that failed meanwhile or is dead.

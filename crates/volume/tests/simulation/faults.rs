@@ -44,6 +44,7 @@ impl Runner<'_> {
                 if let Some(pool) = self.spare(pool) {
                     self.world.calm();
                     self.world.disk_mut(pool).kill();
+                    self.note_lost();
                     self.mark("disks killed");
                 }
             }

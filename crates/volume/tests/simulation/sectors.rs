@@ -208,7 +208,6 @@ impl Sectors {
                 version.hidden.get_or_insert(now);
                 version.gone |= old && survived(version);
             }
-            run.forget(now);
         }
     }
 

@@ -94,6 +94,15 @@ fn a_read_in_flight_may_still_return_what_a_write_replaced_meanwhile() {
 }
 
 #[test]
+fn a_short_read_does_not_settle_what_a_longer_one_in_flight_may_show() {
+    let mut sectors = durable();
+    sectors.begin(0..8, 2, NEW);
+    sectors.end(0..8, Issue { write: 2, submitted: 12 }, Ending::Forced, 13, 10);
+    sectors.observe(3, &[NEW], 14, 15).unwrap();
+    assert!(may_hold(&sectors, OLD, 10), "submitted before the write, answered after the read");
+}
+
+#[test]
 fn a_volume_grows_with_zeroes_and_shrinks_to_what_it_was() {
     let mut sectors = durable();
     sectors.resize(16);
