@@ -123,6 +123,20 @@ impl Commit {
         self.queue(record, ChunkId::default(), &[]);
     }
 
+    /// Queues a record in front of all others that are not yet on their way to the journal: whatever
+    /// they say about the pool was not flushed there, and must not outlive this.
+    pub(crate) fn queue_death(&mut self, pool: PoolId) {
+        let mut bytes = Vec::new();
+        encode_record(&Record::PoolDead(pool), &mut bytes);
+        let change = Change { bytes, left: Vec::new() };
+        if self.stage == Stage::Flushing {
+            self.taken.insert(0, change);
+        } else {
+            self.queued_bytes += change.bytes.len();
+            self.queue.push_front(change);
+        }
+    }
+
     /// Joins the next cycle.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.next_waiters.push(waiter);

@@ -107,7 +107,7 @@ impl Group {
             }
             self.map.set_state(chunk, &state);
         }
-        self.commit.queue_record(Record::PoolDead(pool));
+        self.commit.queue_death(pool);
     }
 
     /// Gives the chunk of `part` its first slot, and makes it read as zeroes if it may not.
