@@ -27,6 +27,9 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 /// Journal blocks that one cycle may write.
 pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 
+/// Blocks by which a cycle may grow when one of its flushes ends a pool.
+const FOR_A_DEATH: u64 = 1;
+
 /// Who waits for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
@@ -224,7 +227,7 @@ impl Group {
         let used = self.commit.next - self.commit.start;
         let ring = u64::from(self.settings.journal_blocks);
         let kept = if self.checkpoint.is_covering() { 0 } else { ring / 4 };
-        ring.saturating_sub(used + kept)
+        ring.saturating_sub(used + kept + FOR_A_DEATH)
     }
 
     /// Whether so much is queued that nobody may add to it before the next cycle.
