@@ -126,8 +126,8 @@ impl Commit {
         self.queue(record, ChunkId::default(), &[]);
     }
 
-    /// Queues a record in front of all others that are not yet on their way to the journal: whatever
-    /// they say about the pool was not flushed there, and must not outlive this.
+    /// Queues a record in front of all others that are not yet on their way to the journal:
+    /// whatever they say about the pool was not flushed there, and must not outlive this.
     pub(crate) fn queue_death(&mut self, pool: PoolId) {
         let mut bytes = Vec::new();
         encode_record(&Record::PoolDead(pool), &mut bytes);
