@@ -40,8 +40,12 @@ enum Stage {
     Writing(ChunkId),
     /// Step 3.
     Covering,
-    /// Step 4.
+    /// Step 4, on the homes.
     Sealing,
+    /// Step 4, on the other pools.
+    Spreading,
+    /// Step 4 is done.
+    Spread,
 }
 
 /// See the module.
@@ -63,7 +67,8 @@ pub(crate) struct Checkpoint {
     journal_start: u64,
     written: u32,
     outstanding: u32,
-    sealed: u32,
+    /// What step 4 writes.
+    superblock: Option<Superblock>,
     /// Pool states that the superblocks under way name.
     states: Vec<PoolState>,
 }
@@ -82,7 +87,7 @@ impl Checkpoint {
             journal_start: 0,
             written: 0,
             outstanding: 0,
-            sealed: 0,
+            superblock: None,
             states: Vec::new(),
         }
     }
@@ -122,8 +127,9 @@ impl Group {
         while self.checkpoint.outstanding == 0 {
             match self.checkpoint.stage {
                 Stage::Writing(from) => self.write_batch(from),
-                Stage::Sealing if self.checkpoint.sealed == 0 => self.write_superblocks(),
-                Stage::Sealing => return self.checkpoint_done(),
+                Stage::Sealing => self.write_superblocks(),
+                Stage::Spreading => self.spread_superblocks(),
+                Stage::Spread => return self.checkpoint_done(),
                 Stage::Idle | Stage::Covering => return,
             }
         }
@@ -149,7 +155,6 @@ impl Group {
         checkpoint.homes = homes;
         checkpoint.journal_start = self.commit.next;
         checkpoint.written = 0;
-        checkpoint.sealed = 0;
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
 
@@ -270,10 +275,7 @@ impl Group {
 
     /// Step 4.
     fn write_superblocks(&mut self) {
-        self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
-        if self.checkpoint.homes.is_empty() {
-            self.checkpoint.stage = Stage::Idle;
-            self.checkpoint.wanted = true;
+        if !self.has_living_home() {
             return;
         }
         let sequence = self.checkpoint.sequence + 1;
@@ -301,17 +303,48 @@ impl Group {
                 record.membership = Membership::Draining;
             }
         }
-        for index in 0..self.pools.len() {
-            if self.pools[index].is_alive() {
-                superblock.this_pool = PoolId(index as u16);
-                let data = Payload::from(superblock.encode());
-                let offset = super_offset(sequence % 2);
-                self.checkpoint.outstanding += 1;
-                let write = Io::Write { offset, data, fua: true };
-                self.send(self.now, superblock.this_pool, Owner::Super, write);
+        for home in self.checkpoint.homes.clone() {
+            self.send_superblock(&mut superblock, home);
+        }
+        self.checkpoint.superblock = Some(superblock);
+        self.checkpoint.stage = Stage::Spreading;
+    }
+
+    /// The homes have the superblock: the others get it.
+    fn spread_superblocks(&mut self) {
+        let mut superblock = self.checkpoint.superblock.take().expect("the homes have it");
+        if !self.has_living_home() {
+            return;
+        }
+        for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
+            if self.pool(pool).is_alive() && !superblock.homes.contains(&pool) {
+                self.send_superblock(&mut superblock, pool);
             }
         }
-        self.checkpoint.sealed = self.checkpoint.outstanding;
+        self.checkpoint.stage = Stage::Spread;
+    }
+
+    fn send_superblock(&mut self, superblock: &mut Superblock, pool: PoolId) {
+        superblock.this_pool = pool;
+        let data = Payload::from(superblock.encode());
+        let offset = super_offset(superblock.sequence % 2);
+        self.checkpoint.outstanding += 1;
+        self.send(self.now, pool, Owner::Super, Io::Write { offset, data, fua: true });
+    }
+
+    /// Whether one of the coming homes lives; if none does, the checkpoint begins anew.
+    fn has_living_home(&mut self) -> bool {
+        self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
+        if self.checkpoint.homes.is_empty() {
+            if self.checkpoint.stage == Stage::Spreading {
+                // One may have it and come back: the next one is younger, and in the same place.
+                self.checkpoint.sequence += 2;
+            }
+            self.checkpoint.stage = Stage::Idle;
+            self.checkpoint.wanted = true;
+            return false;
+        }
+        true
     }
 
     /// A pool wrote its superblock, or did not.
