@@ -126,7 +126,7 @@ impl Runner<'_> {
         self.world.erred_since(pool, since) || given_up && self.world.erred_since(pool, 0)
     }
 
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         (0..self.pools.len()).any(|pool| {
             let status = self.world.group().pool_status(PoolId(pool as u16));
             status.is_some_and(|status| {

@@ -116,6 +116,9 @@ impl Runner<'_> {
         if self.is_out_of_reach(&flight) {
             self.excused.insert(number);
         }
+        if !self.has_room() {
+            self.full = Some(event);
+        }
         self.model.submit(number, flight);
         Ok(())
     }
