@@ -7,7 +7,7 @@
 //!
 //! - [`Load`]: a trace in memory, in whole sectors;
 //! - [`parse_pools`]: which devices, how large;
-//! - [`run`]: every policy over the load, on all cores;
+//! - [`run()`]: every policy over the load, on all cores;
 //! - [`VolumeReport`]: what came of it, as data and as a page.
 //!
 //! Invariants: results depend on load, pools, options and seed, and not on the number of threads;
