@@ -23,9 +23,9 @@ pub struct Faults {
     pub latency_mean: Nanos,
     /// How long a request that times out takes to say so.
     pub time_out_after: Nanos,
-    /// Probability of [`DeviceError::Io`].
+    /// Probability of [`crate::DeviceError::Io`].
     pub fail: f64,
-    /// Probability of [`DeviceError::TimedOut`].
+    /// Probability of [`crate::DeviceError::TimedOut`].
     pub time_out: f64,
     /// Probability of a latency a hundred times longer.
     pub delay: f64,
