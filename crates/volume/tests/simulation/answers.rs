@@ -86,7 +86,10 @@ impl Runner<'_> {
     /// on and slots have been freed.
     pub(crate) fn note_excuses(&mut self) {
         let event = self.world.events();
-        if self.world.has_erred_at(event) {
+        // As long as the group has not noticed a death it sends things there.
+        let unnoticed = (0..self.pools.len())
+            .any(|pool| self.world.is_dead(pool) && self.state_of(pool) != Some(PoolState::Dead));
+        if self.world.has_erred_at(event) || unnoticed {
             self.note_lost();
         }
         if !self.model.flights().is_empty() && !self.has_room() {

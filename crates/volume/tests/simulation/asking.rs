@@ -160,6 +160,7 @@ impl Runner<'_> {
         match started {
             Ok(id) => {
                 self.operations.insert(id, operation);
+                self.note_lost();
             }
             Err(_) => self.mark("operations refused"),
         }
