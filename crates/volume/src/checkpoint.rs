@@ -14,7 +14,7 @@
 //! The journal ring bounds recovery; a checkpoint starts when half of it is used.
 
 use crate::commit::Waiter;
-use crate::flight::{Flight, Owner, TRIES_MAX};
+use crate::flight::{Flight, Owner};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, PAYLOAD_BYTES, Record, Stamp, Superblock, encode_record,
     seal_block,
@@ -254,18 +254,13 @@ impl Group {
     pub(crate) fn checkpoint_io_done(
         &mut self,
         now: Nanos,
-        pool: PoolId,
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        self.checkpoint.outstanding -= 1;
-        if result.is_err() && self.pool(pool).is_alive() {
-            if flight.tries < TRIES_MAX {
-                self.checkpoint.outstanding += 1;
-                return self.send_again(now, flight);
-            }
-            self.pool_died(pool);
+        if self.goes_again(now, flight, result.is_err()) {
+            return;
         }
+        self.checkpoint.outstanding -= 1;
         self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
         if self.checkpoint.homes.is_empty() {
             self.checkpoint.stage = Stage::Idle;
@@ -351,18 +346,13 @@ impl Group {
     pub(crate) fn super_io_done(
         &mut self,
         now: Nanos,
-        pool: PoolId,
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        self.checkpoint.outstanding -= 1;
-        if result.is_err() && self.pool(pool).is_alive() {
-            if flight.tries < TRIES_MAX {
-                self.checkpoint.outstanding += 1;
-                return self.send_again(now, flight);
-            }
-            self.pool_died(pool);
+        if self.goes_again(now, flight, result.is_err()) {
+            return;
         }
+        self.checkpoint.outstanding -= 1;
         if result.is_err() && !self.pools.iter().any(|pool| pool.is_alive()) {
             self.fail(OpenError::NoHome);
         }

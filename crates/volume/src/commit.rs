@@ -11,7 +11,7 @@
 //! that frees it is durable. One cycle runs at a time; whoever comes meanwhile shares the next. A
 //! flush of a client is a cycle, with or without records.
 
-use crate::flight::{Flight, Owner, TRIES_MAX};
+use crate::flight::{Flight, Owner};
 use crate::format::{
     BLOCK_BYTES, BlockKind, PAYLOAD_BYTES, Record, Stamp, encode_record, seal_block,
 };
@@ -296,18 +296,13 @@ impl Group {
     pub(crate) fn flush_done(
         &mut self,
         now: Nanos,
-        pool: PoolId,
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        self.commit.outstanding -= 1;
-        if result.is_err() && self.pool(pool).is_alive() {
-            if flight.tries < TRIES_MAX {
-                self.commit.outstanding += 1;
-                return self.send_again(now, flight);
-            }
-            self.pool_died(pool);
+        if self.goes_again(now, flight, result.is_err()) {
+            return;
         }
+        self.commit.outstanding -= 1;
         self.commit.lost |= result.is_err();
         if self.commit.outstanding == 0 {
             self.write_journal();
@@ -381,19 +376,13 @@ impl Group {
     pub(crate) fn journal_io_done(
         &mut self,
         now: Nanos,
-        pool: PoolId,
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        self.commit.outstanding -= 1;
-        if result.is_err() && self.pool(pool).is_alive() {
-            if flight.tries < TRIES_MAX {
-                self.commit.outstanding += 1;
-                return self.send_again(now, flight);
-            }
-            // A pool that cannot be written is no place for anything.
-            self.pool_died(pool);
+        if self.goes_again(now, flight, result.is_err()) {
+            return;
         }
+        self.commit.outstanding -= 1;
         if self.commit.outstanding > 0 || matches!(self.service, crate::group::Service::Failed(_)) {
             return;
         }

@@ -18,7 +18,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::copying::Copier;
-use crate::flight::{Flight, Owner};
+use crate::flight::{Flight, Owner, TRIES_MAX};
 use crate::foreground::{Ongoing, Part, Traffic};
 use crate::housekeeping::Housekeeping;
 use crate::map::{ChunkMap, Place};
@@ -137,10 +137,10 @@ impl Group {
             Owner::Scrub { copy } => self.scrub_io_done(copy, flight.bytes, result),
             Owner::SealRead { load } => self.seal_read(now, load, result),
             Owner::SealWrite => self.seal_written(result.is_ok()),
-            Owner::Flush => self.flush_done(now, pool, &flight, result),
-            Owner::Journal => self.journal_io_done(now, pool, &flight, result),
-            Owner::Checkpoint => self.checkpoint_io_done(now, pool, &flight, result),
-            Owner::Super => self.super_io_done(now, pool, &flight, result),
+            Owner::Flush => self.flush_done(now, &flight, result),
+            Owner::Journal => self.journal_io_done(now, &flight, result),
+            Owner::Checkpoint => self.checkpoint_io_done(now, &flight, result),
+            Owner::Super => self.super_io_done(now, &flight, result),
             Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
@@ -223,11 +223,21 @@ impl Group {
         index
     }
 
-    /// Sends a request of `flight`'s again.
-    pub(crate) fn send_again(&mut self, now: Nanos, flight: &Flight) {
+    /// Sends a failed request of the machine's own again, and gives up its pool after the last try:
+    /// a pool that cannot be written is no place for anything. Whether the request is under way
+    /// again.
+    pub(crate) fn goes_again(&mut self, now: Nanos, flight: &Flight, failed: bool) -> bool {
+        if !failed || !self.pool(flight.pool).is_alive() {
+            return false;
+        }
+        if flight.tries >= TRIES_MAX {
+            self.pool_died(flight.pool);
+            return false;
+        }
         let io = flight.io.clone().expect("only owners that retry keep their request");
         let index = self.send(now, flight.pool, flight.owner, io);
         self.flights[index].tries = flight.tries + 1;
+        true
     }
 
     fn count_departure(&mut self, pool: PoolId, owner: Owner, writes: bool, bytes: u32) {
