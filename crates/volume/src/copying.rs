@@ -268,14 +268,8 @@ impl Group {
     fn next_piece(&self, index: u32) -> Option<Range<u32>> {
         let copy = &self.copier.operations[index];
         let presence = self.presence_of(index);
-        let traffic = &self.traffic[self.map.entry(copy.what.chunk).traffic];
         let length_max = (self.settings.copying.piece.0 as u32).min(self.chunk_size);
-        let free = |range: &Range<u32>| {
-            !traffic.running.iter().any(|&part| {
-                let part = &self.parts[part];
-                part.is_write() && part.overlaps(range)
-            })
-        };
+        let free = |range: &Range<u32>| !self.writes_under_way(copy.what.chunk, range);
         let mut from = copy.cursor;
         let mut wrapped = false;
         loop {

@@ -148,6 +148,16 @@ impl Group {
         index
     }
 
+    /// Whether a write to the chunk that overlaps `range` is on devices.
+    pub(crate) fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
+        let traffic = self.map.entry(chunk).traffic;
+        traffic != NONE
+            && self.traffic[traffic].running.iter().any(|&part| {
+                let part = &self.parts[part];
+                part.is_write() && part.overlaps(range)
+            })
+    }
+
     /// Starts a part that the gate let through.
     pub(crate) fn begin(&mut self, now: Nanos, part: u32) {
         self.parts_begun += 1;

@@ -43,12 +43,8 @@ impl Group {
             }
             return idle;
         }
-        let conflict = |&other: &u32| {
-            let other = &self.parts[other];
-            other.is_write() && other.overlaps(&range)
-        };
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
-        if writes && (traffic.dropping > 0 || traffic.running.iter().any(conflict)) {
+        if writes && (traffic.dropping > 0 || self.writes_under_way(chunk, &range)) {
             return false;
         }
         if let Some(operation) = operation

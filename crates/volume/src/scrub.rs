@@ -239,15 +239,6 @@ impl Group {
             && self.map.extra(chunk).is_none_or(|extra| extra.overlay.is_none())
     }
 
-    fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
-        let traffic = self.map.entry(chunk).traffic;
-        traffic != NONE
-            && self.traffic[traffic].running.iter().any(|&part| {
-                let part = &self.parts[part];
-                part.is_write() && part.overlaps(range)
-            })
-    }
-
     /// A copy's piece was read, or could not be.
     pub(crate) fn scrub_io_done(
         &mut self,
