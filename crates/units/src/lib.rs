@@ -6,6 +6,7 @@
 
 mod bytes;
 mod ids;
+mod latencies;
 mod nanos;
 mod nearest;
 mod prefetch;
@@ -13,6 +14,7 @@ mod rng;
 
 pub use bytes::Bytes;
 pub use ids::{ChunkId, LineId, PoolId, VolumeId};
+pub use latencies::Latencies;
 pub use nanos::Nanos;
 pub use nearest::nearest;
 pub use prefetch::prefetch;

@@ -6,9 +6,9 @@
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
-use crate::map::{ChunkCopy, Tag};
 use crate::opening::{CreateError, new_pool};
-use crate::pool::{PoolSpec, PoolState, PoolStatus};
+use crate::operation::Refusal;
+use crate::pool::{PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
@@ -51,30 +51,6 @@ pub enum AdminError {
     /// The checkpoint areas would be too small.
     #[error("with this pool the group would have {0} chunks; its metadata has room for {1}")]
     TooManyChunks(u64, u64),
-}
-
-/// A volume, as `volumes` tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VolumeStatus {
-    /// Its id.
-    pub id: VolumeId,
-    /// Its size.
-    pub size: Bytes,
-}
-
-/// What is known about a chunk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChunkStatus {
-    /// Whole copies, the first one first; none: the chunk reads as zeroes.
-    pub copies: Vec<ChunkCopy>,
-    /// Where the redirected part is, when there is one.
-    pub redirected_to: Option<PoolId>,
-    /// Reads in this epoch.
-    pub reads: u32,
-    /// Writes in this epoch.
-    pub writes: u32,
-    /// What its writers said about it.
-    pub tag: Tag,
 }
 
 impl Group {
@@ -224,65 +200,27 @@ impl Group {
         self.elect_homes().iter().any(|&home| home != id)
     }
 
-    /// What a pool is doing.
-    pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
-        Some(self.pools.get(usize::from(id.0))?.status())
-    }
-
-    /// How many pools there are or were; ids are below this.
-    pub fn pool_count(&self) -> u16 {
-        self.pools.len() as u16
-    }
-
-    /// Volumes that exist, by ascending id.
-    pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
-        (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
-            let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
-            Some(VolumeStatus { id, size: volume.size })
-        })
-    }
-
-    /// What is known about a chunk; `None` when its volume ends before it.
-    pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
-        if !self.map.has(chunk) {
-            return None;
+    /// Pins a chunk where it is, or lets it go: placements leave a pinned chunk alone, whoever asks
+    /// for an operation by name does not. The pin goes with the contents, when the chunk is
+    /// discarded.
+    ///
+    /// # Errors
+    /// When the group is not in service, or the chunk holds nothing.
+    pub fn pin(&mut self, now: Nanos, chunk: ChunkId, pinned: bool) -> Result<(), Refusal> {
+        if self.service != Service::Ready {
+            return Err(Refusal::NotReady);
         }
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let (reads, writes) = self.map.entry(chunk).heat_in(self.epoch);
-        Some(ChunkStatus {
-            copies: self.map.copies(chunk).collect(),
-            redirected_to: overlay.map(|overlay| overlay.place.pool),
-            reads,
-            writes,
-            tag: self.map.entry(chunk).tag,
-        })
-    }
-
-    /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
-    /// before it. O(1), without allocation.
-    pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
-        let mapped = self.map.has(chunk).then(|| self.map.entry(chunk).first());
-        mapped.flatten().map(|place| place.pool)
-    }
-
-    /// Bytes that one chunk takes on a pool.
-    pub fn chunk_size(&self) -> Bytes {
-        Bytes(u64::from(self.chunk_size))
-    }
-
-    /// Memory that the chunk map holds.
-    pub fn map_memory(&self) -> Bytes {
-        self.map.memory()
-    }
-
-    /// Operations queued and under way, with the moves that a placement still wants.
-    pub fn operations_pending(&self) -> usize {
-        self.copier.count() + self.proposal.len()
-    }
-
-    /// Parts of requests queued: (for the foreground, for the background).
-    pub fn parts_queued(&self) -> (usize, usize) {
-        self.scheduler.queued()
+        let volume = self.map.volume(chunk.volume).filter(|volume| !volume.deleting);
+        if volume.is_none() || self.pool_of(chunk).is_none() {
+            return Err(Refusal::Unmapped);
+        }
+        if self.map.entry(chunk).tag.pinned != pinned {
+            self.map.entry_mut(chunk).tag.pinned = pinned;
+            let state = self.durable_state(chunk);
+            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            self.pump(now);
+        }
+        Ok(())
     }
 
     /// Gives the decision about moves to a placement, or to nobody; what the one before has

@@ -160,7 +160,9 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.push(state.tag.pattern);
             let overlay = u8::from(state.overlay.is_some());
             let (dirty, sealed) = (u8::from(state.dirty), u8::from(state.sealed));
-            out.push(state.copies.len() as u8 | dirty << 4 | overlay << 5 | sealed << 6);
+            let pinned = u8::from(state.tag.pinned);
+            let count = state.copies.len() as u8;
+            out.push(count | dirty << 4 | overlay << 5 | sealed << 6 | pinned << 7);
             for copy in &state.copies {
                 encode_place(copy.place, out);
                 out.push(u8::from(copy.prefetched));
@@ -207,8 +209,9 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
     match reader.u8()? {
         1 => {
             let chunk = ChunkId { volume: reader.volume()?, index: reader.u32()? };
-            let tag = Tag { stream: reader.u16()?, pattern: reader.u8()? };
+            let (stream, pattern) = (reader.u16()?, reader.u8()?);
             let flags = reader.u8()?;
+            let tag = Tag { stream, pattern, pinned: flags >> 7 == 1 };
             let count = usize::from(flags & 15);
             if count > COPIES_MAX {
                 return None;

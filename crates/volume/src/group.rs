@@ -281,7 +281,7 @@ impl Group {
         }
         match flight.owner {
             Owner::Part { .. } => {
-                state.note_latency(now.saturating_sub(flight.since));
+                state.note_latency(flight.writes, now.saturating_sub(flight.since));
                 state.in_flight -= 1;
             }
             Owner::Copy { .. } | Owner::Scrub { .. } => state.copies_in_flight -= 1,

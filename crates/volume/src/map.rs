@@ -35,6 +35,8 @@ pub struct Tag {
     pub stream: u16,
     /// Access pattern code; 0: unknown.
     pub pattern: u8,
+    /// Whether placements leave the chunk where it is.
+    pub pinned: bool,
 }
 
 /// Marks an absent index in an entry.
@@ -75,7 +77,7 @@ impl Entry {
         sealed: false,
         watched: false,
         epoch: 0,
-        tag: Tag { stream: 0, pattern: 0 },
+        tag: Tag { stream: 0, pattern: 0, pinned: false },
     };
 
     pub(crate) fn first(&self) -> Option<Place> {

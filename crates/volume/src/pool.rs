@@ -5,7 +5,7 @@ use crate::map::Place;
 use crate::settings::Copying;
 use crate::slots::Slots;
 use thermocline_ports::Geometry;
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, Latencies, Nanos};
 
 /// A pool as the caller hands it over. Pools are given fastest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +101,8 @@ pub(crate) struct Pool {
     pub(crate) in_flight: u32,
     pub(crate) copies_in_flight: u32,
     pub(crate) counters: PoolCounters,
+    /// Latencies of client reads and of client writes.
+    pub(crate) latencies: [Latencies; 2],
     /// Mean latency of client requests, exponentially weighted (1/16), in nanoseconds.
     latency: f64,
     /// Bytes that operations may still move, and when that was true.
@@ -129,6 +131,7 @@ impl Pool {
             in_flight: 0,
             copies_in_flight: 0,
             counters: PoolCounters::default(),
+            latencies: Default::default(),
             latency: 0.0,
             allowance: 0.0,
             allowance_at: Nanos(0),
@@ -160,7 +163,8 @@ impl Pool {
         self.latency * f64::from(self.in_flight + 1)
     }
 
-    pub(crate) fn note_latency(&mut self, took: Nanos) {
+    pub(crate) fn note_latency(&mut self, writes: bool, took: Nanos) {
+        self.latencies[usize::from(writes)].record(took);
         let share = took.0 as f64 / f64::from(self.in_flight.max(1));
         self.latency += (share - self.latency) / 16.0;
     }

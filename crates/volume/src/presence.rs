@@ -21,6 +21,11 @@ impl Presence {
         Presence { words: vec![0; blocks.div_ceil(64) as usize], blocks, absent: blocks }
     }
 
+    /// How many blocks are present.
+    pub(crate) fn count(&self) -> u64 {
+        u64::from(self.blocks - self.absent)
+    }
+
     /// Whether every block is present.
     pub(crate) fn is_full(&self) -> bool {
         self.absent == 0

@@ -51,6 +51,10 @@ impl Group {
         let mut at = 0;
         while at < self.proposal.moves.len().min(WINDOW) {
             let Move { chunk, to } = self.proposal.moves[at];
+            if self.map.has(chunk) && self.map.entry(chunk).tag.pinned {
+                self.proposal.moves.remove(at);
+                continue;
+            }
             let operation = Operation { kind: OperationKind::Migrate, chunk, to };
             match self.refuse(&operation) {
                 Ok(()) => {

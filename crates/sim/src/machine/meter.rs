@@ -10,10 +10,9 @@
 //!
 //! State: some histograms of 30 KiB at most, and one point a slice. No allocation a request.
 
-use super::latency::Latencies;
 use super::stage::{DeviceUse, Stage};
 use thermocline_trace::Op;
-use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_units::{Bytes, Latencies, Nanos, PoolId};
 use thermocline_volume::{Finished, Outcome, PoolCounters};
 
 /// Points of the time lines.

@@ -16,7 +16,6 @@
 mod drive;
 mod flat;
 mod html;
-mod latency;
 mod load;
 mod meter;
 mod pools;
@@ -25,7 +24,6 @@ mod results;
 mod run;
 mod stage;
 
-pub use latency::Latencies;
 pub use load::{Demand, Load, LoadError};
 pub use pools::{PoolPlan, PoolSize, PoolsError, parse_pools};
 pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};

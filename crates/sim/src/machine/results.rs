@@ -1,14 +1,14 @@
 //! What runs came to, by name: for tables, JSON and pictures. Times are seconds, sizes bytes.
 
 use super::drive::Ended;
-use super::latency::Latencies;
+
 use super::load::Load;
 use super::meter::{Meter, Slice};
 use super::pools::PoolPlan;
 use super::run::{Arrivals, MachineOptions};
 use super::stage::Stage;
 use serde::Serialize;
-use thermocline_units::ChunkId;
+use thermocline_units::{ChunkId, Latencies};
 use thermocline_volume::Fill;
 
 /// What all runs of one report share.

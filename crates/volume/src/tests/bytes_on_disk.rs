@@ -49,7 +49,7 @@ fn records() -> Vec<Record> {
         ],
         dirty: true,
         sealed: true,
-        tag: Tag { stream: 300, pattern: 4 },
+        tag: Tag { stream: 300, pattern: 4, pinned: true },
         overlay: Some((place(2, 9), presence)),
     };
     vec![

@@ -1,8 +1,10 @@
 //! The four operations, without faults.
 
 use super::{Bench, CHUNK};
-use crate::{OperationKind, Outcome};
-use thermocline_units::{Bytes, Nanos};
+use crate::{OperationKind, Outcome, Refusal};
+use thermocline_policy::Footprint;
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 fn bench() -> Bench {
     let mut bench = Bench::new(&[4, 8, 8]);
@@ -132,5 +134,42 @@ fn a_prefetched_copy_serves_reads_and_goes_away_when_space_runs_short() {
     for chunk in 0..fast + slow {
         assert_eq!(bench.read(chunk * CHUNK, 512), Ok(vec![chunk as u8 + 1; 512]));
     }
+    bench.check();
+}
+
+/// Wants every chunk on one pool.
+struct AllTo(PoolId);
+
+impl Placement for AllTo {
+    fn observe(&mut self, _: &ChunkAccess) {}
+
+    fn propose(&mut self, _: Nanos, view: &dyn VolumeView, _: Budget, moves: &mut Vec<Move>) {
+        for pool in (0..view.pool_count()).map(PoolId).filter(|&pool| pool != self.0) {
+            view.visit_pool(pool, &mut |chunk| moves.push(Move { chunk, to: self.0 }));
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+}
+
+#[test]
+fn a_pinned_chunk_is_left_alone_by_placements_also_after_a_crash_and_not_by_name() {
+    let mut bench = bench();
+    let chunk = |index| ChunkId { volume: VolumeId(0), index };
+    bench.write(0, 1, CHUNK as usize);
+    bench.write(CHUNK, 2, CHUNK as usize);
+    assert_eq!(bench.group.pin(bench.now, chunk(2), true), Err(Refusal::Unmapped));
+    bench.group.pin(bench.now, chunk(0), true).unwrap();
+    bench.flush();
+    bench.crash();
+    bench.group.set_placement(Some(Box::new(AllTo(PoolId(1)))));
+    let two_epochs = Nanos(2 * bench.settings.epoch.0);
+    bench.pass(two_epochs);
+    let pools = [0, 1].map(|index| bench.group.pool_of(chunk(index)));
+    assert_eq!(pools, [Some(PoolId(0)), Some(PoolId(1))]);
+    assert_eq!(bench.operate(OperationKind::Migrate, 0, 1), Outcome::Done);
+    assert!(bench.group.locate(chunk(0)).unwrap().tag.pinned);
     bench.check();
 }

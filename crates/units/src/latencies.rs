@@ -10,7 +10,7 @@
 //! The idea is HdrHistogram's (G. Tene). State: 8 B a bucket up to the largest value seen, 30 KiB
 //! at the very most. O(1) a value, O(buckets) a percentile.
 
-use thermocline_units::Nanos;
+use crate::Nanos;
 
 /// Buckets of an octave, as a power of two.
 const OCTAVE_BITS: u32 = 6;

@@ -1,7 +1,7 @@
 //! Histograms of latencies against the sorted list.
 
 use super::{Latencies, bucket, span};
-use thermocline_units::{Nanos, Rng};
+use crate::{Nanos, Rng};
 
 #[test]
 fn every_value_lies_in_its_bucket_and_buckets_leave_no_gap() {

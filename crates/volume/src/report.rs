@@ -1,0 +1,163 @@
+//! What a group tells about itself: volumes, pools, chunks, operations, journal. Read-only; nothing
+//! here changes what the machine does.
+
+use crate::group::Group;
+use crate::map::{ChunkCopy, Tag};
+use crate::operation::{Operation, OperationId};
+use crate::pool::PoolStatus;
+use thermocline_units::{Bytes, ChunkId, Latencies, PoolId, VolumeId};
+
+/// A volume, as `volumes` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Its id.
+    pub id: VolumeId,
+    /// Its size.
+    pub size: Bytes,
+}
+
+/// What is known about a chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkStatus {
+    /// Whole copies, the first one first; none: the chunk reads as zeroes.
+    pub copies: Vec<ChunkCopy>,
+    /// Where the redirected part is, when there is one.
+    pub redirected_to: Option<PoolId>,
+    /// Reads in this epoch.
+    pub reads: u32,
+    /// Writes in this epoch.
+    pub writes: u32,
+    /// What its writers said about it.
+    pub tag: Tag,
+}
+
+/// An operation that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationStatus {
+    /// Its name.
+    pub id: OperationId,
+    /// What it is.
+    pub operation: Operation,
+    /// The pool it reads from; none: it has not begun.
+    pub from: Option<PoolId>,
+    /// Bytes of the chunk that are at the destination.
+    pub copied: Bytes,
+}
+
+/// How full the journal ring is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalStatus {
+    /// Blocks of 4 KiB of the ring.
+    pub blocks: u64,
+    /// Of these, blocks that a recovery would replay.
+    pub used: u64,
+    /// Blocks written since the group was made.
+    pub written: u64,
+}
+
+/// Latencies of client requests on a pool's device, from submission to completion.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolLatencies<'a> {
+    /// Of reads.
+    pub reads: &'a Latencies,
+    /// Of writes, discards and zeroes.
+    pub writes: &'a Latencies,
+}
+
+impl Group {
+    /// What a pool is doing.
+    pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
+        Some(self.pools.get(usize::from(id.0))?.status())
+    }
+
+    /// How many pools there are or were; ids are below this.
+    pub fn pool_count(&self) -> u16 {
+        self.pools.len() as u16
+    }
+
+    /// Volumes that exist, by ascending id.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
+        (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
+            let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
+            Some(VolumeStatus { id, size: volume.size })
+        })
+    }
+
+    /// What is known about a chunk; `None` when its volume ends before it.
+    pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
+        if !self.map.has(chunk) {
+            return None;
+        }
+        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let (reads, writes) = self.map.entry(chunk).heat_in(self.epoch);
+        Some(ChunkStatus {
+            copies: self.map.copies(chunk).collect(),
+            redirected_to: overlay.map(|overlay| overlay.place.pool),
+            reads,
+            writes,
+            tag: self.map.entry(chunk).tag,
+        })
+    }
+
+    /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
+    /// before it. O(1), without allocation.
+    pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
+        let mapped = self.map.has(chunk).then(|| self.map.entry(chunk).first());
+        mapped.flatten().map(|place| place.pool)
+    }
+
+    /// Bytes that one chunk takes on a pool.
+    pub fn chunk_size(&self) -> Bytes {
+        Bytes(u64::from(self.chunk_size))
+    }
+
+    /// Memory that the chunk map holds.
+    pub fn map_memory(&self) -> Bytes {
+        self.map.memory()
+    }
+
+    /// Operations queued and under way, with the moves that a placement still wants.
+    pub fn operations_pending(&self) -> usize {
+        self.copier.count() + self.proposal.len()
+    }
+
+    /// Parts of requests queued: (for the foreground, for the background).
+    pub fn parts_queued(&self) -> (usize, usize) {
+        self.scheduler.queued()
+    }
+
+    /// Operations under way, then those queued, at most `limit`; moves that a placement still
+    /// wants are not among them.
+    pub fn operations(&self, limit: usize) -> Vec<OperationStatus> {
+        let block = u64::from(crate::settings::BLOCK);
+        let going = self.copier.operations.iter().map(|(_, copy)| OperationStatus {
+            id: copy.id,
+            operation: copy.what,
+            from: Some(copy.source.pool),
+            copied: Bytes(copy.presence.count() * block),
+        });
+        let queued = self.copier.queue.iter().map(|&(id, operation)| OperationStatus {
+            id,
+            operation,
+            from: None,
+            copied: Bytes(0),
+        });
+        going.chain(queued).take(limit).collect()
+    }
+
+    /// Latencies on a pool since the group was opened.
+    pub fn pool_latencies(&self, id: PoolId) -> Option<PoolLatencies<'_>> {
+        let pool = self.pools.get(usize::from(id.0))?;
+        let [reads, writes] = &pool.latencies;
+        Some(PoolLatencies { reads, writes })
+    }
+
+    /// How full the journal is.
+    pub fn journal(&self) -> JournalStatus {
+        JournalStatus {
+            blocks: u64::from(self.settings.journal_blocks),
+            used: self.commit.next - self.commit.start,
+            written: self.commit.next,
+        }
+    }
+}
