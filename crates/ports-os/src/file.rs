@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use thermocline_ports::model::ProfileError;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, Nanos};
 
@@ -62,6 +63,14 @@ pub enum OpenDeviceError {
         path: PathBuf,
         /// Its size in bytes.
         size: u64,
+    },
+    /// The device cannot be slowed to the profile.
+    #[error("{path} cannot be emulated as asked: {source}")]
+    Emulation {
+        /// Which path.
+        path: PathBuf,
+        /// What the profile said.
+        source: ProfileError,
     },
     /// The kernel has no io_uring.
     #[error(

@@ -2,11 +2,16 @@
 //!
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
+//! [`Emulated`] slows a device to a profile; a [`Disk`] is either.
 //! Time is whatever the caller says; nothing here reads a clock or starts a thread.
 
 mod buffer;
+mod disk;
+mod emulated;
 mod file;
 mod ring;
 
 pub use buffer::Aligned;
+pub use disk::Disk;
+pub use emulated::Emulated;
 pub use file::{FileDevice, OpenDeviceError, OpenOptions};

@@ -14,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thermocline_ports::{Completion, Device, Io, Payload, Ticket};
-use thermocline_ports_os::FileDevice;
+use thermocline_ports_os::Disk;
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
     Group, OpenError, Priority, Reply, Request, RequestError, RequestId, Service,
@@ -60,7 +60,7 @@ struct Origin {
 /// See the module.
 pub struct Engine {
     group: Group,
-    devices: Vec<FileDevice>,
+    devices: Vec<Disk>,
     exports: Vec<Export>,
     volumes: Vec<VolumeId>,
     listener: UnixListener,
@@ -86,7 +86,7 @@ impl Engine {
     /// When the group cannot be opened or the socket cannot be made.
     pub fn start(
         group: Group,
-        devices: Vec<FileDevice>,
+        devices: Vec<Disk>,
         socket: &Path,
         prepare: impl FnOnce(&mut Group, Nanos),
     ) -> Result<Engine, ServeError> {
@@ -330,7 +330,9 @@ impl Engine {
 
     /// Waits for sockets, devices, or the clock; whether `stop` is readable.
     fn wait<S: AsFd>(&mut self, stop: Option<&S>) -> Result<bool, ServeError> {
-        let timeout = self.group.next_tick().map(|at| at.saturating_sub(self.now()));
+        let ticks = self.group.next_tick().into_iter();
+        let due = ticks.chain(self.devices.iter().filter_map(Disk::next_event)).min();
+        let timeout = due.map(|at| at.saturating_sub(self.now()));
         let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
         if let Some(stop) = stop {
             fds.push(PollFd::new(stop, PollFlags::IN));

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use thermocline_ports::Device;
-use thermocline_ports_os::{FileDevice, OpenOptions};
+use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_serve::Engine;
 use thermocline_units::Bytes;
 use thermocline_volume::{Group, PoolSpec, Settings};
@@ -73,7 +73,7 @@ fn stop_signal() -> io::Result<UnixStream> {
 }
 
 /// Opens the pools, makes those that are missing, and opens or makes the group on them.
-fn bring_up(args: &Args) -> Result<(Group, Vec<FileDevice>), CliError> {
+fn bring_up(args: &Args) -> Result<(Group, Vec<Disk>), CliError> {
     std::fs::create_dir_all(&args.data)
         .map_err(|error| CliError::failed(format!("{}: {error}", args.data.display())))?;
     let paths = POOLS.map(|(name, _)| args.data.join(format!("{name}.pool")));
@@ -90,7 +90,7 @@ fn bring_up(args: &Args) -> Result<(Group, Vec<FileDevice>), CliError> {
     for (path, (_, sixteenths)) in paths.iter().zip(POOLS) {
         let bytes = Bytes(args.size.0 / 16 * sixteenths + args.size.0 / 16).max(POOL_BYTES_MIN);
         let options = OpenOptions { create: Some(bytes), buffered: false };
-        devices.push(FileDevice::open(path, options).map_err(CliError::failed)?);
+        devices.push(Disk::open(path, options, None).map_err(CliError::failed)?);
     }
     let group = if fresh {
         let specs: Vec<PoolSpec> = devices
