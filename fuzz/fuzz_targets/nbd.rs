@@ -5,8 +5,7 @@
 #![no_main]
 
 use thermocline_ports::Payload;
-use thermocline_serve::Export;
-use thermocline_serve::nbd::{Ask, Errno, Extent, Out, Session};
+use thermocline_serve::nbd::{Ask, Errno, Export, Extent, Out, Security, Session};
 use thermocline_volume::{Action, Piece};
 
 /// Client flags, STRUCTURED_REPLY, SET_META_CONTEXT of both contexts, GO.
@@ -30,14 +29,18 @@ fn handshake() -> Vec<u8> {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&how, rest)) = data.split_first() else { return };
-    let exports = [Export { name: "v0".to_string(), size: 1 << 30 }];
-    let mut session = Session::new();
+    let exports = [Export { name: "v0".to_string(), volume: 0, size: 1 << 30 }];
+    let security = if how & 3 == 2 { Security::Wanted } else { Security::Given };
+    let mut session = Session::new(security);
     if how & 1 == 1 {
         session.feed(&handshake());
         assert!(session.next(&exports).is_none());
-        assert_eq!(session.export(), Some(0));
+        assert_eq!(session.volume(), Some(0));
     }
     for piece in rest.chunks(usize::from(how >> 2) + 1) {
+        if session.starts_encryption() {
+            session.encrypted();
+        }
         if !session.wants_bytes() {
             break;
         }

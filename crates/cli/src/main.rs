@@ -6,6 +6,7 @@
 
 mod allocator;
 mod commands;
+mod doors;
 mod error;
 mod output;
 mod progress;

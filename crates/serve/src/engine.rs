@@ -1,36 +1,47 @@
 //! The event loop: NBD connections, a volume group, its devices.
 //!
 //! One round: requests of the machine go to the devices, what devices answered goes to the machine,
-//! its replies to the connections; connections are read and written; what is due by the clock is
-//! done. A round in which nothing moved ends in `poll(2)`. No thread, no lock: a group lives on one
-//! loop.
+//! its replies to the connections; connections are read and written; orders of other threads are
+//! carried out; what is due by the clock is done. A round in which nothing moved ends in `poll(2)`.
+//! The loop has no lock and shares nothing: a group lives on one loop.
+//!
+//! - [`mod@clients`]: connections, from bytes to requests and back;
+//! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
+//! - [`mod@watch`]: what is counted on the way, second by second.
 
-use crate::nbd::{Ask, Cookie, Errno, Export, Extent, Out, Session};
+mod clients;
+mod desk;
+mod heat;
+mod jobs;
+mod watch;
+
+pub use desk::Desk;
+
+use crate::api::{Event, Severity};
+use crate::doors::Door;
+use crate::nbd::{Export, Security};
+use crate::orders::{Inbox, Orders, orders};
+use clients::{Connection, Origin};
+use jobs::Jobs;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustls::ServerConfig;
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice, Read, Write};
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
-use thermocline_ports::{Completion, Device, Io, Payload, Ticket};
+use thermocline_ports::{Completion, Device, Io, Ticket};
 use thermocline_ports_os::Disk;
-use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
-use thermocline_volume::{
-    Group, OpenError, Priority, Reply, Request, RequestError, RequestId, Service,
-};
-
-/// Bytes read from a connection at a time.
-const RECEIVE_BYTES: usize = 256 << 10;
-/// Buffers written to a connection at a time.
-const SLICES_MAX: usize = 64;
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 256;
+use thermocline_units::{Nanos, PoolId, VolumeId};
+use thermocline_volume::{Finished, Group, OpenError, Reply, Request, Service};
+use watch::Watch;
 
 /// Why the engine cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The socket cannot be made.
+    /// A unix socket cannot be made.
     #[error("cannot listen on {path}: {source}")]
     Listen {
         /// Where.
@@ -38,6 +49,19 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// A TCP address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    ListenTcp {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Data would cross a network in the clear.
+    #[error(
+        "{0} can be reached from the network, and no certificate is configured; give one, or listen on 127.0.0.1"
+    )]
+    InTheClear(SocketAddr),
     /// The system refused to wait.
     #[error("the event loop cannot wait: {0}")]
     Wait(io::Error),
@@ -46,96 +70,142 @@ pub enum ServeError {
     Group(OpenError),
 }
 
-struct Connection {
-    stream: UnixStream,
-    session: Session,
+/// Where NBD clients come in.
+#[derive(Clone, Default)]
+pub struct Doors {
+    /// Unix sockets.
+    pub unix: Vec<PathBuf>,
+    /// TCP addresses; those that a network reaches need TLS.
+    pub tcp: Vec<SocketAddr>,
+    /// Encrypts what comes over TCP; clients that do not encrypt are refused then.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
-/// Who waits for a request.
-struct Origin {
-    connection: u64,
-    cookie: Cookie,
-}
+/// Told of every event when it happens.
+pub type OnEvent = Box<dyn FnMut(&Event)>;
 
 /// See the module.
 pub struct Engine {
     group: Group,
-    devices: Vec<Disk>,
+    /// By pool; none: it is missing, or was removed.
+    disks: Vec<Option<Disk>>,
+    doors: Vec<Door>,
+    tls: Option<Arc<ServerConfig>>,
     exports: Vec<Export>,
-    volumes: Vec<VolumeId>,
-    listener: UnixListener,
-    socket: PathBuf,
     connections: BTreeMap<u64, Connection>,
     accepted: u64,
+    /// Whether somebody waits at a door.
+    knocks: bool,
     origins: BTreeMap<u64, Origin>,
     /// Requests that the machine had no room for.
     refused: Vec<Request>,
     requests: u64,
     started: Instant,
+    inbox: Inbox,
+    orders: Orders,
+    jobs: Jobs,
+    watch: Watch,
+    on_event: OnEvent,
+    policy: String,
     ios: Vec<(PoolId, Ticket, Io)>,
     done: Vec<Completion>,
     replies: Vec<Reply>,
+    finished: Vec<Finished>,
     received: Vec<u8>,
 }
 
 impl Engine {
-    /// Brings a group into service and listens on a unix socket; volumes are exported under their
-    /// numbers. `prepare` is called once the group is ready, to make volumes where there are none.
+    /// Brings a group into service; `disks` are its pools' devices, in order. No client comes in
+    /// before [`Engine::open_doors`].
     ///
     /// # Errors
-    /// When the group cannot be opened or the socket cannot be made.
+    /// When the group cannot be opened.
     pub fn start(
         group: Group,
-        devices: Vec<Disk>,
-        socket: &Path,
-        prepare: impl FnOnce(&mut Group, Nanos),
+        disks: Vec<Option<Disk>>,
+        on_event: OnEvent,
     ) -> Result<Engine, ServeError> {
-        let failed = |source| ServeError::Listen { path: socket.to_path_buf(), source };
-        // A socket that nobody listens on is left over; one that somebody does is not ours.
-        if UnixStream::connect(socket).is_ok() {
-            return Err(failed(io::ErrorKind::AddrInUse.into()));
-        }
-        match std::fs::remove_file(socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        let listener = UnixListener::bind(socket).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let (orders, inbox) = orders().map_err(ServeError::Wait)?;
         let mut engine = Engine {
             group,
-            devices,
+            disks,
+            doors: Vec::new(),
+            tls: None,
             exports: Vec::new(),
-            volumes: Vec::new(),
-            listener,
-            socket: socket.to_path_buf(),
             connections: BTreeMap::new(),
             accepted: 0,
+            knocks: false,
             origins: BTreeMap::new(),
             refused: Vec::new(),
             requests: 0,
             started: Instant::now(),
+            inbox,
+            orders,
+            jobs: Jobs::default(),
+            watch: Watch::new(),
+            on_event,
+            policy: "none".to_string(),
             ios: Vec::new(),
             done: Vec::new(),
             replies: Vec::new(),
-            received: vec![0; RECEIVE_BYTES],
+            finished: Vec::new(),
+            received: vec![0; clients::RECEIVE_BYTES],
         };
         engine.run_until(|group| *group.service() != Service::Opening)?;
         if let Service::Failed(error) = engine.group.service() {
             return Err(ServeError::Group(*error));
         }
-        let now = engine.now();
-        prepare(&mut engine.group, now);
         engine.name_exports();
+        for export in &engine.exports {
+            engine.watch.note_volume(VolumeId(export.volume), export.size);
+        }
         Ok(engine)
     }
 
+    /// Listens for NBD clients; every volume is an export under its name.
+    ///
+    /// # Errors
+    /// When a socket cannot be made, or data would cross a network in the clear.
+    pub fn open_doors(&mut self, doors: &Doors) -> Result<(), ServeError> {
+        self.tls.clone_from(&doors.tls);
+        for path in &doors.unix {
+            let failed = |source| ServeError::Listen { path: path.clone(), source };
+            self.doors.push(Door::unix(path).map_err(failed)?);
+        }
+        for &address in &doors.tcp {
+            let security = match &doors.tls {
+                Some(_) => Security::Wanted,
+                None if address.ip().is_loopback() => Security::Given,
+                None => return Err(ServeError::InTheClear(address)),
+            };
+            let failed = |source| ServeError::ListenTcp { address, source };
+            self.doors.push(Door::tcp(address, security).map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    /// Where TCP clients come in; a port of 0 has become a real one.
+    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        self.doors.iter().filter_map(Door::address).collect()
+    }
+
+    /// How other threads reach the loop.
+    pub fn orders(&self) -> Orders {
+        self.orders.clone()
+    }
+
+    /// The administrator's view, before the loop runs.
+    pub fn desk(&mut self) -> Desk<'_> {
+        Desk::new(self)
+    }
+
     fn name_exports(&mut self) {
-        let volumes: Vec<_> = self.group.volumes().collect();
-        self.volumes = volumes.iter().map(|volume| volume.id).collect();
-        self.exports = volumes
-            .iter()
-            .map(|volume| Export { name: volume.id.to_string(), size: volume.size.0 })
-            .collect();
+        let export = |volume: thermocline_volume::VolumeStatus| Export {
+            name: volume.id.to_string(),
+            volume: volume.id.0,
+            size: volume.size.0,
+        };
+        self.exports = self.group.volumes().map(export).collect();
     }
 
     /// The volumes that clients may attach.
@@ -172,7 +242,7 @@ impl Engine {
     fn run_until(&mut self, done: impl Fn(&Group) -> bool) -> Result<(), ServeError> {
         while !done(&self.group) {
             if !self.round_of_devices() {
-                self.wait::<UnixListener>(None)?;
+                self.wait::<Inbox>(None)?;
             }
         }
         Ok(())
@@ -186,12 +256,11 @@ impl Engine {
     /// Moves everything that can be moved without waiting; whether anything was.
     fn round(&mut self) -> bool {
         let mut moved = self.accept();
-        let ids: Vec<u64> = self.connections.keys().copied().collect();
-        for id in ids {
-            moved |= self.receive(id);
-        }
+        moved |= self.receive_all();
         moved |= self.round_of_devices();
-        moved |= self.send();
+        moved |= self.send_all();
+        moved |= self.carry_out_orders();
+        self.watch_the_clock();
         moved
     }
 
@@ -203,22 +272,27 @@ impl Engine {
         }
         self.group.take_io(&mut self.ios);
         for (pool, ticket, io) in self.ios.drain(..) {
-            self.devices[usize::from(pool.0)].submit(now, ticket, io);
+            let disk = self.disks[usize::from(pool.0)].as_mut();
+            disk.expect("the machine asks only pools that are there").submit(now, ticket, io);
             moved = true;
         }
-        for (index, device) in self.devices.iter_mut().enumerate() {
-            device.poll(now, &mut self.done);
+        for (index, disk) in self.disks.iter_mut().enumerate() {
+            let Some(disk) = disk else { continue };
+            disk.poll(now, &mut self.done);
             for completion in self.done.drain(..) {
                 self.group.complete(now, PoolId(index as u16), completion);
                 moved = true;
             }
         }
         self.group.take_replies(&mut self.replies);
-        self.group.take_finished(&mut Vec::new());
-        for reply in std::mem::take(&mut self.replies) {
-            self.answer(reply);
+        let mut replies = std::mem::take(&mut self.replies);
+        for reply in replies.drain(..) {
+            self.answer(now, reply);
             moved = true;
         }
+        self.replies = replies;
+        self.group.take_finished(&mut self.finished);
+        self.end_operations();
         if !self.refused.is_empty() {
             for request in std::mem::take(&mut self.refused) {
                 self.submit(now, request);
@@ -227,128 +301,44 @@ impl Engine {
         moved
     }
 
-    fn accept(&mut self) -> bool {
-        if self.connections.len() >= CONNECTIONS_MAX {
-            return false;
-        }
-        let Ok((stream, _)) = self.listener.accept() else { return false };
-        if stream.set_nonblocking(true).is_ok() {
-            self.accepted += 1;
-            let session = Session::new();
-            self.connections.insert(self.accepted, Connection { stream, session });
-        }
-        true
-    }
-
-    /// Reads what a connection has, and starts the requests in it.
-    fn receive(&mut self, id: u64) -> bool {
-        let connection = self.connections.get_mut(&id).expect("it is connected");
-        if !connection.session.wants_bytes() {
-            return false;
-        }
-        match connection.stream.read(&mut self.received) {
-            Ok(0) => connection.session.hang_up(),
-            Ok(count) => connection.session.feed(&self.received[..count]),
-            Err(error) if is_passing(&error) => return self.start_requests(id),
-            Err(_) => connection.session.hang_up(),
-        }
-        self.start_requests(id);
-        true
-    }
-
-    /// Hands requests that have arrived whole to the machine; whether there were any.
-    fn start_requests(&mut self, id: u64) -> bool {
-        let now = self.now();
-        let mut any = false;
-        loop {
-            let connection = self.connections.get_mut(&id).expect("it is connected");
-            let Some((cookie, ask)) = connection.session.next(&self.exports) else { return any };
-            any = true;
-            let export = connection.session.export().expect("requests come after the handshake");
-            let volume = self.volumes[export];
-            match ask {
-                Ask::Nothing => connection.session.done(&cookie),
-                Ask::Status { offset, length } => {
-                    let extents = extents(&self.group, volume, offset, length);
-                    connection.session.status(&cookie, &extents);
-                }
-                Ask::Volume(action) => {
-                    self.requests += 1;
-                    let origin = Origin { connection: id, cookie };
-                    self.origins.insert(self.requests, origin);
-                    let request = Request {
-                        id: RequestId(self.requests),
-                        volume,
-                        action,
-                        priority: Priority::Foreground,
-                    };
-                    self.submit(now, request);
-                }
-            }
-        }
-    }
-
-    fn submit(&mut self, now: Nanos, request: Request) {
-        if let Err(request) = self.group.submit(now, request) {
-            self.refused.push(request);
-        }
-    }
-
-    fn answer(&mut self, reply: Reply) {
-        let origin = self.origins.remove(&reply.id.0).expect("the machine answers once");
-        // A client that hung up needs no answer.
-        let Some(connection) = self.connections.get_mut(&origin.connection) else { return };
-        let (session, cookie) = (&mut connection.session, &origin.cookie);
-        match reply.result {
-            Ok(pieces) if pieces.is_empty() => session.done(cookie),
-            Ok(pieces) => session.data(cookie, pieces),
-            Err(RequestError::NoSpace) => session.fail(cookie, Errno::NoSpace),
-            Err(RequestError::BadRange) => session.fail(cookie, Errno::Invalid),
-            Err(RequestError::NotReady) => session.fail(cookie, Errno::Shutdown),
-            Err(RequestError::Io | RequestError::NoVolume) => session.fail(cookie, Errno::Io),
-        }
-    }
-
-    /// Writes what connections take; lets go of those that are over.
-    fn send(&mut self) -> bool {
+    fn carry_out_orders(&mut self) -> bool {
         let mut moved = false;
-        for connection in self.connections.values_mut() {
-            moved |= connection.send();
+        while let Some(order) = self.inbox.take() {
+            order(&mut Desk::new(self));
+            moved = true;
         }
-        self.connections.retain(|_, connection| !connection.session.is_over());
         moved
     }
 
-    /// Gives the last replies a chance to leave before the sockets go.
-    fn write_all_out(&mut self) {
-        self.group.take_replies(&mut self.replies);
-        for reply in std::mem::take(&mut self.replies) {
-            self.answer(reply);
-        }
-        while self.send() {}
+    /// Notes an event and tells whoever listens.
+    fn event(&mut self, severity: Severity, subject: &str, text: String) {
+        let event = self.watch.event(severity, subject, text);
+        (self.on_event)(event);
     }
 
-    /// Waits for sockets, devices, or the clock; whether `stop` is readable.
+    /// When something is due by the clock.
+    fn due(&self) -> Option<Nanos> {
+        let disks = self.disks.iter().flatten().filter_map(Disk::next_event);
+        disks.chain(self.group.next_tick()).chain([self.watch.next]).min()
+    }
+
+    /// Waits for sockets, devices, orders, or the clock; whether `stop` is readable.
     fn wait<S: AsFd>(&mut self, stop: Option<&S>) -> Result<bool, ServeError> {
-        let ticks = self.group.next_tick().into_iter();
-        let due = ticks.chain(self.devices.iter().filter_map(Disk::next_event)).min();
-        let timeout = due.map(|at| at.saturating_sub(self.now()));
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let timeout = self.due().map(|at| at.saturating_sub(self.now()));
+        let mut fds = vec![PollFd::new(&self.inbox, PollFlags::IN)];
         if let Some(stop) = stop {
             fds.push(PollFd::new(stop, PollFlags::IN));
         }
-        for device in &self.devices {
-            if device.has_answers() {
+        for disk in self.disks.iter().flatten() {
+            if disk.has_answers() {
                 return Ok(false);
             }
-            fds.push(PollFd::from_borrowed_fd(device.readiness(), PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(disk.readiness(), PollFlags::IN));
         }
-        for connection in self.connections.values() {
-            let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, connection.session.wants_bytes());
-            flags.set(PollFlags::OUT, !connection.session.out.is_empty());
-            fds.push(PollFd::new(&connection.stream, flags));
-        }
+        let doors_from = fds.len();
+        fds.extend(self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN)));
+        let clients_from = fds.len();
+        fds.extend(self.connections.values().map(Connection::interest));
         let timeout = timeout.map(|span| Timespec {
             tv_sec: (span.0 / 1_000_000_000) as i64,
             tv_nsec: (span.0 % 1_000_000_000) as i64,
@@ -357,93 +347,18 @@ impl Engine {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(ServeError::Wait(errno.into())),
         }
-        Ok(stop.is_some() && fds[1].revents().contains(PollFlags::IN))
-    }
-}
-
-impl Drop for Engine {
-    /// Nobody listens any more.
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.socket);
-    }
-}
-
-impl Connection {
-    /// Writes as much as the socket takes; whether anything was.
-    fn send(&mut self) -> bool {
-        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
-        let out = &mut self.session.out;
-        if out.is_empty() {
-            return false;
+        let hears = fds[0].revents().contains(PollFlags::IN);
+        let stopped = stop.is_some() && fds[1].revents().contains(PollFlags::IN);
+        let waiting = fds[doors_from..clients_from].iter().any(|door| !door.revents().is_empty());
+        let ready: Vec<PollFlags> = fds[clients_from..].iter().map(PollFd::revents).collect();
+        drop(fds);
+        for (connection, ready) in self.connections.values_mut().zip(ready) {
+            connection.note_ready(ready);
         }
-        let mut slices: Vec<IoSlice<'_>> = Vec::new();
-        for part in out.iter().take(SLICES_MAX) {
-            match part {
-                Out::Bytes(bytes) => slices.push(IoSlice::new(bytes)),
-                Out::Payload(Payload::Bytes(bytes)) => slices.push(IoSlice::new(bytes)),
-                Out::Payload(Payload::Zeroes(length)) => {
-                    let length = (*length as usize).min(ZEROES.len());
-                    slices.push(IoSlice::new(&ZEROES[..length]));
-                    break; // More zeroes may follow before the next part.
-                }
-            }
+        self.knocks = waiting;
+        if hears {
+            self.inbox.hush();
         }
-        match self.stream.write_vectored(&slices) {
-            Ok(written) => {
-                drop(slices);
-                self.sent(written);
-                true
-            }
-            Err(error) if is_passing(&error) => false,
-            Err(_) => {
-                self.session.hang_up();
-                true
-            }
-        }
+        Ok(stopped)
     }
-
-    /// Takes `written` bytes off the front of what is to be sent.
-    fn sent(&mut self, mut written: usize) {
-        let out = &mut self.session.out;
-        while let Some(front) = out.pop_front() {
-            let length = match &front {
-                Out::Bytes(bytes) => bytes.len(),
-                Out::Payload(payload) => payload.len() as usize,
-            };
-            if written < length {
-                out.push_front(match front {
-                    Out::Bytes(mut bytes) => Out::Bytes(bytes.split_off(written)),
-                    Out::Payload(payload) => {
-                        Out::Payload(payload.slice(written as u32..length as u32))
-                    }
-                });
-                return;
-            }
-            written -= length;
-            if written == 0 {
-                return;
-            }
-        }
-    }
-}
-
-/// What a range of a volume consists of, chunk by chunk.
-fn extents(group: &Group, volume: VolumeId, offset: u64, length: u64) -> Vec<Extent> {
-    let chunk_size = group.chunk_size().0;
-    let end = offset + length;
-    let mut extents = Vec::new();
-    let mut at = offset;
-    while at < end {
-        let index = at / chunk_size;
-        let stop = end.min((index + 1) * chunk_size);
-        let status = group.locate(ChunkId { volume, index: index as u32 });
-        let first = status.and_then(|status| status.copies.first().copied());
-        extents.push(Extent { length: stop - at, pool: first.map(|copy| copy.place.pool.0) });
-        at = stop;
-    }
-    extents
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,10 +1,22 @@
-//! The doors of the engine. One event loop serves one volume group: sockets on one side, devices on
-//! the other, the volume machine between them.
+//! The doors of the engine: NBD for data, HTTP for those who look after it.
 //!
-//! The loop is the only place that knows the wall clock; everything it drives is told the time.
+//! One event loop serves one volume group ([`Engine`]): sockets on one side, devices on the other,
+//! the volume machine between them. It is the only place that knows the clock; everything it drives
+//! is told the time. The HTTP side ([`http`]) lives on a thread of its own and reaches the loop by
+//! [`Orders`]; nothing that it does can hold up a request for longer than one order takes.
 
+pub mod api;
+pub mod client;
+mod doors;
 mod engine;
+pub mod http;
+mod metrics;
 pub mod nbd;
+mod orders;
+mod stream;
+mod tls;
 
-pub use engine::{Engine, ServeError};
+pub use engine::{Desk, Doors, Engine, OnEvent, ServeError};
 pub use nbd::Export;
+pub use orders::{Orders, Stopped};
+pub use tls::{TlsError, TlsFiles, tls};

@@ -70,6 +70,43 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
+    /// What was counted since `earlier`, a copy of these made then. The largest is the upper end of
+    /// its bucket, at most 1.6 % off.
+    ///
+    /// # Panics
+    /// When `earlier` has counted what these have not.
+    pub fn since(&self, earlier: &Latencies) -> Latencies {
+        let mut buckets = self.buckets.clone();
+        for (count, before) in buckets.iter_mut().zip(&earlier.buckets) {
+            *count = count.checked_sub(*before).expect("counts only grow");
+        }
+        let last = buckets.iter().rposition(|&count| count > 0);
+        let max = last.map_or(0, |at| {
+            let (first, width) = span(at);
+            (first + (width - 1)).min(self.max)
+        });
+        buckets.truncate(last.map_or(0, |at| at + 1));
+        let (count, sum) = (self.count - earlier.count, self.sum - earlier.sum);
+        Latencies { buckets, count, sum, max }
+    }
+
+    /// How many fall between one bound and the next: below the first, up to each further one, and
+    /// beyond the last. A bucket across a bound counts below it when its middle does.
+    pub fn between(&self, bounds: &[Nanos]) -> Vec<u64> {
+        let mut counts = vec![0; bounds.len() + 1];
+        for (at, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (first, width) = span(at);
+            let middle = first + (width - 1) / 2;
+            counts[bounds.partition_point(|bound| bound.0 < middle)] += count;
+        }
+        counts
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> Nanos {
+        Nanos(self.sum.min(u128::from(u64::MAX)) as u64)
+    }
+
     /// How many were counted.
     pub fn count(&self) -> u64 {
         self.count

@@ -223,6 +223,12 @@ impl Group {
         Ok(())
     }
 
+    /// Sets how often the placement is asked; the epoch under way ends so long from now.
+    pub fn set_epoch(&mut self, now: Nanos, epoch: Nanos) {
+        self.settings.epoch = Nanos(epoch.0.max(1));
+        self.housekeeping.epoch_end = Nanos(now.0 + self.settings.epoch.0);
+    }
+
     /// Gives the decision about moves to a placement, or to nobody; what the one before has
     /// proposed and has not begun is dropped.
     pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {

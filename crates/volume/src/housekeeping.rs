@@ -21,7 +21,7 @@ const WISHES_PER_ROUND: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Housekeeping {
     /// When the epoch ends.
-    epoch_end: Nanos,
+    pub(crate) epoch_end: Nanos,
     /// When to look round again.
     round: Nanos,
     rounds: u32,

@@ -152,6 +152,11 @@ impl Group {
         Some(PoolLatencies { reads, writes })
     }
 
+    /// The number that no other group has.
+    pub fn identity(&self) -> u64 {
+        self.identity
+    }
+
     /// How full the journal is.
     pub fn journal(&self) -> JournalStatus {
         JournalStatus {

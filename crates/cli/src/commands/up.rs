@@ -3,6 +3,7 @@
 //! Makes the files and a volume the first time, opens what is there the next. Stops on SIGTERM or
 //! Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
 
+use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -12,7 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use thermocline_ports::Device;
 use thermocline_ports_os::{Disk, OpenOptions};
-use thermocline_serve::Engine;
+use thermocline_serve::api::Event;
+use thermocline_serve::http::{self, HttpDoors, TcpDoor};
+use thermocline_serve::{Doors, Engine};
 use thermocline_units::Bytes;
 use thermocline_volume::{Group, PoolSpec, Settings};
 
@@ -42,23 +45,30 @@ pub(crate) struct Args {
 
 /// The pools by name, with their sizes as shares of the volume in sixteenths.
 const POOLS: [(&str, u64); 3] = [("scm", 1), ("ssd", 4), ("hdd", 16)];
+/// Where the dashboard listens, when the port is free.
+const PAGE_PORT: u16 = 8787;
 /// No pool is made smaller.
 const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
     let socket = args.socket.clone().unwrap_or_else(|| args.data.join("nbd.sock"));
-    let (group, devices) = bring_up(&args)?;
-    let size = args.size;
-    let mut made = Ok(());
-    let mut engine = Engine::start(group, devices, &socket, |group, now| {
-        if group.volumes().next().is_none() {
-            made = group.create_volume(now, size).map(|_| ());
-        }
-    })
-    .map_err(CliError::failed)?;
-    made.map_err(CliError::input)?;
-    output::print(&welcome(&engine, &socket))?;
+    let (group, disks) = bring_up(&args)?;
+    let disks = disks.into_iter().map(Some).collect();
+    let log = Box::new(|event: &Event| doors::tell(LogFormat::Text, event));
+    let mut engine = Engine::start(group, disks, log).map_err(CliError::failed)?;
+    if engine.exports().is_empty() {
+        engine.desk().create_volume(args.size).map_err(CliError::input)?;
+    }
+    let doors = Doors { unix: vec![socket.clone()], ..Doors::default() };
+    engine.open_doors(&doors).map_err(CliError::failed)?;
+    let token = doors::token(&args.data.join("token"))?;
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], PAGE_PORT));
+    let tcp = Some(TcpDoor { address, any_port: true, token: token.clone(), tls: None });
+    let api = HttpDoors { unix: Some(args.data.join("api.sock")), tcp };
+    let http = http::serve(api, &engine.orders()).map_err(CliError::failed)?;
+    let page = http.address.map(|address| format!("dashboard: http://{address}/#token={token}\n"));
+    output::print(&(welcome(&engine, &socket) + &page.unwrap_or_default()))?;
     engine.serve(&stop).map_err(CliError::failed)?;
     output::print("closed; everything is durable\n")
 }
@@ -103,7 +113,7 @@ fn bring_up(args: &Args) -> Result<(Group, Vec<Disk>), CliError> {
                 reserve_chunks: 0,
             })
             .collect();
-        Group::create(Settings::default(), &specs, identity()?).map_err(CliError::input)?
+        Group::create(Settings::default(), &specs, doors::random()?).map_err(CliError::input)?
     } else {
         let devices: Vec<_> = devices.iter().map(|device| Some(device.geometry())).collect();
         Group::open(Settings::default(), &devices)
@@ -113,15 +123,6 @@ fn bring_up(args: &Args) -> Result<(Group, Vec<Disk>), CliError> {
 
 fn has_contents(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
-}
-
-/// A number that no other group has.
-fn identity() -> Result<u64, CliError> {
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes))
-        .map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))?;
-    Ok(u64::from_le_bytes(bytes))
 }
 
 fn welcome(engine: &Engine, socket: &Path) -> String {

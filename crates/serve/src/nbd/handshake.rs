@@ -20,6 +20,8 @@ const BLOCK_PREFERRED: u32 = 4096;
 pub struct Export {
     /// Its name; the empty name stands for the first export.
     pub name: String,
+    /// The volume's number: what it is known by once a client has chosen it.
+    pub volume: u32,
     /// Bytes.
     pub size: u64,
 }
@@ -39,8 +41,8 @@ pub(crate) const POOL: (&str, u32) = ("thermocline:pool", 2);
 /// What was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreement {
-    /// Which export, by its place in the list.
-    pub(crate) export: usize,
+    /// Which volume.
+    pub(crate) volume: u32,
     pub(crate) structured: bool,
     pub(crate) contexts: Contexts,
 }
@@ -52,13 +54,26 @@ pub(crate) enum Progress {
     Going,
     /// Transmission begins with the next byte.
     Agreed(Agreement),
+    /// Encryption begins with the next byte, and the handshake anew.
+    Encrypting,
     /// The client left, or speaks something else.
     Over,
+}
+
+/// What a connection needs before it is told anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Security {
+    /// Nothing: the socket's own permissions guard it, or it is encrypted already.
+    #[default]
+    Given,
+    /// Encryption: all else is refused until then.
+    Wanted,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
+    security: Security,
     greeted: bool,
     /// The client asked for the short answer to EXPORT_NAME.
     no_zeroes: bool,
@@ -67,6 +82,15 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
+    pub(crate) fn new(security: Security) -> Handshake {
+        Handshake { security, ..Handshake::default() }
+    }
+
+    /// The handshake that goes on inside of the encryption.
+    pub(crate) fn encrypted(&self) -> Handshake {
+        Handshake { greeted: true, no_zeroes: self.no_zeroes, ..Handshake::default() }
+    }
+
     /// What the server says first.
     pub(crate) fn greeting(out: &mut Vec<u8>) {
         out.put_u64(MAGIC);
@@ -115,11 +139,17 @@ impl Handshake {
         out: &mut Vec<u8>,
     ) -> Progress {
         match asked {
-            option::EXPORT_NAME => self.export_name(data, exports, out),
             option::ABORT => {
                 reply(out, asked, option_reply::ACK, &[]);
                 Progress::Over
             }
+            option::STARTTLS => self.start_tls(data, out),
+            option::EXPORT_NAME if self.security == Security::Wanted => Progress::Over,
+            _ if self.security == Security::Wanted => {
+                reply(out, asked, option_reply::TLS_REQUIRED, b"encryption comes first");
+                Progress::Going
+            }
+            option::EXPORT_NAME => self.export_name(data, exports, out),
             option::LIST if data.is_empty() => {
                 for export in exports {
                     let mut text = Vec::new();
@@ -154,23 +184,36 @@ impl Handshake {
         }
     }
 
-    fn agree(&self, export: usize) -> Progress {
+    fn start_tls(&self, data: &[u8], out: &mut Vec<u8>) -> Progress {
+        let refusal = match self.security {
+            Security::Given => option_reply::UNSUPPORTED,
+            Security::Wanted if !data.is_empty() => option_reply::INVALID,
+            Security::Wanted => {
+                reply(out, option::STARTTLS, option_reply::ACK, &[]);
+                return Progress::Encrypting;
+            }
+        };
+        reply(out, option::STARTTLS, refusal, &[]);
+        Progress::Going
+    }
+
+    fn agree(&self, export: &Export) -> Progress {
         let (structured, contexts) = (self.structured, self.contexts);
-        Progress::Agreed(Agreement { export, structured, contexts })
+        Progress::Agreed(Agreement { volume: export.volume, structured, contexts })
     }
 
     /// The old way to choose: no way to refuse but to hang up.
     fn export_name(&self, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Progress {
         let name = std::str::from_utf8(data).ok();
-        let Some(index) = name.and_then(|name| find(exports, name)) else {
+        let Some(export) = name.and_then(|name| find(exports, name)) else {
             return Progress::Over;
         };
-        out.put_u64(exports[index].size);
+        out.put_u64(export.size);
         out.put_u16(flags(self.structured));
         if !self.no_zeroes {
             out.extend_from_slice(&[0; 124]);
         }
-        self.agree(index)
+        self.agree(export)
     }
 
     fn info(&self, asked: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Progress {
@@ -184,13 +227,13 @@ impl Handshake {
             reply(out, asked, option_reply::INVALID, b"the option is malformed");
             return Progress::Going;
         };
-        let Some(index) = find(exports, name) else {
+        let Some(export) = find(exports, name) else {
             reply(out, asked, option_reply::UNKNOWN, b"no such export");
             return Progress::Going;
         };
         let mut block = Vec::new();
         block.put_u16(info::EXPORT);
-        block.put_u64(exports[index].size);
+        block.put_u64(export.size);
         block.put_u16(flags(self.structured));
         reply(out, asked, option_reply::INFO, &block);
         block.clear();
@@ -200,7 +243,7 @@ impl Handshake {
         block.put_u32(REQUEST_BYTES_MAX);
         reply(out, asked, option_reply::INFO, &block);
         reply(out, asked, option_reply::ACK, &[]);
-        if asked == option::GO { self.agree(index) } else { Progress::Going }
+        if asked == option::GO { self.agree(export) } else { Progress::Going }
     }
 
     fn meta_contexts(
@@ -260,11 +303,11 @@ fn flags(structured: bool) -> u16 {
         | df
 }
 
-fn find(exports: &[Export], name: &str) -> Option<usize> {
-    if name.is_empty() && !exports.is_empty() {
-        return Some(0);
+fn find<'a>(exports: &'a [Export], name: &str) -> Option<&'a Export> {
+    if name.is_empty() {
+        return exports.first();
     }
-    exports.iter().position(|export| export.name == name)
+    exports.iter().find(|export| export.name == name)
 }
 
 fn reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {

@@ -6,7 +6,7 @@ mod handshake;
 mod session;
 mod wire;
 
-pub use handshake::Export;
+pub use handshake::{Export, Security};
 pub use session::{Ask, Cookie, Extent, Out, Session};
 pub use wire::Errno;
 

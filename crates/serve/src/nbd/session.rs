@@ -5,7 +5,9 @@
 //! under way; beyond them the connection is not read from, and the client feels it.
 
 use super::handshake::REQUEST_BYTES_MAX;
-use super::handshake::{ALLOCATION, Agreement, Contexts, Export, Handshake, POOL, Progress};
+use super::handshake::{
+    ALLOCATION, Agreement, Contexts, Export, Handshake, POOL, Progress, Security,
+};
 use super::wire::{
     Errno, Put, REQUEST_BYTES, RequestHeader, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk,
     command, command_flag,
@@ -70,6 +72,8 @@ pub enum Out {
 #[derive(Debug)]
 enum Stage {
     Handshake(Handshake),
+    /// All that is to be sent leaves as it is; what comes after that is encrypted.
+    Encrypting(Handshake),
     Transmission(Agreement),
     Over,
 }
@@ -89,16 +93,16 @@ pub struct Session {
     pub out: VecDeque<Out>,
     in_flight: usize,
     bytes_in_flight: u64,
+    cut_off: bool,
 }
 
 impl Session {
     /// A connection that has just been accepted.
-    #[allow(clippy::new_without_default)] // It says something: a greeting is on its way out.
-    pub fn new() -> Session {
+    pub fn new(security: Security) -> Session {
         let mut greeting = Vec::new();
         Handshake::greeting(&mut greeting);
         Session {
-            stage: Stage::Handshake(Handshake::default()),
+            stage: Stage::Handshake(Handshake::new(security)),
             structured: false,
             inbox: Vec::new(),
             used: 0,
@@ -106,12 +110,13 @@ impl Session {
             out: VecDeque::from([Out::Bytes(greeting)]),
             in_flight: 0,
             bytes_in_flight: 0,
+            cut_off: false,
         }
     }
 
     /// Whether more may be read from the connection.
     pub fn wants_bytes(&self) -> bool {
-        !matches!(self.stage, Stage::Over)
+        !matches!(self.stage, Stage::Over | Stage::Encrypting(_))
             && self.in_flight < IN_FLIGHT_MAX
             && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX
     }
@@ -126,13 +131,32 @@ impl Session {
         self.stage = Stage::Over;
         self.out.clear();
         self.write = None;
+        self.cut_off = true;
     }
 
-    /// Which export was chosen.
-    pub fn export(&self) -> Option<usize> {
+    /// Whether the connection is gone: replies need not be waited for.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off
+    }
+
+    /// Which volume was chosen.
+    pub fn volume(&self) -> Option<u32> {
         match &self.stage {
-            Stage::Transmission(agreement) => Some(agreement.export),
-            Stage::Handshake(_) | Stage::Over => None,
+            Stage::Transmission(agreement) => Some(agreement.volume),
+            Stage::Handshake(_) | Stage::Encrypting(_) | Stage::Over => None,
+        }
+    }
+
+    /// Whether everything was sent that goes out before the encryption: the connection is to be
+    /// encrypted now, and [`Session::encrypted`] called.
+    pub fn starts_encryption(&self) -> bool {
+        matches!(self.stage, Stage::Encrypting(_)) && self.out.is_empty()
+    }
+
+    /// The connection is encrypted from here on.
+    pub fn encrypted(&mut self) {
+        if let Stage::Encrypting(handshake) = &self.stage {
+            self.stage = Stage::Handshake(handshake.encrypted());
         }
     }
 
@@ -157,7 +181,7 @@ impl Session {
     pub fn next(&mut self, exports: &[Export]) -> Option<(Cookie, Ask)> {
         loop {
             match &mut self.stage {
-                Stage::Over => return None,
+                Stage::Over | Stage::Encrypting(_) => return None,
                 Stage::Handshake(handshake) => {
                     let mut out = Vec::new();
                     let bytes = &self.inbox[self.used..];
@@ -172,6 +196,14 @@ impl Session {
                         Progress::Agreed(agreement) => {
                             self.structured = agreement.structured;
                             self.stage = Stage::Transmission(agreement);
+                        }
+                        // Nobody may slip in words before the encryption that count after it.
+                        Progress::Encrypting if self.used < self.inbox.len() => {
+                            self.stage = Stage::Over;
+                        }
+                        Progress::Encrypting => {
+                            let handshake = std::mem::take(handshake);
+                            self.stage = Stage::Encrypting(handshake);
                         }
                         Progress::Over => self.stage = Stage::Over,
                     }
@@ -240,7 +272,12 @@ impl Session {
         let cookie = Cookie { cookie, command: asked, flags, offset, length };
         self.in_flight += 1;
         self.bytes_in_flight += cookie.bytes();
-        let size = exports[agreement.export].size;
+        let export = exports.iter().find(|export| export.volume == agreement.volume);
+        let Some(Export { size, .. }) = export.cloned() else {
+            // The volume was deleted while it was attached.
+            self.fail(&cookie, Errno::Shutdown);
+            return None;
+        };
         let allowed = match asked {
             command::READ => command_flag::FUA | command_flag::DF,
             command::WRITE_ZEROES => command_flag::FUA | command_flag::NO_HOLE,

@@ -1,17 +1,21 @@
 //! Transcripts of the protocol, byte by byte, and what is refused.
 
 use super::wire::{MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, option};
-use super::{Ask, Export, Out, Session};
+use super::{Ask, Export, Out, Security, Session};
 use thermocline_ports::Payload;
 use thermocline_volume::{Action, Piece};
 
 fn exports() -> Vec<Export> {
-    vec![Export { name: "v0".to_string(), size: 1 << 20 }]
+    vec![Export { name: "v0".to_string(), volume: 7, size: 1 << 20 }]
 }
 
 /// A client that has not sent anything yet.
 fn session() -> Session {
-    let mut session = Session::new();
+    greeted(Security::Given)
+}
+
+fn greeted(security: Security) -> Session {
+    let mut session = Session::new(security);
     let mut greeting = Vec::new();
     greeting.put_u64(MAGIC);
     greeting.put_u64(OPTION_MAGIC);
@@ -69,7 +73,7 @@ fn transmission(structured: bool) -> Session {
     bytes.extend(go("v0"));
     session.feed(&bytes);
     assert!(session.next(&exports()).is_none());
-    assert_eq!(session.export(), Some(0));
+    assert_eq!(session.volume(), Some(7));
     let _ = sent(&mut session);
     session
 }
@@ -147,7 +151,7 @@ fn a_client_out_of_step_is_cut_off() {
     session.feed(&[0x55; 28]);
     assert!(session.next(&exports()).is_none());
     assert!(session.is_over());
-    let mut other = super::Session::new();
+    let mut other = Session::new(Security::Given);
     other.feed(&u32::MAX.to_be_bytes());
     assert!(other.next(&exports()).is_none());
     assert!(!other.wants_bytes(), "unknown client flags end the handshake");
@@ -172,5 +176,47 @@ fn unknown_options_and_exports_are_refused_and_the_handshake_goes_on() {
     assert_eq!(kinds, [1 << 31 | 1, 1 << 31 | 6, 1 << 31 | 3]);
     session.feed(&go(""));
     assert!(session.next(&exports()).is_none());
-    assert_eq!(session.export(), Some(0), "the empty name is the first export");
+    assert_eq!(session.volume(), Some(7), "the empty name is the first export");
+}
+
+#[test]
+fn where_encryption_is_wanted_nothing_is_told_before_it_and_all_after_it() {
+    let mut session = greeted(Security::Wanted);
+    session.feed(&3_u32.to_be_bytes());
+    session.feed(&option(option::LIST, &[]));
+    session.feed(&go("v0"));
+    assert!(session.next(&exports()).is_none());
+    let replies = sent(&mut session);
+    assert_eq!(replies[12..16], (1_u32 << 31 | 5).to_be_bytes(), "LIST needs encryption");
+    assert!(!replies.windows(2).any(|two| two == b"v0"), "no export was named");
+    assert_eq!(session.volume(), None);
+    session.feed(&option(option::STARTTLS, &[]));
+    assert!(session.next(&exports()).is_none());
+    assert!(!session.starts_encryption(), "the acknowledgement leaves first");
+    assert_eq!(sent(&mut session)[12..16], 1_u32.to_be_bytes());
+    assert!(session.starts_encryption() && !session.wants_bytes());
+    session.encrypted();
+    session.feed(&go("v0"));
+    assert!(session.next(&exports()).is_none());
+    assert_eq!(session.volume(), Some(7));
+}
+
+#[test]
+fn words_slipped_in_before_the_encryption_end_the_connection() {
+    let mut session = greeted(Security::Wanted);
+    let mut bytes = 3_u32.to_be_bytes().to_vec();
+    bytes.extend(option(option::STARTTLS, &[]));
+    bytes.extend(go("v0"));
+    session.feed(&bytes);
+    assert!(session.next(&exports()).is_none());
+    let _ = sent(&mut session);
+    assert!(session.is_over());
+}
+
+#[test]
+fn a_volume_deleted_while_attached_answers_with_an_error() {
+    let mut session = transmission(false);
+    session.feed(&request(0, 0, 0, 512));
+    assert!(session.next(&[]).is_none());
+    assert_eq!(sent(&mut session)[4..8], 108_u32.to_be_bytes());
 }

@@ -18,6 +18,7 @@ pub(crate) mod option {
     pub(crate) const EXPORT_NAME: u32 = 1;
     pub(crate) const ABORT: u32 = 2;
     pub(crate) const LIST: u32 = 3;
+    pub(crate) const STARTTLS: u32 = 5;
     pub(crate) const INFO: u32 = 6;
     pub(crate) const GO: u32 = 7;
     pub(crate) const STRUCTURED_REPLY: u32 = 8;
@@ -33,6 +34,7 @@ pub(crate) mod option_reply {
     const ERROR: u32 = 1 << 31;
     pub(crate) const UNSUPPORTED: u32 = ERROR | 1;
     pub(crate) const INVALID: u32 = ERROR | 3;
+    pub(crate) const TLS_REQUIRED: u32 = ERROR | 5;
     pub(crate) const UNKNOWN: u32 = ERROR | 6;
     pub(crate) const TOO_BIG: u32 = ERROR | 9;
 }

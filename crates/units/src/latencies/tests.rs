@@ -50,3 +50,33 @@ fn sums_of_histograms_are_histograms_of_sums() {
     one.clear();
     assert_eq!((one.count(), one.max(), one.mean(), one.quantile(0.5)), Default::default());
 }
+
+#[test]
+fn what_came_since_a_copy_is_told_apart_from_what_was_before() {
+    let mut all = Latencies::default();
+    let mut rng = Rng::seeded(3);
+    let mut before = Latencies::default();
+    let mut after = Latencies::default();
+    for at in 0..2000 {
+        let took = Nanos(rng.below(1 << 24));
+        all.record(took);
+        if at < 1000 { before.record(took) } else { after.record(took) }
+    }
+    let since = all.since(&before);
+    assert_eq!((since.count(), since.mean()), (after.count(), after.mean()));
+    for part in [0.01, 0.5, 0.99] {
+        assert_eq!(since.quantile(part), after.quantile(part), "{part}");
+    }
+    assert!(since.max() >= after.max() && since.max().0 as f64 <= after.max().0 as f64 * 1.016);
+    assert_eq!(all.since(&all).count(), 0);
+}
+
+#[test]
+fn counts_between_bounds_lose_nothing() {
+    let mut latencies = Latencies::default();
+    for took in [0, 10, 99, 101, 5000, 1 << 40] {
+        latencies.record(Nanos(took));
+    }
+    assert_eq!(latencies.between(&[Nanos(50), Nanos(100), Nanos(6000)]), [2, 1, 2, 1]);
+    assert_eq!(latencies.sum().0, 10 + 99 + 101 + 5000 + (1 << 40));
+}

@@ -1,0 +1,100 @@
+//! The doors of a running engine, as the command line opens them: tokens on disk, events on stderr.
+
+use crate::error::CliError;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use thermocline_serve::api::{Event, Severity};
+
+/// The token in a file; made, for its owner alone, when there is none.
+///
+/// # Errors
+/// When the file cannot be read or made, or holds no token.
+pub(crate) fn token(path: &Path) -> Result<String, CliError> {
+    let failed = |error: io::Error| CliError::failed(format!("{}: {error}", path.display()));
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let token = text.trim();
+            if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let text = "expected a token of at least 16 printable characters in one line";
+                return Err(CliError::input(format!("{}: {text}", path.display())));
+            }
+            Ok(token.to_string())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let token = format!("{:016x}{:016x}", random()?, random()?);
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600).open(path);
+            file.and_then(|mut file| writeln!(file, "{token}")).map_err(failed)?;
+            Ok(token)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A number that nobody can guess.
+///
+/// # Errors
+/// When the system has none.
+pub(crate) fn random() -> Result<u64, CliError> {
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// How events are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// A line a person can read.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+    /// Nothing.
+    None,
+}
+
+/// Tells an event on stderr; a reader that has gone away is nobody's fault.
+pub(crate) fn tell(format: LogFormat, event: &Event) {
+    let line = match format {
+        LogFormat::None => return,
+        LogFormat::Json => serde_json::to_string(event).expect("events are plain"),
+        LogFormat::Text => {
+            let severity = match event.severity {
+                Severity::Info => "info",
+                Severity::Warning => "warning",
+                Severity::Error => "ERROR",
+            };
+            format!("{} {severity} {}: {}", moment(event.at_ms), event.subject, event.text)
+        }
+    };
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Milliseconds since 1970 as `2026-11-21T16:02:03.456Z` (RFC 3339; the calendar is the proleptic
+/// Gregorian, by the day count of H. Hinnant, "chrono-compatible low-level date algorithms").
+pub(crate) fn moment(at_ms: u64) -> String {
+    let (days, rest) = ((at_ms / 86_400_000) as i64, at_ms % 86_400_000);
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (seconds, millis) = (rest / 1000, rest % 1000);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{millis:03}Z",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,442 @@
+//! What the API says, as data: one definition for the server, the OpenAPI document and the
+//! command-line client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use thermocline_units::Latencies;
+use utoipa::ToSchema;
+
+/// The engine at a glance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// The volume group's identity, in hexadecimal.
+    pub identity: String,
+    /// Whether requests are taken: opening, ready, closing, closed, failed.
+    pub service: String,
+    /// Since the engine was started.
+    pub uptime_seconds: f64,
+    /// Unit of placement.
+    pub chunk_bytes: u64,
+    /// How often the policy is asked.
+    pub epoch_seconds: f64,
+    /// Who decides about moves.
+    pub policy: Policy,
+    /// Volumes that exist.
+    pub volumes: Vec<Volume>,
+    /// Pools, fastest first.
+    pub pools: Vec<Pool>,
+    /// Operations queued and under way, with the moves that the policy still wants.
+    pub operations_pending: u64,
+    /// The journal.
+    pub journal: Journal,
+    /// NBD clients.
+    pub connections: u64,
+    /// Requests of clients under way.
+    pub in_flight: u64,
+    /// Memory of the chunk map.
+    pub map_bytes: u64,
+    /// Latencies of client requests since the start, by kind: read, write, zero, flush.
+    pub requests: BTreeMap<String, Latency>,
+    /// Shares of client reads, by bytes, that the fastest pool has served since the start; null:
+    /// nothing was read.
+    pub fastest_pool_share: Option<f64>,
+}
+
+/// A placement policy and its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
+    /// As it was asked for, `name[:key=value,…]`; "none": nothing moves by itself.
+    pub spec: String,
+    /// All its settings, as they are in force.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A policy that shall decide from now on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NewPolicy {
+    /// `name[:key=value,…]`, or "none".
+    pub spec: String,
+    /// How often it shall be asked; null: as before.
+    #[serde(default)]
+    pub epoch_seconds: Option<f64>,
+}
+
+/// A policy that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyDescription {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub summary: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What can be set.
+    pub settings: Vec<PolicySetting>,
+}
+
+/// A setting of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicySetting {
+    /// Its name.
+    pub name: String,
+    /// The default.
+    pub default: String,
+    /// What it means, with its unit.
+    pub summary: String,
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// The name of its NBD export.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+/// A volume that shall be made, or the size that one shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeSize {
+    /// Bytes, in multiples of 512.
+    pub size_bytes: u64,
+}
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Pool {
+    /// Its number; 0 is the fastest.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// What it is doing: joining, active, draining, drained, dead, removing, removed.
+    pub state: String,
+    /// The file or block device; null: it is missing.
+    pub path: Option<String>,
+    /// Whether requests go past the page cache.
+    pub direct: bool,
+    /// Whether it is slowed to a profile.
+    pub emulated: bool,
+    /// Chunks that it can hold.
+    pub chunks_total: u64,
+    /// Chunks that it holds.
+    pub chunks_used: u64,
+    /// Of these, prefetched copies.
+    pub chunks_prefetched: u64,
+    /// Client requests on the device now.
+    pub in_flight: u64,
+    /// Counts since the engine was started.
+    pub counters: Counters,
+    /// Latencies of client reads on the device since the start.
+    pub read_latency: Latency,
+    /// Latencies of client writes on the device since the start.
+    pub write_latency: Latency,
+}
+
+/// Counts of a pool since the engine was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Counters {
+    /// Client reads.
+    pub reads: u64,
+    /// Client writes.
+    pub writes: u64,
+    /// Bytes read for clients.
+    pub read_bytes: u64,
+    /// Bytes written for clients.
+    pub written_bytes: u64,
+    /// Bytes that operations have read.
+    pub moved_out_bytes: u64,
+    /// Bytes that operations have written.
+    pub moved_in_bytes: u64,
+    /// Bytes of journal, checkpoints and superblocks.
+    pub metadata_bytes: u64,
+    /// Flushes of the device.
+    pub flushes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Blocks whose contents did not have their checksum.
+    pub rotten_blocks: u64,
+}
+
+/// A distribution of latencies, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Latency {
+    /// How many requests.
+    pub count: u64,
+    /// Their mean.
+    pub mean_us: f64,
+    /// The median.
+    pub p50_us: f64,
+    /// What 99 of 100 do not exceed.
+    pub p99_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl From<&Latencies> for Latency {
+    fn from(latencies: &Latencies) -> Latency {
+        let micros = |nanos: thermocline_units::Nanos| nanos.0 as f64 / 1e3;
+        Latency {
+            count: latencies.count(),
+            mean_us: micros(latencies.mean()),
+            p50_us: micros(latencies.quantile(0.5)),
+            p99_us: micros(latencies.quantile(0.99)),
+            max_us: micros(latencies.max()),
+        }
+    }
+}
+
+/// The journal ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Journal {
+    /// Blocks of 4 KiB.
+    pub blocks: u64,
+    /// Blocks that a recovery would replay.
+    pub used: u64,
+    /// Blocks written since the group was made.
+    pub written: u64,
+}
+
+/// A pool that shall be added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewPool {
+    /// For people; at most 16 bytes.
+    pub name: String,
+    /// A file or block device of the engine's machine.
+    pub path: String,
+    /// Makes the file, of this size, when there is none.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Slows it to this profile.
+    #[serde(default)]
+    pub emulate: Option<String>,
+    /// Goes through the page cache.
+    #[serde(default)]
+    pub buffered: bool,
+}
+
+/// A run of a volume that lives in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Extent {
+    /// Bytes from the volume's start.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub length_bytes: u64,
+    /// Numbers of the pools with a whole copy, the first copy first; empty: it reads as zeroes.
+    pub pools: Vec<u16>,
+    /// The pool that takes its writes, when they are redirected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirected_to: Option<u16>,
+    /// Whether placements leave it where it is.
+    #[serde(default)]
+    pub pinned: bool,
+    /// Reads in this epoch.
+    pub reads: u64,
+    /// Writes in this epoch.
+    pub writes: u64,
+}
+
+/// What shall be done to the chunks of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Move them.
+    Migrate,
+    /// Add copies.
+    Replicate,
+    /// Add copies that go away first when space runs short.
+    Prefetch,
+    /// Send their writes to the pool from now on, and the rest after them.
+    Redirect,
+    /// Keep placements from moving them.
+    Pin,
+    /// Let placements move them again.
+    Unpin,
+}
+
+/// A job that shall be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewJob {
+    /// What to do.
+    pub kind: Kind,
+    /// The volume's name.
+    pub volume: String,
+    /// Bytes from its start; every chunk that the range touches is meant.
+    #[serde(default)]
+    pub offset_bytes: u64,
+    /// Bytes; null: to the end.
+    #[serde(default)]
+    pub length_bytes: Option<u64>,
+    /// The destination, by name or number; pins need none.
+    #[serde(default)]
+    pub pool: Option<String>,
+}
+
+/// An operation over a range, chunk by chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// Its number.
+    pub id: u64,
+    /// What it does.
+    pub kind: Kind,
+    /// The volume's name.
+    pub volume: String,
+    /// The destination.
+    pub pool: Option<String>,
+    /// Chunks in the range.
+    pub chunks: u64,
+    /// Chunks dealt with: done, failed, cancelled or skipped.
+    pub ended: u64,
+    /// Chunks done.
+    pub done: u64,
+    /// Chunks whose operation failed; they are where they were.
+    pub failed: u64,
+    /// Chunks whose operation was cancelled.
+    pub cancelled: u64,
+    /// Chunks for which there was nothing to do, or no room: how many, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// Whether it has ended.
+    pub over: bool,
+}
+
+/// One chunk's operation under way or queued.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Operation {
+    /// What it does: migrate, replicate, prefetch, redirect.
+    pub kind: String,
+    /// The volume's name.
+    pub volume: String,
+    /// The chunk's place in the volume, in bytes.
+    pub offset_bytes: u64,
+    /// Number of the pool it is read from; null: it has not begun.
+    pub from: Option<u16>,
+    /// Number of the pool it goes to.
+    pub to: u16,
+    /// Bytes of the chunk that have arrived.
+    pub copied_bytes: u64,
+}
+
+/// Everything that moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Operations {
+    /// Jobs, the newest last; ended ones are kept for a while.
+    pub jobs: Vec<Job>,
+    /// The first of the operations under way and queued, those of the policy included.
+    pub chunks: Vec<Operation>,
+    /// Operations queued and under way, with the moves that the policy still wants.
+    pub pending: u64,
+}
+
+/// One second of one pool.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PoolSecond {
+    /// Client reads.
+    pub reads: u64,
+    /// Client writes.
+    pub writes: u64,
+    /// Bytes read for clients.
+    pub read_bytes: u64,
+    /// Bytes written for clients.
+    pub written_bytes: u64,
+    /// Bytes that operations have read and written.
+    pub moved_bytes: u64,
+    /// Median latency of reads and writes together; 0: there were none.
+    pub p50_us: f64,
+    /// 99th percentile of the same.
+    pub p99_us: f64,
+    /// Share of its chunks in use.
+    pub fill: f64,
+}
+
+/// One second of the engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Second {
+    /// Its number since the start.
+    pub number: u64,
+    /// When it ended.
+    pub at_ms: u64,
+    /// Client requests answered: reads.
+    pub reads: u64,
+    /// Client requests answered: writes.
+    pub writes: u64,
+    /// 99th percentile of the latency of client reads and writes.
+    pub p99_us: f64,
+    /// By pool.
+    pub pools: Vec<PoolSecond>,
+}
+
+/// Where a volume was used, when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Heat {
+    /// The volume's name.
+    pub volume: String,
+    /// Bytes of the volume that one column stands for.
+    pub column_bytes: u64,
+    /// Seconds that one row stands for.
+    pub row_seconds: f64,
+    /// The number of the first row that is told.
+    pub first_row: u64,
+    /// Accesses by row (the oldest first) and column.
+    pub rows: Vec<Vec<u32>>,
+    /// For every column, the share of its chunks on each pool; what holds nothing is the rest.
+    /// Large columns are sampled.
+    pub pools: Vec<Vec<f64>>,
+}
+
+/// How much an event matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Somebody should look.
+    Warning,
+    /// Something is lost or broken.
+    Error,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// Its number since the start.
+    pub id: u64,
+    /// When.
+    pub at_ms: u64,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is about: engine, volume, pool, policy, job, client, recording.
+    pub subject: String,
+    /// What happened, in a sentence.
+    pub text: String,
+}
+
+/// Why a wish was not granted. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// What was wrong, and what to do.
+    pub message: String,
+    /// The status of the HTTP response.
+    #[serde(skip)]
+    pub status: u16,
+}
+
+impl Refused {
+    pub(crate) fn missing(message: impl ToString) -> Refused {
+        Refused { message: message.to_string(), status: 404 }
+    }
+
+    pub(crate) fn conflict(message: impl ToString) -> Refused {
+        Refused { message: message.to_string(), status: 409 }
+    }
+
+    pub(crate) fn invalid(message: impl ToString) -> Refused {
+        Refused { message: message.to_string(), status: 422 }
+    }
+
+    pub(crate) fn unavailable(message: impl ToString) -> Refused {
+        Refused { message: message.to_string(), status: 503 }
+    }
+}

@@ -1,0 +1,121 @@
+//! The API as a program calls it: one request at a time, over the engine's unix socket.
+//!
+//! Blocks the calling thread; knows nothing of TCP and tokens, which are for browsers and other
+//! machines.
+
+use crate::api::Refused;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes as Body;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Nobody listens.
+    #[error("{path}: {source}; is an engine running there? `thermocline up` starts one")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The engine refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The connection broke, or what came is not understood.
+    #[error("the engine's answer cannot be used: {0}")]
+    Answer(String),
+}
+
+/// An engine, by its socket.
+#[derive(Debug, Clone)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// The engine that listens on `socket`; nothing is sent yet.
+    pub fn new(socket: &Path) -> Client {
+        Client { socket: socket.to_path_buf() }
+    }
+
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// When nobody listens, or the engine refuses.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        parse(&self.call(Method::GET, path, None)?)
+    }
+
+    /// Sends something and takes the answer.
+    ///
+    /// # Errors
+    /// When nobody listens, or the engine refuses.
+    pub fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CallError> {
+        let body =
+            serde_json::to_vec(body).map_err(|error| CallError::Answer(error.to_string()))?;
+        parse(&self.call(method, path, Some(body))?)
+    }
+
+    /// Does something that needs no words; whatever is answered is dropped.
+    ///
+    /// # Errors
+    /// When nobody listens, or the engine refuses.
+    pub fn order(&self, method: Method, path: &str) -> Result<(), CallError> {
+        self.call(method, path, None).map(|_| ())
+    }
+
+    fn call(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Body, CallError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| CallError::Answer(error.to_string()))?;
+        runtime.block_on(self.exchange(method, path, body))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Body, CallError> {
+        let broken = |error: &dyn std::error::Error| CallError::Answer(error.to_string());
+        let stream = tokio::net::UnixStream::connect(&self.socket).await;
+        let stream =
+            stream.map_err(|source| CallError::Connect { path: self.socket.clone(), source })?;
+        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(|error| broken(&error))?;
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "thermocline")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Body::from(body.unwrap_or_default())))
+            .map_err(|error| broken(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| broken(&error))?;
+        let body = body.to_bytes();
+        if status.is_success() {
+            return Ok(body);
+        }
+        let refused = serde_json::from_slice::<Refused>(&body);
+        let text = || String::from_utf8_lossy(&body).into_owned();
+        let message = refused.map_or_else(|_| text(), |refused| refused.message);
+        Err(CallError::Refused(Refused { message, status: status.as_u16() }))
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallError> {
+    serde_json::from_slice(body).map_err(|error| CallError::Answer(error.to_string()))
+}

@@ -1,0 +1,88 @@
+//! Where NBD clients come in: unix sockets and TCP addresses.
+
+use crate::nbd::Security;
+use crate::stream::Stream;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket that listens.
+pub(crate) enum Door {
+    Unix { listener: UnixListener, path: PathBuf },
+    Tcp { listener: TcpListener, security: Security },
+}
+
+/// Listens on a unix socket. One that nobody listens on is left over, and replaced.
+///
+/// # Errors
+/// When somebody listens there already, or the socket cannot be made.
+pub(crate) fn listen_unix(path: &Path) -> io::Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Door {
+    pub(crate) fn unix(path: &Path) -> io::Result<Door> {
+        Ok(Door::Unix { listener: listen_unix(path)?, path: path.to_path_buf() })
+    }
+
+    pub(crate) fn tcp(address: SocketAddr, security: Security) -> io::Result<Door> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Door::Tcp { listener, security })
+    }
+
+    /// Somebody who waits to come in, and what is wanted of them.
+    pub(crate) fn accept(&self) -> Option<(Stream, Security)> {
+        match self {
+            Door::Unix { listener, .. } => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                Some((Stream::Unix(stream), Security::Given))
+            }
+            Door::Tcp { listener, security } => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                // Replies are whole when they are sent: waiting for more only delays them.
+                stream.set_nodelay(true).ok()?;
+                Some((Stream::Tcp(stream), *security))
+            }
+        }
+    }
+
+    /// The address, when it is one of the network.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Door::Unix { .. } => None,
+            Door::Tcp { listener, .. } => listener.local_addr().ok(),
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Door::Unix { listener, .. } => listener.as_fd(),
+            Door::Tcp { listener, .. } => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Door {
+    /// Nobody listens any more.
+    fn drop(&mut self) {
+        if let Door::Unix { path, .. } = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

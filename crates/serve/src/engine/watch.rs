@@ -1,0 +1,216 @@
+//! What is counted on the way: requests by kind, each second of the last minutes, heat, events.
+//!
+//! Everything here is bounded: [`SECONDS`] seconds, [`EVENTS`] events, a heat map a volume.
+
+use super::Engine;
+use super::clients::RequestKind;
+use super::heat::{HeatMap, ROW};
+use crate::api::{Event, PoolSecond, Second, Severity};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thermocline_units::{Latencies, Nanos, PoolId, VolumeId};
+use thermocline_volume::{Action, PoolCounters, PoolState};
+
+/// Seconds of history.
+const SECONDS: usize = 300;
+/// Events that are kept.
+const EVENTS: usize = 1000;
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// A pool as it was a second ago.
+#[derive(Default)]
+struct Before {
+    state: Option<PoolState>,
+    counters: PoolCounters,
+    latencies: [Latencies; 2],
+}
+
+/// See the module.
+pub(super) struct Watch {
+    /// When the second ends.
+    pub(super) next: Nanos,
+    next_row: Nanos,
+    requests: [Latencies; 4],
+    /// Reads and writes of the second under way.
+    lately: Latencies,
+    counts: [u64; 2],
+    pools: Vec<Before>,
+    seconds: VecDeque<Second>,
+    seconds_passed: u64,
+    heat: BTreeMap<u32, HeatMap>,
+    events: VecDeque<Event>,
+    events_passed: u64,
+}
+
+/// Milliseconds since 1970.
+fn wall_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_millis() as u64)
+}
+
+impl Watch {
+    pub(super) fn new() -> Watch {
+        Watch {
+            next: SECOND,
+            next_row: ROW,
+            requests: Default::default(),
+            lately: Latencies::default(),
+            counts: [0; 2],
+            pools: Vec::new(),
+            seconds: VecDeque::new(),
+            seconds_passed: 0,
+            heat: BTreeMap::new(),
+            events: VecDeque::new(),
+            events_passed: 0,
+        }
+    }
+
+    /// A volume exists with this size.
+    pub(super) fn note_volume(&mut self, volume: VolumeId, size: u64) {
+        self.heat.insert(volume.0, HeatMap::new(size));
+    }
+
+    pub(super) fn forget_volume(&mut self, volume: VolumeId) {
+        self.heat.remove(&volume.0);
+    }
+
+    pub(super) fn heat_of(&self, volume: VolumeId) -> Option<&HeatMap> {
+        self.heat.get(&volume.0)
+    }
+
+    pub(super) fn note_request(&mut self, volume: VolumeId, action: &Action) {
+        let (offset, length) = match action {
+            Action::Read { offset, length } => (offset.0, u64::from(*length)),
+            Action::Write { offset, payload, .. } => (offset.0, u64::from(payload.len())),
+            Action::WriteZeroes { .. } | Action::Discard { .. } | Action::Flush => return,
+        };
+        if let Some(heat) = self.heat.get_mut(&volume.0) {
+            heat.note(offset, length);
+        }
+    }
+
+    pub(super) fn note_reply(&mut self, kind: RequestKind, took: Nanos) {
+        self.requests[kind as usize].record(took);
+        if let RequestKind::Read | RequestKind::Write = kind {
+            self.lately.record(took);
+            self.counts[kind as usize] += 1;
+        }
+    }
+
+    /// Latencies of client requests since the start, by kind.
+    pub(super) fn requests(&self) -> impl Iterator<Item = (&'static str, &Latencies)> {
+        RequestKind::ALL.iter().map(|&(kind, name)| (name, &self.requests[kind as usize]))
+    }
+
+    pub(super) fn seconds_from(&self, number: u64) -> Vec<Second> {
+        self.seconds.iter().filter(|second| second.number >= number).cloned().collect()
+    }
+
+    pub(super) fn events_after(&self, id: u64) -> Vec<Event> {
+        self.events.iter().filter(|event| event.id > id).cloned().collect()
+    }
+
+    pub(super) fn event(&mut self, severity: Severity, subject: &str, text: String) -> &Event {
+        if self.events.len() == EVENTS {
+            self.events.pop_front();
+        }
+        self.events_passed += 1;
+        let (id, subject) = (self.events_passed, subject.to_string());
+        self.events.push_back(Event { id, at_ms: wall_clock(), severity, subject, text });
+        self.events.back().expect("just put there")
+    }
+}
+
+impl Engine {
+    /// Closes seconds and rows when they are over.
+    pub(super) fn watch_the_clock(&mut self) {
+        let now = self.now();
+        if now < self.watch.next {
+            return;
+        }
+        // Seconds in which the loop was held up are not made up afterwards.
+        while self.watch.next <= now {
+            self.watch.next.0 += SECOND.0;
+        }
+        let pools = (0..self.group.pool_count()).map(|id| self.pool_second(PoolId(id))).collect();
+        let watch = &mut self.watch;
+        let counts = std::mem::take(&mut watch.counts);
+        if watch.seconds.len() == SECONDS {
+            watch.seconds.pop_front();
+        }
+        watch.seconds.push_back(Second {
+            number: watch.seconds_passed,
+            at_ms: wall_clock(),
+            reads: counts[RequestKind::Read as usize],
+            writes: counts[RequestKind::Write as usize],
+            p99_us: watch.lately.quantile(0.99).0 as f64 / 1e3,
+            pools,
+        });
+        watch.seconds_passed += 1;
+        watch.lately.clear();
+        while watch.next_row <= now {
+            watch.next_row.0 += ROW.0;
+            watch.heat.values_mut().for_each(HeatMap::close_row);
+        }
+        self.end_jobs();
+    }
+
+    /// What a pool did in the second that ends; a change of its state is an event.
+    fn pool_second(&mut self, id: PoolId) -> PoolSecond {
+        let status = self.group.pool_status(id).expect("ids below the count exist");
+        let latencies = self.group.pool_latencies(id).expect("ids below the count exist");
+        let at = usize::from(id.0);
+        if self.watch.pools.len() <= at {
+            self.watch.pools.resize_with(at + 1, Before::default);
+        }
+        let before = &mut self.watch.pools[at];
+        let mut lately = latencies.reads.since(&before.latencies[0]);
+        lately.add(&latencies.writes.since(&before.latencies[1]));
+        before.latencies[0].clone_from(latencies.reads);
+        before.latencies[1].clone_from(latencies.writes);
+        let (counts, old) =
+            (status.counters, std::mem::replace(&mut before.counters, status.counters));
+        let was = before.state.replace(status.state);
+        let moved = |counters: &PoolCounters| counters.copied_in_bytes + counters.copied_out_bytes;
+        let second = PoolSecond {
+            reads: counts.reads - old.reads,
+            writes: counts.writes - old.writes,
+            read_bytes: counts.read_bytes - old.read_bytes,
+            written_bytes: counts.written_bytes - old.written_bytes,
+            moved_bytes: moved(&counts) - moved(&old),
+            p50_us: lately.quantile(0.5).0 as f64 / 1e3,
+            p99_us: lately.quantile(0.99).0 as f64 / 1e3,
+            fill: f64::from(status.slots_used) / f64::from(status.slots_total.max(1)),
+        };
+        if was.is_some_and(|was| was != status.state) {
+            self.tell_state(&status.name, status.state);
+        }
+        if counts.errors > old.errors {
+            let count = counts.errors - old.errors;
+            let text = format!("{}: {count} requests failed on the device", status.name);
+            self.event(Severity::Warning, "pool", text);
+        }
+        second
+    }
+
+    fn tell_state(&mut self, name: &str, state: PoolState) {
+        if state == PoolState::Removed {
+            // Its device may be taken away now.
+            let gone = |id: &u16| {
+                let status = self.group.pool_status(PoolId(*id));
+                status.is_some_and(|status| status.state == PoolState::Removed)
+            };
+            let gone: Vec<u16> = (0..self.group.pool_count()).filter(gone).collect();
+            gone.into_iter().for_each(|id| self.disks[usize::from(id)] = None);
+        }
+        let (severity, text) = match state {
+            PoolState::Dead => (Severity::Error, "failed; chunks that were only there are lost"),
+            PoolState::Active => (Severity::Info, "is in service"),
+            PoolState::Joining => (Severity::Info, "is joining"),
+            PoolState::Draining => (Severity::Info, "is being drained"),
+            PoolState::Drained => (Severity::Info, "is empty and can be removed"),
+            PoolState::Removing => (Severity::Info, "is being removed"),
+            PoolState::Removed => (Severity::Info, "is removed; its device may be taken away"),
+        };
+        self.event(severity, "pool", format!("{name} {text}"));
+    }
+}

@@ -1,0 +1,232 @@
+//! The HTTP side: API, metrics and dashboard, on a thread of its own.
+//!
+//! A unix socket needs no token: whoever may open it may use it, and that is the owner alone. Over
+//! TCP every request but those for the page itself carries a token (`Authorization: Bearer …`), and
+//! where a network reaches the address it is encrypted too.
+
+mod routes;
+
+pub use routes::openapi;
+
+use crate::doors::listen_unix;
+use crate::orders::Orders;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A client that has not sent its request's head by then is let go.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Connections at once; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Where the API listens.
+#[derive(Default)]
+pub struct HttpDoors {
+    /// A unix socket, for its owner alone.
+    pub unix: Option<PathBuf>,
+    /// A TCP address with its token.
+    pub tcp: Option<TcpDoor>,
+}
+
+/// A TCP address.
+pub struct TcpDoor {
+    /// Where to listen; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Whether a free port will do when that one is taken.
+    pub any_port: bool,
+    /// What a client must know.
+    pub token: String,
+    /// Encrypts; needed where a network reaches the address.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+/// Why the API cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The unix socket cannot be made.
+    #[error("cannot listen on {path}: {source}")]
+    Unix {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; is another engine running there?")]
+    Tcp {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Tokens would cross a network in the clear.
+    #[error(
+        "{0} can be reached from the network, and no certificate is configured; give one, or listen on 127.0.0.1"
+    )]
+    InTheClear(SocketAddr),
+    /// The thread cannot be started.
+    #[error("cannot start the thread of the API: {0}")]
+    Thread(io::Error),
+}
+
+/// A running API; it ends with the process.
+pub struct Http {
+    /// Where it listens, when it does over TCP.
+    pub address: Option<SocketAddr>,
+    unix: Option<PathBuf>,
+}
+
+impl Drop for Http {
+    /// Nobody listens any more.
+    fn drop(&mut self) {
+        if let Some(path) = &self.unix {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Listens, and answers on a thread of its own.
+///
+/// # Errors
+/// When a socket cannot be made, or the token would cross a network in the clear.
+pub fn serve(doors: HttpDoors, orders: &Orders) -> Result<Http, HttpError> {
+    let unix = match &doors.unix {
+        None => None,
+        Some(path) => {
+            let failed = |source| HttpError::Unix { path: path.clone(), source };
+            let listener = listen_unix(path).map_err(failed)?;
+            let owner_only = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(path, owner_only).map_err(failed)?;
+            Some(listener)
+        }
+    };
+    let mut address = None;
+    let tcp = match doors.tcp {
+        None => None,
+        Some(door) if door.tls.is_none() && !door.address.ip().is_loopback() => {
+            return Err(HttpError::InTheClear(door.address));
+        }
+        Some(door) => {
+            let failed = |source| HttpError::Tcp { address: door.address, source };
+            let bound = TcpListener::bind(door.address).or_else(|error| {
+                let elsewhere = door.any_port && error.kind() == io::ErrorKind::AddrInUse;
+                let free = SocketAddr::new(door.address.ip(), 0);
+                if elsewhere { TcpListener::bind(free) } else { Err(error) }
+            });
+            let listener = bound.map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            address = Some(listener.local_addr().map_err(failed)?);
+            Some((listener, door))
+        }
+    };
+    let router = routes::router(orders.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(HttpError::Thread)?;
+    let run = move || runtime.block_on(answer_all(router, unix, tcp));
+    std::thread::Builder::new().name("http".to_string()).spawn(run).map_err(HttpError::Thread)?;
+    Ok(Http { address, unix: doors.unix })
+}
+
+async fn answer_all(
+    router: Router,
+    unix: Option<UnixListener>,
+    tcp: Option<(TcpListener, TcpDoor)>,
+) {
+    let unix = async {
+        if let Some(listener) = unix {
+            answer_unix(router.clone(), listener).await;
+        }
+    };
+    let tcp = async {
+        if let Some((listener, door)) = tcp {
+            let token: Arc<str> = door.token.into();
+            let guard = middleware::from_fn_with_state(token, check_token);
+            answer_tcp(router.clone().layer(guard), listener, door.tls).await;
+        }
+    };
+    tokio::join!(unix, tcp);
+}
+
+async fn answer_unix(router: Router, listener: UnixListener) {
+    let listener = tokio::net::UnixListener::from_std(listener).expect("within the runtime");
+    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let router = router.clone();
+        tokio::spawn(async move {
+            converse(router, stream).await;
+            drop(place);
+        });
+    }
+}
+
+async fn answer_tcp(router: Router, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("within the runtime");
+    let acceptor = tls.map(tokio_rustls::TlsAcceptor::from);
+    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors: some will be given back.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (router, acceptor) = (router.clone(), acceptor.clone());
+        tokio::spawn(async move {
+            match acceptor {
+                None => converse(router, stream).await,
+                Some(acceptor) => {
+                    let encrypted = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await;
+                    if let Ok(Ok(stream)) = encrypted {
+                        converse(router, stream).await;
+                    }
+                }
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse(router: Router, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    let service = TowerToHyperService::new(router);
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    // A client that breaks off is nobody's fault here.
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// Lets a request through when it carries the token, or asks for the page.
+async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION);
+    let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let known = given.is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes()));
+    if known || routes::is_page(request.uri().path()) {
+        return next.run(request).await;
+    }
+    let text =
+        "a token is needed: `Authorization: Bearer …`; the engine's start told where it is\n";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}

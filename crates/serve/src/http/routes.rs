@@ -1,0 +1,326 @@
+//! Which request does what. The OpenAPI document is made from the same declarations.
+
+use crate::api::{
+    Event, Extent, Heat, Job, NewJob, NewPolicy, NewPool, Operations, Policy, PolicyDescription,
+    PolicySetting, Pool, Refused, Second, Status, Volume, VolumeSize,
+};
+use crate::engine::Desk;
+use crate::metrics;
+use crate::orders::Orders;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use thermocline_policy::registry::{Build, entries};
+use thermocline_units::Bytes;
+use utoipa::{IntoParams, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "thermocline",
+    description = "A running engine: volumes, pools, what moves, and why. Sizes are bytes, latencies microseconds, moments milliseconds since 1970."
+))]
+struct Document;
+
+/// The API's OpenAPI document.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().split_for_parts().1
+}
+
+/// Whether a path belongs to the page, which tells nothing about the engine.
+pub(super) fn is_page(path: &str) -> bool {
+    matches!(path, "/" | "/app.js" | "/style.css" | "/icon.svg")
+}
+
+pub(super) fn router(orders: Orders) -> Router {
+    let (router, document) = api().split_for_parts();
+    router
+        .route("/v1/openapi.json", get(async move || Json(document)))
+        .route("/metrics", get(prometheus))
+        .route("/", get(async || Html(include_str!("../../web/index.html"))))
+        .route("/app.js", get(async || asset("text/javascript", include_str!("../../web/app.js"))))
+        .route("/style.css", get(async || asset("text/css", include_str!("../../web/style.css"))))
+        .route(
+            "/icon.svg",
+            get(async || asset("image/svg+xml", include_str!("../../web/icon.svg"))),
+        )
+        .with_state(orders)
+}
+
+fn api() -> OpenApiRouter<Orders> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(status))
+        .routes(routes!(list_volumes, create_volume))
+        .routes(routes!(grow_volume, delete_volume))
+        .routes(routes!(extents))
+        .routes(routes!(heat))
+        .routes(routes!(list_pools, add_pool))
+        .routes(routes!(remove_pool))
+        .routes(routes!(drain_pool))
+        .routes(routes!(operations, begin_job))
+        .routes(routes!(job, cancel_job))
+        .routes(routes!(policies))
+        .routes(routes!(policy, set_policy))
+        .routes(routes!(history))
+        .routes(routes!(events))
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_REQUEST);
+        (status, Json(self)).into_response()
+    }
+}
+
+/// A body in JSON; one that is not what was expected is answered like every other mistake.
+struct Body<T>(T);
+
+impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Refused> {
+        match Json::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Body(body)),
+            Err(rejection) => Err(refused(&rejection)),
+        }
+    }
+}
+
+fn refused(rejection: &JsonRejection) -> Refused {
+    Refused { message: rejection.body_text(), status: rejection.status().as_u16() }
+}
+
+type Answer<T> = Result<Json<T>, Refused>;
+
+/// Asks the loop, and makes the answer a response.
+async fn ask<T: Send + 'static>(
+    orders: &Orders,
+    order: impl FnOnce(&mut Desk<'_>) -> Result<T, Refused> + Send + 'static,
+) -> Answer<T> {
+    orders.ask(order).await.map_err(Refused::unavailable)?.map(Json)
+}
+
+/// The engine at a glance.
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
+async fn status(State(orders): State<Orders>) -> Answer<Status> {
+    ask(&orders, |desk| Ok(desk.status())).await
+}
+
+/// Volumes that exist.
+#[utoipa::path(get, path = "/v1/volumes", responses((status = 200, body = [Volume])))]
+async fn list_volumes(State(orders): State<Orders>) -> Answer<Vec<Volume>> {
+    ask(&orders, |desk| Ok(desk.volumes())).await
+}
+
+/// Makes a volume that reads as zeroes.
+#[utoipa::path(post, path = "/v1/volumes", request_body = VolumeSize,
+    responses((status = 201, body = Volume), (status = 422, body = Refused)))]
+async fn create_volume(
+    State(orders): State<Orders>,
+    Body(wish): Body<VolumeSize>,
+) -> Result<(StatusCode, Json<Volume>), Refused> {
+    let made = ask(&orders, move |desk| desk.create_volume(Bytes(wish.size_bytes))).await?;
+    Ok((StatusCode::CREATED, made))
+}
+
+/// Makes a volume larger; clients see it when they attach the volume again.
+#[utoipa::path(patch, path = "/v1/volumes/{name}", request_body = VolumeSize,
+    params(("name" = String, Path, description = "The volume's name")),
+    responses((status = 200, body = Volume), (status = 404, body = Refused), (status = 422, body = Refused)))]
+async fn grow_volume(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+    Body(wish): Body<VolumeSize>,
+) -> Answer<Volume> {
+    ask(&orders, move |desk| desk.grow_volume(&name, Bytes(wish.size_bytes))).await
+}
+
+/// Deletes a volume with all it holds.
+#[utoipa::path(delete, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses((status = 204), (status = 404, body = Refused)))]
+async fn delete_volume(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Refused> {
+    let Json(()) = ask(&orders, move |desk| desk.delete_volume(&name)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A range of a volume.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Range {
+    /// Bytes from the volume's start.
+    #[serde(default)]
+    offset_bytes: u64,
+    /// Bytes; to the end when not given.
+    length_bytes: Option<u64>,
+}
+
+/// Where a range lives: the map, runs of equal chunks together, at most 10,000 of them.
+#[utoipa::path(get, path = "/v1/volumes/{name}/extents",
+    params(("name" = String, Path, description = "The volume's name"), Range),
+    responses((status = 200, body = [Extent]), (status = 404, body = Refused), (status = 422, body = Refused)))]
+async fn extents(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+    Query(range): Query<Range>,
+) -> Answer<Vec<Extent>> {
+    ask(&orders, move |desk| desk.extents(&name, range.offset_bytes, range.length_bytes)).await
+}
+
+/// From where on something is told.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct From {
+    /// The first number that is of interest.
+    #[serde(default)]
+    from: u64,
+}
+
+/// Where a volume was used in the last five minutes, and where it lives.
+#[utoipa::path(get, path = "/v1/volumes/{name}/heat",
+    params(("name" = String, Path, description = "The volume's name"), From),
+    responses((status = 200, body = Heat), (status = 404, body = Refused)))]
+async fn heat(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+    Query(row): Query<From>,
+) -> Answer<Heat> {
+    ask(&orders, move |desk| desk.heat(&name, row.from)).await
+}
+
+/// Pools, fastest first.
+#[utoipa::path(get, path = "/v1/pools", responses((status = 200, body = [Pool])))]
+async fn list_pools(State(orders): State<Orders>) -> Answer<Vec<Pool>> {
+    ask(&orders, |desk| Ok(desk.pools())).await
+}
+
+/// Adds a pool behind the others; it takes chunks once it is active.
+#[utoipa::path(post, path = "/v1/pools", request_body = NewPool,
+    responses((status = 201, body = Pool), (status = 422, body = Refused)))]
+async fn add_pool(
+    State(orders): State<Orders>,
+    Body(pool): Body<NewPool>,
+) -> Result<(StatusCode, Json<Pool>), Refused> {
+    let added = ask(&orders, move |desk| desk.add_pool(&pool)).await?;
+    Ok((StatusCode::CREATED, added))
+}
+
+/// Removes a pool that is drained or dead.
+#[utoipa::path(delete, path = "/v1/pools/{name}",
+    params(("name" = String, Path, description = "The pool's name or number")),
+    responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
+async fn remove_pool(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Refused> {
+    let Json(()) = ask(&orders, move |desk| desk.remove_pool(&name)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Moves everything off a pool, and lets nothing new onto it.
+#[utoipa::path(post, path = "/v1/pools/{name}/drain",
+    params(("name" = String, Path, description = "The pool's name or number")),
+    responses((status = 200, body = Pool), (status = 404, body = Refused), (status = 409, body = Refused)))]
+async fn drain_pool(State(orders): State<Orders>, Path(name): Path<String>) -> Answer<Pool> {
+    ask(&orders, move |desk| desk.drain_pool(&name)).await
+}
+
+/// Everything that moves, and the jobs that were given.
+#[utoipa::path(get, path = "/v1/operations", responses((status = 200, body = Operations)))]
+async fn operations(State(orders): State<Orders>) -> Answer<Operations> {
+    ask(&orders, |desk| Ok(desk.operations())).await
+}
+
+/// Migrates, replicates, prefetches, redirects, pins or unpins the chunks of a range.
+#[utoipa::path(post, path = "/v1/operations", request_body = NewJob,
+    responses((status = 201, body = Job), (status = 404, body = Refused), (status = 422, body = Refused)))]
+async fn begin_job(
+    State(orders): State<Orders>,
+    Body(wish): Body<NewJob>,
+) -> Result<(StatusCode, Json<Job>), Refused> {
+    let begun = ask(&orders, move |desk| desk.begin(&wish)).await?;
+    Ok((StatusCode::CREATED, begun))
+}
+
+/// What became of a job.
+#[utoipa::path(get, path = "/v1/operations/{id}",
+    params(("id" = u64, Path, description = "The job's number")),
+    responses((status = 200, body = Job), (status = 404, body = Refused)))]
+async fn job(State(orders): State<Orders>, Path(id): Path<u64>) -> Answer<Job> {
+    ask(&orders, move |desk| desk.job(id)).await
+}
+
+/// Cancels what a job has not done yet.
+#[utoipa::path(delete, path = "/v1/operations/{id}",
+    params(("id" = u64, Path, description = "The job's number")),
+    responses((status = 200, body = Job), (status = 404, body = Refused)))]
+async fn cancel_job(State(orders): State<Orders>, Path(id): Path<u64>) -> Answer<Job> {
+    ask(&orders, move |desk| desk.cancel(id)).await
+}
+
+/// Placements that can be chosen.
+#[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = [PolicyDescription])))]
+async fn policies() -> Json<Vec<PolicyDescription>> {
+    let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
+    let told = placements.map(|entry| PolicyDescription {
+        name: entry.name.to_string(),
+        summary: entry.summary.to_string(),
+        source: entry.source.to_string(),
+        settings: entry
+            .settings
+            .iter()
+            .map(|setting| PolicySetting {
+                name: setting.name.to_string(),
+                default: setting.default.to_string(),
+                summary: format!("{} ({})", setting.help, setting.unit),
+            })
+            .collect(),
+    });
+    Json(told.collect())
+}
+
+/// Who decides about moves.
+#[utoipa::path(get, path = "/v1/policy", responses((status = 200, body = Policy)))]
+async fn policy(State(orders): State<Orders>) -> Answer<Policy> {
+    ask(&orders, |desk| Ok(desk.policy())).await
+}
+
+/// Gives the decision to another policy, from now on.
+#[utoipa::path(put, path = "/v1/policy", request_body = NewPolicy,
+    responses((status = 200, body = Policy), (status = 422, body = Refused)))]
+async fn set_policy(State(orders): State<Orders>, Body(wish): Body<NewPolicy>) -> Answer<Policy> {
+    ask(&orders, move |desk| desk.set_policy(&wish)).await
+}
+
+/// The last five minutes, second by second.
+#[utoipa::path(get, path = "/v1/history", params(From),
+    responses((status = 200, body = [Second])))]
+async fn history(State(orders): State<Orders>, Query(second): Query<From>) -> Answer<Vec<Second>> {
+    ask(&orders, move |desk| Ok(desk.history(second.from))).await
+}
+
+/// What happened, the last thousand events.
+#[utoipa::path(get, path = "/v1/events", params(From),
+    responses((status = 200, body = [Event])))]
+async fn events(State(orders): State<Orders>, Query(id): Query<From>) -> Answer<Vec<Event>> {
+    ask(&orders, move |desk| Ok(desk.events(id.from.saturating_sub(1)))).await
+}
+
+/// The same figures for Prometheus.
+async fn prometheus(State(orders): State<Orders>) -> Result<Response, Refused> {
+    let figures = orders.ask(|desk| desk.figures()).await.map_err(Refused::unavailable)?;
+    let text = metrics::encode(figures);
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}

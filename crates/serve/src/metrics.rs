@@ -1,0 +1,189 @@
+//! The engine's figures for Prometheus, in the OpenMetrics text format.
+//!
+//! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by their name.
+
+use crate::api::Status;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use thermocline_units::{Latencies, Nanos};
+
+/// What `encode` writes.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A copy of everything that is measured.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) status: Status,
+    /// By pool: of reads and of writes.
+    pub(crate) pools: Vec<[Latencies; 2]>,
+    /// By kind of request.
+    pub(crate) requests: Vec<(&'static str, Latencies)>,
+}
+
+/// The figures as text.
+pub(crate) fn encode(figures: Figures) -> String {
+    let mut registry = Registry::with_prefix("thermocline");
+    registry.register_collector(Box::new(figures));
+    let mut out = String::new();
+    text::encode(&mut out, &registry).expect("a string takes everything");
+    out
+}
+
+/// Bounds of the histograms' buckets: 8 µs to 16 s, doubling.
+fn bounds() -> Vec<Nanos> {
+    (0..22).map(|step| Nanos(8_000 << step)).collect()
+}
+
+/// A value of one series.
+#[derive(Debug)]
+enum Value {
+    Gauge(f64),
+    Counter(u64),
+    Histogram(Latencies),
+}
+
+impl EncodeMetric for Value {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        match self {
+            Value::Gauge(value) => encoder.encode_gauge(value),
+            Value::Counter(value) => encoder.encode_counter::<NoLabelSet, _, u64>(value, None),
+            Value::Histogram(latencies) => {
+                let bounds = bounds();
+                let seconds = bounds.iter().map(|bound| bound.as_secs_f64()).chain([f64::MAX]);
+                let buckets: Vec<(f64, u64)> = seconds.zip(latencies.between(&bounds)).collect();
+                let sum = latencies.sum().as_secs_f64();
+                encoder.encode_histogram::<NoLabelSet>(sum, latencies.count(), &buckets, None)
+            }
+        }
+    }
+
+    fn metric_type(&self) -> MetricType {
+        match self {
+            Value::Gauge(_) => MetricType::Gauge,
+            Value::Counter(_) => MetricType::Counter,
+            Value::Histogram(_) => MetricType::Histogram,
+        }
+    }
+}
+
+/// Series of one name, told apart by labels.
+type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value)>;
+
+fn family(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    series: Series<'_>,
+) -> Result<(), fmt::Error> {
+    let Some(kind) = series.first().map(|(_, value)| value.metric_type()) else { return Ok(()) };
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for (labels, value) in &series {
+        value.encode(family.encode_family(&labels.as_slice())?)?;
+    }
+    Ok(())
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.group(&mut encoder)?;
+        self.counters(&mut encoder)?;
+        self.latencies(&mut encoder)
+    }
+}
+
+impl Figures {
+    fn group(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let status = &self.status;
+        let gauges = [
+            ("up", "Whether requests are taken", f64::from(u8::from(status.service == "ready"))),
+            ("uptime_seconds", "Time since the start", status.uptime_seconds),
+            ("connections", "NBD clients", status.connections as f64),
+            ("requests_in_flight", "Client requests under way", status.in_flight as f64),
+            ("operations_pending", "Moves queued and under way", status.operations_pending as f64),
+            ("journal_blocks", "Blocks of the journal ring", status.journal.blocks as f64),
+            ("journal_used_blocks", "Blocks a recovery replays", status.journal.used as f64),
+            ("map_bytes", "Memory of the chunk map", status.map_bytes as f64),
+        ];
+        for (name, help, value) in gauges {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value))])?;
+        }
+        let written = Value::Counter(status.journal.written);
+        family(encoder, ("journal_written_blocks", "Blocks written"), vec![(Vec::new(), written)])?;
+        if let Some(share) = status.fastest_pool_share {
+            let help = "Share of the bytes read by clients that the fastest pool served";
+            let value = Value::Gauge(share);
+            family(encoder, ("fastest_pool_read_ratio", help), vec![(Vec::new(), value)])?;
+        }
+        let sizes = status.volumes.iter().map(|volume| {
+            (vec![("volume", volume.name.as_str())], Value::Gauge(volume.size_bytes as f64))
+        });
+        family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())
+    }
+
+    fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let pools = &self.status.pools;
+        let gauges = [
+            ("pool_up", "Whether the pool is in service", 0),
+            ("pool_chunks", "Chunks that the pool can hold", 1),
+            ("pool_used_chunks", "Chunks that the pool holds", 2),
+            ("pool_in_flight", "Client requests on the pool's device", 3),
+        ];
+        for (name, help, which) in gauges {
+            let series = pools.iter().map(|pool| {
+                let up = u64::from(pool.state == "active");
+                let value = [up, pool.chunks_total, pool.chunks_used, pool.in_flight][which];
+                (vec![("pool", pool.name.as_str())], Value::Gauge(value as f64))
+            });
+            family(encoder, (name, help), series.collect())?;
+        }
+        let counters = [
+            ("pool_read_bytes", "Bytes read for clients", 0),
+            ("pool_written_bytes", "Bytes written for clients", 1),
+            ("pool_moved_in_bytes", "Bytes written by operations", 2),
+            ("pool_moved_out_bytes", "Bytes read by operations", 3),
+            ("pool_metadata_bytes", "Bytes of journal, checkpoints and superblocks", 4),
+            ("pool_flushes", "Flushes of the device", 5),
+            ("pool_errors", "Requests that failed", 6),
+            ("pool_rotten_blocks", "Blocks without their checksum", 7),
+        ];
+        for (name, help, which) in counters {
+            let series = pools.iter().map(|pool| {
+                let c = &pool.counters;
+                let values = [
+                    c.read_bytes,
+                    c.written_bytes,
+                    c.moved_in_bytes,
+                    c.moved_out_bytes,
+                    c.metadata_bytes,
+                    c.flushes,
+                    c.errors,
+                    c.rotten_blocks,
+                ];
+                (vec![("pool", pool.name.as_str())], Value::Counter(values[which]))
+            });
+            family(encoder, (name, help), series.collect())?;
+        }
+        Ok(())
+    }
+
+    fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let requests = self
+            .requests
+            .iter()
+            .map(|(kind, latencies)| (vec![("op", *kind)], Value::Histogram(latencies.clone())));
+        let help = "Latency of client requests";
+        family(encoder, ("request_seconds", help), requests.collect())?;
+        let names = self.status.pools.iter().map(|pool| pool.name.as_str());
+        let pools = names.zip(&self.pools).flat_map(|(name, latencies)| {
+            ["read", "write"].iter().zip(latencies).map(move |(&op, latencies)| {
+                (vec![("pool", name), ("op", op)], Value::Histogram(latencies.clone()))
+            })
+        });
+        let help = "Latency of client requests on the pool's device";
+        family(encoder, ("pool_seconds", help), pools.collect())
+    }
+}
