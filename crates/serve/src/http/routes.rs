@@ -10,7 +10,7 @@ use crate::orders::Orders;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Path, Query, State};
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
@@ -42,7 +42,10 @@ pub(super) fn router(orders: Orders) -> Router {
     router
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(prometheus))
-        .route("/", get(async || Html(include_str!("../../web/index.html"))))
+        .route(
+            "/",
+            get(async || asset("text/html; charset=utf-8", include_str!("../../web/index.html"))),
+        )
         .route("/app.js", get(async || asset("text/javascript", include_str!("../../web/app.js"))))
         .route("/style.css", get(async || asset("text/css", include_str!("../../web/style.css"))))
         .route(
@@ -71,7 +74,9 @@ fn api() -> OpenApiRouter<Orders> {
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
+    let own = "default-src 'self'; frame-ancestors 'none'";
+    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, own)];
+    (headers, text).into_response()
 }
 
 impl IntoResponse for Refused {
