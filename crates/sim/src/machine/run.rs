@@ -226,6 +226,9 @@ pub fn run_one(
     one(&scene, label, Cast { name: String::new(), placement, tap: None }, &|_| ())
 }
 
+/// Makes the tap of a group that has just been filled.
+pub type MakeTap<'a> = &'a dyn Fn(&Group) -> Box<dyn Tap>;
+
 /// Runs one policy over `load` while a tap listens, from the moment at which the placement joins:
 /// what has populated the volume before is not heard.
 ///
@@ -236,7 +239,7 @@ pub fn run_tapped(
     pools: &[PoolPlan],
     spec: &PolicySpec,
     options: &MachineOptions,
-    tap: &dyn Fn(&Group) -> Box<dyn Tap>,
+    tap: MakeTap<'_>,
 ) -> Result<Run, MachineError> {
     options.check()?;
     let placement = placement(spec, pools.len())?;
@@ -251,7 +254,7 @@ pub(super) struct Cast<'a> {
     pub(super) name: String,
     pub(super) placement: Box<dyn Placement>,
     /// Makes the tap.
-    pub(super) tap: Option<&'a dyn Fn(&Group) -> Box<dyn Tap>>,
+    pub(super) tap: Option<MakeTap<'a>>,
 }
 
 impl Cast<'_> {

@@ -45,7 +45,7 @@ fn recorded_up_to(load: &Load, policy: &str, blocks: usize) -> Vec<u8> {
     let options = options(load);
     let tapped = run_tapped(load, &PoolPlan::assumed(), &spec(policy), &options, &tap).unwrap();
     let plain = run(load, &PoolPlan::assumed(), &[spec(policy)], &options, &|_| ()).unwrap();
-    let outcome = |run: &Run| (run.moves_proposed, run.all.clone(), run.span_s.to_bits());
+    let outcome = |run: &Run| (run.moves_proposed, run.all, run.span_s.to_bits());
     assert_eq!(outcome(&tapped), outcome(&plain[0]), "a tap changes nothing");
     std::mem::take(&mut file.lock().unwrap().1)
 }
