@@ -6,10 +6,12 @@
 
 mod allocator;
 mod commands;
+mod deciding;
 mod doors;
 mod error;
 mod output;
 mod progress;
+mod recording;
 mod source;
 mod table;
 

@@ -13,7 +13,7 @@ use thermocline_trace::{ColumnMap, Format, ReadOptions, TraceReader};
 pub(crate) struct SourceArgs {
     /// Traces to read, `-` for the standard input; several are merged into one multi-VM workload,
     /// each from its own time zero.
-    #[arg(value_name = "TRACE", value_parser = source, required_unless_present_any = ["more", "synth"])]
+    #[arg(value_name = "TRACE", value_parser = source)]
     traces: Vec<Source>,
     /// A trace, like a bare TRACE; may be repeated.
     #[arg(long = "trace", short = 't', value_name = "TRACE", value_parser = source, id = "more")]
@@ -52,6 +52,9 @@ impl SourceArgs {
     /// Status 2, naming the trace that could not be opened and why.
     pub(crate) fn open(&self) -> Result<Box<dyn TraceReader>, CliError> {
         let sources = self.sources();
+        if sources.is_empty() {
+            return Err(CliError::input("no trace is named; give a TRACE, or --synth PRESET"));
+        }
         let stdins = sources.iter().filter(|source| **source == Source::Stdin).count();
         if stdins > 1 {
             return Err(CliError::input("`-` is given twice, but there is one standard input"));

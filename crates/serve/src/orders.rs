@@ -42,6 +42,15 @@ pub(crate) fn orders() -> std::io::Result<(Orders, Inbox)> {
 }
 
 impl Orders {
+    /// Has `order` run on the loop's thread, soon; never, when the engine stops first.
+    pub fn send(&self, order: impl FnOnce(&mut Desk<'_>) + Send + 'static) {
+        // An engine that has stopped takes no orders.
+        if self.sender.send(Box::new(order)).is_ok() {
+            // A full pipe has rung already.
+            let _ = (&*self.bell).write(&[1]);
+        }
+    }
+
     /// Runs `order` on the loop's thread and brings back what it returns.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ pub mod lab;
 pub mod machine;
 pub mod picture;
 pub mod popularity;
+pub mod recording;
 pub mod replay;
 pub mod source;
 pub mod synth;

@@ -15,6 +15,7 @@ pub mod native;
 mod numbers;
 mod open;
 mod order;
+pub mod recording;
 mod request;
 pub mod stat;
 pub mod synth;

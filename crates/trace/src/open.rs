@@ -8,6 +8,7 @@ use crate::TraceReader;
 use crate::error::{Place, TraceError};
 use crate::formats::{self, ColumnMap, Format};
 use crate::input::{Compression, Source};
+use crate::recording::format::MAGIC as RECORDING_MAGIC;
 use std::io::Read;
 
 /// How a trace is to be read, as far as its content does not say so itself.
@@ -51,6 +52,7 @@ pub fn open(
         (Some(format), None) => format,
         (None | Some(Format::Csv), Some(_)) => Format::Csv,
         (None, None) if source.sample().starts_with(PARQUET_MAGIC) => Format::Parquet,
+        (None, None) if source.sample().starts_with(RECORDING_MAGIC) => Format::Recording,
         (None, None) => formats::detect(&source)?,
         (Some(format), Some(_)) => {
             return Err(source.malformed(

@@ -234,5 +234,21 @@ impl Group {
     pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {
         self.proposal.replace(Vec::new());
         self.placement = placement;
+        self.placement_name.clear();
+        self.tell_placed();
+    }
+
+    /// As [`Group::set_placement`], for a placement of the registry: `name` says which, with all
+    /// its settings, so that a recording can be replayed.
+    pub fn set_named_placement(&mut self, name: &str, placement: Box<dyn Placement>) {
+        self.proposal.replace(Vec::new());
+        self.placement = Some(placement);
+        self.placement_name = name.to_string();
+        self.tell_placed();
+    }
+
+    /// What the placement in force is called; empty when it was not said.
+    pub fn placement_name(&self) -> &str {
+        &self.placement_name
     }
 }

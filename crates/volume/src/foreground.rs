@@ -132,8 +132,12 @@ impl Group {
         let write = part.is_write();
         let epoch = self.epoch;
         self.map.entry_mut(part.chunk).heat(epoch, write);
+        let access = ChunkAccess { at: now, chunk: part.chunk, bytes, write };
         if let Some(placement) = &mut self.placement {
-            placement.observe(&ChunkAccess { at: now, chunk: part.chunk, bytes, write });
+            placement.observe(&access);
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.accessed(&access);
         }
     }
 

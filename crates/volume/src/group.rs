@@ -12,6 +12,7 @@
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
 //!   what a placement wants next;
+//! - [`crate::tap`] lets somebody listen;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
 //!   [`crate::seals`] keeps checksums; [`crate::housekeeping`] does what is due by the clock.
 
@@ -32,6 +33,7 @@ use crate::scrub::Scrub;
 use crate::seals::Seals;
 use crate::settings::Settings;
 use crate::slab::Slab;
+use crate::tap::Tap;
 use thermocline_policy::placement::Placement;
 use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{Nanos, PoolId};
@@ -86,6 +88,8 @@ pub struct Group {
     pub(crate) seals: Seals,
     pub(crate) opening: Option<Opening>,
     pub(crate) placement: Option<Box<dyn Placement>>,
+    pub(crate) placement_name: String,
+    pub(crate) tap: Option<Box<dyn Tap>>,
     pub(crate) epoch: u16,
     pub(crate) io_out: Vec<(PoolId, Ticket, Io)>,
     pub(crate) replies_out: Vec<Reply>,
@@ -123,6 +127,7 @@ impl Group {
     /// # Panics
     /// When the ticket is not in flight: every request is answered once.
     pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
+        self.now = self.now.max(now);
         let flight = self.land(now, pool, &completion);
         let result = completion.result;
         if result == Err(DeviceError::Gone) {
@@ -338,6 +343,9 @@ impl Group {
     }
 
     pub(crate) fn reply(&mut self, reply: Reply) {
+        if let Some(tap) = &mut self.tap {
+            tap.answered(self.now, reply.id, reply.result.is_ok());
+        }
         self.replies_out.push(reply);
     }
 

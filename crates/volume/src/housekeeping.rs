@@ -5,6 +5,7 @@ use crate::group::Group;
 use crate::map::NONE;
 use crate::operation::{Operation, OperationKind, Refusal};
 use crate::pool::PoolState;
+use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
@@ -114,6 +115,11 @@ impl Group {
         let mut moves: Vec<Move> = Vec::new();
         placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
         self.placement = Some(placement);
+        if let Some(mut tap) = self.tap.take() {
+            let (view, budget) = (&self.view(), Budget::UNLIMITED);
+            tap.decided(&Decision { at: now, view, budget, moves: &moves });
+            self.tap = Some(tap);
+        }
         self.proposal.replace(moves);
     }
 

@@ -46,6 +46,7 @@ pub mod settings;
 mod slab;
 mod slots;
 mod switching;
+mod tap;
 mod throttle;
 mod view;
 mod writing;
@@ -62,6 +63,7 @@ pub use request::{Action, Piece, Priority, Reply, Request, RequestError, Request
 pub use scrub::ScrubStatus;
 pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Settings};
+pub use tap::{Decision, Tap};
 
 #[cfg(test)]
 mod tests;

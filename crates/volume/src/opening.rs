@@ -202,6 +202,8 @@ impl Group {
             seals: Seals::default(),
             opening: None,
             placement: None,
+            placement_name: String::new(),
+            tap: None,
             housekeeping: Housekeeping::new(settings.epoch),
             epoch: 0,
             io_out: Vec::new(),

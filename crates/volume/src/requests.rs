@@ -25,9 +25,13 @@ impl Group {
         if self.requests.len() >= REQUESTS_IN_FLIGHT_MAX {
             return Err(request);
         }
+        self.now = self.now.max(now);
         match self.check(&request) {
             Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
             Ok((start, end)) => {
+                if let Some(tap) = &mut self.tap {
+                    tap.asked(now, &request);
+                }
                 let flush = matches!(request.action, Action::Flush);
                 let ongoing = Ongoing {
                     id: request.id,

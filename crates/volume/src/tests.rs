@@ -6,6 +6,7 @@ mod operations;
 mod parts;
 mod requests;
 mod seals;
+mod tap;
 
 use crate::{
     Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,

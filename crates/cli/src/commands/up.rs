@@ -3,14 +3,17 @@
 //! Makes the files and a volume the first time, opens what is there the next. Stops on SIGTERM or
 //! Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
 
+use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
+use crate::recording::Recording;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::Device;
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_serve::api::Event;
@@ -23,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   thermocline up                                a volume of 1 GiB under ./thermocline-data
   thermocline up --data /mnt/pools --size 20GiB
+  thermocline up --policy baseline:k=200 --epoch 1m --record today.tcr
   nbdinfo 'nbd+unix:///v0?socket=thermocline-data/nbd.sock'
 
 The pools are files: scm.pool, ssd.pool and hdd.pool, fastest first. To put one on its own medium, make
@@ -41,7 +45,12 @@ pub(crate) struct Args {
     /// Where to listen; nbd.sock in the folder when not given.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    deciding: DecidingArgs,
 }
+
+/// Who decides when nobody is named.
+const POLICY: &str = "baseline";
 
 /// The pools by name, with their sizes as shares of the volume in sixteenths.
 const POOLS: [(&str, u64); 3] = [("scm", 1), ("ssd", 4), ("hdd", 16)];
@@ -53,6 +62,7 @@ const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
     let socket = args.socket.clone().unwrap_or_else(|| args.data.join("nbd.sock"));
+    args.deciding.check()?;
     let (group, disks) = bring_up(&args)?;
     let disks = disks.into_iter().map(Some).collect();
     let log = Box::new(|event: &Event| doors::tell(LogFormat::Text, event));
@@ -60,6 +70,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if engine.exports().is_empty() {
         engine.desk().create_volume(args.size).map_err(CliError::input)?;
     }
+    let otherwise = PolicySpec::parse(POLICY).expect("it is in the registry");
+    let recording = args.deciding.begin(&mut engine, Some(&otherwise))?;
     let doors = Doors { unix: vec![socket.clone()], ..Doors::default() };
     engine.open_doors(&doors).map_err(CliError::failed)?;
     let token = doors::token(&args.data.join("token"))?;
@@ -69,8 +81,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let http = http::serve(api, &engine.orders()).map_err(CliError::failed)?;
     let page = http.address.map(|address| format!("dashboard: http://{address}/#token={token}\n"));
     output::print(&(welcome(&engine, &socket) + &page.unwrap_or_default()))?;
-    engine.serve(&stop).map_err(CliError::failed)?;
-    output::print("closed; everything is durable\n")
+    let served = engine.serve(&stop).map_err(CliError::failed);
+    drop(engine); // And the recorder with it: nothing more is recorded.
+    let recorded = recording.map_or(String::new(), Recording::finish);
+    served?;
+    output::print(&format!("closed; everything is durable\n{recorded}"))
 }
 
 /// Readable when somebody wants the engine to stop.
@@ -113,10 +128,11 @@ fn bring_up(args: &Args) -> Result<(Group, Vec<Disk>), CliError> {
                 reserve_chunks: 0,
             })
             .collect();
-        Group::create(Settings::default(), &specs, doors::random()?).map_err(CliError::input)?
+        let settings = args.deciding.settings(Settings::default());
+        Group::create(settings, &specs, doors::random()?).map_err(CliError::input)?
     } else {
         let devices: Vec<_> = devices.iter().map(|device| Some(device.geometry())).collect();
-        Group::open(Settings::default(), &devices)
+        Group::open(args.deciding.settings(Settings::default()), &devices)
     };
     Ok((group, devices))
 }

@@ -6,6 +6,8 @@
 mod lab_cache;
 mod lab_volume;
 mod program;
+mod record;
+mod record_real;
 mod trace_convert;
 mod trace_stat;
 mod trace_synth;

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The volume, as seen from the test's folder.
-const URI: &str = "nbd+unix:///v0?socket=pools/nbd.sock";
+pub(crate) const URI: &str = "nbd+unix:///v0?socket=pools/nbd.sock";
 
 /// A running engine in a folder of its own.
-struct Up {
+pub(crate) struct Up {
     child: Child,
     folder: PathBuf,
 }
@@ -19,10 +19,16 @@ struct Up {
 impl Up {
     /// Starts it and waits for its socket.
     fn start(folder: &Path) -> Up {
+        Up::start_with(folder, "--size 64MiB")
+    }
+
+    /// The same, with these arguments.
+    pub(crate) fn start_with(folder: &Path, arguments: &str) -> Up {
         let socket = folder.join("pools/nbd.sock");
         let _ = std::fs::remove_file(&socket);
         let child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
-            .args(["up", "--data", "pools", "--size", "64MiB"])
+            .args(["up", "--data", "pools"])
+            .args(arguments.split_whitespace())
             .current_dir(folder)
             .stdout(Stdio::null())
             .spawn()
@@ -37,7 +43,7 @@ impl Up {
     }
 
     /// Runs a client to its end: its output, or what it complained about.
-    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
         let done = command.args(arguments).current_dir(&self.folder).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -45,7 +51,7 @@ impl Up {
     }
 
     /// Sends a signal and waits for the end: the exit status.
-    fn stop(mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         self.child.wait().unwrap().code()
@@ -54,7 +60,7 @@ impl Up {
 
 /// Whether the clients are here; says so when they are not.
 #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
-fn clients_are_here() -> bool {
+pub(crate) fn clients_are_here() -> bool {
     let here = ["nbdinfo", "nbdcopy", "qemu-io"]
         .iter()
         .all(|program| Command::new(program).arg("--version").output().is_ok());
@@ -65,7 +71,7 @@ fn clients_are_here() -> bool {
 }
 
 /// Bytes that do not repeat at any distance that matters.
-fn contents(length: usize) -> Vec<u8> {
+pub(crate) fn contents(length: usize) -> Vec<u8> {
     let mut rng = thermocline_units::Rng::seeded(11);
     (0..length / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
 }

@@ -104,6 +104,17 @@ impl PolicySpec {
         }
     }
 
+    /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it names
+    /// the same policy when a default has changed meanwhile.
+    pub fn spelled_out(&self) -> String {
+        let part = |entry: &Entry, settings: &Settings| {
+            let settings = settings.iter().map(|(key, value)| format!(":{key}={value}"));
+            entry.name.to_string() + &settings.collect::<String>()
+        };
+        let filter = self.filter.iter().map(|filter| part(filter.entry, &filter.settings) + "+");
+        filter.collect::<String>() + &part(self.entry, &self.settings)
+    }
+
     /// Whether this is a per-epoch placement.
     pub fn is_placement(&self) -> bool {
         matches!(self.entry.build, Build::Placement(_))

@@ -48,6 +48,18 @@ fn a_filter_in_front_has_its_own_settings() {
 }
 
 #[test]
+fn a_policy_spelled_out_is_the_same_policy() {
+    for entry in entries().filter(|entry| !matches!(entry.build, Build::Admission(_))) {
+        let spec = PolicySpec::parse(entry.name).unwrap();
+        let again = PolicySpec::parse(&spec.spelled_out()).unwrap();
+        assert_eq!((again.entry.name, again.settings), (entry.name, spec.settings));
+    }
+    let filtered = PolicySpec::parse("random:p=0.05+s3-fifo:small=0.2").unwrap().spelled_out();
+    assert!(filtered.starts_with("random:p=0.05+s3-fifo:"), "{filtered}");
+    assert!(filtered.contains(":small=0.2"), "{filtered}");
+}
+
+#[test]
 fn parts_that_do_not_compose_say_what_would() {
     let message = |text: &str| PolicySpec::parse(text).unwrap_err().to_string();
     assert!(message("larc").contains("`larc+lru`"), "{}", message("larc"));

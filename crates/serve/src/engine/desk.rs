@@ -15,7 +15,7 @@ use thermocline_ports::Device;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
-use thermocline_volume::{AdminError, OperationKind, PoolSpec, PoolState, Service};
+use thermocline_volume::{AdminError, Group, OperationKind, PoolSpec, PoolState, Service, Tap};
 
 /// Extents told at once.
 const EXTENTS_MAX: usize = 10_000;
@@ -428,7 +428,8 @@ impl<'a> Desk<'a> {
                     let text = format!("`{}` is a cache, not a placement", spec.entry.name);
                     return Err(Refused::invalid(text));
                 };
-                Some(build(&spec.settings).map_err(Refused::invalid)?)
+                let placement = build(&spec.settings).map_err(Refused::invalid)?;
+                Some((spec.spelled_out(), placement))
             }
         };
         let now = self.engine.now();
@@ -438,11 +439,26 @@ impl<'a> Desk<'a> {
             }
             self.engine.group.set_epoch(now, Nanos((seconds * 1e9) as u64));
         }
-        self.engine.group.set_placement(placement);
+        match placement {
+            Some((name, placement)) => self.engine.group.set_named_placement(&name, placement),
+            None => self.engine.group.set_placement(None),
+        }
         self.engine.policy.clone_from(&wish.spec);
         let text = format!("{} decides about moves from now on", wish.spec);
         self.engine.event(Severity::Info, "policy", text);
         Ok(self.policy())
+    }
+
+    /// Lets somebody hear what clients ask and what the policy sees and decides, in place of whoever
+    /// did. A recording from which proposals can be had again begins before its policy is set.
+    pub fn set_tap(&mut self, make: impl FnOnce(&Group) -> Box<dyn Tap>) {
+        let tap = make(&self.engine.group);
+        self.engine.group.set_tap(Some(tap));
+    }
+
+    /// Tells everybody who follows events that something has happened.
+    pub fn note(&mut self, severity: Severity, subject: &str, text: String) {
+        self.engine.event(severity, subject, text);
     }
 
     /// The last minutes, second by second, from a number on.

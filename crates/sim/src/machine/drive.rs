@@ -13,12 +13,11 @@
 use super::load::{Demand, Load};
 use super::meter::{Meter, SLICES, Served, Slicing};
 use super::proposals::Counted;
-use super::run::{Arrivals, MachineError, MachineOptions};
+use super::run::{Arrivals, Cast, MachineError, MachineOptions};
 use super::stage::Stage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thermocline_policy::placement::Placement;
 use thermocline_ports::Payload;
 use thermocline_trace::Op;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -134,15 +133,19 @@ fn run_batch(
 }
 
 impl<'a> Drive<'a> {
-    /// A drive that begins now; `placement` decides from here on.
+    /// A drive that begins now; the placement decides from here on, and the tap listens.
     pub(super) fn new(
         mut stage: Stage,
         load: &'a Load,
         options: &'a MachineOptions,
-        placement: Box<dyn Placement>,
+        cast: Cast<'_>,
     ) -> Drive<'a> {
-        let (placement, proposed) = Counted::new(placement);
-        stage.group.set_placement(Some(Box::new(placement)));
+        let (placement, proposed) = Counted::new(cast.placement);
+        if let Some(tap) = cast.tap {
+            let tap = tap(&stage.group);
+            stage.group.set_tap(Some(tap));
+        }
+        stage.group.set_named_placement(&cast.name, Box::new(placement));
         let slicing = match options.arrivals {
             Arrivals::Open { speed } => {
                 let span = load.span().0 as f64 / speed;

@@ -27,7 +27,7 @@ mod stage;
 pub use load::{Demand, Load, LoadError};
 pub use pools::{PoolPlan, PoolSize, PoolsError, parse_pools};
 pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
-pub use run::{Arrivals, MachineError, MachineOptions, run, run_one};
+pub use run::{Arrivals, MachineError, MachineOptions, MakeTap, run, run_one, run_tapped};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, ChunkId, Nanos};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
-use thermocline_volume::{AdminError, Copying, CreateError, Fill, Settings};
+use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Settings, Tap};
 
 /// When requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -174,7 +174,7 @@ pub fn run(
         .with_max_len(1)
         .map(|(spec, placement)| {
             let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-            one(&scene, &spec.label, placement, progress)
+            one(&scene, &spec.label, Cast::new(spec, placement), progress)
         })
         .collect()
 }
@@ -223,7 +223,44 @@ pub fn run_one(
     options.check()?;
     let (touched, chunks) = places(load, pools, options)?;
     let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-    one(&scene, label, placement, &|_| ())
+    one(&scene, label, Cast { name: String::new(), placement, tap: None }, &|_| ())
+}
+
+/// Makes the tap of a group that has just been filled.
+pub type MakeTap<'a> = &'a dyn Fn(&Group) -> Box<dyn Tap>;
+
+/// Runs one policy over `load` while a tap listens, from the moment at which the placement joins:
+/// what has populated the volume before is not heard.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_tapped(
+    load: &Load,
+    pools: &[PoolPlan],
+    spec: &PolicySpec,
+    options: &MachineOptions,
+    tap: MakeTap<'_>,
+) -> Result<Run, MachineError> {
+    options.check()?;
+    let placement = placement(spec, pools.len())?;
+    let (touched, chunks) = places(load, pools, options)?;
+    let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
+    one(&scene, &spec.label, Cast { tap: Some(tap), ..Cast::new(spec, placement) }, &|_| ())
+}
+
+/// Who decides, and who listens.
+pub(super) struct Cast<'a> {
+    /// The placement's name with all settings; empty when it is not of the registry.
+    pub(super) name: String,
+    pub(super) placement: Box<dyn Placement>,
+    /// Makes the tap.
+    pub(super) tap: Option<MakeTap<'a>>,
+}
+
+impl Cast<'_> {
+    fn new(spec: &PolicySpec, placement: Box<dyn Placement>) -> Self {
+        Cast { name: spec.spelled_out(), placement, tap: None }
+    }
 }
 
 /// The chunks that the load touches, and how many each pool holds.
@@ -246,13 +283,13 @@ fn places(
 fn one(
     scene: &Scene<'_>,
     label: &str,
-    placement: Box<dyn Placement>,
+    cast: Cast<'_>,
     progress: &dyn Fn(u64),
 ) -> Result<Run, MachineError> {
     let mut stage = Stage::new(scene.options, scene.pools, scene.chunks)?;
     prepare(&mut stage, scene.load, scene.options, scene.touched)?;
     let clock = Processor::start();
-    let ended = Drive::new(stage, scene.load, scene.options, placement).run(progress)?;
+    let ended = Drive::new(stage, scene.load, scene.options, cast).run(progress)?;
     Ok(Run::new(scene, label, &ended, clock.seconds()))
 }
 

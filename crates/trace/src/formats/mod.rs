@@ -12,6 +12,7 @@
 //! | vscsi | steady, 1 s | written by one hypervisor in its order |
 //! | oracle-general | steady, 10 s | records refer to each other by position; whole seconds |
 //! | fiu, capture | steady, 1 s and none | content hashes lie in the file's order |
+//! | recording | steady, 1 s | written by one engine in its order |
 //! | arc, fio-iolog v2 | – | no times, or only waits, which cannot run backwards |
 
 mod alibaba;
@@ -40,6 +41,7 @@ pub(crate) use problem::{FAILED_BEFORE, Problem, ReaderState};
 use crate::error::{Place, TraceError};
 use crate::input::Source;
 use crate::open::ReadOptions;
+use crate::recording::{EventReader, RequestReader};
 use crate::{TraceReader, formats::binary::BinaryReader, formats::text::TextReader};
 use std::{fmt, str::FromStr};
 
@@ -74,11 +76,13 @@ pub enum Format {
     Csv,
     /// The native format.
     Parquet,
+    /// A recording of a live volume.
+    Recording,
 }
 
 impl Format {
     /// All formats, with name and one-line description.
-    const TABLE: [(Format, &'static str, &'static str); 14] = [
+    const TABLE: [(Format, &'static str, &'static str); 15] = [
         (
             Format::Msr,
             "msr",
@@ -129,6 +133,7 @@ impl Format {
             "parquet",
             "the native format: Parquet, which pandas and DuckDB open too",
         ),
+        (Format::Recording, "recording", "what `thermocline up --record` writes, binary"),
     ];
 
     /// All formats, in the order help lists them.
@@ -218,6 +223,7 @@ pub(crate) fn reader_of(
             };
             Box::new(TextReader::new(source, csv::Csv::new(columns, volume)))
         }
+        Format::Recording => Box::new(RequestReader::new(EventReader::new(source)?)),
         Format::Parquet => {
             let name = source.name.clone();
             return crate::native::open_parquet_stream(Box::new(source), &name);

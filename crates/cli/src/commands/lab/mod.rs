@@ -4,6 +4,7 @@ mod cache;
 mod run;
 mod table;
 mod volume;
+mod volume_replay;
 mod volume_table;
 
 use crate::error::CliError;

@@ -1,12 +1,12 @@
 //! `thermocline lab volume`: a tiered volume under a load, with one placement or several, in
-//! virtual time.
+//! virtual time; or a live volume's recording told again.
 
-use super::volume_table;
+use super::{volume_replay, volume_table};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::registry::PolicySpec;
@@ -23,6 +23,7 @@ Examples:
   thermocline lab volume web.csv.gz --pools pools.toml --policy static,baseline,vfrm --epoch 1m
   thermocline lab volume web.csv.gz --policy baseline:k=200 --speed 2 --html report.html
   thermocline lab volume web.csv.gz --closed 32 --json
+  thermocline lab volume --replay today.tcr     does the live placement propose the same again?
 
 pools.toml lists pools, fastest first:
   [[pool]]
@@ -39,15 +40,21 @@ docs/guides/lab-volume.md explains every figure.";
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Placements, separated by commas.
+    /// Placements, separated by commas; static,baseline when not given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// Instead of running a trace: tell the placement of this recording (`thermocline up --record`)
+    /// again what it was told, and compare what it proposes; with --policy, tell that one.
     #[arg(
         long,
-        short,
-        value_name = "POLICIES",
-        default_value = "static,baseline",
-        value_delimiter = ','
+        value_name = "FILE",
+        conflicts_with_all = [
+            "traces", "more", "synth", "format", "columns", "blkparse_event", "pools", "chunk",
+            "epoch", "rate", "locking", "fill", "thin", "seed", "threads", "closed", "speed",
+            "csv", "html", "force",
+        ]
     )]
-    policy: Vec<String>,
+    replay: Option<PathBuf>,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
@@ -146,12 +153,19 @@ enum First {
     Slowest,
 }
 
+/// What runs when no policy is named.
+const POLICIES: [&str; 2] = ["static", "baseline"];
+
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let specs: Vec<PolicySpec> = args
-        .policy
-        .iter()
-        .map(|word| PolicySpec::parse(word).map_err(CliError::input))
-        .collect::<Result<_, _>>()?;
+    let parse = |word: &str| PolicySpec::parse(word).map_err(CliError::input);
+    let mut specs: Vec<PolicySpec> =
+        args.policy.iter().map(|word| parse(word)).collect::<Result<_, _>>()?;
+    if let Some(path) = &args.replay {
+        return replay(path, &specs, &args.output);
+    }
+    if specs.is_empty() {
+        specs = POLICIES.into_iter().map(parse).collect::<Result<_, _>>()?;
+    }
     let (pools, assumed) = args.machine.plans()?;
     let options = args.options();
     if let Some(threads) = args.machine.threads {
@@ -172,6 +186,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
     let report = VolumeReport::new(&load, &pools, &options, traces, assumed, runs);
     args.output.deliver(&report)
+}
+
+fn replay(path: &Path, specs: &[PolicySpec], output: &Output) -> Result<(), CliError> {
+    let form = if output.json { volume_replay::Form::Json } else { volume_replay::Form::Table };
+    match specs {
+        [] => volume_replay::run(path, None, form),
+        [rival] => volume_replay::run(path, Some(rival), form),
+        _ => Err(CliError::input("a recording is replayed under one policy at a time")),
+    }
 }
 
 impl Args {

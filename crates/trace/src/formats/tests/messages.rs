@@ -493,11 +493,11 @@ fn inputs_without_requests() {
     check_untold(
         b"\n\n",
         expect![[r#"
-        t:1: no known format begins with ``; looked for msr, vscsi, oracle-general,
-          spc, systor17, alibaba, tencent, fiu, blkparse, fio-iolog, arc, capture,
-          csv, parquet. Name one with --format, or describe the columns of a text:
-          --columns time=0:us,offset=1:512,size=2:512,op=3
-    "#]],
+            t:1: no known format begins with ``; looked for msr, vscsi, oracle-general,
+              spc, systor17, alibaba, tencent, fiu, blkparse, fio-iolog, arc, capture,
+              csv, parquet, recording. Name one with --format, or describe the columns
+              of a text: --columns time=0:us,offset=1:512,size=2:512,op=3
+        "#]],
     );
     check_untold(
         b"Timestamp,Response,IOType,LUN,Offset,Size\n",
@@ -529,22 +529,22 @@ fn inputs_of_no_known_format() {
     check_untold(
         b"hello world\n",
         expect![[r#"
-        t:1: no known format begins with `hello world`; looked for msr, vscsi,
-          oracle-general, spc, systor17, alibaba, tencent, fiu, blkparse,
-          fio-iolog, arc, capture, csv, parquet. Name one with --format, or
-          describe the columns of a text: --columns
-          time=0:us,offset=1:512,size=2:512,op=3
-    "#]],
+            t:1: no known format begins with `hello world`; looked for msr, vscsi,
+              oracle-general, spc, systor17, alibaba, tencent, fiu, blkparse,
+              fio-iolog, arc, capture, csv, parquet, recording. Name one with --format,
+              or describe the columns of a text: --columns
+              time=0:us,offset=1:512,size=2:512,op=3
+        "#]],
     );
     check_untold(
         b"1,2,3\n",
         expect![[r#"
-        t:1: no known format begins with `1,2,3`; looked for msr, vscsi,
-          oracle-general, spc, systor17, alibaba, tencent, fiu, blkparse,
-          fio-iolog, arc, capture, csv, parquet. Name one with --format, or
-          describe the columns of a text: --columns
-          time=0:us,offset=1:512,size=2:512,op=3
-    "#]],
+            t:1: no known format begins with `1,2,3`; looked for msr, vscsi,
+              oracle-general, spc, systor17, alibaba, tencent, fiu, blkparse,
+              fio-iolog, arc, capture, csv, parquet, recording. Name one with --format,
+              or describe the columns of a text: --columns
+              time=0:us,offset=1:512,size=2:512,op=3
+        "#]],
     );
     check_untold(
         b"\0\0\0\0\0\0",
@@ -607,22 +607,22 @@ fn lines_beyond_the_limit() {
     check_untold(
         &long,
         expect![[r#"
-        t:1: no known format begins with
-          `777777777777777777777777777777777777777777777777777777777777…`; looked
-          for msr, vscsi, oracle-general, spc, systor17, alibaba, tencent, fiu,
-          blkparse, fio-iolog, arc, capture, csv, parquet. Name one with --format,
-          or describe the columns of a text: --columns
-          time=0:us,offset=1:512,size=2:512,op=3
-    "#]],
+            t:1: no known format begins with
+              `777777777777777777777777777777777777777777777777777777777777…`; looked
+              for msr, vscsi, oracle-general, spc, systor17, alibaba, tencent, fiu,
+              blkparse, fio-iolog, arc, capture, csv, parquet, recording. Name one with
+              --format, or describe the columns of a text: --columns
+              time=0:us,offset=1:512,size=2:512,op=3
+        "#]],
     );
     check_untold(
         &vec![b'\n'; 1 << 20],
         expect![[r#"
-        t:1: no known format begins with ``; looked for msr, vscsi, oracle-general,
-          spc, systor17, alibaba, tencent, fiu, blkparse, fio-iolog, arc, capture,
-          csv, parquet. Name one with --format, or describe the columns of a text:
-          --columns time=0:us,offset=1:512,size=2:512,op=3
-    "#]],
+            t:1: no known format begins with ``; looked for msr, vscsi, oracle-general,
+              spc, systor17, alibaba, tencent, fiu, blkparse, fio-iolog, arc, capture,
+              csv, parquet, recording. Name one with --format, or describe the columns
+              of a text: --columns time=0:us,offset=1:512,size=2:512,op=3
+        "#]],
     );
 }
 
@@ -631,7 +631,7 @@ fn a_format_that_does_not_exist() {
     expect![[r#"
         `vhd` is not a trace format; choose one of msr, vscsi, oracle-general, spc,
           systor17, alibaba, tencent, fiu, blkparse, fio-iolog, arc, capture, csv,
-          parquet
+          parquet, recording
     "#]]
     .assert_eq(&wrapped("vhd".parse::<Format>().unwrap_err()));
 }

@@ -1,0 +1,106 @@
+//! Who decides about moves on a live volume, how often, and whether that is recorded.
+
+use crate::error::CliError;
+use crate::recording::{Recording, Trouble};
+use std::path::PathBuf;
+use std::sync::Arc;
+use thermocline_policy::registry::{Build, PolicySpec, entries};
+use thermocline_serve::api::{NewPolicy, Severity};
+use thermocline_serve::{Engine, Orders};
+use thermocline_sim::recording::Recorder;
+use thermocline_units::Nanos;
+use thermocline_volume::Settings;
+
+/// Policy, epoch, recording.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Decisions")]
+pub(crate) struct DecidingArgs {
+    /// The placement that decides what moves, with settings if wanted: baseline:k=200; `none`
+    /// leaves every chunk where it is.
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    policy: Option<Wish>,
+    /// How often it decides; 5 min when not given.
+    #[arg(long, value_name = "TIME", value_parser = epoch)]
+    epoch: Option<Nanos>,
+    /// Record all requests, and what the placement sees and proposes, in a new file: a trace for
+    /// every other command, and for `lab volume --replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+/// A placement, or nobody.
+#[derive(Debug, Clone)]
+struct Wish(Option<PolicySpec>);
+
+fn policy(text: &str) -> Result<Wish, String> {
+    if text == "none" {
+        return Ok(Wish(None));
+    }
+    let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
+    let Build::Placement(build) = spec.entry.build else {
+        let names: Vec<&str> = entries()
+            .filter(|entry| matches!(entry.build, Build::Placement(_)))
+            .map(|entry| entry.name)
+            .collect();
+        return Err(format!("not a placement; those are none, {}", names.join(", ")));
+    };
+    build(&spec.settings).map_err(|error| error.to_string())?;
+    Ok(Wish(Some(spec)))
+}
+
+fn epoch(text: &str) -> Result<Nanos, String> {
+    match text.parse() {
+        Ok(Nanos(0)) => Err("an epoch lasts some time, 5m for example".to_string()),
+        Ok(epoch) => Ok(epoch),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+impl DecidingArgs {
+    /// `settings` with the epoch that was asked for.
+    pub(crate) fn settings(&self, settings: Settings) -> Settings {
+        Settings { epoch: self.epoch.unwrap_or(settings.epoch), ..settings }
+    }
+
+    /// Finds what is wrong before anything is started.
+    ///
+    /// # Errors
+    /// When the recording exists already.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        self.record.iter().try_for_each(|path| Recording::check(path))
+    }
+
+    /// Begins recording, then gives the engine its policy: the one of the command line, else
+    /// `otherwise`. To be done before a client can come in.
+    ///
+    /// # Errors
+    /// When the recording cannot be begun, or the policy cannot be built.
+    pub(crate) fn begin(
+        &self,
+        engine: &mut Engine,
+        otherwise: Option<&PolicySpec>,
+    ) -> Result<Option<Recording>, CliError> {
+        let recording = match &self.record {
+            Some(path) => {
+                let (recording, blocks) = Recording::begin(path, event_of(engine.orders()))?;
+                engine.desk().set_tap(|group| Box::new(Recorder::new(group, blocks)));
+                Some(recording)
+            }
+            None => None,
+        };
+        let spec = self.policy.as_ref().map_or(otherwise, |wish| wish.0.as_ref());
+        if let Some(spec) = spec {
+            let wish = NewPolicy { spec: spec.label.clone(), epoch_seconds: None };
+            engine.desk().set_policy(&wish).map_err(CliError::input)?;
+        }
+        Ok(recording)
+    }
+}
+
+/// What stops a recording is an event of the engine.
+fn event_of(orders: Orders) -> Trouble {
+    Arc::new(move |text| {
+        let text = text.to_string();
+        orders.send(move |desk| desk.note(Severity::Warning, "recording", text));
+    })
+}

@@ -1,0 +1,140 @@
+//! Where every chunk lives, as a table: what a placement sees of a volume.
+//!
+//! The recorder keeps the last epoch's table to write down only what changed; the replay builds the
+//! same table from those changes and shows it to a placement. State: 2 B a chunk, up to the last
+//! one that ever lived anywhere.
+
+use thermocline_policy::placement::VolumeView;
+use thermocline_trace::recording::{CHUNKS_MAX, Epoch, Homes as Run, PoolFill, VOLUMES_MAX};
+use thermocline_units::{ChunkId, PoolId, VolumeId};
+
+/// Nowhere.
+const NOWHERE: u16 = u16::MAX;
+/// Entries of all tables together: 512 MiB of memory, which is 256 TiB in chunks of 1 MiB.
+const ENTRIES_MAX: usize = 1 << 28;
+
+/// Pools by volume and chunk.
+#[derive(Debug, Default)]
+pub(super) struct Homes {
+    volumes: Vec<Vec<u16>>,
+    entries: usize,
+}
+
+impl Homes {
+    /// Forgets everything, keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.volumes.iter_mut().for_each(|volume| volume.fill(NOWHERE));
+    }
+
+    /// `count` chunks from `first` on live on `pool` now; false when the table would be larger than
+    /// is believed.
+    pub(super) fn set(&mut self, first: ChunkId, count: u32, pool: Option<PoolId>) -> bool {
+        let (volume, from) = (first.volume.0 as usize, first.index as usize);
+        let until = from + count as usize;
+        if first.volume.0 >= VOLUMES_MAX || until > CHUNKS_MAX as usize {
+            return false;
+        }
+        if self.volumes.len() <= volume {
+            self.volumes.resize_with(volume + 1, Vec::new);
+        }
+        let homes = &mut self.volumes[volume];
+        if homes.len() < until {
+            self.entries += until - homes.len();
+            if self.entries > ENTRIES_MAX {
+                return false;
+            }
+            homes.resize(until, NOWHERE);
+        }
+        homes[from..until].fill(pool.map_or(NOWHERE, |pool| pool.0));
+        true
+    }
+
+    #[inline]
+    fn get(&self, chunk: ChunkId) -> u16 {
+        let volume = self.volumes.get(chunk.volume.0 as usize);
+        volume.and_then(|homes| homes.get(chunk.index as usize)).copied().unwrap_or(NOWHERE)
+    }
+
+    fn of(&self, volume: usize) -> &[u16] {
+        self.volumes.get(volume).map_or(&[], |homes| homes)
+    }
+
+    /// What `self` says otherwise than `before`, in runs by ascending id.
+    pub(super) fn changes(&self, before: &Homes, mut tell: impl FnMut(Run)) {
+        for number in 0..self.volumes.len().max(before.volumes.len()) {
+            let volume = VolumeId(number as u32);
+            let (now, then) = (self.of(number), before.of(number));
+            let at = |homes: &[u16], index: usize| homes.get(index).copied().unwrap_or(NOWHERE);
+            let mut run: Option<Run> = None;
+            for index in 0..now.len().max(then.len()) {
+                let home = at(now, index);
+                let chunk = ChunkId { volume, index: index as u32 };
+                let pool = (home != NOWHERE).then_some(PoolId(home));
+                let changed = home != at(then, index);
+                match &mut run {
+                    Some(run) if changed && run.pool == pool => run.count += 1,
+                    _ => {
+                        let next = changed.then_some(Run { chunk, count: 1, pool });
+                        std::mem::replace(&mut run, next).into_iter().for_each(&mut tell);
+                    }
+                }
+            }
+            run.into_iter().for_each(&mut tell);
+        }
+    }
+}
+
+/// What a recording says a placement saw.
+#[derive(Debug, Default)]
+pub(super) struct RecordedView {
+    pub(super) homes: Homes,
+    pub(super) volumes: u32,
+    pub(super) pools: Vec<PoolFill>,
+}
+
+impl RecordedView {
+    /// The epoch's pools. False when there are fewer than before: pools are removed, but their
+    /// numbers stay.
+    pub(super) fn turn_to(&mut self, epoch: &Epoch) -> bool {
+        let kept = epoch.pools.len() >= self.pools.len();
+        self.volumes = epoch.volumes;
+        self.pools.clone_from(&epoch.pools);
+        kept
+    }
+}
+
+impl VolumeView for RecordedView {
+    fn volume_count(&self) -> u32 {
+        self.volumes
+    }
+
+    fn pool_count(&self) -> u16 {
+        self.pools.len() as u16
+    }
+
+    fn capacity_chunks(&self, pool: PoolId) -> u64 {
+        self.pools[usize::from(pool.0)].capacity
+    }
+
+    fn pool_of(&self, chunk: ChunkId) -> PoolId {
+        match self.homes.get(chunk) {
+            NOWHERE => PoolId(self.pool_count() - 1),
+            pool => PoolId(pool),
+        }
+    }
+
+    fn used_chunks(&self, pool: PoolId) -> u64 {
+        self.pools[usize::from(pool.0)].used
+    }
+
+    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        for (number, homes) in self.homes.volumes.iter().enumerate() {
+            let volume = VolumeId(number as u32);
+            for (index, &home) in homes.iter().enumerate() {
+                if home == pool.0 {
+                    visit(ChunkId { volume, index: index as u32 });
+                }
+            }
+        }
+    }
+}

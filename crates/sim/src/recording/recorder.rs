@@ -1,0 +1,174 @@
+//! The tap that makes a recording of what it hears.
+//!
+//! 1. Requests, answers and accesses go to the encoder as they come.
+//! 2. At an epoch's end the placement's view is taken down whole, compared with the last one, and
+//!    the difference goes to the encoder, then the proposal.
+//! 3. Closed blocks go to the sink. A sink that takes no more ends the recording: the recorder is
+//!    deaf from then on, the group does not notice.
+//! 4. Dropping the recorder ends the recording as it should.
+//!
+//! Costs O(1) a request, and O(pools × chunks) an epoch, which is what placements cost too. State:
+//! 4 B a chunk and some 40 B a request under way.
+
+use super::homes::Homes;
+use std::collections::BTreeMap;
+use thermocline_policy::placement::{ChunkAccess, VolumeView};
+use thermocline_trace::recording::{self, Access, Ask, Asked, Encoder, Epoch, PoolFill};
+use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_volume::settings;
+use thermocline_volume::{Action, Decision, Group, Request, RequestId, Tap};
+
+const _: () = assert!(settings::VOLUMES_MAX <= recording::VOLUMES_MAX as usize);
+const _: () = assert!(settings::VOLUME_CHUNKS_MAX <= recording::CHUNKS_MAX as u64);
+
+/// Where blocks of records go, to be packed and written. Must not wait: the volume waits with it.
+pub trait Sink: Send {
+    /// Takes a block; false when the recording is over.
+    fn take(&mut self, block: Vec<u8>) -> bool;
+}
+
+impl<F: FnMut(Vec<u8>) -> bool + Send> Sink for F {
+    fn take(&mut self, block: Vec<u8>) -> bool {
+        self(block)
+    }
+}
+
+/// See the module.
+pub struct Recorder<S: Sink> {
+    /// `None` when the sink takes no more.
+    encoder: Option<Encoder>,
+    sink: S,
+    /// By request under way: its number in the recording, and when it came.
+    under_way: BTreeMap<RequestId, (u64, Nanos)>,
+    /// Where chunks lived at the last epoch's end; and room to take down where they live now.
+    homes: Homes,
+    looked: Homes,
+}
+
+impl<S: Sink> Recorder<S> {
+    /// A recorder for `group`, to be given to [`Group::set_tap`] before the placement is set.
+    pub fn new(group: &Group, sink: S) -> Recorder<S> {
+        let encoder = Encoder::new(group.chunk_size(), &about(group));
+        let (homes, looked) = (Homes::default(), Homes::default());
+        let mut recorder =
+            Recorder { encoder: Some(encoder), sink, under_way: BTreeMap::new(), homes, looked };
+        recorder.pass_on();
+        recorder
+    }
+
+    /// Gives closed blocks to the sink.
+    fn pass_on(&mut self) {
+        let Some(encoder) = &mut self.encoder else { return };
+        while let Some(block) = encoder.take_block() {
+            if !self.sink.take(block) {
+                self.encoder = None;
+                self.under_way.clear();
+                return;
+            }
+        }
+    }
+
+    /// Takes down where chunks live, and tells what changed.
+    fn look(&mut self, view: &dyn VolumeView) {
+        let Some(encoder) = &mut self.encoder else { return };
+        self.looked.clear();
+        for pool in (0..view.pool_count()).map(PoolId) {
+            view.visit_pool(pool, &mut |chunk| {
+                let kept = self.looked.set(chunk, 1, Some(pool));
+                assert!(kept, "a group has no chunk {chunk}");
+            });
+        }
+        self.looked.changes(&self.homes, |run| encoder.homes(&run));
+        std::mem::swap(&mut self.looked, &mut self.homes);
+    }
+}
+
+/// What the recording says about its machine, beside the chunk size.
+fn about(group: &Group) -> Vec<(String, String)> {
+    let pools = (0..).map_while(|pool| group.pool_status(PoolId(pool)));
+    let pools: Vec<String> =
+        pools.map(|pool| format!("{} of {} chunks", pool.name, pool.slots_total)).collect();
+    let settings = group.settings();
+    let rate = settings.copying.rate_per_second;
+    let pair = |key: &str, value: String| (format!("thermocline.recording.{key}"), value);
+    vec![
+        pair("chunk", group.chunk_size().to_string()),
+        pair("epoch", settings.epoch.to_string()),
+        pair("pools", pools.join(", ").chars().take(1000).collect()),
+        pair("fill", format!("{:?}", settings.fill)),
+        pair("rate", rate.map_or("none".to_string(), |rate| format!("{rate} a second"))),
+    ]
+}
+
+fn asked(now: Nanos, request: &Request) -> Asked {
+    let (ask, offset, length, forced) = match &request.action {
+        Action::Read { offset, length } => (Ask::Read, *offset, u64::from(*length), false),
+        Action::Write { offset, payload, fua } => {
+            (Ask::Write, *offset, u64::from(payload.len()), *fua)
+        }
+        Action::WriteZeroes { offset, length, fua } => (Ask::Zero, *offset, length.0, *fua),
+        Action::Discard { offset, length } => (Ask::Trim, *offset, length.0, false),
+        Action::Flush => (Ask::Flush, Bytes(0), 0, false),
+    };
+    Asked { at: now, volume: request.volume, ask, offset, length: Bytes(length), forced }
+}
+
+fn epoch(decision: &Decision<'_>) -> Epoch {
+    let view = decision.view;
+    let pool =
+        |pool| PoolFill { capacity: view.capacity_chunks(pool), used: view.used_chunks(pool) };
+    Epoch {
+        at: decision.at,
+        budget: decision.budget.moves,
+        volumes: view.volume_count(),
+        pools: (0..view.pool_count()).map(PoolId).map(pool).collect(),
+    }
+}
+
+impl<S: Sink> Tap for Recorder<S> {
+    fn asked(&mut self, now: Nanos, request: &Request) {
+        let Some(encoder) = &mut self.encoder else { return };
+        let number = encoder.asked(&asked(now, request));
+        self.under_way.insert(request.id, (number, now));
+        self.pass_on();
+    }
+
+    fn answered(&mut self, now: Nanos, request: RequestId, done: bool) {
+        let Some((number, since)) = self.under_way.remove(&request) else { return };
+        let Some(encoder) = &mut self.encoder else { return };
+        encoder.answered(number, now.saturating_sub(since), done);
+        self.pass_on();
+    }
+
+    fn placed(&mut self, now: Nanos, name: &str) {
+        let Some(encoder) = &mut self.encoder else { return };
+        encoder.placed(now, name);
+        self.pass_on();
+    }
+
+    fn accessed(&mut self, access: &ChunkAccess) {
+        let Some(encoder) = &mut self.encoder else { return };
+        let ChunkAccess { at, chunk, bytes, write } = *access;
+        encoder.accessed(&Access { at, chunk, bytes, write });
+        self.pass_on();
+    }
+
+    fn decided(&mut self, decision: &Decision<'_>) {
+        let Some(encoder) = &mut self.encoder else { return };
+        encoder.epoch(&epoch(decision));
+        self.look(decision.view);
+        let Some(encoder) = &mut self.encoder else { return };
+        decision.moves.iter().for_each(|step| encoder.proposed(step.chunk, step.to));
+        encoder.epoch_ended();
+        self.pass_on();
+    }
+}
+
+impl<S: Sink> Drop for Recorder<S> {
+    fn drop(&mut self) {
+        if let Some(encoder) = &mut self.encoder {
+            encoder.end();
+        }
+        self.pass_on();
+    }
+}

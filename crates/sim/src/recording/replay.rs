@@ -1,0 +1,274 @@
+//! Telling a placement what a recorded one was told.
+//!
+//! 1. Accesses go to the placement, at their times.
+//! 2. At an epoch's end the view is brought up to date, the placement is asked, and what it
+//!    proposes is compared with the proposal recorded, move by move.
+//! 3. Where the recording says that a placement took over, the recorded one starts anew; a rival
+//!    goes on.
+//!
+//! An epoch that a recording breaks off in is not judged. State: the view (2 B a chunk) and one
+//! epoch's proposals.
+
+use super::homes::RecordedView;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement};
+use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_trace::TraceError;
+use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes};
+
+/// A recording that cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] TraceError),
+    /// Its placement, or the rival, cannot be built.
+    #[error("{0}")]
+    Placement(String),
+    /// It says what cannot be.
+    #[error("the recording makes no sense at its {0}. epoch: {1}; was it made by another program?")]
+    Content(u64, &'static str),
+}
+
+/// Two proposals part here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference {
+    /// Moves before it, which are equal.
+    pub index: usize,
+    /// What was proposed then; `None`: nothing more.
+    pub recorded: Option<Move>,
+    /// What is proposed now.
+    pub proposed: Option<Move>,
+}
+
+/// One epoch, replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct EpochRow {
+    /// Counted from 1.
+    pub epoch: u64,
+    /// When it ended, in seconds on the engine's clock.
+    pub at_s: f64,
+    /// Requests that came in it.
+    pub requests: u64,
+    /// Accesses that the placement saw in it.
+    pub accesses: u64,
+    /// Moves proposed then.
+    pub recorded: u64,
+    /// Moves proposed now.
+    pub proposed: u64,
+    /// Moves in both proposals.
+    pub common: u64,
+    /// Whether they are the same moves in the same order.
+    pub equal: bool,
+}
+
+/// See the module.
+pub struct Replay {
+    events: EventReader,
+    /// Which placement is fed; the recorded one when `None`.
+    rival: bool,
+    name: String,
+    placement: Option<Box<dyn Placement>>,
+    view: RecordedView,
+    epoch: Option<Epoch>,
+    epochs: u64,
+    requests: u64,
+    accesses: u64,
+    recorded: Vec<Move>,
+    proposed: Vec<Move>,
+}
+
+impl Replay {
+    /// A replay of a recording, under the placement that it names, or under a rival.
+    ///
+    /// # Errors
+    /// When the rival is no placement, or a setting of it is wrong.
+    pub fn new(events: EventReader, rival: Option<&PolicySpec>) -> Result<Replay, ReplayError> {
+        Ok(Replay {
+            events,
+            rival: rival.is_some(),
+            name: rival.map(PolicySpec::spelled_out).unwrap_or_default(),
+            placement: rival.map(build).transpose()?,
+            view: RecordedView::default(),
+            epoch: None,
+            epochs: 0,
+            requests: 0,
+            accesses: 0,
+            recorded: Vec::new(),
+            proposed: Vec::new(),
+        })
+    }
+
+    /// The next epoch; `None` at the end.
+    ///
+    /// # Errors
+    /// When the recording cannot be read or makes no sense, or names a placement that is not in
+    /// the registry.
+    pub fn next_epoch(&mut self) -> Result<Option<EpochRow>, ReplayError> {
+        while let Some(event) = self.events.next_event()? {
+            match event {
+                Event::Placed { name, .. } => self.place(&name)?,
+                Event::Asked(_) => self.requests += 1,
+                Event::Accessed(access) => self.observe(&access),
+                Event::Epoch(epoch) => self.begin(epoch)?,
+                Event::Homes(homes) => self.settle(&homes)?,
+                Event::Proposed { chunk, to } => {
+                    self.in_epoch()?;
+                    self.recorded.push(Move { chunk, to });
+                }
+                Event::EpochEnded => return self.judge().map(Some),
+                Event::Answered { .. } | Event::Ended => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The placement that is fed, with all its settings.
+    pub fn placement(&self) -> &str {
+        &self.name
+    }
+
+    /// What the recording says about its machine.
+    pub fn about(&self) -> &[(String, String)] {
+        self.events.about()
+    }
+
+    /// That the recording was cut off, in words, if it was; known at the end.
+    pub fn torn(&self) -> Option<String> {
+        self.events.torn()
+    }
+
+    /// Bytes of the file read, for progress.
+    pub fn bytes_read(&self) -> u64 {
+        self.events.bytes_read()
+    }
+
+    /// The last epoch's proposals: then, and now.
+    pub fn proposals(&self) -> (&[Move], &[Move]) {
+        (&self.recorded, &self.proposed)
+    }
+
+    /// Where the last epoch's proposals part; `None`: nowhere.
+    pub fn difference(&self) -> Option<Difference> {
+        let (then, now) = (&self.recorded, &self.proposed);
+        let longer = then.len().max(now.len());
+        let index = (0..longer).find(|&index| then.get(index) != now.get(index))?;
+        let (recorded, proposed) = (then.get(index).copied(), now.get(index).copied());
+        Some(Difference { index, recorded, proposed })
+    }
+
+    fn wrong(&self, what: &'static str) -> ReplayError {
+        ReplayError::Content(self.epochs + 1, what)
+    }
+
+    fn place(&mut self, name: &str) -> Result<(), ReplayError> {
+        if self.rival {
+            return Ok(());
+        }
+        self.name = name.to_string();
+        self.placement = match name {
+            "" => None,
+            name => {
+                let spec = PolicySpec::parse(name).map_err(|error| {
+                    ReplayError::Placement(format!(
+                        "the recording was made under `{name}`, which cannot be built here: {error}"
+                    ))
+                })?;
+                Some(build(&spec)?)
+            }
+        };
+        Ok(())
+    }
+
+    fn observe(&mut self, access: &Access) {
+        self.accesses += 1;
+        let Access { at, chunk, bytes, write } = *access;
+        if let Some(placement) = &mut self.placement {
+            placement.observe(&ChunkAccess { at, chunk, bytes, write });
+        }
+    }
+
+    fn begin(&mut self, epoch: Epoch) -> Result<(), ReplayError> {
+        if self.epoch.is_some() {
+            return Err(self.wrong("it begins before the one before has ended"));
+        }
+        if self.placement.is_none() {
+            return Err(ReplayError::Placement(
+                "the recording does not say which placement decided: it was begun after the \
+                 placement, or the placement has no name in the registry; name one with --policy"
+                    .to_string(),
+            ));
+        }
+        let needed = if self.name.starts_with("static") { 1 } else { 2 };
+        if epoch.pools.len() < needed {
+            return Err(self.wrong("it has too few pools"));
+        }
+        if !self.view.turn_to(&epoch) {
+            return Err(self.wrong("it has fewer pools than the one before"));
+        }
+        self.recorded.clear();
+        self.epoch = Some(epoch);
+        Ok(())
+    }
+
+    fn in_epoch(&self) -> Result<(), ReplayError> {
+        match self.epoch {
+            Some(_) => Ok(()),
+            None => Err(self.wrong("something stands outside an epoch's end")),
+        }
+    }
+
+    fn settle(&mut self, homes: &Homes) -> Result<(), ReplayError> {
+        self.in_epoch()?;
+        if homes.pool.is_some_and(|pool| usize::from(pool.0) >= self.view.pools.len()) {
+            return Err(self.wrong("a chunk is on a pool that there is not"));
+        }
+        if !self.view.homes.set(homes.chunk, homes.count, homes.pool) {
+            return Err(self.wrong("it has more chunks than are believed"));
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self) -> Result<EpochRow, ReplayError> {
+        self.in_epoch()?;
+        let epoch = self.epoch.take().expect("just seen");
+        let placement = self.placement.as_mut().expect("without one an epoch does not begin");
+        self.proposed.clear();
+        let budget = Budget { moves: epoch.budget };
+        placement.propose(epoch.at, &self.view, budget, &mut self.proposed);
+        self.epochs += 1;
+        let row = EpochRow {
+            epoch: self.epochs,
+            at_s: epoch.at.as_secs_f64(),
+            requests: std::mem::take(&mut self.requests),
+            accesses: std::mem::take(&mut self.accesses),
+            recorded: self.recorded.len() as u64,
+            proposed: self.proposed.len() as u64,
+            common: common(&self.recorded, &self.proposed),
+            equal: self.recorded == self.proposed,
+        };
+        Ok(row)
+    }
+}
+
+/// How many moves stand in both.
+fn common(one: &[Move], other: &[Move]) -> u64 {
+    if one == other {
+        return one.len() as u64;
+    }
+    let one: BTreeSet<_> = one.iter().map(|step| (step.chunk, step.to)).collect();
+    other.iter().filter(|step| one.contains(&(step.chunk, step.to))).count() as u64
+}
+
+fn build(spec: &PolicySpec) -> Result<Box<dyn Placement>, ReplayError> {
+    let Build::Placement(build) = spec.entry.build else {
+        let label = &spec.label;
+        return Err(ReplayError::Placement(format!(
+            "`{label}` decides about cache lines, not about chunks; `thermocline policies` lists the \
+             placements"
+        )));
+    };
+    build(&spec.settings)
+        .map_err(|error| ReplayError::Placement(format!("policy `{}`: {error}", spec.label)))
+}

@@ -1,0 +1,208 @@
+//! What a machine in virtual time records gives the same proposals again, and is its trace.
+
+use super::{EpochRow, Recorder, Replay, ReplayError};
+use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, Run, run, run_tapped};
+use crate::synth::from_words;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+use thermocline_policy::registry::{PolicySpec, entries};
+use thermocline_trace::recording::{EventReader, Packer};
+use thermocline_trace::synth::Synth;
+use thermocline_trace::{Batch, ReadOptions, Request, open};
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::{Group, Tap};
+
+fn load() -> Load {
+    let spec = from_words("mixed,requests=20k,vms=3,seed=5").unwrap();
+    Load::read(&mut Synth::new(&spec).unwrap(), &|_| ()).unwrap()
+}
+
+fn options(load: &Load) -> MachineOptions {
+    MachineOptions {
+        epoch: Nanos(load.span().0 / 12),
+        arrivals: Arrivals::Open { speed: 1.0 },
+        ..MachineOptions::default()
+    }
+}
+
+fn spec(text: &str) -> PolicySpec {
+    PolicySpec::parse(text).unwrap()
+}
+
+/// The file of a run under `policy`, whose sink takes `blocks` blocks at most.
+fn recorded_up_to(load: &Load, policy: &str, blocks: usize) -> Vec<u8> {
+    let file = Arc::new(Mutex::new((Packer::default(), Packer::default().head(), 0)));
+    let sink = Arc::clone(&file);
+    let tap = move |group: &Group| -> Box<dyn Tap> {
+        let sink = Arc::clone(&sink);
+        Box::new(Recorder::new(group, move |block: Vec<u8>| {
+            let (packer, bytes, taken) = &mut *sink.lock().unwrap();
+            bytes.extend(packer.pack(&block));
+            *taken += 1;
+            *taken < blocks
+        }))
+    };
+    let options = options(load);
+    let tapped = run_tapped(load, &PoolPlan::assumed(), &spec(policy), &options, &tap).unwrap();
+    let plain = run(load, &PoolPlan::assumed(), &[spec(policy)], &options, &|_| ()).unwrap();
+    let outcome = |run: &Run| (run.moves_proposed, run.all, run.span_s.to_bits());
+    assert_eq!(outcome(&tapped), outcome(&plain[0]), "a tap changes nothing");
+    std::mem::take(&mut file.lock().unwrap().1)
+}
+
+fn recorded(load: &Load, policy: &str) -> Vec<u8> {
+    recorded_up_to(load, policy, usize::MAX)
+}
+
+fn replay(file: &[u8], rival: Option<&str>) -> Result<(Vec<EpochRow>, Replay), ReplayError> {
+    let events = EventReader::open(Box::new(Cursor::new(file.to_vec())), "r")?;
+    let mut replay = Replay::new(events, rival.map(spec).as_ref())?;
+    let mut rows = Vec::new();
+    while let Some(row) = replay.next_epoch()? {
+        assert_eq!(row.equal, replay.difference().is_none());
+        rows.push(row);
+    }
+    Ok((rows, replay))
+}
+
+#[test]
+fn every_placement_of_the_registry_proposes_the_same_again() {
+    let load = load();
+    for entry in entries().filter(|entry| spec(entry.name).is_placement()) {
+        let (rows, replay) = replay(&recorded(&load, entry.name), None).unwrap();
+        assert_eq!(replay.placement(), spec(entry.name).spelled_out());
+        assert!(rows.len() >= 11, "{}: {} epochs", entry.name, rows.len());
+        assert!(rows.iter().all(|row| row.equal), "{}: {rows:?}", entry.name);
+        let moves: u64 = rows.iter().map(|row| row.recorded).sum();
+        assert_eq!(moves > 0, entry.name != "static", "{} proposes {moves} moves", entry.name);
+        assert!(rows.iter().map(|row| row.accesses).sum::<u64>() >= 20_000);
+        assert_eq!(replay.torn(), None);
+    }
+}
+
+#[test]
+fn a_placement_that_decides_otherwise_is_found_at_the_first_move() {
+    let load = load();
+    let file = recorded(&load, "baseline:k=40");
+    let (rows, _) = replay(&file, Some("baseline:k=40")).unwrap();
+    assert!(rows.iter().all(|row| row.equal));
+    let events = EventReader::open(Box::new(Cursor::new(file)), "r").unwrap();
+    let mut rival = Replay::new(events, Some(&spec("baseline:k=3"))).unwrap();
+    let row = std::iter::from_fn(|| rival.next_epoch().unwrap()).find(|row| !row.equal);
+    let (row, found) = (row.unwrap(), rival.difference().unwrap());
+    let (then, now) = rival.proposals();
+    assert_eq!(then[..found.index], now[..found.index]);
+    assert_eq!(then.get(found.index).copied(), found.recorded);
+    assert_eq!(now.get(found.index).copied(), found.proposed);
+    assert_ne!(found.recorded, found.proposed);
+    assert_eq!((row.recorded, row.proposed), (then.len() as u64, now.len() as u64));
+    assert!(row.common < row.recorded);
+}
+
+#[test]
+fn a_recording_is_the_trace_of_its_machine() {
+    let load = load();
+    let file = recorded(&load, "baseline");
+    let mut reader = open(Box::new(Cursor::new(file)), "r", &ReadOptions::default()).unwrap();
+    let (mut batch, mut requests): (Batch, Vec<Request>) = Default::default();
+    while reader.read_batch(&mut batch).is_ok() && !batch.requests.is_empty() {
+        requests.extend(&batch.requests);
+    }
+    assert_eq!(requests.len(), load.demands.len());
+    let first = load.demands[0].at;
+    // The trace numbers volumes in the order of first sight, and names them.
+    let name = |request: &Request| reader.volumes()[request.volume.0 as usize].clone();
+    for (request, demand) in requests.iter().zip(&load.demands) {
+        let told = (request.time, name(request), request.op, request.offset, request.length);
+        let at = demand.at.saturating_sub(first);
+        let volume = demand.volume().to_string();
+        assert_eq!(told, (at, volume, demand.op, demand.offset(), demand.length()));
+        assert!(request.response.is_some(), "every request was answered");
+    }
+}
+
+#[test]
+fn a_sink_that_takes_no_more_ends_the_recording_and_nothing_else() {
+    let load = load();
+    let whole = recorded(&load, "vfrm");
+    let short = recorded_up_to(&load, "vfrm", 4);
+    assert!(short.len() < whole.len() && whole.starts_with(&short));
+    let (rows, replay) = replay(&short, None).unwrap();
+    assert!(rows.iter().all(|row| row.equal));
+    assert!(replay.torn().unwrap().contains("was not closed"));
+}
+
+#[test]
+fn a_recording_cut_off_anywhere_replays_up_to_there() {
+    let load = load();
+    let file = recorded(&load, "baseline");
+    let (whole, _) = replay(&file, None).unwrap();
+    for length in (16..file.len()).step_by(file.len() / 60) {
+        let (rows, replay) = replay(&file[..length], None).unwrap();
+        assert_eq!(rows[..], whole[..rows.len()], "cut at {length}");
+        assert!(replay.torn().is_some(), "cut at {length}");
+    }
+}
+
+#[test]
+fn caches_and_unknown_names_are_no_placements() {
+    let file = recorded(&load(), "static");
+    let error = replay(&file, Some("lru")).err().unwrap().to_string();
+    assert!(error.contains("cache lines"), "{error}");
+}
+
+/// Blocks of records that no machine made.
+fn made_up(tell: impl FnOnce(&mut thermocline_trace::recording::Encoder)) -> Vec<u8> {
+    let mut encoder = thermocline_trace::recording::Encoder::new(Bytes::from_mib(1), &[]);
+    tell(&mut encoder);
+    encoder.end();
+    let mut packer = Packer::default();
+    let mut file = packer.head();
+    while let Some(block) = encoder.take_block() {
+        file.extend(packer.pack(&block));
+    }
+    file
+}
+
+#[test]
+fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
+    use thermocline_trace::recording::{Epoch, Homes, PoolFill};
+    use thermocline_units::{ChunkId, PoolId};
+    let pool = PoolFill { capacity: 4, used: 1 };
+    let epoch = |pools: usize| Epoch {
+        at: Nanos(5),
+        budget: u64::MAX,
+        volumes: 1,
+        pools: vec![pool; pools],
+    };
+    let homes = |pool| Homes { chunk: ChunkId::default(), count: 1, pool: Some(PoolId(pool)) };
+    let says = |file: Vec<u8>, part: &str| {
+        let error = replay(&file, None).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    let name = spec("vfrm").spelled_out();
+    says(made_up(|e| e.epoch(&epoch(2))), "does not say which placement");
+    says(made_up(|e| e.placed(Nanos(0), "vfrmm:x=1")), "did you mean `vfrm`");
+    says(
+        made_up(|e| (e.placed(Nanos(0), &name), e.epoch(&epoch(1))).1),
+        "1. epoch: it has too few",
+    );
+    says(
+        made_up(|e| {
+            e.placed(Nanos(0), &name);
+            e.epoch(&epoch(2));
+            e.homes(&homes(2));
+        }),
+        "a pool that there is not",
+    );
+    says(made_up(|e| e.homes(&homes(0))), "outside an epoch");
+    says(
+        made_up(|e| {
+            e.placed(Nanos(0), &name);
+            e.epoch(&epoch(3));
+            e.epoch_ended();
+            e.epoch(&epoch(2));
+        }),
+        "2. epoch: it has fewer pools",
+    );
+}

@@ -1,0 +1,180 @@
+//! Recordings of a live volume: what it was asked, what its placement saw, what that proposed.
+//!
+//! A recording is two things at once. It is a block trace, byte-exact, with latencies, which every
+//! command reads that reads traces. And it holds what one placement was told and answered, so that
+//! the same placement can be told the same again: the chunks that requests touched, in the order and
+//! at the times at which the placement saw them, and at each epoch's end where every chunk lived.
+//!
+//! 1. What the machine tells goes into an [`Encoder`], which makes records of it and closes a block
+//!    now and then. A chunk access that follows from the request before it takes no space.
+//! 2. A [`Packer`] turns closed blocks into the bytes of the file. It is apart from the encoder so
+//!    that compression can happen on another thread.
+//! 3. An [`EventReader`] gives it all back, in the order in which it was told.
+//!
+//! Invariants: neither side's memory grows with the recording; a file that ends anywhere is read up
+//! to its last whole block, and said to be cut off; a damaged block with whole ones behind it is an
+//! error. The layout is drawn in `docs/formats/recording.md`.
+
+mod decode;
+mod encoder;
+mod events;
+pub(crate) mod format;
+mod packer;
+mod requests;
+
+pub use encoder::Encoder;
+pub use events::EventReader;
+pub use packer::Packer;
+pub(crate) use requests::RequestReader;
+
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+
+/// Ids of volumes lie below this.
+pub const VOLUMES_MAX: u32 = 4096;
+/// Indices of chunks lie below this: 64 TiB in chunks of 1 MiB.
+pub const CHUNKS_MAX: u32 = 1 << 26;
+
+/// What a volume may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// To read a range.
+    Read,
+    /// To write a range.
+    Write,
+    /// To make earlier writes durable.
+    Flush,
+    /// To forget a range.
+    Trim,
+    /// To make a range read as zeroes.
+    Zero,
+}
+
+/// A request, as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// When.
+    pub at: Nanos,
+    /// Of which volume.
+    pub volume: VolumeId,
+    /// What.
+    pub ask: Ask,
+    /// First byte, a multiple of 512; 0 for a flush.
+    pub offset: Bytes,
+    /// Bytes, a multiple of 512; 0 for a flush.
+    pub length: Bytes,
+    /// Whether the answer promises durability.
+    pub forced: bool,
+}
+
+impl Asked {
+    /// Its part number `index`, counted from 0 by ascending address: a chunk and the bytes in it.
+    /// `chunk` is the size of one.
+    fn part(&self, index: u64, chunk: Bytes) -> (ChunkId, Bytes) {
+        let (start, end, size) = (self.offset.0, self.offset.0 + self.length.0, chunk.0);
+        let index = start / size + index;
+        let bytes = end.min((index + 1) * size) - start.max(index * size);
+        (ChunkId { volume: self.volume, index: index as u32 }, Bytes(bytes))
+    }
+
+    /// How many chunks it touches; none for a flush.
+    fn part_count(&self, chunk: Bytes) -> u64 {
+        match self.length.0 {
+            0 => 0,
+            length => (self.offset.0 + length).div_ceil(chunk.0) - self.offset.0 / chunk.0,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        !matches!(self.ask, Ask::Read | Ask::Flush)
+    }
+}
+
+/// What a placement sees of a request: a touch of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// When.
+    pub at: Nanos,
+    /// Of which chunk.
+    pub chunk: ChunkId,
+    /// Bytes of the request in the chunk, a multiple of 512.
+    pub bytes: Bytes,
+    /// Whether it writes.
+    pub write: bool,
+}
+
+/// How full a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolFill {
+    /// Chunks it can hold.
+    pub capacity: u64,
+    /// Chunks on it.
+    pub used: u64,
+}
+
+/// The end of an epoch: what the placement was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Epoch {
+    /// When.
+    pub at: Nanos,
+    /// Moves that it might propose.
+    pub budget: u64,
+    /// Ids of volumes lay below this.
+    pub volumes: u32,
+    /// Pools, fastest first.
+    pub pools: Vec<PoolFill>,
+}
+
+/// Where neighbouring chunks live since the last epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Homes {
+    /// The first of them.
+    pub chunk: ChunkId,
+    /// How many, at least 1.
+    pub count: u32,
+    /// Where; `None`: nowhere any more.
+    pub pool: Option<PoolId>,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A placement took over, knowing nothing: its name with all settings, as `--policy` takes it;
+    /// empty when it has none in the registry, or nobody decides.
+    Placed {
+        /// When.
+        at: Nanos,
+        /// Which.
+        name: String,
+    },
+    /// A request came.
+    Asked(Asked),
+    /// A request was answered.
+    Answered {
+        /// How many requests had come before it.
+        request: u64,
+        /// After so long.
+        took: Nanos,
+        /// Whether it was done.
+        done: bool,
+    },
+    /// The placement saw an access.
+    Accessed(Access),
+    /// An epoch ended. What follows up to [`Event::EpochEnded`] belongs to it.
+    Epoch(Epoch),
+    /// What the placement saw that was not so at the last epoch's end.
+    Homes(Homes),
+    /// A move that the placement proposed, best first.
+    Proposed {
+        /// Of which chunk.
+        chunk: ChunkId,
+        /// Where to.
+        to: PoolId,
+    },
+    /// That was all of the proposal.
+    EpochEnded,
+    /// The recording was closed; nothing is missing.
+    Ended,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! A tap: somebody who hears what a group is asked and what its placement sees and decides.
+//!
+//! The group knows nothing of what becomes of it; a recorder writes it down, a view of heat counts
+//! it. Without a tap it costs one look at an `Option` an event.
+
+use crate::group::Group;
+use crate::request::{Request, RequestId};
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, VolumeView};
+use thermocline_units::Nanos;
+
+/// What a placement was asked at an epoch's end, and what it answered.
+pub struct Decision<'a> {
+    /// When.
+    pub at: Nanos,
+    /// What it saw.
+    pub view: &'a dyn VolumeView,
+    /// How much it might propose.
+    pub budget: Budget,
+    /// What it proposed, best first.
+    pub moves: &'a [Move],
+}
+
+/// Listens to a group. Everything is told once, in the order in which it happens, from within
+/// `submit`, `complete` or `tick`: an implementation must be quick, and cannot refuse.
+pub trait Tap: Send {
+    /// A request was taken; those refused for their range or volume are not told.
+    fn asked(&mut self, now: Nanos, request: &Request);
+
+    /// A request was answered, `done` or with an error. Also told of requests that were not taken.
+    fn answered(&mut self, now: Nanos, request: RequestId, done: bool);
+
+    /// A placement has taken over that knows nothing yet; `name` as [`Group::set_named_placement`]
+    /// was told, empty when nobody said or nobody decides.
+    fn placed(&mut self, now: Nanos, name: &str);
+
+    /// The placement, if there is one, was told of an access.
+    fn accessed(&mut self, access: &ChunkAccess);
+
+    /// The placement has decided.
+    fn decided(&mut self, decision: &Decision<'_>);
+}
+
+impl Group {
+    /// Lets somebody listen from now on, in place of whoever did, who is returned.
+    ///
+    /// What a placement has learnt before is not told: a recording from which its proposals shall
+    /// be had again begins before the placement is set.
+    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) -> Option<Box<dyn Tap>> {
+        std::mem::replace(&mut self.tap, tap)
+    }
+
+    /// Tells the tap that a placement has taken over.
+    pub(crate) fn tell_placed(&mut self) {
+        if let Some(tap) = &mut self.tap {
+            tap.placed(self.now, &self.placement_name);
+        }
+    }
+}
