@@ -14,11 +14,12 @@ use thermocline_units::Nanos;
 const SEED: u64 = 1;
 
 /// See the module.
+#[expect(clippy::large_enum_variant, reason = "a process has a handful of them")]
 pub enum Disk {
     /// As fast as it is.
     Plain(FileDevice),
     /// Slowed to a profile.
-    Emulated(Box<Emulated<FileDevice>>),
+    Emulated(Emulated<FileDevice>),
 }
 
 impl Disk {
@@ -35,7 +36,7 @@ impl Disk {
         let file = FileDevice::open(path, options)?;
         let Some(profile) = emulate else { return Ok(Disk::Plain(file)) };
         match Emulated::new(file, profile, SEED) {
-            Ok(emulated) => Ok(Disk::Emulated(Box::new(emulated))),
+            Ok(emulated) => Ok(Disk::Emulated(emulated)),
             Err(source) => Err(OpenDeviceError::Emulation { path: path.to_path_buf(), source }),
         }
     }
