@@ -1,66 +1,132 @@
-//! `thermocline up`: a tiered volume on three files, served over NBD on a unix socket.
+//! `thermocline up`: tiered volumes on pools, served over NBD.
 //!
-//! Makes the files and a volume the first time, opens what is there the next. Stops on SIGTERM or
-//! Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
+//! With a configuration file what that says, without one a volume on three files that are slowed to
+//! what they are called. Makes files and volumes the first time, opens what is there the next. Stops on
+//! SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
 
+use crate::config::{Config, Standard};
 use crate::error::CliError;
 use crate::output;
+use crate::pools::{self, Started, is_on_tmpfs};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use thermocline_policy::registry::Build;
 use thermocline_ports::Device;
-use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_ports_os::Disk;
 use thermocline_serve::Engine;
-use thermocline_units::Bytes;
-use thermocline_volume::{Group, PoolSpec, Settings};
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::Group;
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline up                                a volume of 1 GiB under ./thermocline-data
   thermocline up --data /mnt/pools --size 20GiB
+  thermocline up /etc/thermocline.toml          what the file says; docs/formats/configuration.md
   nbdinfo 'nbd+unix:///v0?socket=thermocline-data/nbd.sock'
 
-The pools are files: scm.pool, ssd.pool and hdd.pool, fastest first. To put one on its own medium, make
-the file there and a symbolic link to it in the folder before the first start.";
+Without a configuration the pools are files: scm.pool, ssd.pool and hdd.pool, slowed to storage-class
+memory, a SATA SSD and a disk of 7,200 rpm; what is already slower stays as slow as it is.";
 
-/// A tiered volume in one command.
+/// Tiered volumes in one command.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder of the pools and the socket; made when it is missing.
-    #[arg(long, value_name = "DIR", default_value = "thermocline-data")]
-    data: PathBuf,
-    /// Size of the volume, when it is made.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    size: Bytes,
-    /// Where to listen; nbd.sock in the folder when not given.
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    /// What to run, a TOML file; one volume on three files when not given.
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    standard: StandardArgs,
 }
 
-/// The pools by name, with their sizes as shares of the volume in sixteenths.
-const POOLS: [(&str, u64); 3] = [("scm", 1), ("ssd", 4), ("hdd", 16)];
-/// No pool is made smaller.
-const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
+/// What runs without a configuration.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Without a configuration")]
+struct StandardArgs {
+    /// Folder of the pools and the sockets; made when it is missing.
+    #[arg(long, value_name = "DIR", default_value = "thermocline-data", conflicts_with = "config")]
+    data: PathBuf,
+    /// Size of the volume, when it is made.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", conflicts_with = "config")]
+    size: Bytes,
+    /// Where to listen; nbd.sock in the folder when not given.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    socket: Option<PathBuf>,
+    /// Leave the pools as fast as they are.
+    #[arg(long, conflicts_with = "config")]
+    no_emulation: bool,
+    /// Make the fastest pool in memory (tmpfs): faster than a file, and lost at a reboot with every
+    /// chunk that is only there.
+    #[arg(long, conflicts_with = "config")]
+    scm_on_tmpfs: bool,
+}
+
+impl StandardArgs {
+    fn config(&self) -> Result<Config, CliError> {
+        let standard = Standard {
+            data: self.data.clone(),
+            size: self.size,
+            socket: self.socket.clone(),
+            emulation: !self.no_emulation,
+        };
+        let config = standard.config().map_err(CliError::input)?;
+        if self.scm_on_tmpfs {
+            pools::link_to_tmpfs(&config.data, &config.pools[0].path)?;
+        }
+        Ok(config)
+    }
+}
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
-    let socket = args.socket.clone().unwrap_or_else(|| args.data.join("nbd.sock"));
-    let (group, devices) = bring_up(&args)?;
-    let size = args.size;
-    let mut made = Ok(());
-    let mut engine = Engine::start(group, devices, &socket, |group, now| {
-        if group.volumes().next().is_none() {
-            made = group.create_volume(now, size).map(|_| ());
-        }
+    let config = match &args.config {
+        Some(path) => Config::load(path).map_err(CliError::input)?,
+        None => args.standard.config()?,
+    };
+    check_doors(&config)?;
+    let Started { group, disks, names } = pools::start(&config)?;
+    let told = tell_pools(&disks, &names, &config);
+    let disks: Option<Vec<Disk>> = disks.into_iter().collect();
+    let disks = disks.ok_or_else(|| CliError::failed("a pool of this group was removed"))?;
+    let mut prepared = Ok(());
+    let mut engine = Engine::start(group, disks, &config.nbd.socket, |group, now| {
+        prepared = prepare(&config, group, now);
     })
     .map_err(CliError::failed)?;
-    made.map_err(CliError::input)?;
-    output::print(&welcome(&engine, &socket))?;
+    prepared?;
+    output::print(&(told + &welcome(&engine, &config.nbd.socket)))?;
     engine.serve(&stop).map_err(CliError::failed)?;
     output::print("closed; everything is durable\n")
+}
+
+/// Makes the volumes of a first start, and says who decides about moves.
+fn prepare(config: &Config, group: &mut Group, now: Nanos) -> Result<(), CliError> {
+    if group.volumes().next().is_none() {
+        for &size in &config.volumes {
+            group.create_volume(now, size).map_err(CliError::input)?;
+        }
+    }
+    if let Some(spec) = &config.policy {
+        let Build::Placement(build) = spec.entry.build else {
+            unreachable!("configurations name placements only")
+        };
+        group.set_placement(Some(build(&spec.settings).map_err(CliError::input)?));
+    }
+    Ok(())
+}
+
+/// What a configuration may ask for and this engine does not have.
+fn check_doors(config: &Config) -> Result<(), CliError> {
+    config.check_secrets().map_err(CliError::input)?;
+    if !config.nbd.tcp.is_empty() || config.nbd.tls.is_some() {
+        return Err(CliError::input("NBD over TCP is not served yet; take `tcp` out of [nbd]"));
+    }
+    if config.http.tcp.is_some() {
+        return Err(CliError::input("HTTP is not served yet; take `tcp` out of [http]"));
+    }
+    Ok(())
 }
 
 /// Readable when somebody wants the engine to stop.
@@ -72,56 +138,27 @@ fn stop_signal() -> io::Result<UnixStream> {
     Ok(reader)
 }
 
-/// Opens the pools, makes those that are missing, and opens or makes the group on them.
-fn bring_up(args: &Args) -> Result<(Group, Vec<Disk>), CliError> {
-    std::fs::create_dir_all(&args.data)
-        .map_err(|error| CliError::failed(format!("{}: {error}", args.data.display())))?;
-    let paths = POOLS.map(|(name, _)| args.data.join(format!("{name}.pool")));
-    let there: Vec<bool> = paths.iter().map(|path| has_contents(path)).collect();
-    let fresh = there.iter().all(|&there| !there);
-    if let Some(missing) = paths.iter().zip(&there).find(|(_, there)| !fresh && !**there) {
-        let text = format!(
-            "{} is missing or empty, its companions are not; bring it back, or start in another folder",
-            missing.0.display()
-        );
-        return Err(CliError::input(text));
+/// A line for each pool, and what its owner should know.
+fn tell_pools(disks: &[Option<Disk>], names: &[String], config: &Config) -> String {
+    let mut text = String::new();
+    for (disk, name) in disks.iter().zip(names) {
+        let Some(disk) = disk else { continue };
+        let path = disk.path();
+        let slowed = config.pools.iter().find(|pool| pool.path == path);
+        let slowed = slowed.and_then(|pool| pool.emulate.as_ref());
+        let slowed =
+            slowed.map_or(String::new(), |emulation| format!(", as slow as {}", emulation.name));
+        let way = if disk.is_direct() { "" } else { ", through the page cache" };
+        let size = disk.geometry().size;
+        let _ = writeln!(text, "pool {name}, {size}{slowed}{way}: {}", path.display());
+        if is_on_tmpfs(path) {
+            let _ = writeln!(
+                text,
+                "  WARNING: {name} is in memory; a reboot loses it with every chunk that is only there"
+            );
+        }
     }
-    let mut devices = Vec::new();
-    for (path, (_, sixteenths)) in paths.iter().zip(POOLS) {
-        let bytes = Bytes(args.size.0 / 16 * sixteenths + args.size.0 / 16).max(POOL_BYTES_MIN);
-        let options = OpenOptions { create: Some(bytes), buffered: false };
-        devices.push(Disk::open(path, options, None).map_err(CliError::failed)?);
-    }
-    let group = if fresh {
-        let specs: Vec<PoolSpec> = devices
-            .iter()
-            .zip(POOLS)
-            .map(|(device, (name, _))| PoolSpec {
-                name: name.to_string(),
-                geometry: device.geometry(),
-                zeroed: true,
-                reserve_chunks: 0,
-            })
-            .collect();
-        Group::create(Settings::default(), &specs, identity()?).map_err(CliError::input)?
-    } else {
-        let devices: Vec<_> = devices.iter().map(|device| Some(device.geometry())).collect();
-        Group::open(Settings::default(), &devices)
-    };
-    Ok((group, devices))
-}
-
-fn has_contents(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
-}
-
-/// A number that no other group has.
-fn identity() -> Result<u64, CliError> {
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes))
-        .map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))?;
-    Ok(u64::from_le_bytes(bytes))
+    text
 }
 
 fn welcome(engine: &Engine, socket: &Path) -> String {
