@@ -5,8 +5,8 @@
 //! 2. A read goes to the device, unless extents cover it whole; extents are laid over its answer.
 //! 3. A flush has nothing to do.
 //!
-//! The contract holds: a discarded range reads as zeroes. What was written is gone with the overlay.
-//! State: 80 B an extent, and its bytes.
+//! The contract holds: a discarded range reads as zeroes. What was written is gone with the
+//! overlay. State: 80 B an extent, and its bytes.
 
 use crate::{Completion, Device, Geometry, Io, Payload, Ticket};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,8 +1,9 @@
 //! `thermocline up`: tiered volumes on pools, served over NBD.
 //!
 //! With a configuration file what that says, without one a volume on three files that are slowed to
-//! what they are called. Makes files and volumes the first time, opens what is there the next. Stops on
-//! SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
+//! what they are called. Makes files and volumes the first time, opens what is there the next.
+//! Stops on SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings
+//! it up again.
 
 use crate::config::{Config, Standard};
 use crate::error::CliError;

@@ -1,5 +1,5 @@
-//! Reads TOML key by key: every key that is asked for becomes a known one; what is left when a table
-//! is finished is an error that names the nearest. Every message names file and line.
+//! Reads TOML key by key: every key that is asked for becomes a known one; what is left when a
+//! table is finished is an error that names the nearest. Every message names file and line.
 
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;

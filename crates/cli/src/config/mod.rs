@@ -1,4 +1,5 @@
-//! The configuration of an engine: what `thermocline up CONFIG` and `thermocline check CONFIG` read.
+//! The configuration of an engine: what `thermocline up CONFIG` and `thermocline check CONFIG`
+//! read.
 //!
 //! Plain data, checked as far as a file can be checked without opening a device. Every key is told
 //! in docs/formats/configuration.md. Reading a configuration changes nothing anywhere.

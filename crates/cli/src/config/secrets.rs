@@ -1,5 +1,5 @@
-//! Certificates, keys and tokens: that they are there, are what they should be, and that secrets are
-//! readable by their owner only. Whether a certificate fits its key is for TLS to say.
+//! Certificates, keys and tokens: that they are there, are what they should be, and that secrets
+//! are readable by their owner only. Whether a certificate fits its key is for TLS to say.
 
 use super::TlsConfig;
 use super::keys::ConfigError;

@@ -1,7 +1,7 @@
 //! Opening a group without changing anything: recovery runs on overlays, its writes stay in memory.
 //!
-//! Devices are opened for reading, and locked as an engine locks them. The group is let go as soon as
-//! recovery has ended: what it would copy and repair next is only counted.
+//! Devices are opened for reading, and locked as an engine locks them. The group is let go as soon
+//! as recovery has ended: what it would copy and repair next is only counted.
 
 use super::survey::Members;
 use crate::error::CliError;

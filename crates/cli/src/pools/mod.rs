@@ -1,6 +1,7 @@
 //! The devices of a configuration: looked at, told apart, and put in the order of their pools.
 //!
-//! 1. Every device that is there is opened, and thereby locked; then the first bytes say what it is.
+//! 1. Every device that is there is opened, and thereby locked; then the first bytes say what it
+//!    is.
 //! 2. When none is a pool it is a first start: what is there must be blank, the rest is made.
 //! 3. Otherwise the labels say which device is which pool; the order in the configuration does not
 //!    matter any more. A device that the group needs and nobody has is missing.
