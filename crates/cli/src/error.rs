@@ -28,3 +28,9 @@ impl CliError {
         ExitCode::from(self.status)
     }
 }
+
+impl Display for CliError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}

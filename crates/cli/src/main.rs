@@ -6,10 +6,12 @@
 
 mod allocator;
 mod commands;
+mod config;
 mod deciding;
 mod doors;
 mod error;
 mod output;
+mod pools;
 mod progress;
 mod recording;
 mod source;
@@ -38,8 +40,10 @@ enum Command {
     /// Try policies out on traces, in virtual time.
     #[command(subcommand)]
     Lab(commands::lab::Command),
-    /// Bring up a tiered volume on three files, served over NBD.
+    /// Bring up tiered volumes, served over NBD; without a configuration one volume on three files.
     Up(commands::up::Args),
+    /// Check a configuration and what its pools hold, without changing anything.
+    Check(commands::check::Args),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Trace(command) => commands::trace::run(command),
         Command::Lab(command) => commands::lab::run(command),
         Command::Up(args) => commands::up::run(args),
+        Command::Check(args) => commands::check::run(args),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

@@ -14,19 +14,20 @@ use thermocline_units::Nanos;
 const SEED: u64 = 1;
 
 /// See the module.
+#[expect(clippy::large_enum_variant, reason = "a process has a handful of them")]
 pub enum Disk {
     /// As fast as it is.
     Plain(FileDevice),
     /// Slowed to a profile.
-    Emulated(Box<Emulated<FileDevice>>),
+    Emulated(Emulated<FileDevice>),
 }
 
 impl Disk {
     /// Opens a file or a block device and locks it; with `emulate` it is slowed to that profile,
     /// at the device's own size.
     ///
-    /// # Errors
-    /// When it cannot be opened (see [`FileDevice::open`]), or the profile does not come in its size.
+    /// # Errors When it cannot be opened (see [`FileDevice::open`]), or the profile does not come
+    /// in its size.
     pub fn open(
         path: &Path,
         options: OpenOptions,
@@ -35,7 +36,7 @@ impl Disk {
         let file = FileDevice::open(path, options)?;
         let Some(profile) = emulate else { return Ok(Disk::Plain(file)) };
         match Emulated::new(file, profile, SEED) {
-            Ok(emulated) => Ok(Disk::Emulated(Box::new(emulated))),
+            Ok(emulated) => Ok(Disk::Emulated(emulated)),
             Err(source) => Err(OpenDeviceError::Emulation { path: path.to_path_buf(), source }),
         }
     }

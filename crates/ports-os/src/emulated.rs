@@ -1,11 +1,12 @@
 //! A real device slowed to a modelled one.
 //!
-//! 1. A request goes to both at once. Contents, durability and errors are the real device's; time is
-//!    the later of the two, so a device that is slower than its model stays slower.
+//! 1. A request goes to both at once. Contents, durability and errors are the real device's; time
+//!    is the later of the two, so a device that is slower than its model stays slower.
 //! 2. The model counts from submission, on the clock that the caller passes as `now`. It keeps its
-//!    queue, its head, its write buffer as if it were alone; it begins anew when the device is opened.
-//! 3. An error waits for the model, too: a disk cannot report a bad sector before its head is there.
-//!    And a ticket is free again only when nobody knows it any more.
+//!    queue, its head, its write buffer as if it were alone; it begins anew when the device is
+//!    opened.
+//! 3. An error waits for the model, too: a disk cannot report a bad sector before its head is
+//!    there. And a ticket is free again only when nobody knows it any more.
 //! 4. A request that the real device was late with is answered as soon as it answers.
 //!
 //! The contract holds because the real device keeps it: whatever is answered here was answered
@@ -35,8 +36,8 @@ pub struct Emulated<D> {
 }
 
 impl<D: Device> Emulated<D> {
-    /// Slows `device` to a device of `profile` that has the same size: a disk's seeks go over all of
-    /// it. `seed` decides how the model's times vary.
+    /// Slows `device` to a device of `profile` that has the same size: a disk's seeks go over all
+    /// of it. `seed` decides how the model's times vary.
     ///
     /// # Errors
     /// When the profile's medium does not come in that size; see [`Profile::with_size`].
@@ -102,8 +103,8 @@ impl<D: Device> Device for Emulated<D> {
     }
 
     /// When the model is done with its next request, or the device with its own where it knows. By
-    /// then the device may not have answered: nothing comes out of `poll` in that case, and only the
-    /// world knows when it will.
+    /// then the device may not have answered: nothing comes out of `poll` in that case, and only
+    /// the world knows when it will.
     fn next_event(&self) -> Option<Nanos> {
         match (self.model.next_event(), self.device.next_event()) {
             (Some(model), Some(device)) => Some(model.min(device)),

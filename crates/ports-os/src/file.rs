@@ -123,9 +123,29 @@ impl FileDevice {
     /// # Errors
     /// When it cannot be opened, is in use, is of another kind, or is smaller than a sector.
     pub fn open(path: &Path, options: OpenOptions) -> Result<FileDevice, OpenDeviceError> {
+        let device = FileDevice::open_as(path, options, OFlags::RDWR)?;
+        let punches = can_punch(&device.file, device.geometry.size);
+        let geometry = Geometry { discard_zeroes: punches, ..device.geometry };
+        Ok(FileDevice { geometry, punches, ..device })
+    }
+
+    /// Opens a file or a block device for reading only, and locks it just the same: nothing of it
+    /// changes, and nobody else changes it meanwhile. Writes are answered with errors.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is in use, is of another kind, or is smaller than a sector.
+    pub fn open_to_read(path: &Path) -> Result<FileDevice, OpenDeviceError> {
+        FileDevice::open_as(path, OpenOptions::default(), OFlags::RDONLY)
+    }
+
+    fn open_as(
+        path: &Path,
+        options: OpenOptions,
+        access: OFlags,
+    ) -> Result<FileDevice, OpenDeviceError> {
         let failed =
             |errno: Errno| OpenDeviceError::Open { path: path.to_path_buf(), source: errno.into() };
-        let (file, direct) = open_file(path, options).map_err(failed)?;
+        let (file, direct) = open_file(path, options, access).map_err(failed)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
                 return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
@@ -138,13 +158,12 @@ impl FileDevice {
             return Err(OpenDeviceError::Empty { path: path.to_path_buf(), size: size.0 });
         }
         let ring = Ring::new().map_err(|source| OpenDeviceError::Ring { source })?;
-        let punches = can_punch(&file, size);
         Ok(FileDevice {
             file,
             path: path.to_path_buf(),
-            geometry: Geometry { size, discard_zeroes: punches },
+            geometry: Geometry { size, discard_zeroes: false },
             direct,
-            punches,
+            punches: false,
             ring,
             pending: BTreeMap::new(),
             tags: 0,
@@ -316,8 +335,8 @@ impl FileDevice {
 }
 
 /// Opens past the page cache where that is allowed: (file, whether it is).
-fn open_file(path: &Path, options: OpenOptions) -> Result<(OwnedFd, bool), Errno> {
-    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+fn open_file(path: &Path, options: OpenOptions, access: OFlags) -> Result<(OwnedFd, bool), Errno> {
+    let mut flags = access | OFlags::CLOEXEC;
     if options.create.is_some() {
         flags |= OFlags::CREATE;
     }

@@ -13,10 +13,12 @@ mod device;
 pub mod faulty;
 mod link;
 pub mod model;
+mod overlay;
 pub mod pattern;
 mod payload;
 
 pub use clock::{Clock, VirtualClock};
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};
+pub use overlay::Overlay;
 pub use payload::Payload;

@@ -242,6 +242,11 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
     }
 }
 
+/// Whether a block begins as a superblock does, whole or not, of whatever version.
+pub(crate) fn is_superblock(block: &[u8]) -> bool {
+    block.starts_with(SUPER_MAGIC)
+}
+
 impl Superblock {
     /// The superblock as a block of 4 KiB.
     pub(crate) fn encode(&self) -> Vec<u8> {

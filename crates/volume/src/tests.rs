@@ -2,6 +2,7 @@
 //! part (`tests/simulation`).
 
 mod bytes_on_disk;
+mod label;
 mod operations;
 mod parts;
 mod requests;

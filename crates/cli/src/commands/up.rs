@@ -1,91 +1,164 @@
-//! `thermocline up`: a tiered volume on three files, served over NBD on a unix socket.
+//! `thermocline up`: tiered volumes on pools, served over NBD.
 //!
-//! Makes the files and a volume the first time, opens what is there the next. Stops on SIGTERM or
-//! Ctrl-C: everything acknowledged is durable then, and the same command brings it up again.
+//! With a configuration file what that says, without one a volume on three files that are slowed to
+//! what they are called. Makes files and volumes the first time, opens what is there the next.
+//! Stops on SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings
+//! it up again.
 
+use crate::config::{Config, Standard};
 use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
+use crate::pools::{self, Started, is_on_tmpfs};
 use crate::recording::Recording;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use thermocline_policy::registry::PolicySpec;
+use std::path::PathBuf;
 use thermocline_ports::Device;
-use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
-use thermocline_serve::http::{self, HttpDoors, TcpDoor};
-use thermocline_serve::{Doors, Engine};
+use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
+use thermocline_serve::{Doors, Engine, TlsFiles, tls};
 use thermocline_units::Bytes;
-use thermocline_volume::{Group, PoolSpec, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline up                                a volume of 1 GiB under ./thermocline-data
   thermocline up --data /mnt/pools --size 20GiB
+  thermocline up /etc/thermocline.toml          what the file says; docs/formats/configuration.md
   thermocline up --policy baseline:k=200 --epoch 1m --record today.tcr
   nbdinfo 'nbd+unix:///v0?socket=thermocline-data/nbd.sock'
 
-The pools are files: scm.pool, ssd.pool and hdd.pool, fastest first. To put one on its own medium, make
-the file there and a symbolic link to it in the folder before the first start.";
+Without a configuration the pools are files: scm.pool, ssd.pool and hdd.pool, slowed to storage-class
+memory, a SATA SSD and a disk of 7,200 rpm; what is already slower stays as slow as it is.";
 
-/// A tiered volume in one command.
+/// Tiered volumes in one command.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder of the pools and the socket; made when it is missing.
-    #[arg(long, value_name = "DIR", default_value = "thermocline-data")]
-    data: PathBuf,
-    /// Size of the volume, when it is made.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    size: Bytes,
-    /// Where to listen; nbd.sock in the folder when not given.
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    /// What to run, a TOML file; one volume on three files when not given.
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    standard: StandardArgs,
     #[command(flatten)]
     deciding: DecidingArgs,
+    /// Start although pools are missing: they are given up for good, and chunks that were only
+    /// there answer with I/O errors.
+    #[arg(long)]
+    degraded: bool,
+    /// How events are told on stderr.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    log: LogFormat,
 }
 
-/// Who decides when nobody is named.
-const POLICY: &str = "baseline";
+/// What runs without a configuration.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Without a configuration")]
+struct StandardArgs {
+    /// Folder of the pools and the sockets; made when it is missing.
+    #[arg(long, value_name = "DIR", default_value = "thermocline-data", conflicts_with = "config")]
+    data: PathBuf,
+    /// Size of the volume, when it is made.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", conflicts_with = "config")]
+    size: Bytes,
+    /// Where to listen; nbd.sock in the folder when not given.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    socket: Option<PathBuf>,
+    /// Leave the pools as fast as they are.
+    #[arg(long, conflicts_with = "config")]
+    no_emulation: bool,
+    /// Make the fastest pool in memory (tmpfs): faster than a file, and lost at a reboot with every
+    /// chunk that is only there.
+    #[arg(long, conflicts_with = "config")]
+    scm_on_tmpfs: bool,
+}
 
-/// The pools by name, with their sizes as shares of the volume in sixteenths.
-const POOLS: [(&str, u64); 3] = [("scm", 1), ("ssd", 4), ("hdd", 16)];
-/// Where the dashboard listens, when the port is free.
-const PAGE_PORT: u16 = 8787;
-/// No pool is made smaller.
-const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
+impl StandardArgs {
+    fn config(&self) -> Result<Config, CliError> {
+        let standard = Standard {
+            data: self.data.clone(),
+            size: self.size,
+            socket: self.socket.clone(),
+            emulation: !self.no_emulation,
+        };
+        let config = standard.config().map_err(CliError::input)?;
+        if self.scm_on_tmpfs {
+            pools::link_to_tmpfs(&config.data, &config.pools[0].path)?;
+        }
+        Ok(config)
+    }
+}
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
-    let socket = args.socket.clone().unwrap_or_else(|| args.data.join("nbd.sock"));
     args.deciding.check()?;
-    let (group, disks) = bring_up(&args)?;
-    let disks = disks.into_iter().map(Some).collect();
-    let log = Box::new(|event: &Event| doors::tell(LogFormat::Text, event));
+    let mut config = match &args.config {
+        Some(path) => Config::load(path).map_err(CliError::input)?,
+        None => args.standard.config()?,
+    };
+    config.settings = args.deciding.settings(config.settings);
+    let is_standard = args.config.is_none();
+    if !is_standard {
+        config.check_secrets().map_err(CliError::input)?;
+    }
+    let Started { group, disks, names } = pools::start(&config, args.degraded)?;
+    let told = tell_pools(&disks, &names, &config);
+    let log = Box::new(move |event: &Event| doors::tell(args.log, event));
     let mut engine = Engine::start(group, disks, log).map_err(CliError::failed)?;
     if engine.exports().is_empty() {
-        engine.desk().create_volume(args.size).map_err(CliError::input)?;
+        for &size in &config.volumes {
+            engine.desk().create_volume(size).map_err(CliError::input)?;
+        }
     }
-    let otherwise = PolicySpec::parse(POLICY).expect("it is in the registry");
-    let recording = args.deciding.begin(&mut engine, Some(&otherwise))?;
-    let doors = Doors { unix: vec![socket.clone()], ..Doors::default() };
-    engine.open_doors(&doors).map_err(CliError::failed)?;
-    let token = doors::token(&args.data.join("token"))?;
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], PAGE_PORT));
-    let tcp = Some(TcpDoor { address, any_port: true, token: token.clone(), tls: None });
-    let api = HttpDoors { unix: Some(args.data.join("api.sock")), tcp };
-    let http = http::serve(api, &engine.orders()).map_err(CliError::failed)?;
-    let page = http.address.map(|address| format!("dashboard: http://{address}/#token={token}\n"));
-    output::print(&(welcome(&engine, &socket) + &page.unwrap_or_default()))?;
+    let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
+    let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
+    output::print(&(told + &welcome(&engine, &config) + &doors_told))?;
     let served = engine.serve(&stop).map_err(CliError::failed);
+    drop(http);
     drop(engine); // And the recorder with it: nothing more is recorded.
     let recorded = recording.map_or(String::new(), Recording::finish);
     served?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
+}
+
+/// Lets clients in; how the API and the page are reached.
+fn open_doors(
+    engine: &mut Engine,
+    config: &Config,
+    is_standard: bool,
+) -> Result<(Http, String), CliError> {
+    let files = config.nbd.tls.as_ref().map(|files| TlsFiles {
+        certificate: files.cert.clone(),
+        key: files.key.clone(),
+        client_authority: files.client_ca.clone(),
+    });
+    let encryption = files.as_ref().map(tls).transpose().map_err(CliError::input)?;
+    let doors = Doors {
+        unix: vec![config.nbd.socket.clone()],
+        tcp: config.nbd.tcp.clone(),
+        tls: encryption.clone(),
+    };
+    engine.open_doors(&doors).map_err(CliError::failed)?;
+    let mut tcp = None;
+    let mut page = None;
+    if let Some((address, token_file)) = &config.http.tcp {
+        let token = doors::token(token_file)?;
+        let tls = encryption.filter(|_| !address.ip().is_loopback());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        page = Some((scheme, token.clone()));
+        tcp = Some(TcpDoor { address: *address, any_port: is_standard, token, tls });
+    }
+    let unix = Some(config.http.socket.clone());
+    let http = http::serve(HttpDoors { unix, tcp }, &engine.orders()).map_err(CliError::failed)?;
+    let mut text = format!("API: {}\n", config.http.socket.display());
+    if let (Some(address), Some((scheme, token))) = (http.address, page) {
+        let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
+    }
+    Ok((http, text))
 }
 
 /// Readable when somebody wants the engine to stop.
@@ -97,56 +170,40 @@ fn stop_signal() -> io::Result<UnixStream> {
     Ok(reader)
 }
 
-/// Opens the pools, makes those that are missing, and opens or makes the group on them.
-fn bring_up(args: &Args) -> Result<(Group, Vec<Disk>), CliError> {
-    std::fs::create_dir_all(&args.data)
-        .map_err(|error| CliError::failed(format!("{}: {error}", args.data.display())))?;
-    let paths = POOLS.map(|(name, _)| args.data.join(format!("{name}.pool")));
-    let there: Vec<bool> = paths.iter().map(|path| has_contents(path)).collect();
-    let fresh = there.iter().all(|&there| !there);
-    if let Some(missing) = paths.iter().zip(&there).find(|(_, there)| !fresh && !**there) {
-        let text = format!(
-            "{} is missing or empty, its companions are not; bring it back, or start in another folder",
-            missing.0.display()
-        );
-        return Err(CliError::input(text));
+/// A line for each pool, and what its owner should know.
+fn tell_pools(disks: &[Option<Disk>], names: &[String], config: &Config) -> String {
+    let mut text = String::new();
+    for (disk, name) in disks.iter().zip(names) {
+        let Some(disk) = disk else { continue };
+        let path = disk.path();
+        let slowed = config.pools.iter().find(|pool| pool.path == path);
+        let slowed = slowed.and_then(|pool| pool.emulate.as_ref());
+        let slowed =
+            slowed.map_or(String::new(), |emulation| format!(", as slow as {}", emulation.name));
+        let way = if disk.is_direct() { "" } else { ", through the page cache" };
+        let size = disk.geometry().size;
+        let _ = writeln!(text, "pool {name}, {size}{slowed}{way}: {}", path.display());
+        if is_on_tmpfs(path) {
+            let _ = writeln!(
+                text,
+                "  WARNING: {name} is in memory; a reboot loses it with every chunk that is only there"
+            );
+        }
     }
-    let mut devices = Vec::new();
-    for (path, (_, sixteenths)) in paths.iter().zip(POOLS) {
-        let bytes = Bytes(args.size.0 / 16 * sixteenths + args.size.0 / 16).max(POOL_BYTES_MIN);
-        let options = OpenOptions { create: Some(bytes), buffered: false };
-        devices.push(Disk::open(path, options, None).map_err(CliError::failed)?);
-    }
-    let group = if fresh {
-        let specs: Vec<PoolSpec> = devices
-            .iter()
-            .zip(POOLS)
-            .map(|(device, (name, _))| PoolSpec {
-                name: name.to_string(),
-                geometry: device.geometry(),
-                zeroed: true,
-                reserve_chunks: 0,
-            })
-            .collect();
-        let settings = args.deciding.settings(Settings::default());
-        Group::create(settings, &specs, doors::random()?).map_err(CliError::input)?
-    } else {
-        let devices: Vec<_> = devices.iter().map(|device| Some(device.geometry())).collect();
-        Group::open(args.deciding.settings(Settings::default()), &devices)
-    };
-    Ok((group, devices))
+    text
 }
 
-fn has_contents(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
-}
-
-fn welcome(engine: &Engine, socket: &Path) -> String {
-    let socket = socket.display();
+/// What clients may attach, and how.
+fn welcome(engine: &Engine, config: &Config) -> String {
+    let socket = config.nbd.socket.display();
     let mut text = String::new();
     for export in engine.exports() {
         let (name, size) = (&export.name, Bytes(export.size));
         let _ = writeln!(text, "volume {name}, {size}: nbd+unix:///{name}?socket={socket}");
+        let scheme = if config.nbd.tls.is_some() { "nbds" } else { "nbd" };
+        for address in engine.tcp_addresses() {
+            let _ = writeln!(text, "  also {scheme}://{address}/{name}");
+        }
     }
     let _ = write!(
         text,

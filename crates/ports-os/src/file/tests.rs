@@ -145,3 +145,27 @@ fn a_second_instance_a_folder_and_an_empty_file_are_refused_with_the_path() {
     let missing = FileDevice::open(&folder.path().join("none"), OpenOptions::default());
     assert!(missing.err().expect("missing").to_string().contains("none"));
 }
+
+#[test]
+fn a_device_opened_to_read_is_locked_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    std::fs::write(&path, vec![7; 8192]).expect("ours");
+    let before = std::fs::metadata(&path).expect("it is there").modified().expect("a time");
+    let mut device = FileDevice::open_to_read(&path).expect("a file");
+    let second = FileDevice::open(&path, OpenOptions::default());
+    assert!(matches!(second, Err(OpenDeviceError::InUse { .. })));
+    let data = Payload::from(vec![1; 512]);
+    let asked = vec![
+        Io::Read { offset: Bytes(0), length: 8192 },
+        Io::Write { offset: Bytes(0), data, fua: false },
+        Io::WriteZeroes { offset: Bytes(0), length: Bytes(512) },
+    ];
+    let results = run(&mut device, asked);
+    assert_eq!(results[0].as_ref().expect("readable").to_vec(), [7; 8192]);
+    assert!(results[1].is_err() && results[2].is_err());
+    drop(device);
+    assert_eq!(std::fs::read(&path).expect("ours"), [7; 8192]);
+    let after = std::fs::metadata(&path).expect("it is there").modified().expect("a time");
+    assert_eq!(before, after, "not even its time");
+}

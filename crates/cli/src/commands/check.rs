@@ -1,0 +1,298 @@
+//! `thermocline check`: is the configuration right, and is what it names whole? Changes nothing.
+//!
+//! 1. The configuration is read; files of the doors (certificates, tokens) are looked at.
+//! 2. Devices are opened for reading and locked: an engine that runs on them refuses this.
+//! 3. Before a first start: whether there is room, and the pools make a group. After it:
+//!    superblocks, checkpoint and journal are read, recovery runs in memory, and the map is checked
+//!    against the slots.
+//!
+//! Does not read what volumes hold: checksums are verified by the engine, when it reads and scrubs.
+
+use crate::config::{Config, Standard};
+use crate::error::CliError;
+use crate::output;
+use crate::pools::{self, Arranged, Found, Members};
+use crate::table;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use thermocline_ports::Device;
+use thermocline_ports_os::FileDevice;
+use thermocline_units::{Bytes, ChunkId, PoolId};
+use thermocline_volume::{Group, PoolState, Service};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline check                          what `thermocline up` runs, in ./thermocline-data
+  thermocline check --data /mnt/pools
+  thermocline check /etc/thermocline.toml --json
+
+Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
+
+/// What to check.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration, a TOML file; the standard pools in a folder when not given.
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    /// Folder of the standard pools.
+    #[arg(long, value_name = "DIR", default_value = "thermocline-data", conflicts_with = "config")]
+    data: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found.
+#[derive(Default)]
+struct Report {
+    /// The group's identity and chunk size; none: there is no group yet.
+    group: Option<(u64, Bytes)>,
+    pools: Vec<PoolLine>,
+    volumes: Vec<VolumeLine>,
+    /// What is missing or damaged.
+    flaws: Vec<String>,
+    /// What is worth knowing.
+    notes: Vec<String>,
+}
+
+struct PoolLine {
+    name: String,
+    state: String,
+    path: Option<PathBuf>,
+    device: Option<Bytes>,
+    slots: Option<(u32, u32)>,
+    slowed: Option<String>,
+}
+
+struct VolumeLine {
+    name: String,
+    size: Bytes,
+    /// Chunks that hold something, and of these, chunks that no pool has any more.
+    mapped: u64,
+    lost: u64,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let config = match &args.config {
+        Some(path) => Config::load(path),
+        None => {
+            let data = args.data.clone();
+            Standard { data, size: Bytes::from_gib(1), socket: None, emulation: true }.config()
+        }
+    };
+    let config = config.map_err(CliError::input)?;
+    config.check_secrets().map_err(CliError::input)?;
+    let report = check(&config)?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
+        output::print(&(text + "\n"))?;
+    } else {
+        output::print(&as_text(&report))?;
+    }
+    match report.flaws.len() {
+        0 => Ok(()),
+        1 => Err(CliError::failed("1 flaw")),
+        count => Err(CliError::failed(format!("{count} flaws"))),
+    }
+}
+
+fn check(config: &Config) -> Result<Report, CliError> {
+    let found = pools::survey(config, |pool| FileDevice::open_to_read(&pool.path))?;
+    let mut report = match pools::arrange(found)? {
+        Arranged::Fresh(found) => before_the_first_start(config, &found)?,
+        Arranged::Group(members) => group(config, members)?,
+    };
+    for pool in config.pools.iter().filter(|pool| pools::is_on_tmpfs(&pool.path)) {
+        report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
+    }
+    Ok(report)
+}
+
+fn before_the_first_start(
+    config: &Config,
+    found: &[Found<'_, FileDevice>],
+) -> Result<Report, CliError> {
+    pools::check_first_start(config, found)?;
+    let mut report = Report::default();
+    let mut bytes: u64 = 0;
+    for found in found {
+        let size = pools::expected_size(found);
+        bytes = bytes.saturating_add(size.map_or(0, |size| size.0));
+        let state = if found.device.is_ok() { "blank" } else { "to be made" };
+        report.pools.push(PoolLine {
+            name: found.config.name.clone(),
+            state: state.to_string(),
+            path: Some(found.config.path.clone()),
+            device: size,
+            slots: None,
+            slowed: found.config.emulate.as_ref().map(|emulation| emulation.name.clone()),
+        });
+        if let (Err(_), Some(size)) = (&found.device, size) {
+            report.notes.extend(room_for(&found.config.path, size));
+        }
+    }
+    report.notes.push("there is no volume group yet; `thermocline up` makes it".to_string());
+    let wanted = config.volume_bytes();
+    if wanted.0 > bytes {
+        let pools = Bytes(bytes);
+        report.notes.push(format!("volumes of {wanted} are larger than their pools, {pools}"));
+    }
+    Ok(report)
+}
+
+/// What to say when a file system has less room than a file on it may take.
+fn room_for(path: &Path, size: Bytes) -> Option<String> {
+    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir())?;
+    let room = rustix::fs::statvfs(folder).ok()?;
+    let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
+    (free < size)
+        .then(|| format!("{} may grow to {size}; its file system has {free} left", path.display()))
+}
+
+fn group(config: &Config, members: Members<'_, FileDevice>) -> Result<Report, CliError> {
+    let mut report = Report {
+        group: Some((members.label.identity, members.label.chunk_size)),
+        flaws: members.missing.clone(),
+        ..Report::default()
+    };
+    if members.missing.is_empty() {
+        report.flaws.extend(members.strangers.iter().cloned());
+    }
+    for (member, seat) in members.label.members.iter().zip(&members.devices) {
+        report.pools.push(PoolLine {
+            name: member.name.clone(),
+            state: if member.wanted { "missing" } else { "removed" }.to_string(),
+            path: seat.as_ref().map(|(_, pool)| pool.path.clone()),
+            device: seat.as_ref().map(|(device, _)| device.geometry().size),
+            slots: None,
+            slowed: seat.as_ref().and_then(|(_, pool)| Some(pool.emulate.as_ref()?.name.clone())),
+        });
+    }
+    let group = pools::inspect(config.settings, members)?;
+    if let Service::Failed(error) = group.service() {
+        report.flaws.push(error.to_string());
+        return Ok(report);
+    }
+    report.flaws.extend(group.fsck().iter().map(ToString::to_string));
+    for (index, line) in report.pools.iter_mut().enumerate() {
+        let Some(status) = group.pool_status(PoolId(index as u16)) else { continue };
+        if line.path.is_some() {
+            line.state = format!("{:?}", status.state).to_lowercase();
+        }
+        line.slots = Some((status.slots_used, status.slots_total));
+        if line.path.is_some() && status.state == PoolState::Dead {
+            report.flaws.push(format!("pool `{}` was given up: its device failed", line.name));
+        }
+    }
+    volumes(&group, &mut report);
+    match group.operations_pending() {
+        0 => {}
+        count => report.notes.push(format!("{count} operations go on at the next start")),
+    }
+    Ok(report)
+}
+
+/// Counts what volumes hold.
+fn volumes(group: &Group, report: &mut Report) {
+    let dead: Vec<bool> = (0..group.pool_count())
+        .map(|id| group.pool_status(PoolId(id)).is_none_or(|s| s.state == PoolState::Dead))
+        .collect();
+    for volume in group.volumes() {
+        let mut line =
+            VolumeLine { name: volume.id.to_string(), size: volume.size, mapped: 0, lost: 0 };
+        for index in 0..volume.size.0.div_ceil(group.chunk_size().0) {
+            let chunk = ChunkId { volume: volume.id, index: index as u32 };
+            let Some(first) = group.pool_of(chunk) else { continue };
+            line.mapped += 1;
+            if dead[usize::from(first.0)] {
+                let copies = group.locate(chunk).map(|status| status.copies).unwrap_or_default();
+                let gone = copies.iter().all(|copy| dead[usize::from(copy.place.pool.0)]);
+                line.lost += u64::from(gone);
+            }
+        }
+        if line.lost > 0 {
+            let (name, lost) = (&line.name, line.lost);
+            report.flaws.push(format!("volume {name} has {lost} chunks that no pool has any more"));
+        }
+        report.volumes.push(line);
+    }
+}
+
+fn as_text(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some((identity, chunk)) = report.group {
+        let _ = writeln!(text, "volume group {identity:016x}, chunks of {chunk}\n");
+    }
+    let mut pools =
+        table::plain(["POOL", "STATE", "SIZE", "SLOTS USED", "SLOTS", "SLOWED TO", "DEVICE"]);
+    for pool in &report.pools {
+        let slots = pool.slots.map(|(used, total)| (used.to_string(), total.to_string()));
+        let (used, total) = slots.unwrap_or_default();
+        let device = pool.device.map(|size| size.to_string()).unwrap_or_default();
+        let path = pool.path.as_ref().map(|path| path.display().to_string());
+        let slowed = pool.slowed.clone().unwrap_or_default();
+        let row = [
+            pool.name.clone(),
+            pool.state.clone(),
+            device,
+            used,
+            total,
+            slowed,
+            path.unwrap_or_default(),
+        ];
+        pools.add_row(row);
+    }
+    let _ = writeln!(text, "{pools}");
+    if !report.volumes.is_empty() {
+        let mut volumes = table::plain(["VOLUME", "SIZE", "CHUNKS HELD", "CHUNKS LOST"]);
+        for volume in &report.volumes {
+            let (mapped, lost) = (volume.mapped.to_string(), volume.lost.to_string());
+            volumes.add_row([volume.name.clone(), volume.size.to_string(), mapped, lost]);
+        }
+        table::align_numbers(&mut volumes);
+        let _ = writeln!(text, "\n{volumes}");
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for flaw in &report.flaws {
+        let _ = writeln!(text, "flaw: {flaw}");
+    }
+    if report.flaws.is_empty() {
+        text.push_str("no flaws\n");
+    }
+    text
+}
+
+fn as_json(report: &Report) -> Value {
+    let pools = report.pools.iter().enumerate().map(|(id, pool)| {
+        json!({
+            "id": id,
+            "name": pool.name,
+            "state": pool.state,
+            "path": pool.path.as_ref().map(|path| path.display().to_string()),
+            "device_bytes": pool.device.map(|size| size.0),
+            "slots_used": pool.slots.map(|slots| slots.0),
+            "slots_total": pool.slots.map(|slots| slots.1),
+            "emulate": pool.slowed,
+        })
+    });
+    let volumes = report.volumes.iter().map(|volume| {
+        json!({
+            "name": volume.name,
+            "size_bytes": volume.size.0,
+            "chunks_held": volume.mapped,
+            "chunks_lost": volume.lost,
+        })
+    });
+    json!({
+        "identity": report.group.map(|(identity, _)| format!("{identity:016x}")),
+        "chunk_bytes": report.group.map(|(_, chunk)| chunk.0),
+        "pools": pools.collect::<Vec<_>>(),
+        "volumes": volumes.collect::<Vec<_>>(),
+        "flaws": report.flaws,
+        "notes": report.notes,
+    })
+}

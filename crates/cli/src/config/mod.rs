@@ -1,0 +1,137 @@
+//! The configuration of an engine: what `thermocline up CONFIG` and `thermocline check CONFIG`
+//! read.
+//!
+//! Plain data, checked as far as a file can be checked without opening a device. Every key is told
+//! in docs/formats/configuration.md. Reading a configuration changes nothing anywhere.
+//!
+//! Relative paths: `data`, profiles, certificates and tokens are beside the configuration file;
+//! pools and sockets are in the data folder.
+
+mod keys;
+mod read;
+mod secrets;
+mod standard;
+
+pub(crate) use keys::ConfigError;
+pub(crate) use standard::Standard;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_ports::model::Profile;
+use thermocline_units::Bytes;
+use thermocline_volume::Settings;
+
+/// What an engine runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The folder of pools and sockets that are not told to be elsewhere.
+    pub(crate) data: PathBuf,
+    /// Fastest first; at least one.
+    pub(crate) pools: Vec<PoolConfig>,
+    /// Sizes of the volumes that the first start makes: v0, v1, …; at least one.
+    pub(crate) volumes: Vec<Bytes>,
+    /// Where NBD clients connect.
+    pub(crate) nbd: NbdConfig,
+    /// Where the API, the metrics and the dashboard are.
+    pub(crate) http: HttpConfig,
+    /// Who decides about moves; `None`: nobody.
+    pub(crate) policy: Option<PolicySpec>,
+    /// How the group is made and behaves.
+    pub(crate) settings: Settings,
+}
+
+/// A pool.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolConfig {
+    /// For people; 1 to 16 bytes, no two the same.
+    pub(crate) name: String,
+    /// A file or a block device.
+    pub(crate) path: PathBuf,
+    /// Size of a file that is made; `None`: there must be one, or it is a block device.
+    pub(crate) size: Option<Bytes>,
+    /// What it is slowed to.
+    pub(crate) emulate: Option<Emulation>,
+    /// Through the page cache although the file system allows to go past it.
+    pub(crate) buffered: bool,
+    /// Kept free for prefetched copies.
+    pub(crate) reserve: Bytes,
+}
+
+/// What a pool is slowed to.
+#[derive(Debug, Clone)]
+pub(crate) struct Emulation {
+    /// The profile's name or file, as written.
+    pub(crate) name: String,
+    /// The profile.
+    pub(crate) profile: Profile,
+}
+
+/// Where NBD clients connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NbdConfig {
+    /// The unix socket.
+    pub(crate) socket: PathBuf,
+    /// TCP addresses; without TLS none of them can be reached from other machines.
+    pub(crate) tcp: Vec<SocketAddr>,
+    /// Certificates, for TCP.
+    pub(crate) tls: Option<TlsConfig>,
+}
+
+/// Files in PEM form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsConfig {
+    /// The server's certificate, with those between it and the root.
+    pub(crate) cert: PathBuf,
+    /// Its private key.
+    pub(crate) key: PathBuf,
+    /// Who signs clients' certificates; `None`: clients need none.
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+/// Where the API, the metrics and the dashboard are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HttpConfig {
+    /// The unix socket.
+    pub(crate) socket: PathBuf,
+    /// A TCP address, and the file whose first line is the token that it asks for.
+    pub(crate) tcp: Option<(SocketAddr, PathBuf)>,
+}
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// When it cannot be read, a key is unknown, missing or wrong. The message names file and line.
+    pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ConfigError::new(format!(
+                "{}: {error}; docs/formats/configuration.md has an example",
+                path.display()
+            ))
+        })?;
+        read::config(&text, path)
+    }
+
+    /// Checks the files that the doors need: certificates, keys, tokens.
+    ///
+    /// # Errors
+    /// When one cannot be read, is of another kind, or is a secret that everybody can read.
+    pub(crate) fn check_secrets(&self) -> Result<(), ConfigError> {
+        if let Some(tls) = &self.nbd.tls {
+            secrets::check_tls(tls)?;
+        }
+        match &self.http.tcp {
+            Some((_, token_file)) => secrets::check_token(token_file),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of all volumes that the first start makes.
+    pub(crate) fn volume_bytes(&self) -> Bytes {
+        Bytes(self.volumes.iter().fold(0, |sum: u64, size| sum.saturating_add(size.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
+
+use super::keys::{At, ConfigError, File, Keys};
+use super::{Config, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig};
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySettings, nearest};
+use thermocline_ports::SECTOR;
+use thermocline_ports::model::Profile;
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::settings::{
+    BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, VOLUMES_MAX,
+};
+use thermocline_volume::{Fill, Settings};
+
+/// Bytes of a pool's name, which the superblock has room for.
+const NAME_BYTES_MAX: usize = 16;
+/// Epochs: shorter ones cost more than they tell.
+const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
+/// Pieces of a copy.
+const PIECE: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(16);
+/// Longest that an operation is held back.
+const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
+
+/// Reads `text`; `path` is what messages call it, and where relative paths begin.
+pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let file = File { text, path };
+    let mut keys = Keys::parse(file)?;
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let data = keys.text("data")?.ok_or_else(|| keys.problem("`data` is missing: a folder"))?;
+    if data.value.is_empty() {
+        return Err(file.problem(data.line, "`data` is empty; `.` is this file's folder"));
+    }
+    let data = beside.join(data.value);
+    let mut settings = group(&mut keys)?;
+    let pools = pools(&mut keys, beside, &data)?;
+    let volumes = volumes(&mut keys)?;
+    let nbd = nbd(keys.table("nbd")?, beside, &data)?;
+    let http = http(keys.table("http")?, beside, &data)?;
+    let policy = policy(keys.table("policy")?, pools.len(), &mut settings)?;
+    copying(keys.table("copying")?, &mut settings)?;
+    keys.finish()?;
+    Ok(Config { data, pools, volumes, nbd, http, policy, settings })
+}
+
+/// What stands at the top, beside `data`.
+fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
+    let mut settings = Settings::default();
+    let wanted = format!("a power of two from {CHUNK_MIN} to {CHUNK_MAX}, such as \"1MiB\"");
+    let fits = |size: &Bytes| size.0.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(size);
+    if let Some(size) = keys.quantity("chunk-size", &wanted, fits)? {
+        settings.chunk_size = size.value;
+    }
+    let block = u64::from(BLOCK);
+    let (low, high) = (u64::from(*JOURNAL_BLOCKS.start()), u64::from(*JOURNAL_BLOCKS.end()));
+    let (low, high) = (Bytes(low * block), Bytes(high * block));
+    let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"8MiB\"");
+    let fits = |size: &Bytes| (low..=high).contains(size) && size.0.is_multiple_of(block);
+    if let Some(size) = keys.quantity("journal", &wanted, fits)? {
+        settings.journal_blocks = (size.value.0 / block) as u32;
+    }
+    settings.checksums = keys.flag("checksums")?.unwrap_or(settings.checksums);
+    settings.depth = keys.count("depth", 1..=4096)?.unwrap_or(settings.depth);
+    if let Some(fill) = keys.text("fill")? {
+        settings.fill = match &*fill.value {
+            "fastest" => Fill::FastestFirst,
+            "slowest" => Fill::SlowestFirst,
+            _ => {
+                let wanted = "`fill` must be \"fastest\" or \"slowest\": where new chunks go";
+                return Err(keys.file.problem(fill.line, wanted));
+            }
+        };
+    }
+    Ok(settings)
+}
+
+fn pools(keys: &mut Keys<'_>, beside: &Path, data: &Path) -> Result<Vec<PoolConfig>, ConfigError> {
+    let tables = keys.tables("pool")?;
+    let mut pools: Vec<PoolConfig> = Vec::new();
+    for table in tables {
+        let (file, line) = (table.file, table.line);
+        let pool = pool(table, beside, data)?;
+        if pools.iter().any(|other| other.name == pool.name) {
+            return Err(file.problem(line, format!("two pools are called `{}`", pool.name)));
+        }
+        if pools.iter().any(|other| other.path == pool.path) {
+            let path = pool.path.display();
+            return Err(file.problem(line, format!("two pools are on {path}")));
+        }
+        pools.push(pool);
+        if pools.len() > POOLS_MAX {
+            return Err(file.problem(line, format!("there are more than {POOLS_MAX} pools")));
+        }
+    }
+    Ok(pools)
+}
+
+fn pool(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<PoolConfig, ConfigError> {
+    let missing = "this pool has no `name`; give it one of 1 to 16 bytes";
+    let name = keys.text("name")?.ok_or_else(|| keys.problem(missing))?;
+    let plain = name.value.chars().all(|c| !c.is_control() && c != '/' && c != '"');
+    if name.value.is_empty() || name.value.len() > NAME_BYTES_MAX || !plain {
+        let wanted = "a pool's name has 1 to 16 bytes, without / and quotes";
+        return Err(keys.file.problem(name.line, wanted));
+    }
+    let name = name.value;
+    let path = match keys.text("path")? {
+        Some(path) if path.value.is_empty() => {
+            return Err(keys.file.problem(path.line, "`path` is empty"));
+        }
+        Some(path) => data.join(path.value),
+        None => data.join(format!("{name}.pool")),
+    };
+    let wanted = "a multiple of 512 bytes from 1 MiB to 1 PiB, such as \"40GiB\"";
+    let fits = |size: &Bytes| is_whole(size) && (1 << 20..=1 << 50).contains(&size.0);
+    let size = keys.quantity("size", wanted, fits)?.map(|size| size.value);
+    let emulate = match keys.text("emulate")? {
+        Some(name) => Some(emulation(&keys, name, beside, size)?),
+        None => None,
+    };
+    let buffered = keys.flag("buffered")?.unwrap_or(false);
+    let limit = size.unwrap_or(Bytes(1 << 50));
+    let fits = |reserve: &Bytes| *reserve < limit;
+    let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
+    let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
+    keys.finish()?;
+    Ok(PoolConfig { name, path, size, emulate, buffered, reserve })
+}
+
+/// A built-in profile, or one in a file.
+fn emulation(
+    keys: &Keys<'_>,
+    name: At<String>,
+    beside: &Path,
+    size: Option<Bytes>,
+) -> Result<Emulation, ConfigError> {
+    let At { value: name, line } = name;
+    let wrong = |problem: &dyn Display| keys.file.problem(line, problem);
+    let profile = if name.ends_with(".toml") {
+        let path = beside.join(&name);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| wrong(&format!("{}: {error}", path.display())))?;
+        Profile::parse(&text, &path.display().to_string()).map_err(|error| wrong(&error))?
+    } else {
+        Profile::built_in(&name).map_err(|error| {
+            let known = Profile::names().collect::<Vec<_>>().join(", ");
+            wrong(&format!("{error}; there are {known}, or name a file *.toml"))
+        })?
+    };
+    if let Some(size) = size {
+        profile.with_size(size).map_err(|error| wrong(&error))?;
+    }
+    Ok(Emulation { name, profile })
+}
+
+fn volumes(keys: &mut Keys<'_>) -> Result<Vec<Bytes>, ConfigError> {
+    let mut volumes = Vec::new();
+    for mut table in keys.tables("volume")? {
+        let wanted = "a multiple of 512 bytes above 0, such as \"100GiB\"";
+        let size = table.quantity("size", wanted, |size| is_whole(size) && size.0 > 0)?;
+        let size =
+            size.ok_or_else(|| table.problem(format!("`size` is missing; it is {wanted}")))?;
+        volumes.push(size.value);
+        if volumes.len() > VOLUMES_MAX {
+            return Err(table.problem(format!("there are more than {VOLUMES_MAX} volumes")));
+        }
+        table.finish()?;
+    }
+    Ok(volumes)
+}
+
+fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, ConfigError> {
+    let socket = socket(&mut keys, data, "nbd.sock")?;
+    let mut tcp: Vec<SocketAddr> = Vec::new();
+    let addresses = keys.texts("tcp")?;
+    for address in &addresses {
+        tcp.push(parse_address(&keys, address, 10809)?);
+    }
+    let cert = keys.text("tls-cert")?;
+    let key = keys.text("tls-key")?;
+    let client_ca = keys.text("tls-client-ca")?;
+    let tls = match (cert, key) {
+        (Some(cert), Some(key)) => Some(TlsConfig {
+            cert: beside.join(cert.value),
+            key: beside.join(key.value),
+            client_ca: client_ca.map(|path| beside.join(path.value)),
+        }),
+        (None, None) => match client_ca {
+            Some(path) => {
+                let wanted = "`tls-client-ca` needs `tls-cert` and `tls-key`";
+                return Err(keys.file.problem(path.line, wanted));
+            }
+            None => None,
+        },
+        (Some(only), None) | (None, Some(only)) => {
+            return Err(keys.file.problem(only.line, "`tls-cert` and `tls-key` go together"));
+        }
+    };
+    let reachable = addresses.iter().zip(&tcp).find(|(_, address)| !address.ip().is_loopback());
+    if let (Some((written, _)), None) = (reachable, &tls) {
+        let problem = format!(
+            "whoever reaches {} could read and write every volume; add `tls-cert` and `tls-key`, or \
+             listen on 127.0.0.1",
+            written.value
+        );
+        return Err(keys.file.problem(written.line, problem));
+    }
+    keys.finish()?;
+    Ok(NbdConfig { socket, tcp, tls })
+}
+
+fn http(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<HttpConfig, ConfigError> {
+    let socket = socket(&mut keys, data, "http.sock")?;
+    let address = keys.text("tcp")?;
+    let token = keys.text("token-file")?;
+    let tcp = match (address, token) {
+        (Some(address), Some(token)) => {
+            Some((parse_address(&keys, &address, 8080)?, beside.join(token.value)))
+        }
+        (Some(address), None) => {
+            let problem = "TCP needs a `token-file`: a file whose first line is a secret that \
+                           requests must carry";
+            return Err(keys.file.problem(address.line, problem));
+        }
+        (None, Some(token)) => {
+            return Err(keys.file.problem(token.line, "a `token-file` is for `tcp` only"));
+        }
+        (None, None) => None,
+    };
+    keys.finish()?;
+    Ok(HttpConfig { socket, tcp })
+}
+
+fn socket(keys: &mut Keys<'_>, data: &Path, name: &str) -> Result<PathBuf, ConfigError> {
+    match keys.text("socket")? {
+        Some(path) if path.value.is_empty() => {
+            Err(keys.file.problem(path.line, "`socket` is empty; leave it out for the default"))
+        }
+        Some(path) => Ok(data.join(path.value)),
+        None => Ok(data.join(name)),
+    }
+}
+
+fn parse_address(
+    keys: &Keys<'_>,
+    text: &At<String>,
+    example: u16,
+) -> Result<SocketAddr, ConfigError> {
+    text.value.parse().map_err(|_| {
+        let problem = format!(
+            "`{}` is not an address and a port, such as \"127.0.0.1:{example}\" or \
+             \"[::1]:{example}\"",
+            text.value
+        );
+        keys.file.problem(text.line, problem)
+    })
+}
+
+fn policy(
+    mut keys: Keys<'_>,
+    pools: usize,
+    settings: &mut Settings,
+) -> Result<Option<PolicySpec>, ConfigError> {
+    let (low, high) = (EPOCH.start(), EPOCH.end());
+    let wanted = format!("a time from {low} to {high}, such as \"5m\"");
+    if let Some(epoch) = keys.quantity("epoch", &wanted, |epoch| EPOCH.contains(epoch))? {
+        settings.epoch = epoch.value;
+    }
+    let name = keys.text("name")?;
+    let chosen = keys.table("settings")?;
+    keys.finish()?;
+    let file = chosen.file;
+    let line = chosen.line;
+    let given = chosen.rest()?;
+    let Some(name) = name else {
+        return match given.first() {
+            Some(_) => Err(file.problem(line, "settings need a policy: add its `name`")),
+            None => Ok(None),
+        };
+    };
+    let entry = registry::find(&name.value).filter(|e| matches!(e.build, Build::Placement(_)));
+    let Some(entry) = entry else {
+        return Err(file.problem(name.line, unknown_placement(&name.value)));
+    };
+    if pools < 2 && entry.name != "static" {
+        let problem = format!("`{}` moves chunks between pools, and there is one", entry.name);
+        return Err(file.problem(name.line, problem));
+    }
+    let mut values = PolicySettings::defaults(entry);
+    for (key, text) in &given {
+        values.set(entry, key, &text.value).map_err(|error| file.problem(text.line, error))?;
+    }
+    if let Build::Placement(build) = entry.build {
+        build(&values).map_err(|error| file.problem(line, error))?;
+    }
+    let mut label = name.value;
+    for (key, text) in &given {
+        label.push_str(&format!(":{key}={}", text.value));
+    }
+    Ok(Some(PolicySpec { label, entry, settings: values, filter: None }))
+}
+
+fn unknown_placement(name: &str) -> String {
+    let names = || {
+        let placements = registry::entries().filter(|e| matches!(e.build, Build::Placement(_)));
+        placements.map(|entry| entry.name)
+    };
+    let hint = match nearest(name, names()) {
+        Some(like) => format!("did you mean `{like}`?"),
+        None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    format!("there is no placement `{name}`; {hint}")
+}
+
+fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigError> {
+    let copying = &mut settings.copying;
+    if let Some(rate) = keys.text("rate")? {
+        let wanted = "`rate` is bytes a second from 4KiB on, as \"64MiB\", or \"none\"";
+        copying.rate_per_second = match (&*rate.value, rate.value.parse::<Bytes>()) {
+            ("none", _) => None,
+            (_, Ok(bytes)) if bytes.0 >= u64::from(BLOCK) => Some(bytes),
+            _ => return Err(keys.file.problem(rate.line, wanted)),
+        };
+    }
+    let (low, high) = (PIECE.start(), PIECE.end());
+    let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"128KiB\"");
+    let fits = |size: &Bytes| PIECE.contains(size) && size.0.is_multiple_of(u64::from(BLOCK));
+    if let Some(piece) = keys.quantity("piece", &wanted, fits)? {
+        copying.piece = piece.value;
+    }
+    let wanted = format!("a time up to {PATIENCE_MAX}, such as \"50ms\"");
+    if let Some(time) = keys.quantity("patience", &wanted, |time| *time <= PATIENCE_MAX)? {
+        copying.patience = time.value;
+    }
+    copying.outstanding = keys.count("outstanding", 1..=256)?.unwrap_or(copying.outstanding);
+    copying.yield_above = keys.count("yield-above", 0..=4096)?.unwrap_or(copying.yield_above);
+    copying.concurrent = keys.count("concurrent", 1..=1024)?.unwrap_or(copying.concurrent);
+    keys.finish()
+}
+
+fn is_whole(size: &Bytes) -> bool {
+    size.0.is_multiple_of(u64::from(SECTOR))
+}

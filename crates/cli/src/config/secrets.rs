@@ -1,0 +1,67 @@
+//! Certificates, keys and tokens: that they are there, are what they should be, and that secrets
+//! are readable by their owner only. Whether a certificate fits its key is for TLS to say.
+
+use super::TlsConfig;
+use super::keys::ConfigError;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Tokens shorter than this can be guessed.
+const TOKEN_CHARACTERS_MIN: usize = 16;
+/// No certificate, key or token is larger.
+const SECRET_BYTES_MAX: u64 = 1 << 20;
+/// Permission bits of the group to write, and of everybody else to do anything.
+const TOO_OPEN: u32 = 0o027;
+
+pub(super) fn check_tls(tls: &TlsConfig) -> Result<(), ConfigError> {
+    check_pem(&tls.cert, "CERTIFICATE-----")?;
+    check_pem(&tls.key, "PRIVATE KEY-----")?;
+    check_private(&tls.key)?;
+    match &tls.client_ca {
+        Some(path) => check_pem(path, "CERTIFICATE-----"),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn check_token(path: &Path) -> Result<(), ConfigError> {
+    let text = read(path)?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    let plain = token.chars().all(|character| character.is_ascii_graphic());
+    if !plain || token.len() < TOKEN_CHARACTERS_MIN {
+        return Err(problem(
+            path,
+            "the first line is the token: at least 16 letters, digits and signs without spaces; \
+             make one with `openssl rand -hex 16`",
+        ));
+    }
+    check_private(path)
+}
+
+fn check_pem(path: &Path, kind: &str) -> Result<(), ConfigError> {
+    let text = read(path)?;
+    let mut lines = text.lines().map(str::trim_end);
+    match lines.any(|line| line.starts_with("-----BEGIN ") && line.ends_with(kind)) {
+        true => Ok(()),
+        false => Err(problem(path, format!("expected PEM with a line `-----BEGIN … {kind}`"))),
+    }
+}
+
+fn check_private(path: &Path) -> Result<(), ConfigError> {
+    let metadata = std::fs::metadata(path).map_err(|error| problem(path, error))?;
+    if metadata.mode() & TOO_OPEN == 0 {
+        return Ok(());
+    }
+    Err(problem(path, "others can read or change this secret; run `chmod 600` on it"))
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    let metadata = std::fs::metadata(path).map_err(|error| problem(path, error))?;
+    if !metadata.is_file() || metadata.len() > SECRET_BYTES_MAX {
+        return Err(problem(path, "expected a text file of at most 1 MiB"));
+    }
+    std::fs::read_to_string(path).map_err(|error| problem(path, error))
+}
+
+fn problem(path: &Path, problem: impl std::fmt::Display) -> ConfigError {
+    ConfigError::new(format!("{}: {problem}", path.display()))
+}

@@ -1,0 +1,238 @@
+//! Configurations as people write them, right and wrong.
+
+use super::{Config, ConfigError, read};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_volume::{Fill, Settings};
+
+/// Every key once; the documentation's example.
+const EXAMPLE: &str = include_str!("../../../../docs/formats/thermocline.toml");
+const REFERENCE: &str = include_str!("../../../../docs/formats/configuration.md");
+
+/// What every configuration needs.
+const SMALLEST: &str = "data = \"pools\"\n[[pool]]\nname = \"a\"\nsize = \"1GiB\"\n\
+                        [[pool]]\nname = \"b\"\nsize = \"8GiB\"\n[[volume]]\nsize = \"4GiB\"\n";
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    read::config(text, Path::new("/etc/thermocline/a.toml"))
+}
+
+/// What is said about the smallest configuration with `more` behind it.
+fn said_about(more: &str) -> String {
+    read(&format!("{SMALLEST}{more}")).expect_err("something is wrong with it").to_string()
+}
+
+#[test]
+fn the_example_is_read_as_it_says() {
+    let config = read(EXAMPLE).unwrap();
+    assert_eq!(config.data, Path::new("/etc/thermocline/pools"));
+    let names: Vec<_> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!(names, ["scm", "ssd", "hdd"]);
+    assert_eq!(config.pools[0].path, Path::new("/mnt/pmem0/scm.pool"));
+    assert_eq!(config.pools[0].reserve, Bytes::from_mib(256));
+    assert_eq!(config.pools[1].size, None);
+    assert_eq!(config.pools[2].path, Path::new("/etc/thermocline/pools/hdd.pool"));
+    let emulated = config.pools[2].emulate.as_ref().unwrap();
+    assert_eq!(emulated.name, "hdd-7200");
+    assert_eq!(config.volumes, [Bytes::from_gib(20), Bytes::from_mib(512)]);
+    assert_eq!(config.volume_bytes(), Bytes::from_mib(20 * 1024 + 512));
+    assert_eq!(config.nbd.tcp.len(), 3);
+    let tls = config.nbd.tls.unwrap();
+    assert_eq!(tls.key, Path::new("/etc/thermocline/server.key"));
+    assert_eq!(tls.client_ca.as_deref(), Some(Path::new("/etc/thermocline/clients.pem")));
+    let (address, token) = config.http.tcp.unwrap();
+    assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], 8080)));
+    assert_eq!(token, Path::new("/etc/thermocline/token"));
+    let policy = config.policy.unwrap();
+    assert_eq!((policy.entry.name, policy.settings.text("k")), ("baseline", "200"));
+    assert_eq!(policy.label, "baseline:k=200");
+    assert_eq!(config.settings.epoch, Nanos::from_secs(60));
+    assert!(config.settings.checksums);
+}
+
+#[test]
+fn what_the_example_calls_a_default_is_one() {
+    let smallest = read(SMALLEST).unwrap();
+    assert_eq!(smallest.settings, Settings::default());
+    let example = read(EXAMPLE).unwrap();
+    let changed =
+        Settings { checksums: false, epoch: Settings::default().epoch, ..example.settings };
+    assert_eq!(changed, Settings::default());
+    assert_eq!(smallest.nbd.socket, Path::new("/etc/thermocline/pools/nbd.sock"));
+    assert_eq!(smallest.http.socket, Path::new("/etc/thermocline/pools/http.sock"));
+    assert_eq!(smallest.nbd.socket, example.nbd.socket);
+    assert!(smallest.policy.is_none() && smallest.nbd.tcp.is_empty());
+}
+
+/// Keys at the beginning of lines, and names of tables.
+fn keys_of(toml: &str) -> Vec<&str> {
+    let lines = toml.lines().filter(|line| !line.starts_with('#'));
+    let mut keys: Vec<&str> =
+        lines.filter_map(|line| Some(line.split_once(" =")?.0)).filter(|key| *key != "k").collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+#[test]
+fn the_reference_and_the_example_have_the_same_keys() {
+    let mut told: Vec<&str> = REFERENCE
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .flat_map(|line| line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2))
+        .filter(|key| !key.starts_with('['))
+        .collect();
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told, keys_of(EXAMPLE));
+}
+
+#[test]
+fn an_unknown_key_names_its_line_and_the_nearest_known_one() {
+    for (more, wanted) in [
+        (
+            "[nbd]\nsoket = \"x\"\n",
+            "/etc/thermocline/a.toml, line 11: unknown key `soket`; did you mean `socket`?",
+        ),
+        ("sise = \"1GiB\"\n", "line 10: unknown key `sise`; did you mean `size`?"),
+        ("[copying]\nrato = \"1MiB\"\n", "line 11: unknown key `rato`; did you mean `rate`?"),
+        (
+            "[metrics]\n",
+            "line 10: unknown key `metrics`; known in the configuration are data, chunk-size",
+        ),
+        (
+            "[policy]\nname = \"vfrm\"\n[policy.settings]\nepochz = 1\n",
+            "line 13: policy `vfrm` has no setting `epochz`",
+        ),
+        (
+            "[policy]\nname = \"basline\"\n",
+            "line 11: there is no placement `basline`; did you mean `baseline`?",
+        ),
+        ("[policy]\nname = \"lru\"\n", "line 11: there is no placement `lru`"),
+        ("[[pool]]\nname = \"c\"\nemulate = \"hdd-720\"\n", "line 12: device profile `hdd-720`"),
+    ] {
+        let said = said_about(more);
+        assert!(said.contains(wanted), "{more} says {said}");
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_names_its_line_and_what_would() {
+    for (more, wanted) in [
+        ("size = 4096\n", "line 10"),
+        ("[[volume]]\nsize = \"1000B\"\n", "line 11: `size` must be a multiple of 512 bytes"),
+        ("[[volume]]\n", "line 10: `size` is missing"),
+        ("[[pool]]\nsize = \"1GiB\"\n", "line 10: this pool has no `name`"),
+        ("[[pool]]\nname = \"a\"\n", "line 10: two pools are called `a`"),
+        ("[[pool]]\nname = \"c\"\npath = \"a.pool\"\n", "line 10: two pools are on /etc"),
+        ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: a pool's name has 1 to 16 bytes"),
+        ("[[pool]]\nname = \"../x\"\n", "line 11: a pool's name has 1 to 16 bytes"),
+        (
+            "[[pool]]\nname = \"c\"\nsize = \"2GiB\"\nreserve = \"2GiB\"\n",
+            "line 13: `reserve` must be",
+        ),
+        ("[nbd]\ntcp = \"127.0.0.1:1\"\n", "line 11: `tcp` is a list of texts"),
+        ("[nbd]\ntcp = [\"localhost\"]\n", "line 11: `localhost` is not an address and a port"),
+        (
+            "[nbd]\ntcp = [\n\"127.0.0.1:1\",\n\"0.0.0.0:1\"]\n",
+            "line 13: whoever reaches 0.0.0.0:1",
+        ),
+        ("[nbd]\ntls-cert = \"x\"\n", "line 11: `tls-cert` and `tls-key` go together"),
+        ("[nbd]\ntls-client-ca = \"x\"\n", "line 11: `tls-client-ca` needs `tls-cert`"),
+        ("[http]\ntcp = \"127.0.0.1:80\"\n", "line 11: TCP needs a `token-file`"),
+        ("[http]\ntoken-file = \"x\"\n", "line 11: a `token-file` is for `tcp` only"),
+        ("[policy]\nepoch = \"1ms\"\n", "line 11: `epoch` must be a time from"),
+        (
+            "[policy]\nname = \"baseline\"\n[policy.settings]\nk = \"many\"\n",
+            "line 12: setting `k=many`",
+        ),
+        ("[policy.settings]\nk = 1\n", "line 10: settings need a policy"),
+        ("[copying]\nrate = \"fast\"\n", "line 11: `rate` is bytes a second"),
+        (
+            "[copying]\nconcurrent = 0\n",
+            "line 11: `concurrent` must be a whole number from 1 to 1024",
+        ),
+        ("[copying]\npiece = \"6KiB\"\n", "line 11: `piece` must be a multiple of 4KiB"),
+        ("[copying\n", "line 10"),
+    ] {
+        let said = said_about(more);
+        assert!(said.contains(wanted), "{more} says {said}");
+        assert!(said.starts_with("/etc/thermocline/a.toml, line "), "{said}");
+    }
+    let top = |line: &str| read(&format!("{line}\n{SMALLEST}")).expect_err("wrong").to_string();
+    assert!(top("chunk-size = \"3MiB\"").contains("line 1: `chunk-size` must be a power of two"));
+    assert!(top("journal = \"1GiB\"").contains("line 1: `journal` must be a multiple of 4KiB"));
+    assert!(top("fill = \"any\"").contains("line 1: `fill` must be \"fastest\" or \"slowest\""));
+    let missing = read("data = \"x\"\n[[volume]]\nsize = \"1GiB\"").expect_err("no pool");
+    assert!(missing.to_string().contains("there is no pool; add a table [[pool]]"), "{missing}");
+}
+
+#[test]
+fn the_other_values_are_read_too() {
+    let more = "[copying]\nrate = \"none\"\n[nbd]\ntcp = [\"127.0.0.2:1\"]\n";
+    let text = format!("fill = \"slowest\"\n{SMALLEST}{more}");
+    let config = read(&text).unwrap();
+    assert_eq!(config.settings.fill, Fill::SlowestFirst);
+    assert_eq!(config.settings.copying.rate_per_second, None);
+    assert_eq!(config.nbd.tcp, [SocketAddr::from(([127, 0, 0, 2], 1))]);
+}
+
+/// Seeded changes of the example, byte by byte and line by line.
+#[test]
+fn no_text_is_read_with_a_panic_and_every_complaint_names_a_line() {
+    let mut rng = Rng::seeded(17);
+    let pieces: Vec<&str> = EXAMPLE.split_inclusive(['\n', ' ', '"', '=']).collect();
+    for _ in 0..3_000 {
+        let mut parts = pieces.clone();
+        for _ in 0..=rng.below(3) {
+            let (from, to) = (rng.below(parts.len() as u64), rng.below(parts.len() as u64));
+            match rng.below(3) {
+                0 => parts[from as usize] = pieces[to as usize],
+                1 => drop(parts.remove(from as usize)),
+                _ => parts.swap(from as usize, to as usize),
+            }
+        }
+        let mut bytes = parts.concat().into_bytes();
+        if rng.below(2) == 0 {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.below(128) as u8;
+        }
+        let text = String::from_utf8(bytes).expect("the example is ASCII");
+        if let Err(error) = read(&text) {
+            assert!(error.to_string().starts_with("/etc/thermocline/a.toml, line "), "{error}");
+        }
+    }
+}
+
+#[test]
+fn secrets_that_everybody_can_read_and_files_of_another_kind_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let write = |name: &str, text: &str, mode: u32| {
+        std::fs::write(at(name), text).unwrap();
+        std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let doors = "[nbd]\ntcp = [\"127.0.0.1:1\"]\ntls-cert = \"c\"\ntls-key = \"k\"\n\
+                 [http]\ntcp = \"127.0.0.1:2\"\ntoken-file = \"t\"\n";
+    let path = at("a.toml");
+    std::fs::write(&path, format!("{SMALLEST}{doors}")).unwrap();
+    let config = Config::load(&path).unwrap();
+    let said = || config.check_secrets().expect_err("something is wrong").to_string();
+    assert!(said().contains("No such file"), "{}", said());
+    write("c", "-----BEGIN PRIVATE KEY-----\n", 0o644);
+    assert!(said().contains("BEGIN … CERTIFICATE"), "{}", said());
+    write("c", "-----BEGIN CERTIFICATE-----\n", 0o644);
+    write("k", "-----BEGIN EC PRIVATE KEY-----\n", 0o644);
+    assert!(said().contains("chmod 600"), "{}", said());
+    write("k", "-----BEGIN EC PRIVATE KEY-----\n", 0o600);
+    write("t", "short\n", 0o600);
+    assert!(said().contains("at least 16"), "{}", said());
+    write("t", "0123456789abcdef\n", 0o604);
+    assert!(said().contains("chmod 600"), "{}", said());
+    write("t", "0123456789abcdef\n", 0o600);
+    config.check_secrets().unwrap();
+    let missing = Config::load(&at("none.toml")).expect_err("there is none");
+    assert!(missing.to_string().contains("none.toml"), "{missing}");
+}

@@ -1,0 +1,66 @@
+//! Opening a group without changing anything: recovery runs on overlays, its writes stay in memory.
+//!
+//! Devices are opened for reading, and locked as an engine locks them. The group is let go as soon
+//! as recovery has ended: what it would copy and repair next is only counted.
+
+use super::survey::Members;
+use crate::error::CliError;
+use thermocline_ports::{Device, Overlay};
+use thermocline_ports_os::FileDevice;
+use thermocline_units::{Nanos, PoolId};
+use thermocline_volume::{Group, Service, Settings};
+
+/// A pool's device under an overlay; none: it is missing, or was removed.
+pub(crate) type Inspected = Option<Overlay<FileDevice>>;
+
+/// Recovers the group that `members` hold, in memory. Its service is ready or failed afterwards.
+///
+/// # Errors
+/// When the kernel refuses to wait for a device.
+pub(crate) fn inspect(
+    settings: Settings,
+    members: Members<'_, FileDevice>,
+) -> Result<Group, CliError> {
+    let seats = members.devices.into_iter();
+    let mut devices: Vec<Inspected> =
+        seats.map(|seat| seat.map(|(device, _)| Overlay::new(device))).collect();
+    let geometries: Vec<_> =
+        devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
+    let mut group = Group::open(settings, &geometries);
+    let mut now = Nanos(0);
+    while *group.service() == Service::Opening {
+        now.0 += 1; // Overlays answer one nanosecond later; the devices do not look at the clock.
+        let moved = step(&mut group, &mut devices, now);
+        if !moved && *group.service() == Service::Opening {
+            wait(&mut devices)?;
+        }
+    }
+    Ok(group)
+}
+
+/// Requests to the devices, answers to the group; whether there were any.
+fn step(group: &mut Group, devices: &mut [Inspected], now: Nanos) -> bool {
+    let (mut ios, mut done) = (Vec::new(), Vec::new());
+    group.take_io(&mut ios);
+    let mut moved = !ios.is_empty();
+    for (PoolId(pool), ticket, io) in ios {
+        let device = devices[usize::from(pool)].as_mut();
+        device.expect("a group asks no pool that is missing").submit(now, ticket, io);
+    }
+    for (index, device) in devices.iter_mut().enumerate() {
+        let Some(device) = device else { continue };
+        device.poll(now, &mut done);
+        for completion in done.drain(..) {
+            group.complete(now, PoolId(index as u16), completion);
+            moved = true;
+        }
+    }
+    moved
+}
+
+fn wait(devices: &mut [Inspected]) -> Result<(), CliError> {
+    for device in devices.iter_mut().flatten() {
+        device.device_mut().wait().map_err(CliError::failed)?;
+    }
+    Ok(())
+}

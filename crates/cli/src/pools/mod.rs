@@ -1,0 +1,22 @@
+//! The devices of a configuration: looked at, told apart, and put in the order of their pools.
+//!
+//! 1. Every device that is there is opened, and thereby locked; then the first bytes say what it
+//!    is.
+//! 2. When none is a pool it is a first start: what is there must be blank, the rest is made.
+//! 3. Otherwise the labels say which device is which pool; the order in the configuration does not
+//!    matter any more. A device that the group needs and nobody has is missing.
+//!
+//! Nothing here writes to a device that has something on it.
+
+mod inspect;
+mod start;
+mod survey;
+mod tmpfs;
+
+pub(crate) use inspect::inspect;
+pub(crate) use start::{Started, check_first_start, start};
+pub(crate) use survey::{Arranged, Found, Members, arrange, expected_size, survey};
+pub(crate) use tmpfs::{is_on_tmpfs, link_to_tmpfs};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Devices of a configuration: first starts, restarts, and everything that must be refused.
+
+use super::{Arranged, Started, arrange, inspect, link_to_tmpfs, start, survey};
+use crate::config::{Config, Standard};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use thermocline_ports::{Completion, Device};
+use thermocline_ports_os::FileDevice;
+use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_volume::Service;
+
+/// A volume of 64 MiB on three files.
+fn config(data: &Path) -> Config {
+    let data = data.join("pools");
+    let standard = Standard { data, size: Bytes::from_mib(64), socket: None, emulation: false };
+    standard.config().unwrap()
+}
+
+/// Makes the group, or recovers it, and closes it.
+fn run_once(config: &Config) {
+    let Started { mut group, mut disks, .. } = start(config).map_err(|e| e.to_string()).unwrap();
+    let (mut ios, mut done) = (Vec::new(), Vec::<Completion>::new());
+    let mut made = false;
+    while *group.service() != Service::Closed {
+        assert!(!matches!(group.service(), Service::Failed(_)));
+        if *group.service() == Service::Ready && !std::mem::replace(&mut made, true) {
+            if group.volumes().next().is_none() {
+                group.create_volume(Nanos(0), config.volumes[0]).unwrap();
+            }
+            group.close(Nanos(0));
+        }
+        group.take_io(&mut ios);
+        for (pool, ticket, io) in ios.drain(..) {
+            disks[usize::from(pool.0)].as_mut().unwrap().submit(Nanos(0), ticket, io);
+        }
+        for (index, disk) in disks.iter_mut().enumerate() {
+            let disk = disk.as_mut().unwrap();
+            disk.poll(Nanos(0), &mut done);
+            disk.wait().unwrap();
+            disk.poll(Nanos(0), &mut done);
+            for completion in done.drain(..) {
+                group.complete(Nanos(0), PoolId(index as u16), completion);
+            }
+        }
+    }
+}
+
+fn refusal(config: &Config) -> String {
+    start(config).err().expect("something is wrong").to_string()
+}
+
+#[test]
+fn pools_are_told_apart_by_their_labels_in_whatever_order_they_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    run_once(&config);
+    config.pools.reverse();
+    let started = start(&config).map_err(|e| e.to_string()).unwrap();
+    let files: Vec<_> = started
+        .disks
+        .iter()
+        .map(|disk| disk.as_ref().unwrap().path().file_name().unwrap().to_owned())
+        .collect();
+    assert_eq!(files, ["scm.pool", "ssd.pool", "hdd.pool"]);
+    assert_eq!(started.names, ["scm", "ssd", "hdd"]);
+    drop(started);
+    run_once(&config);
+}
+
+#[test]
+fn a_missing_a_foreign_a_doubled_and_a_cut_pool_are_refused_with_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    run_once(&config);
+    let (ssd, aside) = (config.pools[1].path.clone(), folder.path().join("aside"));
+    std::fs::rename(&ssd, &aside).unwrap();
+    let said = refusal(&config);
+    assert!(said.contains("pool `ssd` (number 1) is not there"), "{said}");
+    assert!(said.contains("ssd.pool is missing or empty"), "{said}");
+    assert!(!ssd.exists(), "nothing was made in its place");
+
+    std::fs::copy(&config.pools[2].path, &ssd).unwrap();
+    assert!(refusal(&config).contains("are both pool 2; one is a copy"), "{}", refusal(&config));
+
+    let other = self::config(&folder.path().join("other"));
+    run_once(&other);
+    std::fs::copy(&other.pools[1].path, &ssd).unwrap();
+    assert!(refusal(&config).contains("belong to different volume groups"));
+
+    std::fs::rename(&aside, &ssd).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&ssd).unwrap();
+    let whole = file.metadata().unwrap().len();
+    file.set_len(whole / 2).unwrap();
+    assert!(refusal(&config).contains("it was cut short"), "{}", refusal(&config));
+    file.set_len(whole).unwrap();
+    file.write_all_at(&[7; 8192], 0).unwrap();
+    assert!(refusal(&config).contains("ssd.pool holds no pool"), "{}", refusal(&config));
+}
+
+#[test]
+fn a_first_start_that_cannot_be_leaves_nothing_behind_and_no_contents_are_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    std::fs::create_dir_all(&config.data).unwrap();
+    for at in [1080, (100 << 10) + 3, (8 << 20) - 65_536] {
+        // Where ext4, btrfs and the metadata of RAID have their marks.
+        let mut bytes = vec![0; 8 << 20];
+        bytes[at] = 0x53;
+        std::fs::write(&config.pools[2].path, &bytes).unwrap();
+        let said = refusal(&config);
+        assert!(said.contains("hdd.pool has something on it that is no pool"), "{said}");
+        assert!(std::fs::read(&config.pools[2].path).unwrap() == bytes);
+    }
+    std::fs::remove_file(&config.pools[2].path).unwrap();
+    config.pools[0].size = Some(Bytes::from_mib(1));
+    let said = refusal(&config);
+    assert!(said.contains("pool `scm` has no room for a single chunk"), "{said}");
+    config.pools[0].size = None;
+    assert!(refusal(&config).contains("scm.pool does not exist, and pool `scm` has no `size`"));
+    config.pools[0].size = Some(Bytes::from_mib(32));
+    config.pools[2].path = folder.path().join("nowhere/hdd.pool");
+    assert!(refusal(&config).contains("nowhere"));
+    assert_eq!(std::fs::read_dir(&config.data).unwrap().count(), 0);
+}
+
+#[test]
+fn an_inspection_recovers_in_memory_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    run_once(&config);
+    let contents = || config.pools.iter().map(|pool| std::fs::read(&pool.path).unwrap());
+    let before: Vec<_> = contents().collect();
+    let found = survey(&config, |pool| FileDevice::open_to_read(&pool.path)).unwrap();
+    let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
+    let group = inspect(config.settings, members).unwrap();
+    assert_eq!(*group.service(), Service::Ready);
+    assert_eq!(group.fsck(), []);
+    assert_eq!(group.volumes().next().unwrap().size, Bytes::from_mib(64));
+    assert!(contents().eq(before), "not a byte");
+}
+
+#[test]
+fn a_pool_in_memory_is_a_link_that_a_reboot_leaves_dangling() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let link = &config.pools[0].path;
+    if !Path::new("/dev/shm").is_dir() {
+        println!("SKIPPED: no tmpfs at /dev/shm");
+        return;
+    }
+    link_to_tmpfs(&config.data, link).map_err(|e| e.to_string()).unwrap();
+    let target = std::fs::read_link(link).unwrap();
+    run_once(&config);
+    assert!(target.is_file());
+    link_to_tmpfs(&config.data, link).map_err(|e| e.to_string()).unwrap();
+    run_once(&config);
+    std::fs::remove_dir_all(target.parent().unwrap()).unwrap();
+    let said = refusal(&config);
+    assert!(said.contains("it was in memory") && said.contains("a reboot"), "{said}");
+}

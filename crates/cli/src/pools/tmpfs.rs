@@ -1,0 +1,56 @@
+//! The fastest pool in memory: a link in the data folder to a file on tmpfs.
+//!
+//! What is only there is lost when the machine goes down, so nobody gets this without asking
+//! (docs/decisions: a volume of the default configuration survives a reboot).
+
+use crate::error::CliError;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::Path;
+
+/// Where files live in memory.
+const TMPFS: &str = "/dev/shm";
+
+/// Makes `link`, in the data folder, point to a file on tmpfs that only this user can reach; does
+/// nothing when something is there already.
+///
+/// # Errors
+/// When the folders cannot be made, or somebody else has the one in memory.
+pub(crate) fn link_to_tmpfs(data: &Path, link: &Path) -> Result<(), CliError> {
+    let failed = |path: &Path, error| CliError::failed(format!("{}: {error}", path.display()));
+    std::fs::create_dir_all(data).map_err(|error| failed(data, error))?;
+    if std::fs::symlink_metadata(link).is_ok() {
+        return Ok(());
+    }
+    let data = data.canonicalize().map_err(|error| failed(data, error))?;
+    let folder = Path::new(TMPFS).join(format!("thermocline-{:016x}", hash(&data)));
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(failed(&folder, error));
+        }
+        _ => {}
+    }
+    // Anybody may make folders there: one that is not ours, or is a link, is a trap.
+    let found = std::fs::symlink_metadata(&folder).map_err(|error| failed(&folder, error))?;
+    let ourselves = Path::new("/proc/self");
+    let user = std::fs::metadata(ourselves).map_err(|error| failed(ourselves, error))?.uid();
+    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+        let name = folder.display();
+        let text = format!("{name} is not a folder that only you can use; have it removed");
+        return Err(CliError::input(text));
+    }
+    symlink(folder.join("scm.pool"), link).map_err(|error| failed(link, error))
+}
+
+/// Whether what is at `path` would be lost at a reboot.
+pub(crate) fn is_on_tmpfs(path: &Path) -> bool {
+    std::fs::read_link(path).is_ok_and(|target| target.starts_with(TMPFS))
+        || path.starts_with(TMPFS)
+}
+
+/// FNV-1a (Fowler, Noll and Vo, 1991): names a folder, no more.
+fn hash(path: &Path) -> u64 {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
