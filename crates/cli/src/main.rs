@@ -44,6 +44,18 @@ enum Command {
     Up(commands::up::Args),
     /// Check a configuration and what its pools hold, without changing anything.
     Check(commands::check::Args),
+    /// A running engine at a glance.
+    Status(commands::engine::status::Args),
+    /// A running engine, live, in the terminal.
+    Top(commands::engine::top::Args),
+    /// Volumes of a running engine: list, create, grow, delete, map.
+    Volume(commands::engine::volume::Args),
+    /// Pools of a running engine: list, add, drain, remove.
+    Pool(commands::engine::pool::Args),
+    /// Move a range of a running engine's volume to a pool, copy it there, or pin it.
+    Migrate(commands::engine::migrate::Args),
+    /// Who decides about moves on a running engine.
+    Policy(commands::engine::policy::Args),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -54,6 +66,12 @@ fn main() -> ExitCode {
         Command::Lab(command) => commands::lab::run(command),
         Command::Up(args) => commands::up::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Status(args) => commands::engine::status::run(args),
+        Command::Top(args) => commands::engine::top::run(args),
+        Command::Volume(args) => commands::engine::volume::run(args),
+        Command::Pool(args) => commands::engine::pool::run(args),
+        Command::Migrate(args) => commands::engine::migrate::run(args),
+        Command::Policy(args) => commands::engine::policy::run(args),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

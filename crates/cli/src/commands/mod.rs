@@ -1,6 +1,7 @@
 //! One file a command: its arguments, what it wires together, what it prints.
 
 pub(crate) mod check;
+pub(crate) mod engine;
 pub(crate) mod lab;
 pub(crate) mod policies;
 pub(crate) mod trace;

@@ -1,0 +1,80 @@
+//! Commands that talk to a running engine over its unix socket.
+
+pub(crate) mod migrate;
+pub(crate) mod policy;
+pub(crate) mod pool;
+pub(crate) mod status;
+pub(crate) mod top;
+pub(crate) mod volume;
+
+use crate::error::CliError;
+use crate::output;
+use serde::Serialize;
+use std::path::PathBuf;
+use thermocline_serve::client::{CallError, Client};
+
+/// Which engine, and in which form to answer.
+#[derive(clap::Args)]
+pub(crate) struct EngineArgs {
+    /// Data folder of the engine.
+    #[arg(long, value_name = "DIR", default_value = "thermocline-data", global = true)]
+    data: PathBuf,
+    /// Socket of the engine's API; http.sock in the data folder when not given.
+    #[arg(long, value_name = "PATH", global = true)]
+    api: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl EngineArgs {
+    fn client(&self) -> Client {
+        let socket = self.api.clone().unwrap_or_else(|| self.data.join("http.sock"));
+        Client::new(&socket)
+    }
+
+    /// Prints an answer: as JSON when that was asked for, else as `text` says it.
+    fn answer<T: Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), CliError> {
+        if self.json {
+            let json = serde_json::to_string_pretty(value).expect("answers are plain");
+            return output::print(&(json + "\n"));
+        }
+        output::print(&text(value))
+    }
+}
+
+impl From<CallError> for CliError {
+    /// What the engine refused was wrong in the command; what it did not answer was not.
+    fn from(error: CallError) -> CliError {
+        match error {
+            CallError::Refused(refused) if refused.status < 500 => CliError::input(refused),
+            other => CliError::failed(other),
+        }
+    }
+}
+
+/// Microseconds, as people read them.
+fn micros(us: f64) -> String {
+    match us {
+        us if us <= 0.0 => "–".to_string(),
+        us if us < 1e3 => format!("{us:.0} µs"),
+        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}
+
+/// Seconds, as people read them.
+fn span(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60) {
+        (0, 0, 0, _) if seconds < 10.0 => format!("{seconds:.1} s"),
+        (0, 0, 0, s) => format!("{s} s"),
+        (0, 0, m, s) => format!("{m} min {s} s"),
+        (0, h, m, _) => format!("{h} h {m} min"),
+        (d, h, _, _) => format!("{d} d {h} h"),
+    }
+}

@@ -1,0 +1,106 @@
+//! `thermocline pool`: pools of a running engine.
+
+use super::{EngineArgs, status};
+use crate::error::CliError;
+use crate::output;
+use hyper::Method;
+use std::path::PathBuf;
+use std::time::Duration;
+use thermocline_serve::api::{NewPool, Pool, Status};
+use thermocline_serve::client::Client;
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline pool list
+  thermocline pool add archive /mnt/big/archive.pool --size 2TiB
+  thermocline pool drain ssd --wait && thermocline pool remove ssd
+
+A pool that is added takes its place behind the others; name it in the configuration as well, so that the
+next start finds it.";
+
+/// How often something is looked at that takes time.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Pools: list, add, drain, remove.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Pools, fastest first.
+    List,
+    /// Add a file or block device of the engine's machine; what it holds is overwritten.
+    Add {
+        /// For people; at most 16 bytes.
+        name: String,
+        /// The file or block device.
+        path: PathBuf,
+        /// Make the file, of this size, when there is none.
+        #[arg(long, value_name = "SIZE")]
+        size: Option<Bytes>,
+        /// Slow it to this profile.
+        #[arg(long, value_name = "PROFILE")]
+        emulate: Option<String>,
+        /// Go through the page cache.
+        #[arg(long)]
+        buffered: bool,
+    },
+    /// Move everything off a pool, and let nothing new onto it.
+    Drain {
+        /// Its name or number.
+        name: String,
+        /// Return when it is empty.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Remove a pool that is drained or dead.
+    Remove {
+        /// Its name or number.
+        name: String,
+    },
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let client = args.engine.client();
+    let told = |pool: &Pool| format!("{} is {}\n", pool.name, pool.state);
+    match args.command {
+        Command::List => {
+            let state: Status = client.get("/v1/status")?;
+            let chunk = state.chunk_bytes;
+            args.engine.answer(&state.pools, |pools| status::pools(chunk, pools))
+        }
+        Command::Add { name, path, size, emulate, buffered } => {
+            let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
+            let size_bytes = size.map(|size| size.0);
+            let wish = NewPool { name, path, size_bytes, emulate, buffered };
+            let added: Pool = client.send(Method::POST, "/v1/pools", &wish)?;
+            args.engine.answer(&added, told)
+        }
+        Command::Drain { name, wait } => {
+            let path = format!("/v1/pools/{name}/drain");
+            let mut pool: Pool = client.send(Method::POST, &path, &())?;
+            while wait && pool.state == "draining" {
+                std::thread::sleep(LOOK);
+                pool = find(&client, pool.id)?;
+            }
+            args.engine.answer(&pool, told)
+        }
+        Command::Remove { name } => {
+            client.order(Method::DELETE, &format!("/v1/pools/{name}"))?;
+            output::print(&format!("{name} is being removed\n"))
+        }
+    }
+}
+
+fn find(client: &Client, id: u16) -> Result<Pool, CliError> {
+    let pools: Vec<Pool> = client.get("/v1/pools")?;
+    let pool = pools.into_iter().find(|pool| pool.id == id);
+    pool.ok_or_else(|| CliError::failed(format!("pool {id} has gone away")))
+}

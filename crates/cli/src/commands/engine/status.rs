@@ -1,0 +1,96 @@
+//! `thermocline status`: a running engine at a glance.
+
+use super::{EngineArgs, micros, span};
+use crate::doors::moment;
+use crate::error::CliError;
+use crate::table;
+use std::fmt::Write;
+use thermocline_serve::api::{Event, Pool, Severity, Status};
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline status
+  thermocline status --data /mnt/pools --json | jq '.pools[].state'";
+
+/// The engine at a glance.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let client = args.engine.client();
+    let status: Status = client.get("/v1/status")?;
+    let events: Vec<Event> = client.get("/v1/events")?;
+    args.engine.answer(&status, |status| text(status, &events))
+}
+
+fn text(status: &Status, events: &[Event]) -> String {
+    let mut out = format!(
+        "{}, up {}, {} clients, {} requests under way\n",
+        status.service,
+        span(status.uptime_seconds),
+        status.connections,
+        status.in_flight
+    );
+    let epoch = match status.policy.spec.as_str() {
+        "none" => String::new(),
+        _ => format!(", asked every {}", span(status.epoch_seconds)),
+    };
+    let _ = writeln!(
+        out,
+        "policy {}{epoch}; {} moves to go",
+        status.policy.spec, status.operations_pending
+    );
+    if let Some(share) = status.fastest_pool_share {
+        let _ = writeln!(out, "the fastest pool served {:.0} % of what was read", share * 100.0);
+    }
+    for volume in &status.volumes {
+        let _ = writeln!(out, "volume {}, {}", volume.name, Bytes(volume.size_bytes));
+    }
+    out.push('\n');
+    out.push_str(&pools(status.chunk_bytes, &status.pools));
+    let troubles: Vec<&Event> =
+        events.iter().filter(|event| event.severity != Severity::Info).collect();
+    for event in troubles.iter().rev().take(5).rev() {
+        let _ = writeln!(out, "{} {}: {}", moment(event.at_ms), event.subject, event.text);
+    }
+    out
+}
+
+/// A line a pool.
+pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
+    let mut table = table::plain([
+        "pool",
+        "state",
+        "used",
+        "of",
+        "reads",
+        "writes",
+        "read p50",
+        "p99",
+        "write p50",
+        "p99",
+        "errors",
+    ]);
+    for pool in pools {
+        table.add_row([
+            pool.name.clone(),
+            pool.state.clone(),
+            Bytes(pool.chunks_used * chunk_bytes).to_string(),
+            Bytes(pool.chunks_total * chunk_bytes).to_string(),
+            pool.counters.reads.to_string(),
+            pool.counters.writes.to_string(),
+            micros(pool.read_latency.p50_us),
+            micros(pool.read_latency.p99_us),
+            micros(pool.write_latency.p50_us),
+            micros(pool.write_latency.p99_us),
+            pool.counters.errors.to_string(),
+        ]);
+    }
+    table::align_numbers(&mut table);
+    format!("{table}\n")
+}

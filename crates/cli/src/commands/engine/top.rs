@@ -1,0 +1,223 @@
+//! `thermocline top`: a running engine, live, in a terminal.
+//!
+//! Asks once a second and draws; q, Esc or Ctrl-C end it. Draws nothing that `status` does not tell.
+
+use super::{EngineArgs, micros, span};
+use crate::doors::moment;
+use crate::error::CliError;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event as Key, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use std::io::IsTerminal;
+use std::time::Duration;
+use thermocline_serve::api::{Event, Operations, PoolSecond, Second, Severity, Status};
+use thermocline_serve::client::{CallError, Client};
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline top
+  thermocline top --data /mnt/pools
+
+Keys: q ends it.";
+
+/// How often it asks.
+const EVERY: Duration = Duration::from_secs(1);
+/// Pools by number, in Okabe and Ito's colours.
+const COLOURS: [Color; 4] = [
+    Color::Rgb(230, 159, 0),
+    Color::Rgb(86, 180, 233),
+    Color::Rgb(0, 158, 115),
+    Color::Rgb(204, 121, 167),
+];
+
+/// A live view in the terminal.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// What is drawn.
+pub(super) struct Scene {
+    status: Status,
+    seconds: Vec<Second>,
+    operations: Operations,
+    events: Vec<Event>,
+}
+
+impl Scene {
+    fn ask(client: &Client) -> Result<Scene, CallError> {
+        Ok(Scene {
+            status: client.get("/v1/status")?,
+            seconds: client.get("/v1/history")?,
+            operations: client.get("/v1/operations")?,
+            events: client.get("/v1/events")?,
+        })
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let client = args.engine.client();
+    let first = Scene::ask(&client)?;
+    if !std::io::stdout().is_terminal() {
+        let text = "top draws on a terminal; `thermocline status` prints the same once";
+        return Err(CliError::input(text));
+    }
+    let mut terminal = ratatui::init();
+    let ended = watch(&mut terminal, &client, first);
+    ratatui::restore();
+    ended
+}
+
+fn watch(
+    terminal: &mut ratatui::DefaultTerminal,
+    client: &Client,
+    mut scene: Scene,
+) -> Result<(), CliError> {
+    loop {
+        terminal.draw(|frame| draw(frame, &scene)).map_err(CliError::failed)?;
+        while event::poll(EVERY).map_err(CliError::failed)? {
+            let Key::Key(key) = event::read().map_err(CliError::failed)? else { break };
+            let control = key.modifiers.contains(KeyModifiers::CONTROL);
+            match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                KeyCode::Char('c') if control => return Ok(()),
+                _ => {}
+            }
+        }
+        scene = Scene::ask(client)?;
+    }
+}
+
+/// Draws the whole view.
+pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene) {
+    let pools = scene.status.pools.len() as u16;
+    let rows = [
+        Constraint::Length(2),
+        Constraint::Length(pools + 2),
+        Constraint::Length(6),
+        Constraint::Min(4),
+    ];
+    let [head, table, sparks, tail] = Layout::vertical(rows).areas(frame.area());
+    let [moves, events] =
+        Layout::horizontal([Constraint::Percentage(45), Constraint::Percentage(55)]).areas(tail);
+    frame.render_widget(header(scene), head);
+    draw_pools(frame, table, scene);
+    draw_sparks(frame, sparks, scene);
+    draw_moves(frame, moves, scene);
+    draw_events(frame, events, scene);
+}
+
+fn colour(pool: usize) -> Style {
+    Style::new().fg(COLOURS[pool % COLOURS.len()])
+}
+
+fn titled(title: &str) -> Block<'static> {
+    Block::bordered().title(format!(" {title} ")).border_style(Style::new().fg(Color::DarkGray))
+}
+
+fn header(scene: &Scene) -> Paragraph<'static> {
+    let status = &scene.status;
+    let (reads, writes, p99) =
+        scene.seconds.last().map_or((0, 0, 0.0), |last| (last.reads, last.writes, last.p99_us));
+    let share = status
+        .fastest_pool_share
+        .map_or("–".to_string(), |share| format!("{:.0} %", share * 100.0));
+    let first = format!(
+        "thermocline {}, up {}, {} clients, policy {}",
+        status.service,
+        span(status.uptime_seconds),
+        status.connections,
+        status.policy.spec
+    );
+    let second = format!(
+        "{reads} reads/s, {writes} writes/s, p99 {}; the fastest pool serves {share} of reads",
+        micros(p99)
+    );
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Paragraph::new(vec![Line::styled(first, bold), Line::raw(second)])
+}
+
+fn draw_pools(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    let heading =
+        ["pool", "state", "used", "of", "", "reads/s", "writes/s", "p50", "p99", "moved/s"];
+    let chunk = scene.status.chunk_bytes;
+    let rows = scene.status.pools.iter().map(|pool| {
+        let at = usize::from(pool.id);
+        let second = scene.seconds.last().and_then(|last| last.pools.get(at));
+        let now = second.copied().unwrap_or_default();
+        let part = pool.chunks_used as f64 / pool.chunks_total.max(1) as f64;
+        let bar = (part * 20.0).round() as usize;
+        let cells = [
+            pool.name.clone(),
+            pool.state.clone(),
+            Bytes(pool.chunks_used * chunk).to_string(),
+            Bytes(pool.chunks_total * chunk).to_string(),
+            "█".repeat(bar) + &"░".repeat(20 - bar.min(20)),
+            now.reads.to_string(),
+            now.writes.to_string(),
+            micros(now.p50_us),
+            micros(now.p99_us),
+            Bytes(now.moved_bytes).to_string(),
+        ];
+        Row::new(cells.map(Cell::from)).style(colour(at))
+    });
+    let widths = [12, 9, 10, 10, 20, 9, 9, 10, 10, 10].map(Constraint::Length);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let table = Table::new(rows, widths).header(Row::new(heading).style(bold));
+    frame.render_widget(table, area);
+}
+
+fn draw_sparks(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    let count = scene.status.pools.len().max(1);
+    let shares = vec![Constraint::Ratio(1, count as u32); count];
+    let areas = Layout::horizontal(shares).split(area);
+    for (pool, area) in scene.status.pools.iter().zip(areas.iter()) {
+        let at = usize::from(pool.id);
+        let requests = |second: &PoolSecond| second.reads + second.writes;
+        let values = scene.seconds.iter().map(|second| second.pools.get(at).map_or(0, requests));
+        let width = usize::from(area.width.saturating_sub(2));
+        let values: Vec<u64> = values.collect();
+        let shown = values[values.len().saturating_sub(width)..].to_vec();
+        let block = titled(&format!("{} requests/s", pool.name));
+        frame.render_widget(Sparkline::default().data(shown).style(colour(at)).block(block), *area);
+    }
+}
+
+fn draw_moves(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    let name = |id: u16| {
+        let pool = scene.status.pools.iter().find(|pool| pool.id == id);
+        pool.map_or_else(|| id.to_string(), |pool| pool.name.clone())
+    };
+    let jobs =
+        scene.operations.jobs.iter().filter(|job| !job.over).map(|job| {
+            Line::raw(format!("job {}: {} of {} chunks", job.id, job.ended, job.chunks))
+        });
+    let chunks = scene.operations.chunks.iter().map(|chunk| {
+        let from = chunk.from.map_or("waits".to_string(), name);
+        let place = format!("{} at {}", chunk.volume, Bytes(chunk.offset_bytes));
+        Line::raw(format!("{} {place}: {from} → {}", chunk.kind, name(chunk.to)))
+    });
+    let lines: Vec<Line<'_>> = jobs.chain(chunks).collect();
+    let block = titled(&format!("moves, {} to go", scene.operations.pending));
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+fn draw_events(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    let lines = scene.events.iter().rev().map(|event| {
+        let style = match event.severity {
+            Severity::Info => Style::new(),
+            Severity::Warning => Style::new().fg(Color::Yellow),
+            Severity::Error => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        };
+        let time = moment(event.at_ms);
+        Line::styled(format!("{} {}: {}", &time[11..19], event.subject, event.text), style)
+    });
+    let lines: Vec<Line<'_>> = lines.collect();
+    frame.render_widget(Paragraph::new(lines).block(titled("events, newest first")), area);
+}

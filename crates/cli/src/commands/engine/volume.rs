@@ -1,0 +1,130 @@
+//! `thermocline volume`: volumes of a running engine.
+
+use super::EngineArgs;
+use crate::error::CliError;
+use crate::output;
+use crate::table;
+use hyper::Method;
+use thermocline_serve::api::{Extent, Pool, Volume, VolumeSize};
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline volume list
+  thermocline volume create 20GiB
+  thermocline volume grow v0 40GiB
+  thermocline volume map v0 --offset 1GiB --length 64MiB";
+
+/// Volumes: list, create, grow, delete, and where they live.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Volumes that exist.
+    List,
+    /// Make a volume that reads as zeroes.
+    Create {
+        /// Its size.
+        size: Bytes,
+    },
+    /// Make a volume larger; clients see it when they attach it again.
+    Grow {
+        /// Its name.
+        name: String,
+        /// Its new size.
+        size: Bytes,
+    },
+    /// Delete a volume with all it holds.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Do it: there is no way back.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Where a volume lives, chunk by chunk, equal neighbours together.
+    Map {
+        /// Its name.
+        name: String,
+        /// From where on.
+        #[arg(long, value_name = "SIZE", default_value = "0")]
+        offset: Bytes,
+        /// How far; to the end when not given.
+        #[arg(long, value_name = "SIZE")]
+        length: Option<Bytes>,
+    },
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let client = args.engine.client();
+    let line = |volume: &Volume| format!("{}, {}\n", volume.name, Bytes(volume.size_bytes));
+    match args.command {
+        Command::List => {
+            let volumes: Vec<Volume> = client.get("/v1/volumes")?;
+            args.engine.answer(&volumes, |volumes| volumes.iter().map(line).collect())
+        }
+        Command::Create { size } => {
+            let wish = VolumeSize { size_bytes: size.0 };
+            let made: Volume = client.send(Method::POST, "/v1/volumes", &wish)?;
+            args.engine.answer(&made, line)
+        }
+        Command::Grow { name, size } => {
+            let wish = VolumeSize { size_bytes: size.0 };
+            let path = format!("/v1/volumes/{name}");
+            let grown: Volume = client.send(Method::PATCH, &path, &wish)?;
+            args.engine.answer(&grown, line)
+        }
+        Command::Delete { name, yes: false } => {
+            let text = format!("this deletes {name} and all it holds; say --yes to do it");
+            Err(CliError::input(text))
+        }
+        Command::Delete { name, yes: true } => {
+            client.order(Method::DELETE, &format!("/v1/volumes/{name}"))?;
+            output::print(&format!("{name} is deleted\n"))
+        }
+        Command::Map { name, offset, length } => {
+            let length =
+                length.map_or(String::new(), |length| format!("&length_bytes={}", length.0));
+            let path = format!("/v1/volumes/{name}/extents?offset_bytes={}{length}", offset.0);
+            let extents: Vec<Extent> = client.get(&path)?;
+            let pools: Vec<Pool> = client.get("/v1/pools")?;
+            args.engine.answer(&extents, |extents| map(extents, &pools))
+        }
+    }
+}
+
+fn map(extents: &[Extent], pools: &[Pool]) -> String {
+    let name = |id: u16| {
+        let pool = pools.iter().find(|pool| pool.id == id);
+        pool.map_or_else(|| id.to_string(), |pool| pool.name.clone())
+    };
+    let mut table = table::plain(["offset", "length", "lives on", "reads", "writes"]);
+    for extent in extents {
+        let mut place: Vec<String> = extent.pools.iter().map(|&id| name(id)).collect();
+        if place.is_empty() {
+            place.push("nothing (zeroes)".to_string());
+        }
+        if let Some(to) = extent.redirected_to {
+            place.push(format!("writes to {}", name(to)));
+        }
+        if extent.pinned {
+            place.push("pinned".to_string());
+        }
+        table.add_row([
+            Bytes(extent.offset_bytes).to_string(),
+            Bytes(extent.length_bytes).to_string(),
+            place.join(", "),
+            extent.reads.to_string(),
+            extent.writes.to_string(),
+        ]);
+    }
+    table::align_numbers(&mut table);
+    format!("{table}\nreads and writes are those of this epoch\n")
+}
