@@ -44,6 +44,8 @@ enum Command {
     Up(commands::up::Args),
     /// Check a configuration and what its pools hold, without changing anything.
     Check(commands::check::Args),
+    /// Measure a device into a profile that the models and the emulation run.
+    Calibrate(commands::calibrate::Args),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => commands::lab::run(command),
         Command::Up(args) => commands::up::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {
