@@ -35,6 +35,11 @@ impl Progress {
         Progress { bar }
     }
 
+    /// Says what is going on now.
+    pub(crate) fn label(&self, label: String) {
+        self.bar.set_message(label);
+    }
+
     /// Says how far the work is.
     pub(crate) fn at(&self, position: u64) {
         self.bar.set_position(position);

@@ -6,12 +6,14 @@
 //! Time is whatever the caller says; nothing here reads a clock or starts a thread.
 
 mod buffer;
+mod closed_loop;
 mod disk;
 mod emulated;
 mod file;
 mod ring;
 
 pub use buffer::Aligned;
+pub use closed_loop::{Budget, LoadError, run_load};
 pub use disk::Disk;
 pub use emulated::Emulated;
 pub use file::{FileDevice, OpenDeviceError, OpenOptions};

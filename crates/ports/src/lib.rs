@@ -7,6 +7,7 @@
 //!
 //! Nothing here opens a file, sleeps or starts a thread; real ports live in a room of their own.
 
+pub mod calibration;
 mod clock;
 pub mod contract;
 mod device;

@@ -6,6 +6,9 @@
 use crate::{Device, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, Nanos, Rng};
 
+/// Parts of a load's contents begin at multiples of this, as direct I/O wants it.
+const ALIGNMENT: u32 = 4096;
+
 /// Which addresses follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -80,49 +83,73 @@ pub fn run(
     requests: u64,
     seed: u64,
 ) -> Outcome {
+    run_load(device, Load::new(pattern, start, requests, seed), start)
+}
+
+/// As [`run`], from time zero on, over a range that begins at `from`.
+///
+/// # Panics
+/// As [`run`].
+pub(crate) fn run_at(
+    device: &mut impl Device,
+    pattern: &Pattern,
+    from: Bytes,
+    requests: u64,
+    seed: u64,
+) -> Outcome {
+    let load = Load::new(pattern, Nanos(0), requests, seed).beginning_at(from);
+    run_load(device, load, Nanos(0))
+}
+
+fn run_load(device: &mut impl Device, mut load: Load, start: Nanos) -> Outcome {
     assert!(device.next_event().is_none(), "nothing else is in flight");
-    let mut load = Load::new(pattern, seed);
-    let mut outcome =
-        Outcome { block: pattern.block, span: Nanos(0), reads: Vec::new(), writes: Vec::new() };
     let mut done = Vec::new();
     let mut now = start;
-    for slot in 0..u64::from(pattern.depth).min(requests) {
-        let io = load.next(slot, now);
-        device.submit(now, Ticket(slot), io);
+    while let Some((ticket, io)) = load.next(now) {
+        device.submit(now, ticket, io);
     }
     while let Some(event) = device.next_event() {
         now = event;
         device.poll(now, &mut done);
         for completion in done.drain(..) {
             completion.result.expect("models do not fail");
-            let Ticket(slot) = completion.ticket;
-            let (submitted, is_read) = load.in_flight[slot as usize];
-            let latencies = if is_read { &mut outcome.reads } else { &mut outcome.writes };
-            latencies.push(now.saturating_sub(submitted));
-            if load.submitted < requests {
-                let io = load.next(slot, now);
-                device.submit(now, Ticket(slot), io);
+            load.answered(completion.ticket, now);
+            if let Some((ticket, io)) = load.next(now) {
+                device.submit(now, ticket, io);
             }
         }
     }
-    outcome.span = now.saturating_sub(start);
-    outcome.reads.sort_unstable();
-    outcome.writes.sort_unstable();
-    outcome
+    load.outcome()
 }
 
-/// Makes a pattern's requests.
-struct Load {
+/// A pattern's requests, for whoever drives a device: with this module's `run` in virtual time,
+/// with a clock of their own on a real one.
+pub struct Load {
     pattern: Pattern,
     blocks: u64,
     rng: Rng,
+    /// What writes write: as long as a request, or longer, and then a part of it.
+    contents: Payload,
+    /// Where the range begins.
+    from: Bytes,
+    start: Nanos,
+    now: Nanos,
+    requests: u64,
     submitted: u64,
     /// By slot: when its request was submitted, and whether it is a read.
     in_flight: Vec<(Nanos, bool)>,
+    /// Slots without a request.
+    free: Vec<u64>,
+    outcome: Outcome,
 }
 
 impl Load {
-    fn new(pattern: &Pattern, seed: u64) -> Load {
+    /// At most `requests` requests of `pattern` from `start` on; addresses and operations follow
+    /// from `seed`, writes write zeroes.
+    ///
+    /// # Panics When the pattern has a block that is not made of whole sectors, a range without a
+    /// block, or no depth.
+    pub fn new(pattern: &Pattern, start: Nanos, requests: u64, seed: u64) -> Load {
         assert!(pattern.block > 0 && pattern.block.is_multiple_of(SECTOR), "blocks are sectors");
         let blocks = pattern.range.0 / u64::from(pattern.block);
         assert!(blocks > 0 && pattern.depth > 0, "there is something to do");
@@ -130,12 +157,47 @@ impl Load {
             pattern: *pattern,
             blocks,
             rng: Rng::seeded(seed),
+            contents: Payload::Zeroes(pattern.block),
+            from: Bytes(0),
+            start,
+            now: start,
+            requests,
             submitted: 0,
             in_flight: vec![(Nanos(0), false); pattern.depth as usize],
+            free: (0..u64::from(pattern.depth)).rev().collect(),
+            outcome: Outcome {
+                block: pattern.block,
+                span: Nanos(0),
+                reads: Vec::new(),
+                writes: Vec::new(),
+            },
         }
     }
 
-    fn next(&mut self, slot: u64, now: Nanos) -> Io {
+    /// The same load with other contents than zeroes: each write takes another part of `contents`.
+    ///
+    /// # Panics
+    /// When there are fewer than a block of them.
+    #[must_use]
+    pub fn writing(self, contents: Payload) -> Load {
+        assert!(contents.len() >= self.pattern.block, "a write has contents");
+        Load { contents, ..self }
+    }
+
+    /// The same load with its range beginning at `from` instead of the device's start; whole
+    /// sectors.
+    #[must_use]
+    pub fn beginning_at(self, from: Bytes) -> Load {
+        Load { from, ..self }
+    }
+
+    /// The next request to submit at `now`; none while as many are in flight as the pattern is
+    /// deep, and when all were submitted.
+    pub fn next(&mut self, now: Nanos) -> Option<(Ticket, Io)> {
+        if self.submitted == self.requests {
+            return None;
+        }
+        let slot = self.free.pop()?;
         let block = match self.pattern.order {
             Order::Random => self.rng.below(self.blocks),
             Order::Sequential => self.submitted % self.blocks,
@@ -143,11 +205,49 @@ impl Load {
         let is_read = self.rng.unit_f64() < self.pattern.reads;
         self.submitted += 1;
         self.in_flight[slot as usize] = (now, is_read);
-        let offset = Bytes(block * u64::from(self.pattern.block));
+        let offset = Bytes(self.from.0 + block * u64::from(self.pattern.block));
         let length = self.pattern.block;
-        match is_read {
+        let io = match is_read {
             true => Io::Read { offset, length },
-            false => Io::Write { offset, data: Payload::Zeroes(length), fua: false },
-        }
+            false => Io::Write { offset, data: self.part(), fua: false },
+        };
+        Some((Ticket(slot), io))
+    }
+
+    fn part(&self) -> Payload {
+        let block = self.pattern.block;
+        let parts = (self.contents.len() - block) / ALIGNMENT + 1;
+        let from = (self.submitted % u64::from(parts)) as u32 * ALIGNMENT;
+        self.contents.slice(from..from + block)
+    }
+
+    /// A request was answered at `now`.
+    ///
+    /// # Panics
+    /// When the ticket is not one of the load's.
+    pub fn answered(&mut self, ticket: Ticket, now: Nanos) {
+        let (submitted, is_read) = self.in_flight[ticket.0 as usize];
+        let latencies = if is_read { &mut self.outcome.reads } else { &mut self.outcome.writes };
+        latencies.push(now.saturating_sub(submitted));
+        self.free.push(ticket.0);
+        self.now = now;
+    }
+
+    /// Submits no more.
+    pub fn stop(&mut self) {
+        self.requests = self.submitted;
+    }
+
+    /// Whether all was submitted and answered.
+    pub fn is_over(&self) -> bool {
+        self.submitted == self.requests && self.free.len() == self.in_flight.len()
+    }
+
+    /// What was measured until now.
+    pub fn outcome(mut self) -> Outcome {
+        self.outcome.span = self.now.saturating_sub(self.start);
+        self.outcome.reads.sort_unstable();
+        self.outcome.writes.sort_unstable();
+        self.outcome
     }
 }

@@ -116,7 +116,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
-    output::print(&(told + &welcome(&engine, &config) + &doors_told))?;
+    let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&config);
+    output::print(&told)?;
     let served = engine.serve(&stop).map_err(CliError::failed);
     drop(http);
     drop(engine); // And the recorder with it: nothing more is recorded.
@@ -193,25 +194,29 @@ fn tell_pools(disks: &[Option<Disk>], names: &[String], config: &Config) -> Stri
     text
 }
 
-/// What clients may attach, and how.
-fn welcome(engine: &Engine, config: &Config) -> String {
+/// What clients may attach.
+fn tell_volumes(engine: &Engine, config: &Config) -> String {
     let socket = config.nbd.socket.display();
+    let scheme = if config.nbd.tls.is_some() { "nbds" } else { "nbd" };
     let mut text = String::new();
     for export in engine.exports() {
         let (name, size) = (&export.name, Bytes(export.size));
         let _ = writeln!(text, "volume {name}, {size}: nbd+unix:///{name}?socket={socket}");
-        let scheme = if config.nbd.tls.is_some() { "nbds" } else { "nbd" };
         for address in engine.tcp_addresses() {
             let _ = writeln!(text, "  also {scheme}://{address}/{name}");
         }
     }
-    let _ = write!(
-        text,
+    text
+}
+
+/// How clients attach a volume.
+fn tell_ways(config: &Config) -> String {
+    let socket = config.nbd.socket.display();
+    format!(
         "\nattach it with one of\n  \
          qemu-img info 'nbd+unix:///v0?socket={socket}'\n  \
          nbdfuse /mnt/point 'nbd+unix:///v0?socket={socket}'\n  \
          nbd-client -unix {socket} -N v0 /dev/nbd0\n\
          stop with Ctrl-C or SIGTERM\n"
-    );
-    text
+    )
 }

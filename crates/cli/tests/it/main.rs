@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod check;
+mod engine;
 mod lab_cache;
 mod lab_volume;
 mod program;

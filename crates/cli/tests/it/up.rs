@@ -3,6 +3,7 @@
 //! They come from the packages libnbd-bin and qemu-utils; without them the tests say SKIPPED.
 
 use crate::program;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,6 +41,25 @@ impl Up {
             std::thread::yield_now();
         }
         up
+    }
+
+    /// Starts what a configuration says, and tells what the start told.
+    pub(crate) fn start_config(folder: &Path, config: &str) -> (Up, String) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
+            .args(["up", config])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = String::new();
+        while !said.contains("stop with Ctrl-C") {
+            said += &lines.next().expect("the engine comes up").unwrap();
+            said += "\n";
+        }
+        // What it says at its end goes somewhere too.
+        std::thread::spawn(move || lines.for_each(drop));
+        (Up { child, folder: folder.to_path_buf() }, said)
     }
 
     /// Runs a client to its end: its output, or what it complained about.

@@ -137,6 +137,15 @@ impl<'a> Keys<'a> {
         self.number(key, 0.001..=1e6).map(|mb| (mb * 1e6).round() as u64)
     }
 
+    /// The same, where it may be left out.
+    pub(super) fn rate_if_any(&mut self, key: &str) -> Result<Option<u64>, ProfileError> {
+        if self.table.contains_key(key) {
+            return self.rate(key).map(Some);
+        }
+        self.asked.push(key.to_string());
+        Ok(None)
+    }
+
     pub(super) fn bytes(
         &mut self,
         key: &str,

@@ -29,6 +29,7 @@ mod schedule;
 mod shingles;
 mod spread;
 mod stripe;
+mod text;
 
 pub use counters::{Counters, FlashCounters, OperationCounters, ShingleCounters};
 pub use keys::ProfileError;

@@ -1,7 +1,8 @@
 //! Storage-class memory: c equal servers behind a lane in each direction.
 //!
 //! 1. A request passes its direction's lane: command time and bytes over bandwidth.
-//! 2. It takes the server that is free first, for a service time drawn around its mean.
+//! 2. It takes the server that is free first, for a service time drawn around its mean and, where
+//!    servers have a rate of their own, its bytes over that.
 //! 3. Writes are durable at completion; flushes and discards cost a lane's command and no server.
 //!
 //! c follows from Little's law: most requests per second × latency at depth one.
@@ -19,6 +20,8 @@ pub(super) struct ParallelModel {
     write: LaneModel,
     read_service: Nanos,
     write_service: Nanos,
+    /// Nanoseconds per byte of a server.
+    per_byte: f64,
     spread: Spread,
     free: Vec<Nanos>,
 }
@@ -30,6 +33,7 @@ impl ParallelModel {
             write: LaneModel::new(&profile.write),
             read_service: profile.read_service,
             write_service: profile.write_service,
+            per_byte: profile.server_bytes_per_s.map_or(0.0, |rate| 1e9 / rate as f64),
             spread: profile.spread.clone(),
             free: vec![Nanos(0); profile.servers as usize],
         }
@@ -46,7 +50,8 @@ impl ParallelModel {
                 return Nanos(self.write.pass(now, 0).0 + 1);
             }
         };
-        let service = self.spread.draw(rng, service);
+        let transfer = (request.length as f64 * self.per_byte) as u64;
+        let service = Nanos(self.spread.draw(rng, service).0 + transfer);
         let server = self.free.iter_mut().min().expect("a profile has a server");
         *server = Nanos(through.max(*server).0 + service.0);
         *server

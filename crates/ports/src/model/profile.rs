@@ -57,6 +57,8 @@ pub struct Parallel {
     pub read_service: Nanos,
     /// Time a server takes for a write, mean.
     pub write_service: Nanos,
+    /// Bytes per second between one server and the lane; `None`: no limit beside the lane's.
+    pub server_bytes_per_s: Option<u64>,
     /// Distribution of service times around their mean.
     pub spread: Spread,
 }
@@ -277,6 +279,7 @@ fn parallel(keys: &mut Keys) -> Result<Parallel, ProfileError> {
         write: lane(keys, "write")?,
         read_service: keys.time("read-service")?,
         write_service: keys.time("write-service")?,
+        server_bytes_per_s: keys.rate_if_any("server-mb-per-s")?,
         spread: keys.spread("spread")?,
     })
 }

@@ -34,6 +34,11 @@ impl Spread {
         Some(Spread { points })
     }
 
+    /// The points, as (share, factor).
+    pub(super) fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.points.iter().copied()
+    }
+
     /// The factor below which a share `p` of all draws lies.
     pub fn quantile(&self, p: f64) -> f64 {
         let above =

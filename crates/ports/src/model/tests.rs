@@ -9,6 +9,7 @@ mod object;
 mod parallel;
 mod published;
 mod shingles;
+mod text;
 
 use super::{ModelDevice, Profile};
 use crate::pattern::{Order, Pattern};
