@@ -4,6 +4,8 @@
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds`
 
 use std::{fs, io, path::Path};
+use thermocline_trace::recording::{Access, Ask, Asked, Encoder, Epoch, Homes, Packer, PoolFill};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Target and text of its format.
 const TEXTS: [(&str, &str); 13] = [
@@ -53,6 +55,10 @@ fn main() -> io::Result<()> {
     seeds.push(("vscsi", vscsi(2)));
     seeds.push(("oracle_general", oracle_general()));
     seeds.push(("parquet", b"PAR1PAR1".to_vec()));
+    seeds.push(("recording", [vec![1], recording()].concat()));
+    for placement in [0, 2, 4, 6, 8, 10] {
+        seeds.push(("recording", [vec![placement], records()].concat()));
+    }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (index, (target, bytes)) in seeds.iter().enumerate() {
         for target in [target, "open"] {
@@ -63,6 +69,48 @@ fn main() -> io::Result<()> {
         fs::write(corpus.join("open").join(format!("seed-{index}-gzip")), stored_gzip(bytes))?;
     }
     Ok(())
+}
+
+/// A short recording: a request seen at once, one seen late, an epoch with a view and a move.
+fn recording() -> Vec<u8> {
+    let mut encoder = Encoder::new(Bytes::from_mib(1), &[("thermocline.x".into(), "y".into())]);
+    encoder.placed(Nanos(1), "baseline:k=2");
+    tell(&mut encoder);
+    encoder.end();
+    let mut packer = Packer::default();
+    let mut file = packer.head();
+    while let Some(block) = encoder.take_block() {
+        file.extend(packer.pack(&block));
+    }
+    file
+}
+
+/// The records of that.
+fn records() -> Vec<u8> {
+    let mut encoder = Encoder::new(Bytes::from_mib(1), &[]);
+    tell(&mut encoder);
+    encoder.end();
+    encoder.take_block();
+    std::iter::from_fn(|| encoder.take_block()).flatten().collect()
+}
+
+fn tell(encoder: &mut Encoder) {
+    let chunk = |index| ChunkId { volume: VolumeId(0), index };
+    let pool = PoolFill { capacity: 4, used: 1 };
+    for turn in 0..3u64 {
+        let at = Nanos(turn * 1_000_000_000);
+        let (offset, length) = (Bytes::from_mib(turn), Bytes::from_kib(64));
+        let volume = VolumeId(0);
+        let asked = Asked { at, volume, ask: Ask::Write, offset, length, forced: turn == 1 };
+        let number = encoder.asked(&asked);
+        let at = Nanos(at.0 + turn);
+        encoder.accessed(&Access { at, chunk: chunk(turn as u32), bytes: length, write: true });
+        encoder.answered(number, Nanos(90_000), turn != 1);
+        encoder.epoch(&Epoch { at, budget: u64::MAX, volumes: 1, pools: vec![pool; 3] });
+        encoder.homes(&Homes { chunk: chunk(0), count: 3, pool: Some(PoolId(turn as u16 % 3)) });
+        encoder.proposed(chunk(1), PoolId(0));
+        encoder.epoch_ended();
+    }
 }
 
 fn vscsi(version: u16) -> Vec<u8> {
