@@ -44,7 +44,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         if !session.wants_bytes() {
             break;
         }
-        session.feed(piece);
+        assert_eq!(session.feed(piece), piece.len(), "pieces are small");
         while let Some((cookie, ask)) = session.next(&exports) {
             match ask {
                 _ if how & 2 == 2 => session.fail(&cookie, Errno::Io),

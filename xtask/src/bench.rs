@@ -4,6 +4,8 @@
 //!   at a time, in turn on the same file: a Zipf load, or with `--pages TRACE` a block trace page
 //!   by page; arguments go to `xtask/bench/caches.py`;
 //! - `sweep`: sixteen sizes against one, and two threads against one;
+//! - `nbd [ARGUMENT…]`: the live engine beside nbdkit and qemu-nbd, with fio; `moving [ARGUMENT…]`:
+//!   its latency while chunks move; arguments go to `xtask/bench/nbd.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -12,24 +14,29 @@
 use crate::oracle::environment;
 use crate::{Failure, workspace};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The subcommand.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match arguments.split_first() {
-        Some((what, rest)) if what == "caches" || what == "sweep" => measure(what, rest),
+        Some((what, rest)) if what == "caches" || what == "sweep" => {
+            measure(&environment::python()?, "caches.py", what, rest)
+        }
+        Some((what, rest)) if what == "nbd" || what == "moving" => {
+            measure(Path::new("python3"), "nbd.py", what, rest)
+        }
         Some((what, [])) if what == "read" => read(),
-        _ => Err(Failure::Usage("bench takes caches, sweep or read".to_string())),
+        _ => Err(Failure::Usage("bench takes caches, sweep, nbd, moving or read".to_string())),
     }
 }
 
-fn measure(what: &str, arguments: &[String]) -> Result<(), Failure> {
-    let python = environment::python()?;
+/// Runs a script on the release build; it prints what it measured as JSON, with a table.
+fn measure(python: &Path, script: &str, what: &str, arguments: &[String]) -> Result<(), Failure> {
     let folder = workspace::root().join("target").join("bench");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let binary = release_binary()?;
-    let script = workspace::root().join("xtask").join("bench").join("caches.py");
+    let script = workspace::root().join("xtask").join("bench").join(script);
     let mut command = Command::new(python);
     command.arg(script).arg(what).arg(binary).arg(&folder).args(arguments);
     let output = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;

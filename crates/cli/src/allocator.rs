@@ -47,7 +47,23 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise, passed on.
-        advise(unsafe { System.realloc(address, layout, new_size) }, new_size)
+        if new_size < LARGE_BYTES || new_size <= layout.size() {
+            // SAFETY: the caller's promise, passed on.
+            return unsafe { System.realloc(address, layout, new_size) };
+        }
+        // The system would copy into memory that was not advised yet, and then has small pages.
+        // SAFETY: the caller promises that the new size is valid for the alignment.
+        let larger = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        // SAFETY: as large as the old allocation, or larger, and not zero.
+        let moved = unsafe { self.alloc(larger) };
+        if !moved.is_null() {
+            // SAFETY: both are live, distinct, and hold the old size at least; the old one is the
+            // caller's to give up.
+            unsafe {
+                std::ptr::copy_nonoverlapping(address, moved, layout.size());
+                self.dealloc(address, layout);
+            }
+        }
+        moved
     }
 }

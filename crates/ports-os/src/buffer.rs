@@ -1,29 +1,61 @@
-//! Buffers that direct I/O accepts: aligned to 4 KiB in memory.
+//! Buffers that direct I/O accepts: aligned to 4 KiB in memory, and used again.
+//!
+//! A buffer that nobody holds any more goes to a store of its thread, by size class, and the next
+//! one of that class is taken from there: no allocation, and no clearing of memory that is about to
+//! be overwritten. The store holds at most [`SPARE_MAX`] buffers a class, up to 128 KiB each.
 
 use bytes::Bytes as Buffer;
+use std::cell::RefCell;
 
 /// What the strictest devices ask of addresses in memory.
 pub(crate) const ALIGNMENT: usize = 4096;
+/// Size classes: 4 KiB, 8 KiB, … 128 KiB.
+const CLASSES: usize = 6;
+/// Buffers of a class that are kept: 16 MiB of the largest class.
+const SPARE_MAX: usize = 128;
+
+thread_local! {
+    static SPARE: RefCell<[Vec<Vec<u8>>; CLASSES]> = RefCell::default();
+}
 
 /// A region of memory that direct I/O accepts: it begins at a multiple of 4 KiB.
 #[derive(Debug)]
 pub struct Aligned {
+    /// Larger than the region by the alignment; empty only when dropped.
     bytes: Vec<u8>,
     start: usize,
     length: usize,
 }
 
+/// The class that holds `length` bytes, when one does.
+fn class(length: usize) -> Option<usize> {
+    let class = length.div_ceil(ALIGNMENT).max(1).next_power_of_two().trailing_zeros() as usize;
+    (class < CLASSES).then_some(class)
+}
+
 impl Aligned {
-    /// `length` zero bytes at an aligned address.
-    pub fn zeroed(length: usize) -> Aligned {
-        let bytes = vec![0; length + ALIGNMENT];
+    /// `length` bytes at an aligned address, with whatever they held before: for what will be
+    /// overwritten whole.
+    pub fn used(length: usize) -> Aligned {
+        let spare = class(length).and_then(|class| {
+            SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok().flatten()
+        });
+        let room = class(length).map_or(length, |class| ALIGNMENT << class);
+        let bytes = spare.unwrap_or_else(|| vec![0; room + ALIGNMENT]);
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         Aligned { bytes, start, length }
     }
 
+    /// `length` zero bytes at an aligned address.
+    pub fn zeroed(length: usize) -> Aligned {
+        let mut aligned = Aligned::used(length);
+        aligned.as_mut_slice().fill(0);
+        aligned
+    }
+
     /// A copy of `contents` at an aligned address.
     pub(crate) fn copy_of(contents: &[u8]) -> Aligned {
-        let mut aligned = Aligned::zeroed(contents.len());
+        let mut aligned = Aligned::used(contents.len());
         aligned.as_mut_slice().copy_from_slice(contents);
         aligned
     }
@@ -33,10 +65,29 @@ impl Aligned {
         &mut self.bytes[self.start..self.start + self.length]
     }
 
-    /// The region as a shared buffer.
+    /// The region as a shared buffer; what it stands on is used again when the last share goes.
     pub fn freeze(self) -> Buffer {
-        let range = self.start..self.start + self.length;
-        Buffer::from(self.bytes).slice(range)
+        Buffer::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Aligned {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        let Some(class) = class(self.length) else { return };
+        let bytes = std::mem::take(&mut self.bytes);
+        // A thread that is ending keeps nothing.
+        let _ = SPARE.try_with(|spare| {
+            let store = &mut spare.borrow_mut()[class];
+            if store.len() < SPARE_MAX {
+                store.push(bytes);
+            }
+        });
     }
 }
 
@@ -44,3 +95,6 @@ impl Aligned {
 pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().align_offset(ALIGNMENT) == 0
 }
+
+#[cfg(test)]
+mod tests;

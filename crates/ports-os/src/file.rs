@@ -6,20 +6,22 @@
 //! 3. Zeroes and discards punch holes where the file system can; where it cannot, zeroes are
 //!    written and a discard does nothing. Which of the two holds is found out when the device is
 //!    opened.
-//! 4. A file is locked while it is open here: a second instance is refused.
+//! 4. A file in memory needs no ring: its requests are done when they are submitted.
+//! 5. A file is locked while it is open here: a second instance is refused.
 
 use crate::buffer::{Aligned, is_aligned};
+use crate::memory;
 use crate::ring::{Answer, Ask, Ring};
 use bytes::Bytes as Buffer;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use thermocline_ports::model::ProfileError;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Zeroes are written so many bytes at a time.
 const ZEROES: u32 = 1 << 20;
@@ -108,11 +110,13 @@ pub struct FileDevice {
     geometry: Geometry,
     direct: bool,
     punches: bool,
+    /// Whether requests are done at once; see [`memory`].
+    in_memory: bool,
     ring: Ring,
-    pending: BTreeMap<u64, Pending>,
-    tags: u64,
+    /// By tag.
+    pending: Slab<Pending>,
     /// Tags that wait for room in the ring.
-    queue: VecDeque<u64>,
+    queue: VecDeque<u32>,
     done: Vec<Completion>,
     zeroes: Buffer,
 }
@@ -158,15 +162,17 @@ impl FileDevice {
             return Err(OpenDeviceError::Empty { path: path.to_path_buf(), size: size.0 });
         }
         let ring = Ring::new().map_err(|source| OpenDeviceError::Ring { source })?;
+        // The node of a block device is in memory, the device is not.
+        let in_memory = !is_block_device(&file) && memory::is_in_memory(&file);
         Ok(FileDevice {
             file,
             path: path.to_path_buf(),
             geometry: Geometry { size, discard_zeroes: false },
             direct,
             punches: false,
+            in_memory,
             ring,
-            pending: BTreeMap::new(),
-            tags: 0,
+            pending: Slab::default(),
             queue: VecDeque::new(),
             done: Vec::new(),
             zeroes: Aligned::zeroed(ZEROES as usize).freeze(),
@@ -207,10 +213,10 @@ impl FileDevice {
     fn pump(&mut self) {
         while self.ring.has_room() {
             let Some(tag) = self.queue.pop_front() else { break };
-            let pending = &self.pending[&tag];
+            let pending = &self.pending[tag];
             let ask = match &pending.kind {
                 Kind::Read => {
-                    let into = Aligned::zeroed(pending.left as usize);
+                    let into = Aligned::used(pending.left as usize);
                     Ask::Read { offset: pending.offset, into }
                 }
                 Kind::Write { data, durable } => {
@@ -240,7 +246,7 @@ impl FileDevice {
             Err(error) if is_passing(&error) => return self.queue.push_front(answer.tag),
             Err(error) => return self.finish(answer.tag, Err(device_error(&error))),
         };
-        let pending = self.pending.get_mut(&answer.tag).expect("only what is pending is answered");
+        let pending = &mut self.pending[answer.tag];
         let whole = match pending.kind {
             Kind::Flush | Kind::Discard => true,
             Kind::Zeroes => self.punches,
@@ -269,8 +275,8 @@ impl FileDevice {
         self.finish(answer.tag, Ok(payload));
     }
 
-    fn finish(&mut self, tag: u64, result: Result<Payload, DeviceError>) {
-        let pending = self.pending.remove(&tag).expect("it was pending");
+    fn finish(&mut self, tag: u32, result: Result<Payload, DeviceError>) {
+        let pending = self.pending.remove(tag);
         self.done.push(Completion { ticket: pending.ticket, result });
     }
 }
@@ -286,6 +292,11 @@ impl Device for FileDevice {
         let inside = offset + left <= self.geometry.size.0;
         let whole = (offset | left).is_multiple_of(sector);
         assert!(inside && whole && (left > 0 || io == Io::Flush), "a range outside the device");
+        if self.in_memory {
+            let result = self.at_once(io).map_err(|errno| device_error(&errno.into()));
+            self.done.push(Completion { ticket, result });
+            return;
+        }
         let kind = match io {
             Io::Read { .. } => Kind::Read,
             Io::Write { data, fua, .. } => Kind::Write { data: self.sendable(&data), durable: fua },
@@ -297,10 +308,8 @@ impl Device for FileDevice {
                 return;
             }
         };
-        self.tags += 1;
         let pending = Pending { ticket, kind, offset, left, head: Vec::new() };
-        self.pending.insert(self.tags, pending);
-        self.queue.push_back(self.tags);
+        self.queue.push_back(self.pending.insert(pending));
     }
 
     fn poll(&mut self, _now: Nanos, done: &mut Vec<Completion>) {
@@ -321,6 +330,41 @@ impl Device for FileDevice {
 }
 
 impl FileDevice {
+    /// Does a request to a file in memory. There is nothing to flush: a crash loses all of it.
+    fn at_once(&self, io: Io) -> Result<Payload, Errno> {
+        let file = &self.file;
+        match io {
+            Io::Read { offset, length } => {
+                return memory::read(file, offset.0, length as usize).map(Payload::Bytes);
+            }
+            Io::Write { offset, data: Payload::Bytes(bytes), .. } => {
+                memory::write(file, offset.0, &bytes)?;
+            }
+            Io::Write { offset, data: Payload::Zeroes(length), .. } => {
+                self.zero_at_once(offset.0, u64::from(length))?;
+            }
+            Io::WriteZeroes { offset, length, .. } => self.zero_at_once(offset.0, length.0)?,
+            Io::Discard { offset, length } if self.punches => {
+                memory::punch(file, offset.0, length.0)?;
+            }
+            Io::Discard { .. } | Io::Flush => {}
+        }
+        Ok(Payload::EMPTY)
+    }
+
+    fn zero_at_once(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        if self.punches {
+            return memory::punch(&self.file, offset, length);
+        }
+        let mut at = 0;
+        while at < length {
+            let step = (length - at).min(u64::from(ZEROES));
+            memory::write(&self.file, offset + at, &self.zeroes[..step as usize])?;
+            at += step;
+        }
+        Ok(())
+    }
+
     /// The contents as a buffer that direct I/O takes.
     fn sendable(&self, data: &Payload) -> Buffer {
         match data {

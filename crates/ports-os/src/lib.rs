@@ -10,6 +10,7 @@ mod closed_loop;
 mod disk;
 mod emulated;
 mod file;
+mod memory;
 mod ring;
 
 pub use buffer::Aligned;

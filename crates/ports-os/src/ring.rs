@@ -40,7 +40,7 @@ enum Held {
 
 /// A request that the kernel has answered.
 pub(crate) struct Answer {
-    pub(crate) tag: u64,
+    pub(crate) tag: u32,
     /// Bytes moved, or the error.
     pub(crate) result: io::Result<u32>,
     /// What a read filled.
@@ -50,7 +50,7 @@ pub(crate) struct Answer {
 pub(crate) struct Ring {
     ring: IoUring,
     /// By slot, which is the kernel's name of the request.
-    in_flight: Vec<Option<(u64, Held)>>,
+    in_flight: Vec<Option<(u32, Held)>>,
     free: Vec<u32>,
     unsubmitted: bool,
 }
@@ -77,7 +77,7 @@ impl Ring {
     ///
     /// # Panics
     /// When the ring has no room.
-    pub(crate) fn push(&mut self, file: BorrowedFd<'_>, tag: u64, ask: Ask) {
+    pub(crate) fn push(&mut self, file: BorrowedFd<'_>, tag: u32, ask: Ask) {
         let slot = self.free.pop().expect("the caller asked for room");
         let fd = types::Fd(file.as_raw_fd());
         let (entry, held) = match ask {

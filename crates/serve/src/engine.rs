@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thermocline_ports::{Completion, Device, Io, Ticket};
 use thermocline_ports_os::Disk;
-use thermocline_units::{Nanos, PoolId, VolumeId};
+use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
 use thermocline_volume::{Finished, Group, OpenError, Reply, Request, Service};
 use watch::Watch;
 
@@ -96,10 +96,10 @@ pub struct Engine {
     accepted: u64,
     /// Whether somebody waits at a door.
     knocks: bool,
-    origins: BTreeMap<u64, Origin>,
+    /// By request.
+    origins: Slab<Origin>,
     /// Requests that the machine had no room for.
     refused: Vec<Request>,
-    requests: u64,
     started: Instant,
     inbox: Inbox,
     orders: Orders,
@@ -111,7 +111,6 @@ pub struct Engine {
     done: Vec<Completion>,
     replies: Vec<Reply>,
     finished: Vec<Finished>,
-    received: Vec<u8>,
 }
 
 impl Engine {
@@ -135,9 +134,8 @@ impl Engine {
             connections: BTreeMap::new(),
             accepted: 0,
             knocks: false,
-            origins: BTreeMap::new(),
+            origins: Slab::default(),
             refused: Vec::new(),
-            requests: 0,
             started: Instant::now(),
             inbox,
             orders,
@@ -149,7 +147,6 @@ impl Engine {
             done: Vec::new(),
             replies: Vec::new(),
             finished: Vec::new(),
-            received: vec![0; clients::RECEIVE_BYTES],
         };
         engine.run_until(|group| *group.service() != Service::Opening)?;
         if let Service::Failed(error) = engine.group.service() {

@@ -4,7 +4,7 @@
 //! [`Stream::has_unsent`] says so, and [`Stream::push_out`] tries again.
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -18,11 +18,11 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => stream.read(into),
-            Stream::Tcp(stream) => stream.read(into),
-            Stream::Tls(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read_vectored(into),
+            Stream::Tcp(stream) => stream.read_vectored(into),
+            Stream::Tls(stream) => stream.read_vectored(into),
         }
     }
 

@@ -11,6 +11,7 @@ mod nanos;
 mod nearest;
 mod prefetch;
 mod rng;
+mod slab;
 
 pub use bytes::Bytes;
 pub use ids::{ChunkId, LineId, PoolId, VolumeId};
@@ -19,6 +20,7 @@ pub use nanos::Nanos;
 pub use nearest::nearest;
 pub use prefetch::prefetch;
 pub use rng::Rng;
+pub use slab::Slab;
 
 /// A quantity in text that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

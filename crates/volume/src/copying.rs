@@ -25,12 +25,11 @@ use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, Place};
 use crate::operation::{Operation, OperationId, OperationKind, Outcome};
 use crate::presence::Presence;
-use crate::slab::Slab;
 use crate::throttle::Held;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
-use thermocline_units::{ChunkId, Nanos, VolumeId};
+use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
 pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;

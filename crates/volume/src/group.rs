@@ -32,11 +32,10 @@ use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
 use crate::settings::Settings;
-use crate::slab::Slab;
 use crate::tap::Tap;
 use thermocline_policy::placement::Placement;
 use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::{Nanos, PoolId, Slab};
 
 /// Whether a group takes requests.
 #[derive(Debug, Clone, PartialEq, Eq)]

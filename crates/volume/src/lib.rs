@@ -44,7 +44,6 @@ mod scheduler;
 mod scrub;
 mod seals;
 pub mod settings;
-mod slab;
 mod slots;
 mod switching;
 mod tap;

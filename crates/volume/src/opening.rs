@@ -23,9 +23,8 @@ use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings};
-use crate::slab::Slab;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
-use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;

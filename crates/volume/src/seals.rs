@@ -22,7 +22,7 @@ use crate::map::{NONE, Place};
 use crate::settings::BLOCK;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_ports::{DeviceError, Io, Payload};
-use thermocline_units::{Bytes, ChunkId, Nanos};
+use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
 /// Chunks whose checksums are kept in memory: 1 KiB each for chunks of 1 MiB.
 const SEALS_CACHED_MAX: usize = 4096;
@@ -65,7 +65,7 @@ pub(crate) struct Seals {
     cached: BTreeMap<ChunkId, Box<[u32]>>,
     /// Cached chunks, oldest first; may name some that are gone.
     order: VecDeque<ChunkId>,
-    loads: crate::slab::Slab<Load>,
+    loads: Slab<Load>,
     loading: BTreeMap<ChunkId, u32>,
     /// Chunks without a seal, longest quiet first.
     watched: VecDeque<Watched>,

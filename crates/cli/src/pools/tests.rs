@@ -18,7 +18,8 @@ fn config(data: &Path) -> Config {
 
 /// Makes the group, or recovers it, and closes it.
 fn run_once(config: &Config) {
-    let Started { mut group, mut disks, .. } = start(config).map_err(|e| e.to_string()).unwrap();
+    let Started { mut group, mut disks, .. } =
+        start(config, false).map_err(|e| e.to_string()).unwrap();
     let (mut ios, mut done) = (Vec::new(), Vec::<Completion>::new());
     let mut made = false;
     while *group.service() != Service::Closed {
@@ -46,7 +47,7 @@ fn run_once(config: &Config) {
 }
 
 fn refusal(config: &Config) -> String {
-    start(config).err().expect("something is wrong").to_string()
+    start(config, false).err().expect("something is wrong").to_string()
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn pools_are_told_apart_by_their_labels_in_whatever_order_they_are_named() {
     let mut config = config(folder.path());
     run_once(&config);
     config.pools.reverse();
-    let started = start(&config).map_err(|e| e.to_string()).unwrap();
+    let started = start(&config, false).map_err(|e| e.to_string()).unwrap();
     let files: Vec<_> = started
         .disks
         .iter()

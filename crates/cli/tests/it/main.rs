@@ -5,6 +5,7 @@
 
 mod check;
 mod engine;
+mod interop;
 mod lab_cache;
 mod lab_volume;
 mod program;

@@ -233,7 +233,6 @@ impl Arrivals {
     }
 
     /// Whether any entry lives at or after `from`.
-    #[inline(always)]
     pub(crate) fn any_live_from(&self, from: u32) -> bool {
         self.live_words(from).any(|bits| bits != 0)
     }
@@ -243,9 +242,25 @@ impl Arrivals {
         self.live_words(from).map(u64::count_ones).sum()
     }
 
+    /// As [`Arrivals::first_unmarked`] when it is found within the word of `from`, which is below
+    /// the head; otherwise nothing, and nothing is cleared.
+    #[inline(always)]
+    pub(crate) fn first_unmarked_in_word(&mut self, from: u32) -> Option<u32> {
+        let slot = self.slot(from);
+        let (word, bit) = (slot / 64, slot % 64);
+        let found = (self.live[word] & !self.marks[word]) >> bit;
+        let position = from + found.trailing_zeros();
+        // Bits at or above the head mean nothing: they read as alive.
+        if found == 0 || position >= self.head {
+            return None;
+        }
+        let passed = (found & found.wrapping_neg()) - 1;
+        self.marks[word] &= !(passed << bit);
+        Some(position)
+    }
+
     /// The first position from `from` to below the head that lives and is not marked. Marks passed
     /// on the way are cleared.
-    #[inline(always)]
     pub(crate) fn first_unmarked(&mut self, from: u32) -> Option<u32> {
         let mut start = from & !63;
         let mut within = !0 << (from % 64);

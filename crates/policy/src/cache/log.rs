@@ -57,9 +57,7 @@ impl<const FLAGS: u32> Words<FLAGS> {
     }
 
     pub(crate) fn reserve(&mut self, universe: u32) {
-        if self.words.len() < universe as usize {
-            self.words.resize(universe as usize, 0);
-        }
+        super::grow(&mut self.words, universe);
     }
 
     /// The flags of `line`.

@@ -19,15 +19,20 @@
 //! has neither. On traces whose accesses come in bursts `correlated` decides: on the ARC paper's
 //! OLTP with 1,000 pages it lifts the hit ratio from 33 % to 41 % at 500 accesses.
 //!
-//! Lines that may be evicted are in a binary heap; those too fresh wait in order of their accesses.
+//! Lines that may be evicted are in a binary heap; those too fresh wait in order of their accesses;
+//! remembered ones are a list through the fields that only residents need.
 //!
-//! State: 44 B a cached line, 72 B a remembered one (so 116 B a cached line with the defaults), and
-//! 16 B for each of `correlated` accesses; 4 B a distinct line. O(log lines) an access: the paper's
-//! price, too.
+//! Times have 32 bits. When they are used up, [`Lru2::renumber`] gives all of them smaller ones in
+//! the same order, and with the same distances where those still matter: once in four thousand
+//! million accesses.
+//!
+//! State: 24 B a cached line, 20 B a remembered one (so 44 B a cached line with the default
+//! history), and 8 B for each of `correlated` accesses; 4 B a distinct line. O(log lines) an
+//! access: the paper's price, too.
 
 use super::{Outcome, Replacement};
 use crate::Footprint;
-use crate::registry::{Build, Entry, Setting};
+use crate::registry::{Build, Entry, Setting, SettingsError};
 use std::collections::VecDeque;
 use thermocline_units::{LineId, prefetch};
 
@@ -52,27 +57,46 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Cache(|geometry, settings| {
         let correlated = settings.count("correlated", 0, CORRELATED_MAX)?;
         let history = settings.number("history", 0.0, 8.0)?;
+        let lines_max = (f64::from(RECORDS_MAX) / (1.0 + history)) as u32;
+        if geometry.lines > lines_max {
+            let (policy, lines) = ("lru-2".to_string(), geometry.lines);
+            return Err(SettingsError::Capacity { policy, lines, lines_max });
+        }
         let history = (f64::from(geometry.lines) * history) as u32;
-        Ok(Box::new(Lru2::new(geometry.lines, correlated, history)))
+        Ok(Box::new(Lru2::new(geometry.lines, correlated as u32, history)))
     }),
 };
 
 /// Bounds the queue of accesses that are still correlated.
 const CORRELATED_MAX: u64 = 100_000_000;
-/// Not in the heap.
-const OUTSIDE: u32 = u32::MAX;
+/// Lines resident and remembered at most. Each has three times at most, and renumbering, which
+/// makes that many of them small, must gain much.
+const RECORDS_MAX: u32 = 1 << 29;
+const _: () = assert!(3 * RECORDS_MAX as u64 + CORRELATED_MAX < u32::MAX as u64 / 2);
+/// No record, or no place in the heap.
+const NONE: u32 = u32::MAX;
 
-/// One resident or remembered line. Times start at 1; 0 is "never".
+/// One resident or remembered line, or a free record. Times start at 1; 0 is "never".
 #[derive(Debug, Clone, Copy)]
 struct Record {
-    last: u64,
-    hist1: u64,
-    hist2: u64,
+    /// 0 unless the line is resident.
+    last: u32,
+    hist1: u32,
+    /// Of a remembered line: the record of the one evicted after it, or [`NONE`].
+    hist2_or_newer: u32,
     line: LineId,
-    /// Where it is in the heap, or [`OUTSIDE`].
-    heap_at: u32,
-    /// Whether it is resident rather than remembered.
-    resident: bool,
+    /// Where a resident is in the heap, or [`NONE`]; of a remembered line: the record of the one
+    /// evicted before it, or [`NONE`]; of a free record: the next free one.
+    heap_at_or_older: u32,
+}
+
+/// The ends of the list of remembered lines.
+#[derive(Debug, Clone, Copy)]
+struct History {
+    oldest: u32,
+    newest: u32,
+    len: u32,
+    max: u32,
 }
 
 /// LRU-2.
@@ -81,39 +105,69 @@ pub(crate) struct Lru2 {
     /// One more than the record of each line; 0 for none.
     index: Vec<u32>,
     records: Vec<Record>,
-    free: Vec<u32>,
+    /// The first free record, or [`NONE`].
+    free: u32,
     /// Records that may be evicted, least (HIST2, LAST) on top.
     heap: Vec<u32>,
     /// (record, time) of the last `correlated` accesses.
-    fresh: VecDeque<(u32, u64)>,
-    /// Remembered records in order of eviction, with the time of their last access.
-    history: VecDeque<(u32, u64)>,
-    now: u64,
-    remembered: u32,
+    fresh: VecDeque<(u32, u32)>,
+    history: History,
+    now: u32,
     resident: u32,
     capacity: u32,
-    correlated: u64,
-    history_max: u32,
+    correlated: u32,
 }
 
 impl Lru2 {
-    /// An empty cache of `capacity` ≥ 1 lines.
-    pub(crate) fn new(capacity: u32, correlated: u64, history_max: u32) -> Lru2 {
+    /// An empty cache of `capacity` ≥ 1 lines, which remembers `history_max` more.
+    pub(crate) fn new(capacity: u32, correlated: u32, history_max: u32) -> Lru2 {
         assert!(capacity > 0, "a cache holds at least one line");
+        assert!(capacity <= RECORDS_MAX - history_max, "more lines than records");
         Lru2 {
             index: Vec::new(),
             records: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
             heap: Vec::new(),
             fresh: VecDeque::new(),
-            history: VecDeque::new(),
+            history: History { oldest: NONE, newest: NONE, len: 0, max: history_max },
             now: 0,
-            remembered: 0,
             resident: 0,
             capacity,
             correlated,
-            history_max,
         }
+    }
+
+    /// The last time there is. In unit tests it comes soon.
+    fn time_max(&self) -> u32 {
+        if cfg!(test) {
+            4 * (self.capacity + self.history.max) + 2 * self.correlated + 100
+        } else {
+            u32::MAX
+        }
+    }
+
+    /// Lowers all times. Those of accesses that may still be correlated with the next one keep
+    /// their distances from now; older ones become 1, 2, 3, … in order, far enough back.
+    #[cold]
+    fn renumber(&mut self) {
+        let base = self.now.saturating_sub(self.correlated + 1);
+        let times = self.records.iter().flat_map(|record| record.times());
+        let mut old: Vec<u32> = times.filter(|time| (1..=base).contains(time)).collect();
+        old.sort_unstable();
+        old.dedup();
+        let olds = old.len() as u32;
+        let lower = |time: &mut u32| {
+            if *time > base {
+                *time = *time - base + olds;
+            } else if *time > 0 {
+                *time = old.partition_point(|other| *other <= *time) as u32;
+            }
+        };
+        for record in &mut self.records {
+            record.times_mut().into_iter().flatten().for_each(lower);
+        }
+        self.fresh.iter_mut().for_each(|(_, at)| lower(at));
+        lower(&mut self.now);
     }
 
     /// Lets accesses that are no longer correlated with this one make their lines evictable.
@@ -123,22 +177,27 @@ impl Lru2 {
         {
             self.fresh.pop_front();
             if self.is_latest(slot, at) {
+                make_room(&mut self.heap, self.capacity);
                 self.heap.push(slot);
                 self.rise(self.heap.len() - 1);
             }
         }
     }
 
-    /// Whether the record is of a resident line last accessed at `at`.
-    fn is_latest(&self, slot: u32, at: u64) -> bool {
-        let record = &self.records[slot as usize];
-        record.resident && record.last == at
+    /// Whether a record that a line has is a resident's.
+    fn is_resident(&self, slot: u32) -> bool {
+        self.records[slot as usize].last > 0
+    }
+
+    /// Whether the record is of a resident line last accessed at `at`, a time.
+    fn is_latest(&self, slot: u32, at: u32) -> bool {
+        self.records[slot as usize].last == at
     }
 
     fn hit(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
         if self.now - record.last > self.correlated {
-            record.hist2 = record.last;
+            record.hist2_or_newer = record.last;
             record.hist1 = self.now;
         }
         record.last = self.now;
@@ -160,77 +219,93 @@ impl Lru2 {
         }
     }
 
+    /// Evicts a line and remembers it, at the cost of the one evicted longest ago.
     fn evict(&mut self) -> LineId {
         let slot = self.victim();
+        let older = self.history.newest;
         let record = &mut self.records[slot as usize];
-        record.resident = false;
-        let (line, last) = (record.line, record.last);
+        record.last = 0;
+        (record.hist2_or_newer, record.heap_at_or_older) = (NONE, older);
+        let line = record.line;
+        match self.records.get_mut(older as usize) {
+            Some(older) => older.hist2_or_newer = slot,
+            None => self.history.oldest = slot,
+        }
+        self.history.newest = slot;
+        self.history.len += 1;
         self.resident -= 1;
-        self.history.push_back((slot, last));
-        self.remembered += 1;
-        self.forget();
+        if self.history.len > self.history.max {
+            let oldest = self.history.oldest;
+            self.leave_history(oldest);
+            self.release(oldest);
+        }
         line
     }
 
-    /// Forgets the lines evicted longest ago while too many are remembered, and drops entries of
-    /// lines that came back when they outnumber the others.
-    fn forget(&mut self) {
-        while self.remembered > self.history_max {
-            let (slot, last) = self.history.pop_front().expect("what is remembered is queued");
-            let record = &self.records[slot as usize];
-            if !record.resident && record.last == last {
-                self.release(slot);
-                self.remembered -= 1;
-            }
+    /// Takes a remembered line's record out of the list.
+    fn leave_history(&mut self, slot: u32) {
+        let record = self.records[slot as usize];
+        let (older, newer) = (record.heap_at_or_older, record.hist2_or_newer);
+        match self.records.get_mut(older as usize) {
+            Some(older) => older.hist2_or_newer = newer,
+            None => self.history.oldest = newer,
         }
-        if self.history.len() > 2 * self.history_max as usize + 64 {
-            let records = &self.records;
-            self.history.retain(|(slot, last)| {
-                let record = &records[*slot as usize];
-                !record.resident && record.last == *last
-            });
+        match self.records.get_mut(newer as usize) {
+            Some(newer) => newer.heap_at_or_older = older,
+            None => self.history.newest = older,
         }
+        self.history.len -= 1;
     }
 
-    /// Forgets a record.
+    /// Forgets a record that is in no list.
     fn release(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
-        record.last = 0; // what queues still say of it is no longer true
-        record.resident = false;
         self.index[record.line.index()] = 0;
-        self.free.push(slot);
+        // With no time, what the queue of fresh accesses still says of it is no longer true.
+        (record.last, record.hist1, record.heap_at_or_older) = (0, 0, self.free);
+        self.free = slot;
     }
 
-    /// Makes `line` resident in the record it is remembered by, if any.
+    /// Makes `line` resident in the record it was remembered by, if any.
     fn admit(&mut self, line: LineId, remembered: Option<u32>) {
         let (last, hist1) = (self.now, self.now);
-        let mut record = Record { last, hist1, hist2: 0, line, heap_at: OUTSIDE, resident: true };
-        let slot = remembered.or_else(|| self.free.pop()).unwrap_or(self.records.len() as u32);
-        if remembered.is_some() {
-            record.hist2 = self.records[slot as usize].hist1;
-        }
-        match self.records.get_mut(slot as usize) {
-            Some(old) => *old = record,
-            None => self.records.push(record),
-        }
+        let mut record = Record { last, hist1, hist2_or_newer: 0, line, heap_at_or_older: NONE };
+        let slot = match remembered {
+            Some(slot) => {
+                record.hist2_or_newer = self.records[slot as usize].hist1;
+                slot
+            }
+            None if self.free != NONE => {
+                let slot = self.free;
+                self.free = self.records[slot as usize].heap_at_or_older;
+                slot
+            }
+            None => {
+                let records_max = self.capacity + self.history.max + 1;
+                make_room(&mut self.records, records_max);
+                self.records.push(record);
+                self.records.len() as u32 - 1
+            }
+        };
+        self.records[slot as usize] = record;
         self.index[line.index()] = slot + 1;
         self.fresh.push_back((slot, self.now));
         self.resident += 1;
     }
 
-    fn key(&self, at: usize) -> (u64, u64) {
+    fn key(&self, at: usize) -> (u32, u32) {
         let record = &self.records[self.heap[at] as usize];
-        (record.hist2, record.last)
+        (record.hist2_or_newer, record.last)
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        self.records[self.heap[a] as usize].heap_at = a as u32;
-        self.records[self.heap[b] as usize].heap_at = b as u32;
+        self.records[self.heap[a] as usize].heap_at_or_older = a as u32;
+        self.records[self.heap[b] as usize].heap_at_or_older = b as u32;
     }
 
     fn rise(&mut self, mut at: usize) {
-        self.records[self.heap[at] as usize].heap_at = at as u32;
+        self.records[self.heap[at] as usize].heap_at_or_older = at as u32;
         while at > 0 && self.key(at) < self.key((at - 1) / 2) {
             self.swap(at, (at - 1) / 2);
             at = (at - 1) / 2;
@@ -251,8 +326,9 @@ impl Lru2 {
     }
 
     fn leave_heap(&mut self, slot: u32) {
-        let at = std::mem::replace(&mut self.records[slot as usize].heap_at, OUTSIDE) as usize;
-        if at == OUTSIDE as usize {
+        let place = &mut self.records[slot as usize].heap_at_or_older;
+        let at = std::mem::replace(place, NONE) as usize;
+        if at == NONE as usize {
             return;
         }
         self.heap.swap_remove(at);
@@ -263,24 +339,45 @@ impl Lru2 {
     }
 }
 
+impl Record {
+    /// Its times, 0 where it has none.
+    fn times(&self) -> [u32; 3] {
+        let hist2 = if self.last > 0 { self.hist2_or_newer } else { 0 };
+        [self.last, self.hist1, hist2]
+    }
+
+    fn times_mut(&mut self) -> [Option<&mut u32>; 3] {
+        let hist2 = (self.last > 0).then_some(&mut self.hist2_or_newer);
+        [Some(&mut self.last), Some(&mut self.hist1), hist2]
+    }
+}
+
+/// Room for one more in `vec`, which never holds more than `len_max`: doubled, but not beyond.
+fn make_room<T>(vec: &mut Vec<T>, len_max: u32) {
+    let len = vec.len();
+    if len == vec.capacity() {
+        vec.reserve_exact(len.max(64).min(len_max as usize - len));
+    }
+}
+
 impl Replacement for Lru2 {
     fn reserve(&mut self, universe: u32) {
         super::grow(&mut self.index, universe);
     }
 
     fn access(&mut self, line: LineId) -> Outcome {
+        if self.now == self.time_max() {
+            self.renumber();
+        }
         self.now += 1;
         self.ripen();
         let slot = self.index[line.index()].checked_sub(1);
-        if let Some(slot) = slot
-            && self.records[slot as usize].resident
-        {
-            self.hit(slot);
-            return Outcome::HIT;
-        }
         if let Some(slot) = slot {
-            self.remembered -= 1;
-            self.records[slot as usize].last = 0; // its place in the history no longer counts
+            if self.is_resident(slot) {
+                self.hit(slot);
+                return Outcome::HIT;
+            }
+            self.leave_history(slot);
         }
         let mut outcome = Outcome::ADMITTED;
         if self.resident == self.capacity {
@@ -292,7 +389,7 @@ impl Replacement for Lru2 {
 
     fn contains(&self, line: LineId) -> bool {
         let slot = self.index[line.index()].checked_sub(1);
-        slot.is_some_and(|slot| self.records[slot as usize].resident)
+        slot.is_some_and(|slot| self.is_resident(slot))
     }
 
     fn invalidate(&mut self, line: LineId) -> bool {
@@ -312,10 +409,9 @@ impl Replacement for Lru2 {
 
     fn footprint(&self) -> Footprint {
         let records = self.records.capacity() * size_of::<Record>();
-        let slots = (self.free.capacity() + self.heap.capacity()) * size_of::<u32>();
-        let queued = self.fresh.capacity() + self.history.capacity();
+        let fresh = self.fresh.capacity() * size_of::<(u32, u32)>();
         Footprint {
-            resident: (records + slots + queued * size_of::<(u32, u64)>()) as u64,
+            resident: (records + self.heap.capacity() * size_of::<u32>() + fresh) as u64,
             index: self.index.len() as u64 * 4,
         }
     }

@@ -14,8 +14,6 @@ use thermocline_ports::Payload;
 use thermocline_units::{ChunkId, Nanos, VolumeId};
 use thermocline_volume::{Action, Group, Piece, Priority, Reply, Request, RequestError, RequestId};
 
-/// Bytes read from a connection at a time.
-pub(super) const RECEIVE_BYTES: usize = 256 << 10;
 /// Buffers written to a connection at a time.
 const SLICES_MAX: usize = 128;
 /// Connections at once.
@@ -118,13 +116,17 @@ impl Engine {
         let mut moved = false;
         if connection.readable {
             let stream = connection.stream.as_mut().expect("only encrypting takes it away");
-            match stream.read(&mut self.received) {
+            let mut space = connection.session.space();
+            let room: usize = space.iter().map(|slice| slice.len()).sum();
+            let read = if room > 0 { stream.read_vectored(&mut space) } else { Ok(0) };
+            match read {
+                // What has arrived must be understood first.
+                _ if room == 0 => {}
                 Ok(0) => connection.session.hang_up(),
                 Ok(count) => {
                     // A socket that gave less than was asked for is empty; TLS keeps what it has read.
-                    let more = count == self.received.len() || matches!(stream, Stream::Tls(_));
-                    connection.readable = more;
-                    connection.session.feed(&self.received[..count]);
+                    connection.readable = count == room || matches!(stream, Stream::Tls(_));
+                    connection.session.received(count);
                     moved = true;
                 }
                 Err(error) if is_passing(&error) => connection.readable = false,
@@ -151,12 +153,10 @@ impl Engine {
                     connection.session.status(&cookie, &extents);
                 }
                 Ask::Volume(action) => {
-                    self.requests += 1;
                     let kind = RequestKind::of(&action);
                     self.watch.note_request(volume, &action);
                     let origin = Origin { connection: id, cookie, kind, since: now };
-                    self.origins.insert(self.requests, origin);
-                    let id = RequestId(self.requests);
+                    let id = RequestId(u64::from(self.origins.insert(origin)));
                     let priority = Priority::Foreground;
                     self.submit(now, Request { id, volume, action, priority });
                 }
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     pub(super) fn answer(&mut self, now: Nanos, reply: Reply) {
-        let origin = self.origins.remove(&reply.id.0).expect("the machine answers once");
+        let origin = self.origins.remove(reply.id.0 as u32);
         self.watch.note_reply(origin.kind, now.saturating_sub(origin.since));
         // A client that hung up needs no answer.
         let Some(connection) = self.connections.get_mut(&origin.connection) else { return };

@@ -13,6 +13,7 @@ use super::wire::{
     command, command_flag,
 };
 use std::collections::VecDeque;
+use std::io::IoSliceMut;
 use thermocline_ports::Payload;
 use thermocline_ports_os::Aligned;
 use thermocline_units::Bytes;
@@ -22,6 +23,8 @@ use thermocline_volume::{Action, Piece};
 pub(crate) const IN_FLIGHT_MAX: usize = 256;
 /// Bytes of reads and writes of one connection under way.
 const BYTES_IN_FLIGHT_MAX: u64 = 64 << 20;
+/// Bytes of a client that can wait to be understood; more than any option of the handshake has.
+const INBOX_BYTES: usize = 256 << 10;
 /// Ranges in one block status reply.
 const STATUS_RANGES_MAX: usize = 4096;
 
@@ -85,7 +88,8 @@ pub struct Session {
     /// Whether replies are structured; also of those that leave after the client said goodbye.
     structured: bool,
     inbox: Vec<u8>,
-    /// Bytes of the inbox that are used up.
+    /// Bytes of the inbox that have arrived, and of these, that are used up.
+    filled: usize,
     used: usize,
     /// A write whose contents are arriving, and how many have.
     write: Option<(RequestHeader, Aligned, usize)>,
@@ -104,7 +108,8 @@ impl Session {
         Session {
             stage: Stage::Handshake(Handshake::new(security)),
             structured: false,
-            inbox: Vec::new(),
+            inbox: vec![0; INBOX_BYTES],
+            filled: 0,
             used: 0,
             write: None,
             out: VecDeque::from([Out::Bytes(greeting)]),
@@ -160,21 +165,46 @@ impl Session {
         }
     }
 
-    /// Takes bytes of the client.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        if let Some((_, contents, have)) = &mut self.write {
-            let target = &mut contents.as_mut_slice()[*have..];
-            let count = target.len().min(rest.len());
-            target[..count].copy_from_slice(&rest[..count]);
-            *have += count;
-            rest = &rest[count..];
+    /// Where the client's next bytes go: the contents of a write that is arriving, then what comes
+    /// behind it. Empty slices where nothing is wanted.
+    pub fn space(&mut self) -> [IoSliceMut<'_>; 2] {
+        if self.used == self.filled {
+            (self.used, self.filled) = (0, 0);
+        } else if self.filled == self.inbox.len() {
+            self.inbox.copy_within(self.used..self.filled, 0);
+            (self.used, self.filled) = (0, self.filled - self.used);
         }
-        if self.used == self.inbox.len() {
-            self.inbox.clear();
-            self.used = 0;
+        let contents: &mut [u8] = match &mut self.write {
+            Some((_, contents, have)) => &mut contents.as_mut_slice()[*have..],
+            None => &mut [],
+        };
+        [IoSliceMut::new(contents), IoSliceMut::new(&mut self.inbox[self.filled..])]
+    }
+
+    /// Takes note that the first `count` bytes of [`Session::space`] were filled.
+    ///
+    /// # Panics
+    /// When there was not so much space.
+    pub fn received(&mut self, mut count: usize) {
+        if let Some((header, _, have)) = &mut self.write {
+            let contents = count.min(header.length as usize - *have);
+            *have += contents;
+            count -= contents;
         }
-        self.inbox.extend_from_slice(rest);
+        self.filled += count;
+        assert!(self.filled <= self.inbox.len(), "no more was received than there was space for");
+    }
+
+    /// Takes as many of the client's bytes as there is space for: how many.
+    pub fn feed(&mut self, bytes: &[u8]) -> usize {
+        let [mut contents, mut behind] = self.space();
+        let first = bytes.len().min(contents.len());
+        contents[..first].copy_from_slice(&bytes[..first]);
+        let rest = &bytes[first..];
+        let second = rest.len().min(behind.len());
+        behind[..second].copy_from_slice(&rest[..second]);
+        self.received(first + second);
+        first + second
     }
 
     /// The next request, when one has arrived whole.
@@ -184,7 +214,7 @@ impl Session {
                 Stage::Over | Stage::Encrypting(_) => return None,
                 Stage::Handshake(handshake) => {
                     let mut out = Vec::new();
-                    let bytes = &self.inbox[self.used..];
+                    let bytes = &self.inbox[self.used..self.filled];
                     let (used, progress) = handshake.receive(bytes, exports, &mut out);
                     self.used += used;
                     if !out.is_empty() {
@@ -198,7 +228,7 @@ impl Session {
                             self.stage = Stage::Transmission(agreement);
                         }
                         // Nobody may slip in words before the encryption that count after it.
-                        Progress::Encrypting if self.used < self.inbox.len() => {
+                        Progress::Encrypting if self.used < self.filled => {
                             self.stage = Stage::Over;
                         }
                         Progress::Encrypting => {
@@ -228,7 +258,7 @@ impl Session {
             return None;
         }
         if self.write.is_none() {
-            let bytes = self.inbox.get(self.used..self.used + REQUEST_BYTES)?;
+            let bytes = self.inbox[self.used..self.filled].get(..REQUEST_BYTES)?;
             let bytes: &[u8; REQUEST_BYTES] = bytes.try_into().expect("just that many");
             self.used += REQUEST_BYTES;
             let Some(header) = RequestHeader::decode(bytes) else {
@@ -244,8 +274,8 @@ impl Session {
                 self.stage = Stage::Over;
                 return Some(None);
             }
-            let mut contents = Aligned::zeroed(header.length as usize);
-            let have = (self.inbox.len() - self.used).min(header.length as usize);
+            let mut contents = Aligned::used(header.length as usize);
+            let have = (self.filled - self.used).min(header.length as usize);
             let arrived = &self.inbox[self.used..self.used + have];
             contents.as_mut_slice()[..have].copy_from_slice(arrived);
             self.used += have;

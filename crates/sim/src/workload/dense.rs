@@ -1,19 +1,23 @@
 //! Dense numbers for addresses, in order of first sight.
 //!
-//! 1. A hash table of buckets of four entries, 64 bytes each: one line of the processor's caches.
+//! 1. A hash table a volume, of buckets of five entries: one line of the processor's caches, 64
+//!    bytes. The volume being known, an entry is a unit and its number, 12 bytes.
 //! 2. An address belongs in the bucket that its hash names, or in the next one with room. Lookups
-//!    compare all four entries of a bucket at once, without a branch for each.
+//!    compare all five entries of a bucket at once, without a branch for each.
 //! 3. Neighbouring lines share a bucket, four and four: a request of several lines costs one miss
 //!    of the processor's caches for every four. Objects have no neighbours; each is hashed alone.
-//! 4. Whoever collects a batch of addresses says [`DenseIds::expect`] of each at once, so that the
-//!    memory's work goes on under the collecting; the buckets are near when the batch is looked up.
-//! 5. A table three quarters full doubles (a small one grows fourfold). A bucket's entries go to
+//! 4. Addresses are looked up many at a time, and the bucket of the one some way ahead is asked for
+//!    before each lookup, so that memory works while lookups go on. To ask for a whole batch at
+//!    once is slower: a core has few loads from memory under way at a time, and waits.
+//! 5. A table seven eighths full doubles (a small one grows fourfold). A bucket's entries go to
 //!    neighbouring buckets, so old and new table are both passed through in order.
 //!
 //! The table keeps no list of addresses by number: it hands new ones out, and `names.rs` keeps
 //! them. So a block can be numbered while replays look at the names of the one before.
 //!
-//! State: 21–43 B a distinct address; up to 85 while the table has less than 64 MiB.
+//! What bounds it is the processor's translation of addresses: a table half as large is worth more
+//! than emptier buckets. State: 15–29 B a distinct address; up to 59 while a table has less than
+//! 4 MiB.
 
 use super::Unit;
 use thermocline_units::{LineId, prefetch};
@@ -26,36 +30,38 @@ pub(crate) struct Address {
 }
 
 /// Entries in a bucket.
-const WAYS: usize = 4;
-/// The table grows beyond this part full: 3/4. Fuller tables probe longer, emptier ones miss more.
-const FULL_MAX: (usize, usize) = (3, 4);
-/// Buckets to begin with: 1 MiB.
-const BUCKETS_MIN: usize = 1 << 14;
-/// Below 64 MiB a table grows fourfold: what it leaves behind costs the kernel as much as what it
-/// takes.
-const BUCKETS_MANY: usize = 1 << 20;
+const WAYS: usize = 5;
+/// Neighbours that share a bucket, as a power of two; at most [`WAYS`].
+const NEIGHBOURS_LOG2: u32 = 2;
+/// A table grows beyond this part full: 7/8. Fuller tables probe longer, emptier ones miss more.
+const FULL_MAX: (usize, usize) = (7, 8);
+/// Buckets to begin with: 256 B, because a trace may have thousands of volumes.
+const BUCKETS_MIN: usize = 1 << 2;
+/// Below 4 MiB a table grows fourfold: it is passed through half as often.
+const BUCKETS_MANY: usize = 1 << 16;
+/// How many addresses are hashed, and their buckets asked for, before they are looked up: lookups
+/// of as many take as long as a load from memory.
+const GROUP: usize = 32;
 
-/// Four entries; filled from the first on, never emptied.
+/// Five entries; filled from the first on, never emptied.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Bucket {
     units: [u64; WAYS],
-    volumes: [u32; WAYS],
     /// One more than the ids; 0 in an entry that holds nothing.
     ids: [u32; WAYS],
 }
 
-const EMPTY: Bucket = Bucket { units: [0; WAYS], volumes: [0; WAYS], ids: [0; WAYS] };
+const EMPTY: Bucket = Bucket { units: [0; WAYS], ids: [0; WAYS] };
 const _: () = assert!(size_of::<Bucket>() == 64, "one line of the processor's caches");
 
 impl Bucket {
-    /// The number of `address`, if it is here.
+    /// The number of `unit`, if it is here.
     #[inline(always)]
-    fn find(&self, address: Address) -> Option<u32> {
+    fn find(&self, unit: u64) -> Option<u32> {
         let mut found = 0;
         for way in 0..WAYS {
-            let same = (self.units[way] == address.unit) & (self.volumes[way] == address.volume);
-            found |= self.ids[way] & u32::from(same).wrapping_neg();
+            found |= self.ids[way] & u32::from(self.units[way] == unit).wrapping_neg();
         }
         found.checked_sub(1)
     }
@@ -63,21 +69,92 @@ impl Bucket {
     /// The first entry that holds nothing.
     #[inline(always)]
     fn room(&self) -> Option<usize> {
-        self.ids.iter().position(|id| *id == 0)
+        let taken = self.ids.iter().map(|id| usize::from(*id != 0)).sum();
+        (taken < WAYS).then_some(taken)
     }
 
-    fn put(&mut self, way: usize, address: Address, id: u32) {
-        self.units[way] = address.unit;
-        self.volumes[way] = address.volume;
-        self.ids[way] = id + 1;
+    /// Its units and their numbers.
+    fn entries(&self) -> impl Iterator<Item = (u64, u32)> {
+        let entries = self.units.iter().zip(&self.ids).take_while(|(_, id)| **id != 0);
+        entries.map(|(unit, id)| (*unit, id - 1))
+    }
+}
+
+/// One volume's table.
+#[derive(Debug)]
+struct Table {
+    buckets: Vec<Bucket>,
+    /// Units in it.
+    count: usize,
+    /// Bits of a hash that do not name a bucket.
+    shift: u32,
+    neighbours_log2: u32,
+}
+
+/// What a search for a unit ended at.
+enum Place {
+    /// Its id.
+    Holds(u32),
+    /// It is not in the table; it belongs into this bucket, at this entry.
+    Vacant(usize, usize),
+}
+
+impl Table {
+    fn new(neighbours_log2: u32) -> Table {
+        let mut table = Table { buckets: Vec::new(), count: 0, shift: 0, neighbours_log2 };
+        table.replace(BUCKETS_MIN);
+        table
     }
 
-    /// Its addresses and their numbers.
-    fn entries(&self) -> impl Iterator<Item = (Address, u32)> {
-        let taken = (0..WAYS).take_while(|way| self.ids[*way] != 0);
-        taken.map(|way| {
-            (Address { volume: self.volumes[way], unit: self.units[way] }, self.ids[way] - 1)
-        })
+    /// Its upper bits name the bucket where the search for a unit begins.
+    #[inline(always)]
+    fn hash(&self, unit: u64) -> u64 {
+        let hash = (unit >> self.neighbours_log2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
+    #[inline(always)]
+    fn find(&self, unit: u64, hash: u64) -> Place {
+        let mut at = (hash >> self.shift) as usize;
+        loop {
+            let bucket = &self.buckets[at];
+            if let Some(id) = bucket.find(unit) {
+                return Place::Holds(id);
+            }
+            if let Some(way) = bucket.room() {
+                return Place::Vacant(at, way);
+            }
+            at = (at + 1) & (self.buckets.len() - 1);
+        }
+    }
+
+    /// Enters a unit that is not in the table at the place that a search has found.
+    #[inline(always)]
+    fn enter(&mut self, (at, way): (usize, usize), unit: u64, id: u32) {
+        self.buckets[at].units[way] = unit;
+        self.buckets[at].ids[way] = id + 1;
+        self.count += 1;
+        if self.count * FULL_MAX.1 > self.buckets.len() * WAYS * FULL_MAX.0 {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let times = if self.buckets.len() < BUCKETS_MANY { 4 } else { 2 };
+        let smaller = self.replace(self.buckets.len() * times);
+        for (unit, id) in smaller.iter().flat_map(Bucket::entries) {
+            if let Place::Vacant(at, way) = self.find(unit, self.hash(unit)) {
+                self.buckets[at].units[way] = unit;
+                self.buckets[at].ids[way] = id + 1;
+            }
+        }
+    }
+
+    /// Empty buckets instead of the old ones, which it returns.
+    fn replace(&mut self, buckets: usize) -> Vec<Bucket> {
+        self.shift = u64::BITS - buckets.trailing_zeros();
+        std::mem::replace(&mut self.buckets, vec![EMPTY; buckets])
     }
 }
 
@@ -88,9 +165,9 @@ pub(crate) struct TooMany;
 /// The map from addresses to dense ids.
 #[derive(Debug)]
 pub(crate) struct DenseIds {
-    buckets: Vec<Bucket>,
+    /// By volume.
+    tables: Vec<Table>,
     count: u32,
-    /// Neighbours that share a bucket, as a power of two.
     neighbours_log2: u32,
 }
 
@@ -98,10 +175,10 @@ impl DenseIds {
     /// An empty map for units of this kind.
     pub(crate) fn new(unit: Unit) -> DenseIds {
         let neighbours_log2 = match unit {
-            Unit::Lines(_) => WAYS.trailing_zeros(),
+            Unit::Lines(_) => NEIGHBOURS_LOG2,
             Unit::Objects => 0,
         };
-        DenseIds { buckets: vec![EMPTY; BUCKETS_MIN], count: 0, neighbours_log2 }
+        DenseIds { tables: Vec::new(), count: 0, neighbours_log2 }
     }
 
     /// How many ids have been given.
@@ -111,13 +188,8 @@ impl DenseIds {
 
     /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.buckets.len() * size_of::<Bucket>()) as u64
-    }
-
-    /// Asks for the bucket of an address that is in the next batch.
-    #[inline(always)]
-    pub(crate) fn expect(&self, address: Address) {
-        prefetch(&self.buckets, self.home(address));
+        let buckets: usize = self.tables.iter().map(|table| table.buckets.len()).sum();
+        (buckets * size_of::<Bucket>() + self.tables.len() * size_of::<Table>()) as u64
     }
 
     /// Appends the id of every address to `ids`. Addresses never seen get new ids, in order, and
@@ -131,26 +203,47 @@ impl DenseIds {
         if u64::from(self.len()) + addresses.len() as u64 > u64::from(LineId::MAX.0) {
             return Err(TooMany);
         }
-        while (self.count as usize + addresses.len()) * FULL_MAX.1
-            > self.buckets.len() * WAYS * FULL_MAX.0
-        {
-            self.grow();
+        let volumes = addresses.iter().map(|address| address.volume as usize + 1).max();
+        if volumes.is_some_and(|volumes| volumes > self.tables.len()) {
+            let neighbours_log2 = self.neighbours_log2;
+            self.tables.resize_with(volumes.unwrap_or(0), || Table::new(neighbours_log2));
         }
-        ids.extend(addresses.iter().map(|&address| LineId(self.id_of(address, new))));
+        let mut groups = addresses.chunks(GROUP);
+        let mut group = groups.next().unwrap_or_default();
+        let mut hashes = self.expect(group);
+        while !group.is_empty() {
+            let coming = groups.next().unwrap_or_default();
+            let coming_hashes = self.expect(coming);
+            let hashed = group.iter().zip(&hashes);
+            ids.extend(hashed.map(|(address, hash)| LineId(self.id_of(address, *hash, new))));
+            (group, hashes) = (coming, coming_hashes);
+        }
         Ok(())
     }
 
-    /// The id of an address, a new one if it has none.
+    /// Asks for the buckets of a group of addresses, whose volumes have tables; their hashes.
     #[inline(always)]
-    fn id_of(&mut self, address: Address, new: &mut Vec<Address>) -> u32 {
-        let (bucket, place) = self.find(address);
-        match place {
+    fn expect(&self, group: &[Address]) -> [u64; GROUP] {
+        let mut hashes = [0; GROUP];
+        for (hash, address) in hashes.iter_mut().zip(group) {
+            let table = &self.tables[address.volume as usize];
+            *hash = table.hash(address.unit);
+            prefetch(&table.buckets, (*hash >> table.shift) as usize);
+        }
+        hashes
+    }
+
+    /// The id of an address of a volume that has a table, a new one if it has none.
+    #[inline(always)]
+    fn id_of(&mut self, address: &Address, hash: u64, new: &mut Vec<Address>) -> u32 {
+        let table = &mut self.tables[address.volume as usize];
+        match table.find(address.unit, hash) {
             Place::Holds(id) => id,
-            Place::Vacant(way) => {
+            Place::Vacant(at, way) => {
                 let id = self.count;
-                self.buckets[bucket].put(way, address, id);
+                table.enter((at, way), address.unit, id);
                 self.count += 1;
-                new.push(address);
+                new.push(*address);
                 id
             }
         }
@@ -158,61 +251,16 @@ impl DenseIds {
 
     /// The id of an address, if it has one.
     pub(crate) fn get(&self, address: Address) -> Option<LineId> {
-        match self.find(address).1 {
+        let table = self.tables.get(address.volume as usize)?;
+        match table.find(address.unit, table.hash(address.unit)) {
             Place::Holds(id) => Some(LineId(id)),
-            Place::Vacant(_) => None,
+            Place::Vacant(..) => None,
         }
     }
 
-    /// All addresses that have ids, in no useful order. O(table).
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Address, LineId)> {
-        let entries = self.buckets.iter().flat_map(Bucket::entries);
-        entries.map(|(address, id)| (address, LineId(id)))
+    /// All units of a volume that have ids, in no useful order. O(table).
+    pub(crate) fn units_of(&self, volume: u32) -> impl Iterator<Item = (u64, LineId)> {
+        let buckets = self.tables.get(volume as usize).into_iter().flat_map(|t| &t.buckets);
+        buckets.flat_map(Bucket::entries).map(|(unit, id)| (unit, LineId(id)))
     }
-
-    /// The bucket that holds the address, or that it belongs in.
-    #[inline(always)]
-    fn find(&self, address: Address) -> (usize, Place) {
-        let mut at = self.home(address);
-        loop {
-            let bucket = &self.buckets[at];
-            if let Some(id) = bucket.find(address) {
-                return (at, Place::Holds(id));
-            }
-            if let Some(way) = bucket.room() {
-                return (at, Place::Vacant(way));
-            }
-            at = (at + 1) & (self.buckets.len() - 1);
-        }
-    }
-
-    /// The bucket where the search for an address begins.
-    #[inline(always)]
-    fn home(&self, address: Address) -> usize {
-        let group = (address.unit >> self.neighbours_log2) ^ (u64::from(address.volume) << 44);
-        let hash = group.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (hash >> (u64::BITS - self.buckets.len().trailing_zeros())) as usize
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let times = if self.buckets.len() < BUCKETS_MANY { 4 } else { 2 };
-        let bigger = vec![EMPTY; self.buckets.len() * times];
-        let smaller = std::mem::replace(&mut self.buckets, bigger);
-        for (address, id) in smaller.iter().flat_map(Bucket::entries) {
-            let (bucket, place) = self.find(address);
-            if let Place::Vacant(way) = place {
-                self.buckets[bucket].put(way, address, id);
-            }
-        }
-    }
-}
-
-/// What a search for an address ended at.
-enum Place {
-    /// Its id.
-    Holds(u32),
-    /// It is not in the table; it belongs into this entry.
-    Vacant(usize),
 }

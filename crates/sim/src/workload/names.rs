@@ -1,12 +1,15 @@
 //! What the dense numbers of a workload stand for.
 //!
 //! Names follow the blocks: [`Names::learn`] takes over what a block touched for the first time.
-//! State: 16 B a distinct line, about 60 B a distinct chunk.
+//! State: 10 B a distinct line, about 60 B a distinct chunk.
 
 use super::dense::Address;
 use super::{Block, Cut, Unit};
 use std::collections::BTreeMap;
+use thermocline_policy::cache::Tag;
 use thermocline_units::{Bytes, ChunkId, LineId, VolumeId};
+
+const _: () = assert!(Tag::VOLUME_MAX <= u16::MAX as u32, "volumes of lines are 16 bits");
 
 /// Addresses of lines and chunks by number, and names of volumes. Grows while a trace is read.
 #[derive(Debug)]
@@ -14,7 +17,10 @@ pub struct Names {
     cut: Cut,
     /// Volume names by id.
     pub volumes: Vec<String>,
-    lines: Vec<Address>,
+    /// Numbers of lines in their volumes.
+    units: Vec<u64>,
+    /// Volumes of lines.
+    volumes_of: Vec<u16>,
     chunks: Vec<ChunkId>,
     ids_of_chunks: BTreeMap<ChunkId, LineId>,
 }
@@ -25,7 +31,8 @@ impl Names {
         Names {
             cut,
             volumes: Vec::new(),
-            lines: Vec::new(),
+            units: Vec::new(),
+            volumes_of: Vec::new(),
             chunks: Vec::new(),
             ids_of_chunks: BTreeMap::new(),
         }
@@ -34,7 +41,9 @@ impl Names {
     /// Takes over the names that `block`, which comes next, brings.
     pub fn learn(&mut self, block: &mut Block) {
         self.volumes.append(&mut block.new_volumes);
-        self.lines.append(&mut block.lines.new);
+        let new = &mut block.lines.new;
+        self.units.extend(new.iter().map(|address| address.unit));
+        self.volumes_of.extend(new.drain(..).map(|address| address.volume as u16));
         for address in block.chunks.iter_mut().flat_map(|chunks| chunks.new.drain(..)) {
             let volume = VolumeId(address.volume);
             let chunk = ChunkId { volume, index: address.unit as u32 };
@@ -63,7 +72,7 @@ impl Names {
 
     /// Distinct lines so far.
     pub fn distinct_lines(&self) -> u32 {
-        self.lines.len() as u32
+        self.units.len() as u32
     }
 
     /// Distinct chunks so far; 0 without chunks.
@@ -78,7 +87,8 @@ impl Names {
     }
 
     pub(super) fn address(&self, id: LineId) -> Address {
-        self.lines[id.index()]
+        let volume = u32::from(self.volumes_of[id.index()]);
+        Address { volume, unit: self.units[id.index()] }
     }
 
     /// The chunk with this number.
@@ -98,6 +108,7 @@ impl Names {
     pub fn bytes(&self) -> u64 {
         // A node of the map is at least half full.
         let chunk = size_of::<ChunkId>() + 2 * size_of::<(ChunkId, LineId)>();
-        (self.lines.capacity() * size_of::<Address>() + self.chunks.len() * chunk) as u64
+        let lines = self.units.capacity() * 8 + self.volumes_of.capacity() * 2;
+        (lines + self.chunks.len() * chunk) as u64
     }
 }

@@ -13,6 +13,8 @@ pub(super) const TOUCHES_PER_REQUEST_MAX: u64 = 1 << 23;
 const BLOCK_REQUESTS: usize = 1 << 16;
 /// Touches after which a block is closed.
 const BLOCK_TOUCHES: usize = 1 << 20;
+/// Touches that are numbered at once, or a few more: enough to have memory work ahead of the lookups.
+const PENDING_TOUCHES: usize = 1 << 12;
 
 /// Cuts a trace into blocks of lines (and chunks) with dense numbers.
 pub struct Stream<'a> {
@@ -69,9 +71,12 @@ impl<'a> Stream<'a> {
                     requests = others;
                 }
             }
-            self.settle(block)?;
+            if self.pending_lines.len() >= PENDING_TOUCHES {
+                self.settle(block)?;
+            }
             self.batch = batch;
         }
+        self.settle(block)?;
         block.new_volumes.extend_from_slice(&self.reader.volumes()[self.volumes..]);
         self.volumes += block.new_volumes.len();
         Ok(!block.heads.is_empty())
@@ -118,11 +123,11 @@ impl<'a> Stream<'a> {
         self.seen += requests.len() as u64;
         let before = (block.lines.ids.len() + self.pending_lines.len()) as u32;
         block.lines.ends.extend((1..=requests.len() as u32).map(|i| before + i));
-        self.pending_lines.extend(requests.iter().map(|request| {
-            let address = Address { volume: request.volume.0, unit: request.offset.0 };
-            self.lines.expect(address);
-            address
-        }));
+        self.pending_lines.extend(
+            requests
+                .iter()
+                .map(|request| Address { volume: request.volume.0, unit: request.offset.0 }),
+        );
         let tag = |request: &Request| Tag::new(request.volume.0, request.op == Op::Write);
         block.tags.extend(requests.iter().map(tag));
         block.mix.writes |= requests.iter().any(|request| request.op == Op::Write);
@@ -150,9 +155,9 @@ impl<'a> Stream<'a> {
         if request.op == Op::Trim {
             self.discard(request, block)?;
         } else {
-            add(self.unit, request, &mut self.pending_lines, &self.lines);
-            if let (Some((unit, ids)), Some(chunks)) = (&self.chunks, &mut block.chunks) {
-                add(*unit, request, &mut self.pending_chunks, ids);
+            add(self.unit, request, &mut self.pending_lines);
+            if let (Some((unit, _)), Some(chunks)) = (&self.chunks, &mut block.chunks) {
+                add(*unit, request, &mut self.pending_chunks);
                 chunks.ends.push((chunks.ids.len() + self.pending_chunks.len()) as u32);
             }
         }
@@ -223,21 +228,16 @@ fn count(unit: Unit, request: &Request) -> u64 {
     }
 }
 
-/// Appends the units that `request` touches, and lets `ids` expect them.
+/// Appends the units that `request` touches.
 #[inline(always)]
-fn add(unit: Unit, request: &Request, pending: &mut Vec<Address>, ids: &DenseIds) {
+fn add(unit: Unit, request: &Request, pending: &mut Vec<Address>) {
     let volume = request.volume.0;
-    let expected = |unit| {
-        let address = Address { volume, unit };
-        ids.expect(address);
-        address
-    };
     match unit {
-        Unit::Objects => pending.push(expected(request.offset.0)),
+        Unit::Objects => pending.push(Address { volume, unit: request.offset.0 }),
         Unit::Lines(Bytes(bytes)) => {
             let first = request.offset.0 / bytes;
             let units = first..first + count(unit, request);
-            pending.extend(units.map(expected));
+            pending.extend(units.map(|unit| Address { volume, unit }));
         }
     }
 }
@@ -254,8 +254,8 @@ fn known(ids: &DenseIds, unit: Unit, request: &Request, out: &mut Vec<LineId>) {
     } else {
         // The range is larger than everything seen: walk what was seen instead.
         let start = out.len();
-        let inside = |address: Address| address.volume == volume && units.contains(&address.unit);
-        out.extend(ids.entries().filter(|(address, _)| inside(*address)).map(|(_, id)| id));
+        let inside = ids.units_of(volume).filter(|(unit, _)| units.contains(unit));
+        out.extend(inside.map(|(_, id)| id));
         out[start..].sort_unstable();
     }
 }

@@ -21,6 +21,9 @@ use thermocline_units::Nanos;
 
 /// Lags of the autocorrelation at most.
 pub const LAGS_MAX: usize = 100;
+/// Lags whose sums are made together: half a processor's vector registers.
+const LAGS_AT_ONCE: usize = 20;
+const _: () = assert!(LAGS_MAX.is_multiple_of(LAGS_AT_ONCE), "no lag is left over");
 /// The interval in which arrivals are counted.
 pub const COUNTED_IN: Nanos = Nanos::from_secs(1);
 
@@ -71,26 +74,23 @@ struct Series {
     squares: f64,
     /// The first numbers, at most `LAGS_MAX`.
     head: Vec<f64>,
-    /// The last numbers: `LAGS_MAX` or more, up to twice as many; all when there are fewer.
+    /// The last numbers after [`LAGS_MAX`] older ones, or zeroes where there are none.
     recent: Vec<f64>,
-    /// Sums of products; the last is of lag 1, the one before of lag 2, and so on.
+    /// Sums of products, those of `recent` not yet among them; the last is of lag 1, the one before
+    /// of lag 2, and so on.
     products: Vec<f64>,
 }
 
 impl Series {
     #[inline]
     fn push(&mut self, x: f64) {
-        if self.count == 0 {
-            self.products = vec![0.0; LAGS_MAX];
-        }
         if self.recent.len() == 2 * LAGS_MAX {
+            add_products(&mut self.products, &self.recent);
             self.recent.copy_within(LAGS_MAX.., 0);
             self.recent.truncate(LAGS_MAX);
-        }
-        let lags = self.recent.len().min(LAGS_MAX);
-        let earlier = &self.recent[self.recent.len() - lags..];
-        for (product, earlier) in self.products[LAGS_MAX - lags..].iter_mut().zip(earlier) {
-            *product += x * earlier;
+        } else if self.count == 0 {
+            self.products = vec![0.0; LAGS_MAX];
+            self.recent = vec![0.0; LAGS_MAX];
         }
         self.recent.push(x);
         if self.head.len() < LAGS_MAX {
@@ -113,6 +113,8 @@ impl Series {
         if variance <= CONSTANT * mean * mean {
             return Some(0.0);
         }
+        let mut products = self.products.clone();
+        add_products(&mut products, &self.recent);
         let lags = usize::try_from(self.count / 10).unwrap_or(LAGS_MAX).min(LAGS_MAX);
         let (mut head, mut tail, mut correlation) = (0.0, 0.0, 0.0);
         for lag in 1..=lags {
@@ -120,10 +122,30 @@ impl Series {
             tail += self.recent[self.recent.len() - lag];
             let sums = (self.sum - head) + (self.sum - tail);
             let about_mean = (count - lag as f64) * mean * mean - mean * sums;
-            let covariance = (self.products[LAGS_MAX - lag] + about_mean) / count;
+            let covariance = (products[LAGS_MAX - lag] + about_mean) / count;
             correlation += covariance / variance;
         }
         Some((variance / (mean * mean) * (1.0 + 2.0 * correlation)).max(0.0))
+    }
+}
+
+/// Adds, for each of `recent` after the first [`LAGS_MAX`], its products with the [`LAGS_MAX`]
+/// numbers before it, each to the sum of its lag.
+///
+/// Many numbers at a time, because a few lags' sums then stay in the processor's registers
+/// meanwhile; number by number, loading and storing sums is most of the work. The order in which a
+/// sum is made is the same.
+fn add_products(products: &mut [f64], recent: &[f64]) {
+    for (i, products) in products.as_chunks_mut::<LAGS_AT_ONCE>().0.iter_mut().enumerate() {
+        let mut sums = *products;
+        let from = i * LAGS_AT_ONCE;
+        for (earlier, x) in recent[from..].array_windows().zip(&recent[LAGS_MAX..]) {
+            let earlier: &[f64; LAGS_AT_ONCE] = earlier;
+            for (sum, earlier) in sums.iter_mut().zip(earlier) {
+                *sum += x * earlier;
+            }
+        }
+        *products = sums;
     }
 }
 

@@ -221,3 +221,6 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     let lines: Vec<Line<'_>> = lines.collect();
     frame.render_widget(Paragraph::new(lines).block(titled("events, newest first")), area);
 }
+
+#[cfg(test)]
+mod tests;

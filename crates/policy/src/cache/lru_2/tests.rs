@@ -2,7 +2,8 @@
 
 use super::Lru2;
 use crate::cache::Replacement;
-use thermocline_units::LineId;
+use std::collections::VecDeque;
+use thermocline_units::{LineId, Rng};
 
 fn after(mut cache: Lru2, accesses: &[u32]) -> Lru2 {
     cache.reserve(1000);
@@ -56,5 +57,87 @@ fn what_is_remembered_stays_within_its_bound_however_often_lines_return() {
     for i in 0..50_000u32 {
         cache.access(LineId(i % 7));
     }
-    assert!(cache.footprint().resident < 8 * 44 + 8 * 1024, "{:?}", cache.footprint());
+    assert!(cache.footprint().resident < 9 * 24 + 1024, "{:?}", cache.footprint());
+}
+
+/// The rule itself, with times that never run out and a search through all lines.
+struct Model {
+    /// Line, LAST, HIST1, HIST2.
+    resident: Vec<(u32, u64, u64, u64)>,
+    /// Line, HIST1; the one evicted longest ago first.
+    remembered: VecDeque<(u32, u64)>,
+    now: u64,
+    correlated: u64,
+    capacity: usize,
+    history: usize,
+}
+
+impl Model {
+    fn new(capacity: usize, correlated: u64, history: usize) -> Model {
+        let (resident, remembered) = (Vec::new(), VecDeque::new());
+        Model { resident, remembered, now: 0, correlated, capacity, history }
+    }
+
+    /// The line evicted, if it was a miss.
+    fn access(&mut self, line: u32) -> Option<Option<u32>> {
+        self.now += 1;
+        let (now, correlated) = (self.now, self.correlated);
+        if let Some(found) = self.resident.iter_mut().find(|entry| entry.0 == line) {
+            if now - found.1 > correlated {
+                (found.2, found.3) = (now, found.1);
+            }
+            found.1 = now;
+            return None;
+        }
+        let known = self.remembered.iter().position(|entry| entry.0 == line);
+        let hist2 = known.and_then(|at| self.remembered.remove(at)).map_or(0, |entry| entry.1);
+        let evicted = (self.resident.len() == self.capacity).then(|| {
+            let ripe = self.resident.iter().filter(|entry| now - entry.1 > correlated);
+            let oldest = ripe.min_by_key(|entry| (entry.3, entry.1));
+            let victim = oldest.or(self.resident.iter().min_by_key(|entry| entry.1)).unwrap().0;
+            let at = self.resident.iter().position(|entry| entry.0 == victim).unwrap();
+            let entry = self.resident.remove(at);
+            self.remembered.push_back((victim, entry.2));
+            if self.remembered.len() > self.history {
+                self.remembered.pop_front();
+            }
+            victim
+        });
+        self.resident.push((line, now, now, hist2));
+        Some(evicted)
+    }
+}
+
+#[test]
+fn every_decision_is_the_rules_however_often_times_are_renumbered() {
+    for (capacity, correlated, history) in [(5, 0, 5), (7, 3, 2), (4, 12, 9), (9, 2, 0), (1, 0, 1)]
+    {
+        let mut cache = Lru2::new(capacity, correlated, history);
+        let mut model = Model::new(capacity as usize, correlated.into(), history as usize);
+        cache.reserve(40);
+        let mut rng = Rng::seeded(7);
+        for access in 0..20_000 {
+            let line = rng.below(5 + access % 35) as u32;
+            let outcome = cache.access(LineId(line));
+            let found = (!outcome.is_hit()).then(|| outcome.evicted().map(|line| line.0));
+            assert_eq!(found, model.access(line), "access {access} of {capacity} lines");
+            if access % 97 == 0 {
+                let gone = rng.below(40) as u32;
+                model.resident.retain(|entry| entry.0 != gone);
+                cache.invalidate(LineId(gone));
+            }
+        }
+        assert!(cache.now < 20_000, "times were renumbered");
+    }
+}
+
+#[test]
+fn a_cached_line_takes_24_bytes_and_a_remembered_one_20() {
+    let mut cache = Lru2::new(1000, 0, 500);
+    cache.reserve(5000);
+    for i in 0..5000 {
+        cache.access(LineId(i));
+    }
+    let fresh = 1024;
+    assert!(cache.footprint().resident <= 1000 * 24 + 500 * 20 + fresh);
 }

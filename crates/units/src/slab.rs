@@ -1,8 +1,8 @@
 //! Numbered places for things in flight: insert gives a number, remove frees it for the next.
 
-/// A vector with holes; numbers are reused, lowest free last.
+/// A vector with holes: insert and remove in O(1); a number is reused after it was freed, the latest first.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     items: Vec<Option<T>>,
     free: Vec<u32>,
 }
@@ -14,7 +14,8 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    pub(crate) fn insert(&mut self, item: T) -> u32 {
+    /// Takes an item; its number.
+    pub fn insert(&mut self, item: T) -> u32 {
         if let Some(index) = self.free.pop() {
             self.items[index as usize] = Some(item);
             return index;
@@ -23,23 +24,33 @@ impl<T> Slab<T> {
         self.items.len() as u32 - 1
     }
 
+    /// Gives the item back, and its number to the next.
+    ///
     /// # Panics
     /// When nothing has this number.
-    pub(crate) fn remove(&mut self, index: u32) -> T {
+    pub fn remove(&mut self, index: u32) -> T {
         let item = self.items[index as usize].take().expect("only numbers in use are removed");
         self.free.push(index);
         item
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many items it holds.
+    pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    /// Every item with its number, by ascending number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.items.iter().enumerate().filter_map(|(i, item)| Some((i as u32, item.as_ref()?)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.items.iter_mut().enumerate().filter_map(|(i, item)| Some((i as u32, item.as_mut()?)))
     }
 }

@@ -1,0 +1,61 @@
+//! The view, drawn into memory.
+
+use super::{Scene, draw};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use thermocline_serve::api::{Operations, PoolSecond, Second, Status};
+
+fn scene() -> Scene {
+    let pool = |id: u16, name: &str| {
+        serde_json::json!({
+            "id": id, "name": name, "state": "active", "path": "x", "direct": true, "emulated": false,
+            "chunks_total": 100, "chunks_used": 50, "chunks_prefetched": 0, "in_flight": 0,
+            "counters": {"reads": 0, "writes": 0, "read_bytes": 0, "written_bytes": 0,
+                "moved_out_bytes": 0, "moved_in_bytes": 0, "metadata_bytes": 0, "flushes": 0,
+                "errors": 0, "rotten_blocks": 0},
+            "read_latency": {"count": 0, "mean_us": 0.0, "p50_us": 0.0, "p99_us": 0.0, "max_us": 0.0},
+            "write_latency": {"count": 0, "mean_us": 0.0, "p50_us": 0.0, "p99_us": 0.0, "max_us": 0.0},
+        })
+    };
+    let status = serde_json::json!({
+        "version": "0", "identity": "0", "service": "ready", "uptime_seconds": 90.0,
+        "chunk_bytes": 1 << 20, "epoch_seconds": 300.0, "policy": {"spec": "baseline"},
+        "volumes": [], "pools": [pool(0, "scm"), pool(1, "hdd")], "operations_pending": 3,
+        "journal": {"blocks": 1, "used": 0, "written": 0}, "connections": 2, "in_flight": 0,
+        "map_bytes": 0, "requests": {}, "fastest_pool_share": 0.75,
+    });
+    let status: Status = serde_json::from_value(status).unwrap();
+    let pools = [1234, 7].map(|reads| PoolSecond { reads, p50_us: 150.0, ..PoolSecond::default() });
+    let second = Second {
+        number: 0,
+        at_ms: 0,
+        reads: 1241,
+        writes: 0,
+        p99_us: 2500.0,
+        pools: pools.to_vec(),
+    };
+    let operations = Operations { jobs: Vec::new(), chunks: Vec::new(), pending: 3 };
+    Scene { status, seconds: vec![second], operations, events: Vec::new() }
+}
+
+#[test]
+fn the_view_shows_pools_rates_and_moves_on_any_terminal() {
+    for (width, height) in [(120, 30), (80, 24), (20, 5)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &scene())).unwrap();
+        let text = terminal.backend().to_string();
+        assert!(text.contains("thermocline ready"), "{text}");
+        if width == 120 {
+            for wanted in [
+                "2 clients, policy baseline",
+                "75 % of reads",
+                "1234",
+                "150 µs",
+                "50 MiB",
+                "3 to go",
+            ] {
+                assert!(text.contains(wanted), "{wanted}\n{text}");
+            }
+        }
+    }
+}
