@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const RECORDING: &str = "--size 64MiB --policy baseline:k=6 --epoch 100ms --record r.tcr";
+const RECORDING: &str =
+    "--size 64MiB --no-emulation --policy baseline:k=6 --epoch 100ms --record r.tcr";
 
 /// The replay of `file`, which must be equal throughout.
 fn replayed(folder: &Path, file: &str) -> Value {

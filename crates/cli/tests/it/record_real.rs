@@ -95,7 +95,7 @@ fn the_proposals_of_a_mounted_file_systems_life_are_had_again() {
     }
     let tree = std::env::var("THERMOCLINE_RECORD_TREE");
     let tree = tree.unwrap_or_else(|_| format!("{}/..", env!("CARGO_MANIFEST_DIR")));
-    let engine = "--size 512MiB --policy baseline:k=24 --epoch 50ms --record r.tcr";
+    let engine = "--size 512MiB --no-emulation --policy baseline:k=24 --epoch 50ms --record r.tcr";
     let up = Up::start_with(&folder, engine);
     let mounted = Mounted::new(&folder).unwrap();
     mounted.shell("mkfs.ext4 -q DEVICE && mount DEVICE tree");

@@ -67,7 +67,11 @@ impl Up {
         let mut command = Command::new(program);
         let done = command.args(arguments).current_dir(&self.folder).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
+        if done.status.success() {
+            return Ok(text(&done.stdout));
+        }
+        // qemu-io complains on its standard output.
+        Err(text(&done.stdout) + &text(&done.stderr))
     }
 
     /// Sends a signal and waits for the end: the exit status.

@@ -27,8 +27,9 @@ pub struct EventReader {
     plain: Vec<u8>,
     at: usize,
     frame: Vec<u8>,
-    /// Bytes of the input read.
+    /// Bytes of the input read, and whether those were all.
     position: u64,
+    at_end: bool,
     /// Where the block at hand begins, and the number of the next.
     begins: u64,
     number: u32,
@@ -66,6 +67,7 @@ impl EventReader {
             at: 0,
             frame: Vec::new(),
             position: 0,
+            at_end: false,
             begins: 0,
             number: 0,
             over: Over::No,
@@ -238,13 +240,14 @@ impl EventReader {
         }
     }
 
-    /// Reads until `buffer` is full or the input ends.
+    /// Reads until `buffer` is full or the input ends. The end, once seen, stays: a recording may
+    /// be written on meanwhile, and what comes then would seem to stand behind a damaged block.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
-        while filled < buffer.len() {
+        while filled < buffer.len() && !self.at_end {
             let place = Place::Byte(self.position);
             match self.source.read_at(&mut buffer[filled..], place)? {
-                0 => break,
+                0 => self.at_end = true,
                 count => (filled, self.position) = (filled + count, self.position + count as u64),
             }
         }

@@ -193,6 +193,41 @@ fn a_tail_of_zeroes_or_rubbish_is_a_torn_tail() {
     }
 }
 
+/// Gives what there is, then says that this is the end, then has more.
+struct Growing(Vec<Vec<u8>>);
+
+impl std::io::Read for Growing {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let Some(part) = self.0.first_mut() else { return Ok(0) };
+        let count = part.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&part[..count]);
+        part.drain(..count);
+        if count == 0 {
+            self.0.remove(0);
+        }
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_recording_that_grows_while_it_is_read_ends_where_it_ended() {
+    // A first block larger than the sample by which formats are told, so that the end is met here.
+    let mut rng = thermocline_units::Rng::seeded(7);
+    let mut request = |_| asked(rng.below(1 << 40), Ask::Read, rng.below(1 << 30) * 512, 512);
+    let filler: Vec<Event> = (0..30_000).map(|n| Event::Asked(request(n))).collect();
+    let file = pack(&[filler, a_life()].concat()).concat();
+    let cut = file.len() - 400;
+    let (first, more) = file.split_at(cut);
+    assert!(first.len() > 128 << 10);
+    let parts = Growing(vec![first.to_vec(), more.to_vec()]);
+    let mut reader = EventReader::open(Box::new(parts), "r").unwrap();
+    let mut count = 0;
+    while reader.next_event().unwrap().is_some() {
+        count += 1;
+    }
+    assert!(count > 10_000 && reader.torn().unwrap().contains("cut off"));
+}
+
 #[test]
 fn every_flipped_byte_is_an_error_or_a_torn_tail() {
     let blocks = pack(&a_life());
