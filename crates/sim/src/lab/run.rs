@@ -184,8 +184,9 @@ fn feed_all(
     while more {
         names.learn(&mut block);
         let feed = |job: &mut Job| job.feed(names, &block);
-        let (filled, ()) =
-            rayon::join(|| stream.fill(&mut next), || jobs.par_iter_mut().for_each(feed));
+        // Job by job: shared out several at a time, a core would wait for the other's last ones.
+        let jobs = jobs.par_iter_mut().with_max_len(1);
+        let (filled, ()) = rayon::join(|| stream.fill(&mut next), || jobs.for_each(feed));
         more = filled?;
         seen.requests += block.requests();
         seen.touches += block.lines.ids.len() as u64;
