@@ -28,7 +28,7 @@ impl Up {
         let socket = folder.join("pools/nbd.sock");
         let _ = std::fs::remove_file(&socket);
         let child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
-            .args(["up", "--data", "pools"])
+            .args(["up", "--data", "pools", "--log", "none"])
             .args(arguments.split_whitespace())
             .current_dir(folder)
             .stdout(Stdio::null())
@@ -46,7 +46,7 @@ impl Up {
     /// Starts what a configuration says, and tells what the start told.
     pub(crate) fn start_config(folder: &Path, config: &str) -> (Up, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
-            .args(["up", config])
+            .args(["up", config, "--log", "none"])
             .current_dir(folder)
             .stdout(Stdio::piped())
             .spawn()
