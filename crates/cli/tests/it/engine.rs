@@ -92,7 +92,10 @@ fn ranges_are_migrated_copied_and_pinned_and_hold_what_they_held() {
     let job = json(&up, "migrate v0 --to hdd --length 4MiB --wait");
     assert_eq!((job["chunks"].as_u64(), job["done"].as_u64()), (Some(4), Some(4)));
     let job = json(&up, "migrate v0 --to ssd --offset 4MiB --length 8MiB --do replicate --wait");
-    assert_eq!((job["done"].as_u64(), job["skipped"]["the chunk holds nothing"].as_u64()), (Some(4), Some(4)));
+    assert_eq!(
+        (job["done"].as_u64(), job["skipped"]["the chunk holds nothing"].as_u64()),
+        (Some(4), Some(4))
+    );
     ask(&up, "migrate v0 --do pin --length 1MiB").unwrap();
     let map = ask(&up, "volume map v0 --length 8MiB").unwrap();
     assert!(map.contains("hdd, pinned") && map.contains("scm, ssd"), "{map}");
@@ -113,7 +116,10 @@ fn a_pool_joins_is_drained_and_leaves_while_its_data_stays_readable() {
     write(&up, 9, "0", "16M");
     ask(&up, "pool add extra pools/extra.pool --size 64MiB").unwrap();
     let drained = json(&up, "pool drain scm --wait");
-    assert_eq!((drained["state"].as_str(), drained["chunks_used"].as_u64()), (Some("drained"), Some(0)));
+    assert_eq!(
+        (drained["state"].as_str(), drained["chunks_used"].as_u64()),
+        (Some("drained"), Some(0))
+    );
     ask(&up, "pool remove scm").unwrap();
     read(&up, 9, "0", "16M");
     assert!(ask(&up, "pool drain nowhere").unwrap_err().contains("there is no pool nowhere"));
@@ -142,7 +148,10 @@ fn the_policy_is_shown_and_changed_while_the_engine_runs() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&gone.stderr).into_owned();
-    assert!(gone.status.code() == Some(1) && said.contains("is an engine running there?"), "{said}");
+    assert!(
+        gone.status.code() == Some(1) && said.contains("is an engine running there?"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -239,12 +248,16 @@ fn over_tls_clients_with_the_right_certificate_come_in_and_others_do_not() {
     std::fs::write(folder.join("in"), vec![0x5a; 16 << 20]).unwrap();
     up.run("nbdcopy", &["--flush", "in", &secret]).unwrap();
     up.run("nbdcopy", &[&secret, "out"]).unwrap();
-    let same = std::fs::read(folder.join("in")).unwrap() == std::fs::read(folder.join("out")).unwrap();
+    let same =
+        std::fs::read(folder.join("in")).unwrap() == std::fs::read(folder.join("out")).unwrap();
     assert!(same, "what came out is not what went in");
     let clear = format!("nbd://localhost:{port}/v0");
     assert!(up.run("nbdinfo", &["--size", &clear]).is_err(), "a client in the clear was let in");
     let nobody = format!("nbds://localhost:{port}/v0?tls-certificates=nobody");
-    assert!(up.run("nbdinfo", &["--size", &nobody]).is_err(), "a client without a certificate was let in");
+    assert!(
+        up.run("nbdinfo", &["--size", &nobody]).is_err(),
+        "a client without a certificate was let in"
+    );
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
