@@ -1,5 +1,5 @@
-//! `thermocline up --record` under the load of libnbd's and qemu's own tools, and what `thermocline lab
-//! volume --replay` says of it.
+//! `thermocline up --record` under the load of libnbd's and qemu's own tools, and what
+//! `thermocline lab volume --replay` says of it.
 
 use crate::program;
 use crate::up::{URI, Up, clients_are_here, contents};

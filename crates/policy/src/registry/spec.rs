@@ -104,8 +104,8 @@ impl PolicySpec {
         }
     }
 
-    /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it names
-    /// the same policy when a default has changed meanwhile.
+    /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it
+    /// names the same policy when a default has changed meanwhile.
     pub fn spelled_out(&self) -> String {
         let part = |entry: &Entry, settings: &Settings| {
             let settings = settings.iter().map(|(key, value)| format!(":{key}={value}"));

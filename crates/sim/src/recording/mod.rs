@@ -1,7 +1,7 @@
 //! Recording a live volume, and replaying what its placement was told.
 //!
-//! - [`Recorder`] listens to a [`thermocline_volume::Group`], whoever drives it, and makes blocks of
-//!   a [`thermocline_trace::recording`] of what it hears; where they go is its owner's business.
+//! - [`Recorder`] listens to a [`thermocline_volume::Group`], whoever drives it, and makes blocks
+//!   of a [`thermocline_trace::recording`] of what it hears; where they go is its owner's business.
 //! - [`Replay`] feeds a recording to a placement, the recorded one or a rival, and compares what
 //!   that proposes with what was proposed then.
 //!

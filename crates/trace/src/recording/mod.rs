@@ -2,8 +2,9 @@
 //!
 //! A recording is two things at once. It is a block trace, byte-exact, with latencies, which every
 //! command reads that reads traces. And it holds what one placement was told and answered, so that
-//! the same placement can be told the same again: the chunks that requests touched, in the order and
-//! at the times at which the placement saw them, and at each epoch's end where every chunk lived.
+//! the same placement can be told the same again: the chunks that requests touched, in the order
+//! and at the times at which the placement saw them, and at each epoch's end where every chunk
+//! lived.
 //!
 //! 1. What the machine tells goes into an [`Encoder`], which makes records of it and closes a block
 //!    now and then. A chunk access that follows from the request before it takes no space.

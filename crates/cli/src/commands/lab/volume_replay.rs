@@ -1,5 +1,5 @@
-//! `thermocline lab volume --replay`: a live volume's recording told again to its placement, or to a
-//! rival.
+//! `thermocline lab volume --replay`: a live volume's recording told again to its placement, or
+//! to a rival.
 
 use crate::error::CliError;
 use crate::output;
