@@ -1,6 +1,7 @@
-//! What a request to a file costs: rate, latency and processor time of random 4 KiB, by queue depth.
+//! What a request to a file costs: rate, latency and processor time of random 4 KiB, by depth.
 //!
-//! `cargo run --release -p thermocline-ports-os --example file_speed FOLDER…`; makes a file of 256 MiB in each
+//! `cargo run --release -p thermocline-ports-os --example file_speed FOLDER…`; makes a file of
+//! 256 MiB in each
 //! folder, and removes it. Processor time is this thread's, the kernel's work for it included.
 
 #![expect(clippy::print_stdout, clippy::disallowed_macros, reason = "a program that prints")]

@@ -1,6 +1,6 @@
 //! The engine's figures for Prometheus, in the OpenMetrics text format.
 //!
-//! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by their name.
+//! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
 use crate::api::Status;
 use prometheus_client::collector::Collector;

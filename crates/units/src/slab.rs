@@ -1,6 +1,7 @@
 //! Numbered places for things in flight: insert gives a number, remove frees it for the next.
 
-/// A vector with holes: insert and remove in O(1); a number is reused after it was freed, the latest first.
+/// A vector with holes: insert and remove in O(1); a number is reused after it was freed, the
+/// latest first.
 #[derive(Debug)]
 pub struct Slab<T> {
     items: Vec<Option<T>>,

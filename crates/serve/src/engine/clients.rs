@@ -124,7 +124,7 @@ impl Engine {
                 _ if room == 0 => {}
                 Ok(0) => connection.session.hang_up(),
                 Ok(count) => {
-                    // A socket that gave less than was asked for is empty; TLS keeps what it has read.
+                    // A socket that gave less than was asked for is empty; TLS may have more.
                     connection.readable = count == room || matches!(stream, Stream::Tls(_));
                     connection.session.received(count);
                     moved = true;

@@ -140,7 +140,11 @@ async fn create_volume(
 /// Makes a volume larger; clients see it when they attach the volume again.
 #[utoipa::path(patch, path = "/v1/volumes/{name}", request_body = VolumeSize,
     params(("name" = String, Path, description = "The volume's name")),
-    responses((status = 200, body = Volume), (status = 404, body = Refused), (status = 422, body = Refused)))]
+    responses(
+        (status = 200, body = Volume),
+        (status = 404, body = Refused),
+        (status = 422, body = Refused)
+    ))]
 async fn grow_volume(
     State(orders): State<Orders>,
     Path(name): Path<String>,
@@ -175,7 +179,11 @@ struct Range {
 /// Where a range lives: the map, runs of equal chunks together, at most 10,000 of them.
 #[utoipa::path(get, path = "/v1/volumes/{name}/extents",
     params(("name" = String, Path, description = "The volume's name"), Range),
-    responses((status = 200, body = [Extent]), (status = 404, body = Refused), (status = 422, body = Refused)))]
+    responses(
+        (status = 200, body = [Extent]),
+        (status = 404, body = Refused),
+        (status = 422, body = Refused)
+    ))]
 async fn extents(
     State(orders): State<Orders>,
     Path(name): Path<String>,
@@ -237,7 +245,11 @@ async fn remove_pool(
 /// Moves everything off a pool, and lets nothing new onto it.
 #[utoipa::path(post, path = "/v1/pools/{name}/drain",
     params(("name" = String, Path, description = "The pool's name or number")),
-    responses((status = 200, body = Pool), (status = 404, body = Refused), (status = 409, body = Refused)))]
+    responses(
+        (status = 200, body = Pool),
+        (status = 404, body = Refused),
+        (status = 409, body = Refused)
+    ))]
 async fn drain_pool(State(orders): State<Orders>, Path(name): Path<String>) -> Answer<Pool> {
     ask(&orders, move |desk| desk.drain_pool(&name)).await
 }
@@ -250,7 +262,11 @@ async fn operations(State(orders): State<Orders>) -> Answer<Operations> {
 
 /// Migrates, replicates, prefetches, redirects, pins or unpins the chunks of a range.
 #[utoipa::path(post, path = "/v1/operations", request_body = NewJob,
-    responses((status = 201, body = Job), (status = 404, body = Refused), (status = 422, body = Refused)))]
+    responses(
+        (status = 201, body = Job),
+        (status = 404, body = Refused),
+        (status = 422, body = Refused)
+    ))]
 async fn begin_job(
     State(orders): State<Orders>,
     Body(wish): Body<NewJob>,

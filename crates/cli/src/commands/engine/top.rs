@@ -1,6 +1,6 @@
 //! `thermocline top`: a running engine, live, in a terminal.
 //!
-//! Asks once a second and draws; q, Esc or Ctrl-C end it. Draws nothing that `status` does not tell.
+//! Asks once a second and draws; q, Esc or Ctrl-C end it.
 
 use super::{EngineArgs, micros, span};
 use crate::doors::moment;

@@ -3,18 +3,19 @@
 use super::{Scene, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use thermocline_serve::api::{Operations, PoolSecond, Second, Status};
+use thermocline_serve::api::{Counters, Latency, Operations, PoolSecond, Second, Status};
 
 fn scene() -> Scene {
+    let counters = serde_json::to_value(Counters::default()).unwrap();
+    let none = serde_json::to_value(Latency::default()).unwrap();
     let pool = |id: u16, name: &str| {
         serde_json::json!({
-            "id": id, "name": name, "state": "active", "path": "x", "direct": true, "emulated": false,
+            "id": id, "name": name, "state": "active", "path": "x", "direct": true,
+            "emulated": false,
             "chunks_total": 100, "chunks_used": 50, "chunks_prefetched": 0, "in_flight": 0,
-            "counters": {"reads": 0, "writes": 0, "read_bytes": 0, "written_bytes": 0,
-                "moved_out_bytes": 0, "moved_in_bytes": 0, "metadata_bytes": 0, "flushes": 0,
-                "errors": 0, "rotten_blocks": 0},
-            "read_latency": {"count": 0, "mean_us": 0.0, "p50_us": 0.0, "p99_us": 0.0, "max_us": 0.0},
-            "write_latency": {"count": 0, "mean_us": 0.0, "p50_us": 0.0, "p99_us": 0.0, "max_us": 0.0},
+            "counters": counters,
+            "read_latency": none,
+            "write_latency": none,
         })
     };
     let status = serde_json::json!({
