@@ -78,6 +78,8 @@ pub struct Row {
     pub iops_range: (f64, f64),
     /// What the fitted model does.
     pub modelled: Figures,
+    /// Whether the profile was fitted to this load; else it is one that the fit has not seen.
+    pub fitted: bool,
 }
 
 /// What a load measured.
@@ -114,10 +116,19 @@ impl Row {
 }
 
 impl Calibration {
-    /// The mean and the largest of the rows' errors, without their signs.
+    /// The mean and the largest error of the loads that the profile was fitted to, without signs.
     pub fn errors(&self) -> (f64, f64) {
-        let errors = || self.rows.iter().map(|row| row.error().abs());
-        (errors().sum::<f64>() / self.rows.len().max(1) as f64, errors().fold(0.0, f64::max))
+        self.errors_of(|row| row.fitted)
+    }
+
+    /// The same of the other loads.
+    pub fn errors_elsewhere(&self) -> (f64, f64) {
+        self.errors_of(|row| !row.fitted)
+    }
+
+    fn errors_of(&self, among: impl Fn(&Row) -> bool) -> (f64, f64) {
+        let errors = || self.rows.iter().filter(|row| among(row)).map(|row| row.error().abs());
+        (errors().sum::<f64>() / errors().count().max(1) as f64, errors().fold(0.0, f64::max))
     }
 }
 
@@ -212,9 +223,23 @@ pub fn calibrate<S: Subject>(
         measured: measured.figures,
         iops_range: measured.iops_range,
         modelled: modelled(&profile, measured),
+        fitted: is_fitted(&profile.medium, measured.step.name),
     });
     let rows = rows.collect();
     Ok(Calibration { weights: Weights::of(&measured), rows, profile, assumed })
+}
+
+/// Whether a fit of this medium looks at a load.
+fn is_fitted(medium: &Medium, name: LoadName) -> bool {
+    use LoadName::*;
+    match name {
+        RandomRead(_) | LargeRead(_) | SequentialRead(_) => true,
+        NarrowRead(_) | InnerRead => matches!(medium, Medium::Disk(_)),
+        RandomWrite(_) | LargeWrite(_) | SequentialWrite(_) => {
+            matches!(medium, Medium::Parallel(_))
+        }
+        SmallSequentialRead | SmallSequentialWrite | Overwrite | Mixed => false,
+    }
 }
 
 fn has_a_head(measured: &Measurements) -> bool {

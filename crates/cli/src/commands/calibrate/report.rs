@@ -9,13 +9,7 @@ use thermocline_units::Nanos;
 /// The profile, with what is assumed in it as comments.
 pub(super) fn profile_file(calibration: &Calibration) -> String {
     let mut text = String::new();
-    let (mean, worst) = calibration.errors();
-    let _ = writeln!(
-        text,
-        "# Rates of the model lie {:.0} % beside the measured ones in the mean, {:.0} % at worst.",
-        100.0 * mean,
-        100.0 * worst
-    );
+    let _ = writeln!(text, "# {}.", how_far_off(calibration));
     for assumed in &calibration.assumed {
         let _ = writeln!(text, "# Assumed: {assumed}.");
     }
@@ -39,7 +33,7 @@ pub(super) fn as_text(calibration: &Calibration, notes: &[String]) -> String {
     for row in &calibration.rows {
         let (measured, modelled) = (&row.measured, &row.modelled);
         loads.add_row([
-            row.name.to_string(),
+            format!("{}{}", row.name, if row.fitted { "" } else { " *" }),
             rate(row, measured.iops),
             rate(row, row.iops_range.0),
             rate(row, row.iops_range.1),
@@ -52,14 +46,8 @@ pub(super) fn as_text(calibration: &Calibration, notes: &[String]) -> String {
         ]);
     }
     table::align_numbers(&mut loads);
-    let (mean, worst) = calibration.errors();
     let _ = writeln!(text, "{loads}");
-    let _ = writeln!(
-        text,
-        "rates of the model are off by {:.1} % in the mean, {:.1} % at worst\n",
-        100.0 * mean,
-        100.0 * worst
-    );
+    let _ = writeln!(text, "{}\n", how_far_off(calibration));
     let weights = weights(calibration);
     let _ = writeln!(text, "what a request of 4 KiB costs, in reads (weights of access patterns):");
     for (name, weight) in weights {
@@ -77,6 +65,20 @@ pub(super) fn as_text(calibration: &Calibration, notes: &[String]) -> String {
         let _ = writeln!(text, "assumed: {assumed}");
     }
     text
+}
+
+/// The errors in words.
+fn how_far_off(calibration: &Calibration) -> String {
+    let ((mean, worst), (mean_else, worst_else)) =
+        (calibration.errors(), calibration.errors_elsewhere());
+    format!(
+        "the model's rates are off by {:.0} % in the mean and {:.0} % at worst where it was fitted, by \
+         {:.0} % and {:.0} % on the loads marked *, which the fit has not seen",
+        100.0 * mean,
+        100.0 * worst,
+        100.0 * mean_else,
+        100.0 * worst_else
+    )
 }
 
 /// Small blocks in requests, large ones in bytes.
@@ -129,9 +131,11 @@ pub(super) fn as_json(calibration: &Calibration, notes: &[String]) -> Value {
             "iops_min": row.iops_range.0,
             "iops_max": row.iops_range.1,
             "error": row.error(),
+            "fitted": row.fitted,
         })
     });
-    let (mean, worst) = calibration.errors();
+    let ((mean, worst), (mean_else, worst_else)) =
+        (calibration.errors(), calibration.errors_elsewhere());
     let weights: serde_json::Map<String, Value> = weights(calibration)
         .into_iter()
         .map(|(name, weight)| (name.replace(' ', "_"), json!(weight)))
@@ -140,6 +144,8 @@ pub(super) fn as_json(calibration: &Calibration, notes: &[String]) -> Value {
         "loads": rows.collect::<Vec<_>>(),
         "error_mean": mean,
         "error_max": worst,
+        "error_mean_elsewhere": mean_else,
+        "error_max_elsewhere": worst_else,
         "weights": weights,
         "assumed": calibration.assumed,
         "notes": notes,
