@@ -26,8 +26,8 @@ use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Zeroes are written so many bytes at a time.
 const ZEROES: u32 = 1 << 20;
-/// How long a device may stay locked that a process had which was killed: long for what one process has
-/// under way on a slow disk, short for people who started a second engine.
+/// How long a device may stay locked that a killed process had: long for what one process has under
+/// way on a slow disk, short for people who started a second engine.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 
@@ -393,9 +393,9 @@ impl FileDevice {
 
 /// Locks a file against other processes; false: it stays in use.
 ///
-/// A process that was killed is gone before its ring is: the kernel finishes what is under way, and
-/// drops the ring's files, a little later. Until then its requests may still change the file, and it
-/// stays locked, so a restart at once has to wait.
+/// A process that was killed is gone before its ring is: the kernel finishes what is under way,
+/// and drops the ring's files, a little later. Until then its requests may still change the file,
+/// and it stays locked, so a restart at once has to wait.
 fn lock(file: &OwnedFd) -> Result<bool, Errno> {
     let start = Instant::now();
     loop {

@@ -1,5 +1,6 @@
-//! File systems on a volume: made, mounted, filled with a source tree while its chunks are moved from
-//! pool to pool, checked by their own tools, and found again by another engine on the same pools.
+//! File systems on a volume: made, mounted, filled with a source tree while its chunks are moved
+//! from pool to pool, checked by their own tools, and found again by another engine on the same
+//! pools.
 
 use crate::mounted::{Mounted, mounting_works};
 use crate::program;

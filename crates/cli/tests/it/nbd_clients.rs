@@ -1,5 +1,6 @@
-//! What the protocol offers, as far as the clients that people use reach it: libnbd's tools, qemu's,
-//! nbd-client and fio. docs: the protocol's own document (NetworkBlockDevice, doc/proto.md).
+//! What the protocol offers, as far as the clients that people use reach it: libnbd's tools,
+//! qemu's, nbd-client and fio. What it offers says its own document (NetworkBlockDevice/nbd,
+//! doc/proto.md).
 
 use crate::program;
 use crate::up::{URI, Up, clients_are_here, contents};

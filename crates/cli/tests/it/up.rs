@@ -224,3 +224,21 @@ fn a_missing_pool_is_given_up_when_that_is_said_and_the_rest_is_served() {
     assert!(lost.contains("Input/output error"), "{lost}");
     assert_eq!(up.stop("-TERM"), Some(0));
 }
+
+/// The API answered before the journal did.
+#[test]
+fn a_volume_that_was_made_grown_or_deleted_is_so_after_a_kill() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("up-volumes");
+    let up = Up::start(&folder);
+    for words in ["create 1MiB", "create 2MiB", "grow v1 3MiB", "delete v2 --yes"] {
+        program::run(&folder, &format!("volume {words} --data pools")).succeeded();
+    }
+    assert_eq!(up.stop("-KILL"), None);
+    let up = Up::start(&folder);
+    let listed = program::run(&folder, "volume list --data pools").succeeded().stdout();
+    assert_eq!(listed, "v0, 64 MiB\nv1, 3 MiB\n");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
