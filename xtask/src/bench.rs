@@ -51,7 +51,7 @@ fn measure(python: &Path, script: &str, what: &str, arguments: &[String]) -> Res
     Ok(())
 }
 
-fn release_binary() -> Result<PathBuf, Failure> {
+pub(crate) fn release_binary() -> Result<PathBuf, Failure> {
     let mut build = workspace::cargo();
     build.args(["build", "--release", "--package", "thermocline-cli"]);
     if !build.status().is_ok_and(|status| status.success()) {

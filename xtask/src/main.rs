@@ -12,6 +12,7 @@ mod deny;
 mod oracle;
 mod simulate;
 mod tidy;
+mod torture;
 mod workspace;
 
 use std::process::ExitCode;
@@ -81,6 +82,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "[--seeds N] …",
         summary: "the volume machine under faults and crashes, by seed; --mutants: broken builds",
         run: simulate::run,
+    },
+    Subcommand {
+        name: "torture",
+        arguments: "[--minutes N] …",
+        summary: "a real engine, killed again and again under load; nothing may be lost",
+        run: torture::run,
     },
 ];
 

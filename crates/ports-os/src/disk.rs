@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use thermocline_ports::model::Profile;
 use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
-use thermocline_units::Nanos;
+use thermocline_units::{Bytes, Nanos};
 
 /// How the model's times vary; any number will do, pools need not differ.
 const SEED: u64 = 1;
@@ -39,6 +39,15 @@ impl Disk {
             Ok(emulated) => Ok(Disk::Emulated(emulated)),
             Err(source) => Err(OpenDeviceError::Emulation { path: path.to_path_buf(), source }),
         }
+    }
+
+    /// Gives the first `bytes` of a file room on its file system, so that writing there never ends
+    /// for want of it; contents stay. Block devices, and file systems that cannot, are left alone.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn allocate(&self, bytes: Bytes) -> std::io::Result<()> {
+        self.file().allocate(bytes)
     }
 
     /// Whether it is slowed to a profile.

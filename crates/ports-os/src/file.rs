@@ -19,12 +19,17 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use thermocline_ports::model::ProfileError;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Zeroes are written so many bytes at a time.
 const ZEROES: u32 = 1 << 20;
+/// How long a device may stay locked that a killed process had: long for what one process has under
+/// way on a slow disk, short for people who started a second engine.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// How a device is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -150,11 +155,8 @@ impl FileDevice {
         let failed =
             |errno: Errno| OpenDeviceError::Open { path: path.to_path_buf(), source: errno.into() };
         let (file, direct) = open_file(path, options, access).map_err(failed)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
-                return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
-            }
-            other => other.map_err(failed)?,
+        if !lock(&file).map_err(failed)? {
+            return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
         }
         let size = device_size(&file, path, options.create)?;
         let size = Bytes(size / u64::from(SECTOR) * u64::from(SECTOR));
@@ -177,6 +179,17 @@ impl FileDevice {
             done: Vec::new(),
             zeroes: Aligned::zeroed(ZEROES as usize).freeze(),
         })
+    }
+
+    /// See [`crate::Disk::allocate`].
+    pub(crate) fn allocate(&self, bytes: Bytes) -> io::Result<()> {
+        if is_block_device(&self.file) {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes.0) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            other => other.map_err(io::Error::from),
+        }
     }
 
     /// Whether requests go past the page cache.
@@ -374,6 +387,24 @@ impl FileDevice {
                 Aligned::copy_of(bytes).freeze()
             }
             Payload::Bytes(bytes) => bytes.clone(),
+        }
+    }
+}
+
+/// Locks a file against other processes; false: it stays in use.
+///
+/// A process that was killed is gone before its ring is: the kernel finishes what is under way,
+/// and drops the ring's files, a little later. Until then its requests may still change the file,
+/// and it stays locked, so a restart at once has to wait.
+fn lock(file: &OwnedFd) -> Result<bool, Errno> {
+    let start = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_RETRY);
+            }
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            other => return other.map(|()| true),
         }
     }
 }

@@ -98,6 +98,8 @@ pub struct Engine {
     knocks: bool,
     /// By request.
     origins: Slab<Origin>,
+    /// Who waits for flushes that no client asked for.
+    flushes: BTreeMap<u64, clients::Flushed>,
     /// Requests that the machine had no room for.
     refused: Vec<Request>,
     started: Instant,
@@ -135,6 +137,7 @@ impl Engine {
             accepted: 0,
             knocks: false,
             origins: Slab::default(),
+            flushes: BTreeMap::new(),
             refused: Vec::new(),
             started: Instant::now(),
             inbox,

@@ -70,6 +70,13 @@ impl Group {
         Some(self.pools.get(usize::from(id.0))?.status())
     }
 
+    /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has
+    /// one, seals. They must have room whatever happens: a pool whose metadata cannot be written is
+    /// given up.
+    pub fn pool_head(&self, id: PoolId) -> Option<Bytes> {
+        Some(Bytes(self.pools.get(usize::from(id.0))?.first_slot))
+    }
+
     /// How many pools there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
         self.pools.len() as u16

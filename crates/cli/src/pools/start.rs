@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use thermocline_ports::{Device, Geometry};
 use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec};
 
 /// A group that an engine can drive.
@@ -52,7 +52,9 @@ fn restart(
         );
         return Err(CliError::input(text));
     }
-    if let Some(stranger) = members.strangers.first() {
+    // What is given up may be there as something else, or not at all.
+    let gives_up = degraded && !members.missing.is_empty();
+    if let Some(stranger) = members.strangers.first().filter(|_| !gives_up) {
         let text = format!(
             "{stranger}, and its volume group does not need it; take it out of the configuration"
         );
@@ -95,6 +97,14 @@ fn make<'a>(
         disks.push(Some(disk));
     }
     let group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
+    for (disk, id) in disks.iter().flatten().zip(0..) {
+        let head = group.pool_head(PoolId(id)).expect("it was just made");
+        if let Err(error) = disk.allocate(head) {
+            let text =
+                format!("{}: no room for {head} of metadata: {error}", disk.path().display());
+            return Err(CliError::failed(text));
+        }
+    }
     Ok(Started { group, disks, names: specs.into_iter().map(|spec| spec.name).collect() })
 }
 

@@ -6,91 +6,15 @@
 //! `THERMOCLINE_RECORD_TREE` names another tree to copy than this project's crates, and
 //! `THERMOCLINE_RECORD_KEEP` a file to keep the recording in: docs/results/recording.md.
 
+use crate::mounted::{Mounted, mounting_works};
 use crate::program;
-use crate::up::{URI, Up, clients_are_here};
+use crate::up::{Up, clients_are_here};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// A mounted volume; taken apart when dropped.
-struct Mounted {
-    folder: PathBuf,
-    fuse: Child,
-    device: Option<String>,
-}
-
-/// Runs a shell command to its end: its output, or what it complained about.
-fn shell(folder: &Path, words: &str) -> Result<String, String> {
-    let done = Command::new("timeout")
-        .args(["120", "sh", "-ec", words])
-        .current_dir(folder)
-        .output()
-        .map_err(|error| error.to_string())?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
-    if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
-}
-
-impl Mounted {
-    /// Makes the volume a device of the system.
-    fn new(folder: &Path) -> Result<Mounted, String> {
-        std::fs::create_dir_all(folder.join("fuse")).map_err(|error| error.to_string())?;
-        std::fs::create_dir_all(folder.join("tree")).map_err(|error| error.to_string())?;
-        let fuse = Command::new("nbdfuse")
-            .args(["fuse", URI])
-            .current_dir(folder)
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        let mut mounted = Mounted { folder: folder.to_path_buf(), fuse, device: None };
-        let start = Instant::now();
-        while !folder.join("fuse/nbd").exists() {
-            let ended = mounted.fuse.try_wait().map_err(|error| error.to_string())?;
-            if ended.is_some() || start.elapsed() > Duration::from_secs(10) {
-                return Err("nbdfuse does not mount".to_string());
-            }
-            std::thread::yield_now();
-        }
-        mounted.device = Some(shell(folder, "losetup --find --show fuse/nbd")?);
-        Ok(mounted)
-    }
-
-    fn shell(&self, words: &str) -> String {
-        let device = self.device.as_deref().unwrap_or_default();
-        let words = words.replace("DEVICE", device);
-        shell(&self.folder, &words).unwrap_or_else(|error| panic!("{words}: {error}"))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = shell(&self.folder, "umount tree");
-        if let Some(device) = &self.device {
-            let _ = shell(&self.folder, &format!("losetup -d {device}"));
-        }
-        let _ = shell(&self.folder, "umount fuse");
-        let _ = self.fuse.wait();
-    }
-}
-
-/// Whether this system can do it.
-#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
-fn mounting_works(folder: &Path) -> bool {
-    let needed = "test $(id -u) = 0 && test -w /dev/fuse && losetup --find && \
-                  which nbdfuse mkfs.ext4 e2fsck";
-    let here = shell(folder, needed);
-    if here.is_err() {
-        println!(
-            "SKIPPED: no mounts here; needs root, /dev/fuse, loop devices, nbdfuse, e2fsprogs"
-        );
-    }
-    here.is_ok()
-}
 
 #[test]
 fn the_proposals_of_a_mounted_file_systems_life_are_had_again() {
     let folder = program::folder("record-real");
-    if !clients_are_here() || !mounting_works(&folder) {
+    if !clients_are_here() || !mounting_works(&folder, "mkfs.ext4 e2fsck") {
         return;
     }
     let tree = std::env::var("THERMOCLINE_RECORD_TREE");

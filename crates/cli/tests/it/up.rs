@@ -25,11 +25,18 @@ impl Up {
 
     /// The same, with these arguments.
     pub(crate) fn start_with(folder: &Path, arguments: &str) -> Up {
+        let arguments = arguments.split_whitespace();
+        Up::start_on(folder, &["--data", "pools"].into_iter().chain(arguments).collect::<Vec<_>>())
+    }
+
+    /// Starts what has its data in `pools`, with these arguments and no others.
+    pub(crate) fn start_on(folder: &Path, arguments: &[&str]) -> Up {
         let socket = folder.join("pools/nbd.sock");
         let _ = std::fs::remove_file(&socket);
         let child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
-            .args(["up", "--data", "pools", "--log", "none"])
-            .args(arguments.split_whitespace())
+            .arg("up")
+            .args(arguments)
+            .args(["--log", "none"])
             .current_dir(folder)
             .stdout(Stdio::null())
             .spawn()
@@ -79,6 +86,14 @@ impl Up {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Already ended when it was stopped; not when a test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -183,4 +198,47 @@ fn a_second_engine_and_a_missing_pool_are_refused() {
     std::fs::rename(folder.join("pools/ssd.pool"), folder.join("away")).unwrap();
     program::run(&folder, "up --data pools").ended_with(2).says("ssd.pool is missing or empty");
     assert!(!folder.join("pools/ssd.pool").exists(), "nothing was made in its place");
+}
+
+/// `--degraded` was refused, because the configuration still named the pool that was missing.
+#[test]
+fn a_missing_pool_is_given_up_when_that_is_said_and_the_rest_is_served() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("up-degraded");
+    let arguments = ["--data", "pools", "--size", "64MiB", "--no-emulation"];
+    let up = Up::start_on(&folder, &arguments);
+    // 32 MiB of the fastest pool are less than 40.
+    up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 1 0 40M", "-c", "flush"]).unwrap();
+    assert_eq!(up.stop("-TERM"), Some(0));
+    std::fs::remove_file(folder.join("pools/ssd.pool")).unwrap();
+    let up = Up::start_on(&folder, &[&arguments[..], &["--degraded"]].concat());
+    let ask = |commands: &[&str]| {
+        let words = commands.iter().flat_map(|command| ["-c", command]);
+        let words: Vec<&str> = ["-f", "raw", URI].into_iter().chain(words).collect();
+        up.run("qemu-io", &words)
+    };
+    ask(&["read -P 1 0 16M", "write -P 2 50M 4M", "read -P 2 50M 4M", "flush"]).unwrap();
+    let lost = ask(&["read 39M 1M"]).unwrap_or_else(|said| said);
+    assert!(lost.contains("Input/output error"), "{lost}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// The API answered before the journal did.
+#[test]
+fn a_volume_that_was_made_grown_or_deleted_is_so_after_a_kill() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("up-volumes");
+    let up = Up::start(&folder);
+    for words in ["create 1MiB", "create 2MiB", "grow v1 3MiB", "delete v2 --yes"] {
+        program::run(&folder, &format!("volume {words} --data pools")).succeeded();
+    }
+    assert_eq!(up.stop("-KILL"), None);
+    let up = Up::start(&folder);
+    let listed = program::run(&folder, "volume list --data pools").succeeded().stdout();
+    assert_eq!(listed, "v0, 64 MiB\nv1, 3 MiB\n");
+    assert_eq!(up.stop("-TERM"), Some(0));
 }

@@ -147,6 +147,24 @@ fn a_second_instance_a_folder_and_an_empty_file_are_refused_with_the_path() {
 }
 
 #[test]
+fn a_sparse_files_head_can_be_given_room_and_reads_as_before() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let options = OpenOptions { create: Some(Bytes(8 << 20)), ..OpenOptions::default() };
+    let mut device = FileDevice::open(&path, options).expect("a file");
+    let room = || std::fs::metadata(&path).expect("it is there").blocks() * 512;
+    if room() != 0 || device.allocate(Bytes(1 << 20)).is_err() {
+        return eprintln!("SKIPPED: no sparse files here");
+    }
+    assert!(room() >= 1 << 20, "{}", room());
+    let length = 1 << 20;
+    let results = run(&mut device, vec![Io::Read { offset: Bytes(0), length }]);
+    assert!(results[0].as_ref().expect("readable").to_vec().iter().all(|&byte| byte == 0));
+    assert_eq!(std::fs::metadata(&path).expect("it is there").len(), 8 << 20);
+}
+
+#[test]
 fn a_device_opened_to_read_is_locked_and_stays_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");

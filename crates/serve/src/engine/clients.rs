@@ -21,6 +21,12 @@ const CONNECTIONS_MAX: usize = 256;
 /// Parts of replies that may wait for a client before it is not read from any more.
 const UNREAD_PARTS_MAX: usize = 4096;
 
+/// Who waits for requests of the engine's own; connections are numbered from 1.
+const NOBODY: u64 = 0;
+
+/// Told whether a flush succeeded.
+pub(crate) type Flushed = Box<dyn FnOnce(bool) + Send>;
+
 /// A client.
 pub(super) struct Connection {
     /// None only while it is being encrypted.
@@ -174,8 +180,28 @@ impl Engine {
         let origin = self.origins.remove(reply.id.0 as u32);
         self.watch.note_reply(origin.kind, now.saturating_sub(origin.since));
         // A client that hung up needs no answer.
-        let Some(connection) = self.connections.get_mut(&origin.connection) else { return };
+        let Some(connection) = self.connections.get_mut(&origin.connection) else {
+            if let Some(flushed) = self.flushes.remove(&reply.id.0) {
+                flushed(reply.result.is_ok());
+            }
+            return;
+        };
         connection.answer(&origin.cookie, reply.result);
+    }
+
+    /// Makes everything durable that was done so far, volumes and pools too, and then says so.
+    pub(super) fn flush(&mut self, flushed: Flushed) {
+        let Some(export) = self.exports.first() else {
+            // Flushes go to volumes; with the last one gone, nothing is left that must stay.
+            return flushed(true);
+        };
+        let (now, volume) = (self.now(), VolumeId(export.volume));
+        let (cookie, kind) = (Cookie::default(), RequestKind::Flush);
+        let origin = Origin { connection: NOBODY, cookie, kind, since: now };
+        let id = RequestId(u64::from(self.origins.insert(origin)));
+        self.flushes.insert(id.0, flushed);
+        let (action, priority) = (Action::Flush, Priority::Foreground);
+        self.submit(now, Request { id, volume, action, priority });
     }
 
     /// Writes what connections take; lets go of those that are over.

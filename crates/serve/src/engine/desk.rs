@@ -7,6 +7,7 @@ mod pools;
 mod volumes;
 
 use super::Engine;
+use super::clients::Flushed;
 use crate::api::{Event, Journal, NewPolicy, Policy, Refused, Second, Severity, Status};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
@@ -33,6 +34,11 @@ impl From<AdminError> for Refused {
 impl<'a> Desk<'a> {
     pub(super) fn new(engine: &'a mut Engine) -> Desk<'a> {
         Desk { engine }
+    }
+
+    /// Makes everything durable that was done so far, and then says whether that succeeded.
+    pub(crate) fn flush(&mut self, flushed: Flushed) {
+        self.engine.flush(flushed);
     }
 
     /// The engine at a glance.

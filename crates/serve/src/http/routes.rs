@@ -6,7 +6,7 @@ use crate::api::{
 };
 use crate::engine::Desk;
 use crate::metrics;
-use crate::orders::Orders;
+use crate::orders::{Orders, Stopped};
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -114,6 +114,25 @@ async fn ask<T: Send + 'static>(
     orders.ask(order).await.map_err(Refused::unavailable)?.map(Json)
 }
 
+/// The same, and answers only when it is durable.
+async fn ask_durably<T: Send + 'static>(
+    orders: &Orders,
+    order: impl FnOnce(&mut Desk<'_>) -> Result<T, Refused> + Send + 'static,
+) -> Answer<T> {
+    let answer = ask(orders, order).await?;
+    let (tell, told) = tokio::sync::oneshot::channel();
+    orders.send(move |desk| {
+        desk.flush(Box::new(move |fine| {
+            let _ = tell.send(fine); // Whoever asked may have gone away.
+        }));
+    });
+    match told.await {
+        Ok(true) => Ok(answer),
+        Ok(false) => Err(Refused::unavailable("it is done, but does not survive a crash")),
+        Err(_) => Err(Refused::unavailable(Stopped)),
+    }
+}
+
 /// The engine at a glance.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
 async fn status(State(orders): State<Orders>) -> Answer<Status> {
@@ -133,7 +152,7 @@ async fn create_volume(
     State(orders): State<Orders>,
     Body(wish): Body<VolumeSize>,
 ) -> Result<(StatusCode, Json<Volume>), Refused> {
-    let made = ask(&orders, move |desk| desk.create_volume(Bytes(wish.size_bytes))).await?;
+    let made = ask_durably(&orders, move |desk| desk.create_volume(Bytes(wish.size_bytes))).await?;
     Ok((StatusCode::CREATED, made))
 }
 
@@ -150,7 +169,7 @@ async fn grow_volume(
     Path(name): Path<String>,
     Body(wish): Body<VolumeSize>,
 ) -> Answer<Volume> {
-    ask(&orders, move |desk| desk.grow_volume(&name, Bytes(wish.size_bytes))).await
+    ask_durably(&orders, move |desk| desk.grow_volume(&name, Bytes(wish.size_bytes))).await
 }
 
 /// Deletes a volume with all it holds.
@@ -161,7 +180,7 @@ async fn delete_volume(
     State(orders): State<Orders>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    let Json(()) = ask(&orders, move |desk| desk.delete_volume(&name)).await?;
+    let Json(()) = ask_durably(&orders, move |desk| desk.delete_volume(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -78,7 +78,8 @@ pub(crate) struct Handshake {
     /// The client asked for the short answer to EXPORT_NAME.
     no_zeroes: bool,
     structured: bool,
-    contexts: Contexts,
+    /// The volume that contexts were chosen for, and which.
+    contexts: Option<(u32, Contexts)>,
 }
 
 impl Handshake {
@@ -198,8 +199,10 @@ impl Handshake {
     }
 
     fn agree(&self, export: &Export) -> Progress {
-        let (structured, contexts) = (self.structured, self.contexts);
-        Progress::Agreed(Agreement { volume: export.volume, structured, contexts })
+        // Contexts that were chosen for another export do not count.
+        let contexts = self.contexts.filter(|&(volume, _)| volume == export.volume);
+        let contexts = contexts.map_or(Contexts::default(), |(_, contexts)| contexts);
+        Progress::Agreed(Agreement { volume: export.volume, structured: self.structured, contexts })
     }
 
     /// The old way to choose: no way to refuse but to hang up.
@@ -253,6 +256,10 @@ impl Handshake {
         exports: &[Export],
         out: &mut Vec<u8>,
     ) -> Option<()> {
+        let lists = asked == option::LIST_META_CONTEXT;
+        if !lists {
+            self.contexts = None; // Also when this attempt fails.
+        }
         let mut reader = Reader(data);
         let name = reader.text()?;
         let count = reader.u32()?;
@@ -260,14 +267,13 @@ impl Handshake {
         for _ in 0..count {
             queries.push(reader.text()?);
         }
-        if !reader.0.is_empty() || asked == option::SET_META_CONTEXT && !self.structured {
+        if !reader.0.is_empty() || !lists && !self.structured {
             return None;
         }
-        if find(exports, name).is_none() {
+        let Some(export) = find(exports, name) else {
             reply(out, asked, option_reply::UNKNOWN, b"no such export");
             return Some(());
-        }
-        let lists = asked == option::LIST_META_CONTEXT;
+        };
         let wants = |context: &str| {
             let namespace = &context[..=context.find(':').expect("contexts have namespaces")];
             let asks = |&query: &&str| query == context || lists && query == namespace;
@@ -283,7 +289,7 @@ impl Handshake {
             }
         }
         if !lists {
-            self.contexts = contexts;
+            self.contexts = Some((export.volume, contexts));
         }
         reply(out, asked, option_reply::ACK, &[]);
         Some(())

@@ -45,7 +45,7 @@ pub enum Ask {
 }
 
 /// A request under way, as its reply needs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cookie {
     cookie: u64,
     command: u16,

@@ -220,3 +220,31 @@ fn a_volume_deleted_while_attached_answers_with_an_error() {
     assert!(session.next(&[]).is_none());
     assert_eq!(sent(&mut session)[4..8], 108_u32.to_be_bytes());
 }
+
+#[test]
+fn contexts_that_were_chosen_for_another_export_do_not_count() {
+    let mut both = exports();
+    both.push(Export { name: "v1".to_string(), volume: 8, size: 1 << 20 });
+    let contexts = |name: &str| {
+        let mut data = Vec::new();
+        data.put_u32(name.len() as u32);
+        data.extend_from_slice(name.as_bytes());
+        data.put_u32(1);
+        data.put_u32(15);
+        data.extend_from_slice(b"base:allocation");
+        option(option::SET_META_CONTEXT, &data)
+    };
+    // No such export: what was chosen before is forgotten, too.
+    let failed = [contexts("v0"), contexts("v9")].concat();
+    for (asked, known) in [(contexts("v0"), true), (contexts("v1"), false), (failed, false)] {
+        let mut session = session();
+        let mut bytes = 3_u32.to_be_bytes().to_vec();
+        bytes.extend(option(option::STRUCTURED_REPLY, &[]));
+        bytes.extend(asked);
+        bytes.extend(go("v0"));
+        bytes.extend(request(0, 7, 0, 4096));
+        session.feed(&bytes);
+        let status = matches!(session.next(&both), Some((_, Ask::Status { .. })));
+        assert_eq!(status, known);
+    }
+}

@@ -1,0 +1,268 @@
+//! `cargo xtask torture`: a real engine, killed again and again, with real clients.
+//!
+//! 1. The accidents of `cases`: pools cut off, missing, full; each must be told clearly, and the
+//!    rest must serve.
+//! 2. Until the time is up, lives of [`ROUNDS`] rounds on fresh file pools, with checksums and
+//!    without in turn. A round: start the engine (and sometimes kill it while it starts), read the
+//!    whole volume back, set writers, fio and migrations going, and kill it with `kill -9` at a
+//!    random moment, or now and then stop it; then `thermocline check` must find no flaw.
+//! 3. The tally. Anything lost, wrong, hung or refused is a failure, and the pools are kept.
+//!
+//! A killed process loses what was in its memory, not what it handed to the system: crashes of the
+//! machine are simulated instead (`cargo xtask simulate`). Timing decides what happens when, so
+//! `--seed` gives the same kind of run, not the same run.
+
+mod cases;
+mod engine;
+mod ledger;
+mod load;
+mod nbd;
+
+use crate::{Failure, workspace};
+use engine::Site;
+use ledger::{Dice, Flaw, Ledger};
+use load::{Fio, Load, Shared, Tally};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Rounds on the same pools.
+const ROUNDS: u64 = 25;
+/// Bytes of the volume that the ledger knows.
+const VOLUME: u64 = 128 << 20;
+/// fio reads its whole volume in one of so many rounds.
+const FIO_PASS: u64 = 4;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wish {
+    minutes: u64,
+    seed: u64,
+    /// Instead of a release build of this checkout.
+    binary: Option<PathBuf>,
+    /// Where pools are made; default: target/torture.
+    folder: Option<PathBuf>,
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+struct Score {
+    kills: u64,
+    kills_at_start: u64,
+    stops: u64,
+    moves: u64,
+    fio_bytes: u64,
+    compared: u64,
+    tally: Tally,
+}
+
+/// The subcommand.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let wish = parse(arguments)?;
+    let binary = match &wish.binary {
+        Some(binary) => binary.clone(),
+        None => crate::bench::release_binary()?,
+    };
+    let binary = binary.canonicalize().map_err(|e| format!("{}: {e}", binary.display()))?;
+    let folder = wish.folder.clone();
+    let folder = folder.unwrap_or_else(|| workspace::root().join("target").join("torture"));
+    let failed_cases = cases::run(&binary, &folder);
+    let mut score = Score::default();
+    let mut dice = Dice::new(wish.seed);
+    let begin = Instant::now();
+    let until = begin + Duration::from_secs(60 * wish.minutes);
+    let mut lives = 0;
+    while Instant::now() < until {
+        let site = Site::new(&binary, folder.join("life"), &config(lives % 2 == 0))?;
+        let outcome = life(&site, &mut dice, until, &mut score);
+        let minutes = begin.elapsed().as_secs_f64() / 60.0;
+        println!("{minutes:.1} min: {}", score.line());
+        let kept = site.folder.display();
+        outcome
+            .map_err(|error| format!("seed {}, life {lives}: {error}; kept: {kept}", wish.seed))?;
+        if !score.is_clean() {
+            return Err(Failure::Failed(format!("{}\nkept: {kept}", score.findings())));
+        }
+        lives += 1;
+    }
+    match failed_cases {
+        0 => Ok(()),
+        count => Err(Failure::Failed(format!("{count} accidents did not end as they should"))),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Wish, Failure> {
+    let mut wish = Wish { minutes: 15, seed: 1, binary: None, folder: None };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let value = rest.next();
+        let number = || {
+            let number = value.and_then(|text| text.parse().ok());
+            number.ok_or_else(|| Failure::Usage(format!("`{argument}` takes a whole number")))
+        };
+        let path = || {
+            let path = value.map(PathBuf::from);
+            path.ok_or_else(|| Failure::Usage(format!("`{argument}` takes a path")))
+        };
+        match argument.as_str() {
+            "--minutes" => wish.minutes = number()?,
+            "--seed" => wish.seed = number()?,
+            "--binary" => wish.binary = Some(path()?),
+            "--folder" => wish.folder = Some(path()?),
+            _ => {
+                let known =
+                    "--minutes N (0: accidents only), --seed S, --binary FILE, --folder DIR";
+                return Err(Failure::Usage(format!("`{argument}`: torture takes {known}")));
+            }
+        }
+    }
+    Ok(wish)
+}
+
+/// Small chunks, the smallest journal, a policy in a hurry: as much as possible goes on at once.
+fn config(checksums: bool) -> String {
+    format!(
+        r#"
+data = "pools"
+chunk-size = "64KiB"
+journal = "256KiB"
+checksums = {checksums}
+[[pool]]
+name = "fast"
+size = "32MiB"
+[[pool]]
+name = "middle"
+size = "96MiB"
+[[pool]]
+name = "slow"
+size = "512MiB"
+[[volume]]
+size = "{VOLUME}B"
+[[volume]]
+size = "16MiB"
+[policy]
+name = "baseline"
+epoch = "1s"
+[policy.settings]
+k = 100
+[copying]
+rate = "none"
+"#
+    )
+}
+
+/// Rounds on one set of pools.
+fn life(site: &Site, dice: &mut Dice, until: Instant, score: &mut Score) -> Result<(), String> {
+    let ledger: Shared = Arc::new(Mutex::new(Ledger::new(dice.next(), VOLUME)));
+    let with_fio = load::fio_is_here();
+    if !with_fio {
+        println!("SKIPPED: the part of fio; it is not installed");
+    }
+    for round in 0..ROUNDS {
+        while dice.below(5) == 0 {
+            let engine = site.spawn("")?;
+            std::thread::sleep(Duration::from_millis(dice.below(120)));
+            engine.kill()?;
+            score.kills_at_start += 1;
+        }
+        let engine = site.start("")?;
+        score.tally.flaws.extend(load::read_back(site, &ledger)?);
+        if with_fio && round == 0 {
+            load::fio_pass(site, "--rw=write --do_verify=0 --end_fsync=1")?;
+        } else if with_fio && round % FIO_PASS == 0 {
+            score.fio_bytes += load::fio_pass(site, "--rw=read")?;
+        }
+        let load = Load::start(site, &ledger, dice);
+        let fio = if with_fio { Some(Fio::start(site, dice.next() >> 1)?) } else { None };
+        std::thread::sleep(Duration::from_millis(20 + dice.below(3000)));
+        let in_order = dice.below(8) == 0;
+        if in_order {
+            let status = engine.stop()?;
+            if !status.success() {
+                return Err(format!("a stop ended with {status}: {}", site.log()));
+            }
+            score.stops += 1;
+        } else {
+            engine.kill()?;
+            score.kills += 1;
+        }
+        let (tally, moves) = load.end()?;
+        score.add(tally, moves);
+        if let Some(fio) = fio {
+            score.fio_bytes += fio.end()?;
+        }
+        load::lock(&ledger).ended(in_order);
+        site.check()?;
+        if Instant::now() >= until || !score.is_clean() {
+            break;
+        }
+    }
+    // The last crash, too, has to be got over.
+    let engine = site.start("")?;
+    score.tally.flaws.extend(load::read_back(site, &ledger)?);
+    engine.stop()?;
+    score.compared += load::lock(&ledger).compared * 512;
+    Ok(())
+}
+
+impl Score {
+    fn add(&mut self, tally: Tally, moves: u64) {
+        self.moves += moves;
+        self.tally.flaws.extend(tally.flaws);
+        self.tally.refused.extend(tally.refused);
+        self.tally.broken.extend(tally.broken);
+        self.tally.written += tally.written;
+        self.tally.flushes += tally.flushes;
+    }
+
+    fn is_clean(&self) -> bool {
+        let Tally { flaws, refused, broken, .. } = &self.tally;
+        flaws.is_empty() && refused.is_empty() && broken.is_empty()
+    }
+
+    fn lost(&self) -> usize {
+        self.tally.flaws.iter().filter(|flaw| matches!(flaw, Flaw::Lost(..))).count()
+    }
+
+    fn line(&self) -> String {
+        let Score { kills, kills_at_start, stops, moves, .. } = self;
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        format!(
+            "{kills} kills under load, {kills_at_start} while starting, {stops} stops; {:.2} GiB \
+             written, {} flushes, {:.2} GiB compared, {:.2} GiB verified by fio, {moves} moves asked; \
+             lost {}, wrong {}, refused {}, hung or broken {}",
+            gib(self.tally.written),
+            self.tally.flushes,
+            gib(self.compared),
+            gib(self.fio_bytes),
+            self.lost(),
+            self.tally.flaws.len() - self.lost(),
+            self.tally.refused.len(),
+            self.tally.broken.len()
+        )
+    }
+
+    /// The first of everything that should not be.
+    fn findings(&self) -> String {
+        let Tally { flaws, refused, broken, .. } = &self.tally;
+        let mut text = String::from("the first findings:");
+        for flaw in flaws.iter().take(10) {
+            text.push_str(&match flaw {
+                Flaw::Lost(sector, wanted, found) => {
+                    format!("\nsector {sector}: lost: write {wanted} is durable, {found} is there")
+                }
+                Flaw::Wrong(sector, what) => format!("\nsector {sector}: wrong: {what}"),
+            });
+        }
+        for (ask, errno) in refused.iter().take(10) {
+            text.push_str(&format!("\n{ask:?} was answered with error {errno}"));
+        }
+        for what in broken.iter().take(10) {
+            text.push_str(&format!("\na connection ended with: {what}"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;
