@@ -8,9 +8,9 @@
 //!    factor that shrinks from 1.5 to 1.02; what brings the sum of squared logarithms of modelled
 //!    over measured rates down is kept. Reads first, with the servers; then writes, with those
 //!    given.
-//! 4. Times vary around their mean as the latencies of single reads did, up to the 999th thousandth:
-//!    what lies beyond is rather the machine's doing than the device's. The fit itself runs on times
-//!    that do not vary, so that no trial is lucky.
+//! 4. Times vary around their mean as the latencies of single reads did, up to the 999th
+//!    thousandth: what lies beyond is rather the machine's doing than the device's. The fit itself
+//!    runs on times that do not vary, so that no trial is lucky.
 //!
 //! Steps 1 and 2 are exact for the model's own figures, step 3 shares out what the model cannot
 //! express. Bounded: [`ROUNDS`] rounds of [`super::FIT_REQUESTS`] requests a load.
