@@ -3,7 +3,8 @@
 //! All numbers are little-endian. A file is a head of 16 bytes and then blocks; a block is a head
 //! of 24 bytes and a zstd frame. Both heads and each frame carry a CRC-32 (IEEE 802.3), so that
 //! what is cut off or damaged is known as such. Blocks hold records, one after the other, none
-//! across two blocks. What follows from the records before (a time, a place) is written as a difference.
+//! across two blocks. What follows from the records before (a time, a place) is written as a
+//! difference.
 
 use super::{CHUNKS_MAX, VOLUMES_MAX};
 
