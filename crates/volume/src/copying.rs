@@ -142,7 +142,7 @@ impl Copier {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.operations.len() > 0 || !self.queue.is_empty()
+        !self.operations.is_empty() || !self.queue.is_empty()
     }
 
     /// Operations queued and under way.
@@ -188,7 +188,7 @@ impl Group {
             let Some((id, operation)) = queued.or_else(|| self.next_move()) else { break };
             self.begin_operation(now, id, operation);
         }
-        if self.copier.operations.len() > 0 {
+        if !self.copier.operations.is_empty() {
             // Oldest first: where only one may use a pool at a time, none waits forever.
             let mut under_way: Vec<u32> =
                 self.copier.operations.iter().map(|(index, _)| index).collect();

@@ -99,7 +99,8 @@ impl Group {
                 flaws.push(Flaw(text));
             }
         }
-        if self.requests.len() == 0 && (self.parts.len() > 0 || self.scheduler.queued() != (0, 0)) {
+        if self.requests.is_empty() && (!self.parts.is_empty() || self.scheduler.queued() != (0, 0))
+        {
             flaws.push(Flaw("parts without requests".to_string()));
         }
     }

@@ -320,13 +320,13 @@ impl Group {
 
     /// Once every part and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
-        if self.service != Service::Closing || self.requests.len() > 0 || self.copier.is_busy() {
+        if self.service != Service::Closing || !self.requests.is_empty() || self.copier.is_busy() {
             return;
         }
         self.bury_volumes();
         if !self.commit.is_settled() || self.has_changes() || self.any_dirty() {
             self.commit.wanted = true;
-        } else if self.checkpoint.is_current() && self.flights.len() == 0 {
+        } else if self.checkpoint.is_current() && self.flights.is_empty() {
             self.service = Service::Closed;
         }
     }

@@ -33,10 +33,8 @@ impl Redis {
             .unwrap();
         let redis = Redis { child, socket };
         let start = Instant::now();
-        while !redis
-            .client()
-            .is_some_and(|mut client| client.ask("PING").as_deref() == Some("+PONG"))
-        {
+        let answers = |mut client: Client| client.ask("PING").as_deref() == Some("+PONG");
+        while !redis.client().is_some_and(answers) {
             assert!(start.elapsed() < Duration::from_secs(20), "redis does not come up");
             std::thread::yield_now();
         }
