@@ -13,7 +13,7 @@ pub(super) const TOUCHES_PER_REQUEST_MAX: u64 = 1 << 23;
 const BLOCK_REQUESTS: usize = 1 << 16;
 /// Touches after which a block is closed.
 const BLOCK_TOUCHES: usize = 1 << 20;
-/// Touches that are numbered at once, or a few more: enough to have memory work ahead of lookups.
+/// Touches that are numbered at once, or a few more: enough that memory works ahead of lookups.
 const PENDING_TOUCHES: usize = 1 << 12;
 
 /// Cuts a trace into blocks of lines (and chunks) with dense numbers.
