@@ -138,7 +138,8 @@ impl<'a> Desk<'a> {
     }
 
     /// Lets somebody hear what clients ask and what the policy sees and decides, in place of
-    /// whoever did. A recording from which proposals can be had again begins before its policy is set.
+    /// whoever did. A recording from which proposals can be had again begins before its policy is
+    /// set.
     pub fn set_tap(&mut self, make: impl FnOnce(&Group) -> Box<dyn Tap>) {
         let tap = make(&self.engine.group);
         self.engine.group.set_tap(Some(tap));
