@@ -1,4 +1,4 @@
-//! The words every other room speaks in: sizes, times, ids, the seeded generator.
+//! The words every other room speaks in: sizes, times, ids, latencies, the seeded generator.
 //!
 //! Invariants: a size is always in bytes and a time always in nanoseconds inside the project; units
 //! appear in text only at the edges, where they are parsed and printed here. Nothing in this crate

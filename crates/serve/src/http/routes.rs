@@ -214,7 +214,7 @@ async fn extents(
 /// From where on something is told.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct From {
+struct Onward {
     /// The first number that is of interest.
     #[serde(default)]
     from: u64,
@@ -222,12 +222,12 @@ struct From {
 
 /// Where a volume was used in the last five minutes, and where it lives.
 #[utoipa::path(get, path = "/v1/volumes/{name}/heat",
-    params(("name" = String, Path, description = "The volume's name"), From),
+    params(("name" = String, Path, description = "The volume's name"), Onward),
     responses((status = 200, body = Heat), (status = 404, body = Refused)))]
 async fn heat(
     State(orders): State<Orders>,
     Path(name): Path<String>,
-    Query(row): Query<From>,
+    Query(row): Query<Onward>,
 ) -> Answer<Heat> {
     ask(&orders, move |desk| desk.heat(&name, row.from)).await
 }
@@ -345,16 +345,16 @@ async fn set_policy(State(orders): State<Orders>, Body(wish): Body<NewPolicy>) -
 }
 
 /// The last five minutes, second by second.
-#[utoipa::path(get, path = "/v1/history", params(From),
+#[utoipa::path(get, path = "/v1/history", params(Onward),
     responses((status = 200, body = [Second])))]
-async fn history(State(orders): State<Orders>, Query(second): Query<From>) -> Answer<Vec<Second>> {
+async fn history(State(orders): State<Orders>, Query(second): Query<Onward>) -> Answer<Vec<Second>> {
     ask(&orders, move |desk| Ok(desk.history(second.from))).await
 }
 
 /// What happened, the last thousand events.
-#[utoipa::path(get, path = "/v1/events", params(From),
+#[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
-async fn events(State(orders): State<Orders>, Query(id): Query<From>) -> Answer<Vec<Event>> {
+async fn events(State(orders): State<Orders>, Query(id): Query<Onward>) -> Answer<Vec<Event>> {
     ask(&orders, move |desk| Ok(desk.events(id.from.saturating_sub(1)))).await
 }
 
