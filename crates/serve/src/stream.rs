@@ -1,9 +1,10 @@
 //! A client's socket: unix, TCP, or TCP under TLS. Never blocks.
 //!
-//! What TLS has encrypted and the socket did not take yet is kept by the TLS connection;
-//! [`Stream::has_unsent`] says so, and [`Stream::push_out`] tries again.
+//! Under TLS both directions go on without the other: what was decrypted can be read while the
+//! socket takes nothing, and the reverse. What was encrypted and the socket did not take yet is
+//! kept; [`Stream::has_unsent`] says so, and [`Stream::push_out`] tries again.
 
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +15,57 @@ use std::sync::Arc;
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
-    Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
+    Tls(Box<Tls>),
+}
+
+/// A TCP connection under TLS.
+pub(crate) struct Tls {
+    connection: ServerConnection,
+    socket: TcpStream,
+}
+
+impl Tls {
+    /// Gives what was decrypted; reads and decrypts more only when there is nothing left. So
+    /// whoever stops before this would block has to come back without being told.
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read_vectored(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            if self.connection.read_tls(&mut self.socket)? == 0 {
+                return Ok(0);
+            }
+            let decrypted = self.connection.process_new_packets();
+            // Also an alert that says what was wrong; it may not find a listener.
+            let pushed = self.push_out();
+            decrypted.map_err(io::Error::other)?;
+            if let Err(error) = pushed
+                && error.kind() != io::ErrorKind::WouldBlock
+            {
+                return Err(error);
+            }
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let taken = self.connection.writer().write_vectored(slices)?;
+        match self.push_out() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ if taken == 0 => Err(io::ErrorKind::WouldBlock.into()),
+            _ => Ok(taken),
+        }
+    }
+
+    /// Whether the socket took all there was.
+    fn push_out(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            if self.connection.write_tls(&mut self.socket)? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Stream {
@@ -22,7 +73,7 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.read_vectored(into),
             Stream::Tcp(stream) => stream.read_vectored(into),
-            Stream::Tls(stream) => stream.read_vectored(into),
+            Stream::Tls(tls) => tls.read_vectored(into),
         }
     }
 
@@ -30,22 +81,23 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.write_vectored(slices),
             Stream::Tcp(stream) => stream.write_vectored(slices),
-            Stream::Tls(stream) => stream.write_vectored(slices),
+            Stream::Tls(tls) => tls.write_vectored(slices),
         }
     }
 
     /// Whether encrypted bytes wait for the socket.
     pub(crate) fn has_unsent(&self) -> bool {
-        matches!(self, Stream::Tls(stream) if stream.conn.wants_write())
+        matches!(self, Stream::Tls(tls) if tls.connection.wants_write())
     }
 
-    /// Hands encrypted bytes to the socket; whether any were taken.
-    pub(crate) fn push_out(&mut self) -> io::Result<bool> {
+    /// Hands encrypted bytes to the socket until all are gone.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when some are left, and what the socket says.
+    pub(crate) fn push_out(&mut self) -> io::Result<()> {
         match self {
-            Stream::Tls(stream) if stream.conn.wants_write() => {
-                stream.conn.write_tls(&mut stream.sock).map(|count| count > 0)
-            }
-            _ => Ok(false),
+            Stream::Tls(tls) => tls.push_out(),
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
         }
     }
 
@@ -54,9 +106,9 @@ impl Stream {
     /// # Errors
     /// When the stream is not a plain TCP one, or the configuration does not hold.
     pub(crate) fn encrypt(self, tls: Arc<ServerConfig>) -> io::Result<Stream> {
-        let Stream::Tcp(stream) = self else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let Stream::Tcp(socket) = self else { return Err(io::ErrorKind::InvalidInput.into()) };
         let connection = ServerConnection::new(tls).map_err(io::Error::other)?;
-        Ok(Stream::Tls(Box::new(StreamOwned::new(connection, stream))))
+        Ok(Stream::Tls(Box::new(Tls { connection, socket })))
     }
 }
 
@@ -65,7 +117,7 @@ impl AsFd for Stream {
         match self {
             Stream::Unix(stream) => stream.as_fd(),
             Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.sock.as_fd(),
+            Stream::Tls(tls) => tls.socket.as_fd(),
         }
     }
 }

@@ -296,23 +296,19 @@ impl Connection {
         if !self.writable {
             return false;
         }
-        let mut moved = false;
-        if stream.has_unsent() {
-            match stream.push_out() {
-                Ok(pushed) => moved |= pushed,
-                Err(error) if is_passing(&error) => self.writable = false,
-                Err(_) => self.session.hang_up(),
-            }
-        }
-        if self.session.out.is_empty() {
-            return moved;
-        }
-        match write_front(stream, &self.session.out) {
+        let unsent = stream.has_unsent();
+        let pushed = if unsent { stream.push_out() } else { Ok(()) };
+        let written = match pushed {
+            Ok(()) if self.session.out.is_empty() => return unsent,
+            Ok(()) => write_front(stream, &self.session.out),
+            Err(error) => Err(error),
+        };
+        match written {
             Ok(written) => self.sent(written),
             Err(error) if is_passing(&error) => self.writable = false,
             Err(_) => self.session.hang_up(),
         }
-        moved | self.writable
+        self.writable
     }
 
     /// Takes `written` bytes off the front of what is to be sent.

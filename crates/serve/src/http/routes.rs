@@ -347,7 +347,10 @@ async fn set_policy(State(orders): State<Orders>, Body(wish): Body<NewPolicy>) -
 /// The last five minutes, second by second.
 #[utoipa::path(get, path = "/v1/history", params(Onward),
     responses((status = 200, body = [Second])))]
-async fn history(State(orders): State<Orders>, Query(second): Query<Onward>) -> Answer<Vec<Second>> {
+async fn history(
+    State(orders): State<Orders>,
+    Query(second): Query<Onward>,
+) -> Answer<Vec<Second>> {
     ask(&orders, move |desk| Ok(desk.history(second.from))).await
 }
 
