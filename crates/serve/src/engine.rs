@@ -38,6 +38,11 @@ use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
 use thermocline_volume::{Finished, Group, OpenError, Reply, Request, Service};
 use watch::Watch;
 
+/// How long the loop stays awake when nothing is left to do. A client that waits for each answer
+/// sends its next request within that time, and to be woken takes longer than the whole request
+/// does; a loop that sleeps and wakes spends more of the processor than one that looks again.
+const AWAKE: Nanos = Nanos(50_000);
+
 /// Why the engine cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -96,6 +101,8 @@ pub struct Engine {
     accepted: u64,
     /// Whether somebody waits at a door.
     knocks: bool,
+    /// When a round last moved something.
+    busy_at: Nanos,
     /// By request.
     origins: Slab<Origin>,
     /// Who waits for flushes that no client asked for.
@@ -136,6 +143,7 @@ impl Engine {
             connections: BTreeMap::new(),
             accepted: 0,
             knocks: false,
+            busy_at: Nanos(0),
             origins: Slab::default(),
             flushes: BTreeMap::new(),
             refused: Vec::new(),
@@ -222,7 +230,9 @@ impl Engine {
             if let Service::Failed(error) = self.group.service() {
                 return Err(ServeError::Group(*error));
             }
-            if !self.round() {
+            if self.round() {
+                self.busy_at = self.now();
+            } else {
                 let stopped = self.wait(Some(stop))?;
                 if stopped {
                     break;
@@ -322,9 +332,13 @@ impl Engine {
         disks.chain(self.group.next_tick()).chain([self.watch.next]).min()
     }
 
-    /// Waits for sockets, devices, orders, or the clock; whether `stop` is readable.
+    /// Waits for sockets, devices, orders, or the clock; whether `stop` is readable. Looks without
+    /// sleeping for a moment after something happened: see [`AWAKE`].
     fn wait<S: AsFd>(&mut self, stop: Option<&S>) -> Result<bool, ServeError> {
-        let timeout = self.due().map(|at| at.saturating_sub(self.now()));
+        let now = self.now();
+        let awake = now < Nanos(self.busy_at.0 + AWAKE.0);
+        let timeout = self.due().map(|at| at.saturating_sub(now));
+        let timeout = if awake { Some(Nanos(0)) } else { timeout };
         let mut fds = vec![PollFd::new(&self.inbox, PollFlags::IN)];
         if let Some(stop) = stop {
             fds.push(PollFd::new(stop, PollFlags::IN));
