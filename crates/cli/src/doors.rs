@@ -1,5 +1,6 @@
 //! The doors of a running engine, as the command line opens them: tokens on disk, events on stderr.
 
+use crate::config;
 use crate::error::CliError;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,27 +10,17 @@ use thermocline_serve::api::{Event, Severity};
 /// The token in a file; made, for its owner alone, when there is none.
 ///
 /// # Errors
-/// When the file cannot be read or made, or holds no token.
+/// When the file cannot be made, or what is there is no token (see [`config::token`]).
 pub(crate) fn token(path: &Path) -> Result<String, CliError> {
-    let failed = |error: io::Error| CliError::failed(format!("{}: {error}", path.display()));
-    match std::fs::read_to_string(path) {
-        Ok(text) => {
-            let token = text.trim();
-            if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-                let text = "expected a token of at least 16 printable characters in one line";
-                return Err(CliError::input(format!("{}: {text}", path.display())));
-            }
-            Ok(token.to_string())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let token = format!("{:016x}{:016x}", random()?, random()?);
-            let mut options = std::fs::OpenOptions::new();
-            let file = options.write(true).create_new(true).mode(0o600).open(path);
-            file.and_then(|mut file| writeln!(file, "{token}")).map_err(failed)?;
-            Ok(token)
-        }
-        Err(error) => Err(failed(error)),
+    if path.exists() {
+        return config::token(path).map_err(CliError::input);
     }
+    let token = format!("{:016x}{:016x}", random()?, random()?);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| writeln!(file, "{token}"))
+        .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
+    Ok(token)
 }
 
 /// A number that nobody can guess.

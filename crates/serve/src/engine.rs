@@ -350,7 +350,10 @@ impl Engine {
             fds.push(PollFd::from_borrowed_fd(disk.readiness(), PollFlags::IN));
         }
         let doors_from = fds.len();
-        fds.extend(self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN)));
+        // Whoever waits while the house is full would only keep the loop from sleeping.
+        let full = self.connections.len() >= clients::CONNECTIONS_MAX;
+        let knock = if full { PollFlags::empty() } else { PollFlags::IN };
+        fds.extend(self.doors.iter().map(|door| PollFd::new(door, knock)));
         let clients_from = fds.len();
         fds.extend(self.connections.values().map(Connection::interest));
         let timeout = timeout.map(|span| Timespec {

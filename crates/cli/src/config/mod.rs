@@ -13,6 +13,7 @@ mod secrets;
 mod standard;
 
 pub(crate) use keys::ConfigError;
+pub(crate) use secrets::token;
 pub(crate) use standard::Standard;
 
 use std::net::SocketAddr;
@@ -122,7 +123,7 @@ impl Config {
             secrets::check_tls(tls)?;
         }
         match &self.http.tcp {
-            Some((_, token_file)) => secrets::check_token(token_file),
+            Some((_, token_file)) => token(token_file).map(drop),
             None => Ok(()),
         }
     }

@@ -23,7 +23,11 @@ pub(super) fn check_tls(tls: &TlsConfig) -> Result<(), ConfigError> {
     }
 }
 
-pub(super) fn check_token(path: &Path) -> Result<(), ConfigError> {
+/// The token in a file: its first line.
+///
+/// # Errors
+/// When the file cannot be read, its first line is no token, or others can read it.
+pub(crate) fn token(path: &Path) -> Result<String, ConfigError> {
     let text = read(path)?;
     let token = text.lines().next().unwrap_or_default().trim();
     let plain = token.chars().all(|character| character.is_ascii_graphic());
@@ -34,7 +38,8 @@ pub(super) fn check_token(path: &Path) -> Result<(), ConfigError> {
              make one with `openssl rand -hex 16`",
         ));
     }
-    check_private(path)
+    check_private(path)?;
+    Ok(token.to_string())
 }
 
 fn check_pem(path: &Path, kind: &str) -> Result<(), ConfigError> {

@@ -17,7 +17,7 @@ use thermocline_volume::{Action, Group, Piece, Priority, Reply, Request, Request
 /// Buffers written to a connection at a time.
 const SLICES_MAX: usize = 128;
 /// Connections at once.
-const CONNECTIONS_MAX: usize = 256;
+pub(super) const CONNECTIONS_MAX: usize = 256;
 /// Parts of replies that may wait for a client before it is not read from any more.
 const UNREAD_PARTS_MAX: usize = 4096;
 
