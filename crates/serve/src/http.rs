@@ -162,43 +162,43 @@ async fn answer_all(
 
 async fn answer_unix(router: Router, listener: UnixListener) {
     let listener = tokio::net::UnixListener::from_std(listener).expect("within the runtime");
-    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let place = places.clone().acquire_owned().await.expect("it is never closed");
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let router = router.clone();
-        tokio::spawn(async move {
-            converse(router, stream).await;
-            drop(place);
-        });
-    }
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    answer(accept, |stream| converse(router.clone(), stream)).await;
 }
 
 async fn answer_tcp(router: Router, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
     let listener = tokio::net::TcpListener::from_std(listener).expect("within the runtime");
     let acceptor = tls.map(tokio_rustls::TlsAcceptor::from);
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    let talk = |stream| {
+        let (router, acceptor) = (router.clone(), acceptor.clone());
+        async move {
+            let Some(acceptor) = acceptor else { return converse(router, stream).await };
+            let encrypted = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await;
+            if let Ok(Ok(stream)) = encrypted {
+                converse(router, stream).await;
+            }
+        }
+    };
+    answer(accept, talk).await;
+}
+
+/// Lets clients in, as many at once as there are places, and talks with each on a task of its own.
+async fn answer<S, T: Future<Output = ()> + Send + 'static>(
+    accept: impl AsyncFn() -> io::Result<S>,
+    talk: impl Fn(S) -> T,
+) {
     let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = places.clone().acquire_owned().await.expect("it is never closed");
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok(stream) = accept().await else {
             // Out of descriptors: some will be given back.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (router, acceptor) = (router.clone(), acceptor.clone());
+        let talk = talk(stream);
         tokio::spawn(async move {
-            match acceptor {
-                None => converse(router, stream).await,
-                Some(acceptor) => {
-                    let encrypted = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await;
-                    if let Ok(Ok(stream)) = encrypted {
-                        converse(router, stream).await;
-                    }
-                }
-            }
+            talk.await;
             drop(place);
         });
     }

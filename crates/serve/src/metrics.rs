@@ -2,7 +2,7 @@
 //!
 //! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
-use crate::api::Status;
+use crate::api::{Pool, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -41,13 +41,16 @@ fn bounds() -> Vec<Nanos> {
 
 /// A value of one series.
 #[derive(Debug)]
-enum Value {
+enum Value<'a> {
     Gauge(f64),
     Counter(u64),
-    Histogram(Latencies),
+    Histogram(&'a Latencies),
 }
 
-impl EncodeMetric for Value {
+/// Takes one figure of a pool.
+type OfPool = fn(&Pool) -> u64;
+
+impl EncodeMetric for Value<'_> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         match self {
             Value::Gauge(value) => encoder.encode_gauge(value),
@@ -72,7 +75,7 @@ impl EncodeMetric for Value {
 }
 
 /// Series of one name, told apart by labels.
-type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value)>;
+type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value<'a>)>;
 
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
@@ -125,62 +128,52 @@ impl Figures {
     }
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let pools = &self.status.pools;
-        let gauges = [
-            ("pool_up", "Whether the pool is in service", 0),
-            ("pool_chunks", "Chunks that the pool can hold", 1),
-            ("pool_used_chunks", "Chunks that the pool holds", 2),
-            ("pool_in_flight", "Client requests on the pool's device", 3),
+        let gauges: [(&str, &str, OfPool); 4] = [
+            ("pool_up", "Whether the pool is in service", |p| u64::from(p.state == "active")),
+            ("pool_chunks", "Chunks that the pool can hold", |p| p.chunks_total),
+            ("pool_used_chunks", "Chunks that the pool holds", |p| p.chunks_used),
+            ("pool_in_flight", "Client requests on the pool's device", |p| p.in_flight),
         ];
-        for (name, help, which) in gauges {
-            let series = pools.iter().map(|pool| {
-                let up = u64::from(pool.state == "active");
-                let value = [up, pool.chunks_total, pool.chunks_used, pool.in_flight][which];
-                (vec![("pool", pool.name.as_str())], Value::Gauge(value as f64))
-            });
-            family(encoder, (name, help), series.collect())?;
+        for (name, help, figure) in gauges {
+            let series = self.by_pool(|pool| Value::Gauge(figure(pool) as f64));
+            family(encoder, (name, help), series)?;
         }
-        let counters = [
-            ("pool_read_bytes", "Bytes read for clients", 0),
-            ("pool_written_bytes", "Bytes written for clients", 1),
-            ("pool_moved_in_bytes", "Bytes written by operations", 2),
-            ("pool_moved_out_bytes", "Bytes read by operations", 3),
-            ("pool_metadata_bytes", "Bytes of journal, checkpoints and superblocks", 4),
-            ("pool_flushes", "Flushes of the device", 5),
-            ("pool_errors", "Requests that failed", 6),
-            ("pool_rotten_blocks", "Blocks without their checksum", 7),
+        let counters: [(&str, &str, OfPool); 8] = [
+            ("pool_read_bytes", "Bytes read for clients", |p| p.counters.read_bytes),
+            ("pool_written_bytes", "Bytes written for clients", |p| p.counters.written_bytes),
+            ("pool_moved_in_bytes", "Bytes written by operations", |p| p.counters.moved_in_bytes),
+            ("pool_moved_out_bytes", "Bytes read by operations", |p| p.counters.moved_out_bytes),
+            ("pool_metadata_bytes", "Bytes of journal, checkpoints and superblocks", |p| {
+                p.counters.metadata_bytes
+            }),
+            ("pool_flushes", "Flushes of the device", |p| p.counters.flushes),
+            ("pool_errors", "Requests that failed", |p| p.counters.errors),
+            ("pool_rotten_blocks", "Blocks without their checksum", |p| p.counters.rotten_blocks),
         ];
-        for (name, help, which) in counters {
-            let series = pools.iter().map(|pool| {
-                let c = &pool.counters;
-                let values = [
-                    c.read_bytes,
-                    c.written_bytes,
-                    c.moved_in_bytes,
-                    c.moved_out_bytes,
-                    c.metadata_bytes,
-                    c.flushes,
-                    c.errors,
-                    c.rotten_blocks,
-                ];
-                (vec![("pool", pool.name.as_str())], Value::Counter(values[which]))
-            });
-            family(encoder, (name, help), series.collect())?;
+        for (name, help, figure) in counters {
+            let series = self.by_pool(|pool| Value::Counter(figure(pool)));
+            family(encoder, (name, help), series)?;
         }
         Ok(())
+    }
+
+    /// A series with a value for each pool.
+    fn by_pool<'a>(&'a self, value: impl Fn(&'a Pool) -> Value<'a>) -> Series<'a> {
+        let pools = self.status.pools.iter();
+        pools.map(|pool| (vec![("pool", pool.name.as_str())], value(pool))).collect()
     }
 
     fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let requests = self
             .requests
             .iter()
-            .map(|(kind, latencies)| (vec![("op", *kind)], Value::Histogram(latencies.clone())));
+            .map(|(kind, latencies)| (vec![("op", *kind)], Value::Histogram(latencies)));
         let help = "Latency of client requests";
         family(encoder, ("request_seconds", help), requests.collect())?;
         let names = self.status.pools.iter().map(|pool| pool.name.as_str());
         let pools = names.zip(&self.pools).flat_map(|(name, latencies)| {
             ["read", "write"].iter().zip(latencies).map(move |(&op, latencies)| {
-                (vec![("pool", name), ("op", op)], Value::Histogram(latencies.clone()))
+                (vec![("pool", name), ("op", op)], Value::Histogram(latencies))
             })
         });
         let help = "Latency of client requests on the pool's device";
