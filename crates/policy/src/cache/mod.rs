@@ -27,11 +27,13 @@ mod partition;
 mod s3_fifo;
 mod sieve;
 mod sketch;
+mod srrip;
 mod two_q;
 mod w_tiny_lfu;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
 pub use lru_sweep::LruSweep;
+pub use srrip::{Placed, Sets};
 
 use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
@@ -50,6 +52,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     s3_fifo::ENTRY,
     w_tiny_lfu::ENTRY,
     merlin::ENTRY,
+    srrip::ENTRY,
     belady::ENTRY,
 ];
 

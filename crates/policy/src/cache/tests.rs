@@ -149,6 +149,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         s3-fifo@20 45732
         w-tiny-lfu@20 46594
         merlin@20 46942
+        srrip@20 50385
         belady@20 40758
         equal@20 51376
         ucp@20 51376
@@ -165,6 +166,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         s3-fifo@200 30068
         w-tiny-lfu@200 28750
         merlin@200 31462
+        srrip@200 34567
         belady@200 19763
         equal@200 36331
         ucp@200 36331

@@ -71,6 +71,8 @@ pub struct Replay {
     name: String,
     placement: Option<Box<dyn Placement>>,
     view: RecordedView,
+    /// One more than the highest volume that a chunk was said to be of.
+    volumes_named: u32,
     epoch: Option<Epoch>,
     epochs: u64,
     requests: u64,
@@ -91,6 +93,7 @@ impl Replay {
             name: rival.map(PolicySpec::spelled_out).unwrap_or_default(),
             placement: rival.map(build).transpose()?,
             view: RecordedView::default(),
+            volumes_named: 0,
             epoch: None,
             epochs: 0,
             requests: 0,
@@ -183,6 +186,7 @@ impl Replay {
 
     fn observe(&mut self, access: &Access) {
         self.accesses += 1;
+        self.volumes_named = self.volumes_named.max(access.chunk.volume.0 + 1);
         let Access { at, chunk, bytes, write } = *access;
         if let Some(placement) = &mut self.placement {
             placement.observe(&ChunkAccess { at, chunk, bytes, write });
@@ -224,6 +228,7 @@ impl Replay {
         if homes.pool.is_some_and(|pool| usize::from(pool.0) >= self.view.pools.len()) {
             return Err(self.wrong("a chunk is on a pool that there is not"));
         }
+        self.volumes_named = self.volumes_named.max(homes.chunk.volume.0 + 1);
         if !self.view.homes.set(homes.chunk, homes.count, homes.pool) {
             return Err(self.wrong("it has more chunks than are believed"));
         }
@@ -232,6 +237,9 @@ impl Replay {
 
     fn judge(&mut self) -> Result<EpochRow, ReplayError> {
         self.in_epoch()?;
+        if self.volumes_named > self.view.volumes {
+            return Err(self.wrong("a chunk is of a volume that there is not"));
+        }
         let epoch = self.epoch.take().expect("just seen");
         let placement = self.placement.as_mut().expect("without one an epoch does not begin");
         self.proposed.clear();

@@ -166,8 +166,8 @@ fn made_up(tell: impl FnOnce(&mut thermocline_trace::recording::Encoder)) -> Vec
 
 #[test]
 fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
-    use thermocline_trace::recording::{Epoch, Homes, PoolFill};
-    use thermocline_units::{ChunkId, PoolId};
+    use thermocline_trace::recording::{Access, Epoch, Homes, PoolFill};
+    use thermocline_units::{ChunkId, PoolId, VolumeId};
     let pool = PoolFill { capacity: 4, used: 1 };
     let epoch = |pools: usize| Epoch {
         at: Nanos(5),
@@ -204,5 +204,26 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
             e.epoch(&epoch(2));
         }),
         "2. epoch: it has fewer pools",
+    );
+    // Found by fuzzing: placements index their tables by volume.
+    let elsewhere = ChunkId { volume: VolumeId(1), index: 0 };
+    says(
+        made_up(|e| {
+            e.placed(Nanos(0), &name);
+            e.epoch(&epoch(2));
+            e.homes(&Homes { chunk: elsewhere, ..homes(0) });
+            e.epoch_ended();
+        }),
+        "a volume that there is not",
+    );
+    let access = Access { at: Nanos(1), chunk: elsewhere, bytes: Bytes(512), write: false };
+    says(
+        made_up(|e| {
+            e.placed(Nanos(0), &name);
+            e.accessed(&access);
+            e.epoch(&epoch(2));
+            e.epoch_ended();
+        }),
+        "a volume that there is not",
     );
 }
