@@ -159,6 +159,16 @@ impl Sets {
         self.states[slot as usize] &= !PREDICTION;
     }
 
+    /// Whether the line in `slot` was hit, and is expected again soon.
+    pub fn is_near(&self, slot: u32) -> bool {
+        self.states[slot as usize] & PREDICTION == 0
+    }
+
+    /// The line in `slot` is the first to leave.
+    pub fn expect_last(&mut self, slot: u32) {
+        self.states[slot as usize] |= FAR;
+    }
+
     /// Puts `line`, which is nowhere, into an empty slot of its set, or into one whose line
     /// `may_leave`; none: no line of the set may.
     ///

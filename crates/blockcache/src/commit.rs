@@ -1,0 +1,213 @@
+//! Making the table of dirty lines durable: cycles.
+//!
+//! The table names the slots whose lines the slow device does not have. A cycle
+//!
+//! 1. notes which slots the table must name from now on, and which no longer, as of now;
+//! 2. flushes both devices, if they were written;
+//! 3. writes the sectors of the table that are about those slots, to the medium;
+//! 4. answers who waited: flushes, and forced writes to lines that the table did not name.
+//!
+//! So a line's contents are durable before the table names them, and the slow device has a line for
+//! good before the table stops naming it. A slot that the table names, or may name, is not given to
+//! another line. One cycle runs at a time; whoever comes meanwhile shares the next.
+
+use crate::cache::{BlockCache, Task, mark};
+use crate::format::{SECTOR_SLOTS, Side, encode_table, table_offset};
+use std::ops::Range;
+use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
+use thermocline_units::Nanos;
+
+/// How often a sector of the table is written again before the cache gives up: a cache without its
+/// table loses data.
+const TRIES_MAX: u32 = 3;
+/// Sectors of the table that are written at once: 128 KiB.
+const RUN_SECTORS: u32 = 256;
+
+/// Who waits for a cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// A flush.
+    Flush(Ticket),
+    /// A forced write.
+    Write(Ticket),
+}
+
+impl Waiter {
+    fn ticket(self) -> Ticket {
+        match self {
+            Waiter::Flush(ticket) | Waiter::Write(ticket) => ticket,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    running: bool,
+    /// Whether a cycle shall run although nobody waits.
+    pub(crate) wanted: bool,
+    /// Slots that became dirty and are not named, or are named and not dirty any more. Some may
+    /// have changed again.
+    noted: Vec<u32>,
+    /// Slots of the cycle under way.
+    cycle: Vec<u32>,
+    waiters: Vec<Waiter>,
+    next_waiters: Vec<Waiter>,
+    outstanding: u32,
+    failed: bool,
+}
+
+impl Commit {
+    pub(crate) fn note(&mut self, slot: u32) {
+        self.noted.push(slot);
+    }
+
+    /// Joins the next cycle.
+    pub(crate) fn join(&mut self, waiter: Waiter) {
+        self.next_waiters.push(waiter);
+    }
+}
+
+impl<C: Device, O: Device> BlockCache<C, O> {
+    /// Starts a cycle when somebody wants one and none is under way.
+    pub(crate) fn pump_commit(&mut self, now: Nanos) {
+        if self.failure.is_some() {
+            return self.turn_away();
+        }
+        let wanted = self.commit.wanted && !self.commit.noted.is_empty();
+        if self.commit.running || self.commit.next_waiters.is_empty() && !wanted {
+            return;
+        }
+        self.commit.wanted = false;
+        self.commit.running = true;
+        self.commit.failed = false;
+        self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
+        self.choose_slots();
+        for side in [Side::Cache, Side::Origin] {
+            if std::mem::take(&mut self.volatile[side as usize]) {
+                self.commit.outstanding += 1;
+                self.send(now, side, Task::Flush, Io::Flush);
+            }
+        }
+        if self.commit.outstanding == 0 {
+            self.write_table(now);
+        }
+    }
+
+    /// Step 1. A slot is dirty from the end of its write on, so what it holds comes before the
+    /// flush.
+    fn choose_slots(&mut self) {
+        for slot in std::mem::take(&mut self.commit.noted) {
+            let marks = self.index.marks(slot);
+            let named = marks & mark::RECORDED != 0;
+            match marks & mark::DIRTY != 0 {
+                true if !named => self.remark(slot, mark::RECORDED | mark::RECORDING, 0),
+                false if named && marks & mark::FREEING == 0 => self.remark(slot, mark::FREEING, 0),
+                _ => continue,
+            }
+            self.commit.cycle.push(slot);
+        }
+    }
+
+    /// A device is flushed, or is not.
+    pub(crate) fn flushed(&mut self, now: Nanos, result: Result<Payload, DeviceError>) {
+        self.commit.failed |= result.is_err();
+        self.commit.outstanding -= 1;
+        if self.commit.outstanding > 0 {
+            return;
+        }
+        if self.commit.failed {
+            // Which writes are durable is not known; the table stays as it was.
+            self.volatile = [true; 2];
+            return self.end_cycle(false);
+        }
+        self.write_table(now);
+    }
+
+    /// Step 3.
+    fn write_table(&mut self, now: Nanos) {
+        let mut sectors: Vec<u32> =
+            self.commit.cycle.iter().map(|slot| slot / SECTOR_SLOTS).collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        let mut runs: Vec<Range<u32>> = Vec::new();
+        for sector in sectors {
+            match runs.last_mut() {
+                Some(run) if run.end == sector && run.len() < RUN_SECTORS as usize => run.end += 1,
+                _ => runs.push(sector..sector + 1),
+            }
+        }
+        for run in runs {
+            self.commit.outstanding += 1;
+            self.write_sectors(now, run, 0);
+        }
+        if self.commit.outstanding == 0 {
+            self.end_cycle(true);
+        }
+    }
+
+    fn write_sectors(&mut self, now: Nanos, sectors: Range<u32>, tries: u32) {
+        let named = |slot: u32| {
+            let marks =
+                if slot < self.index.slots() { self.index.marks(slot) } else { mark::FREEING };
+            let named = marks & (mark::RECORDED | mark::FREEING) == mark::RECORDED;
+            if named { self.index.line_in(slot) } else { None }
+        };
+        let mut bytes = Vec::new();
+        for sector in sectors.clone() {
+            encode_table(self.identity, sector, named, &mut bytes);
+        }
+        self.status.table.0 += bytes.len() as u64;
+        let offset = table_offset(sectors.start);
+        let io = Io::Write { offset, data: Payload::from(bytes), fua: true };
+        self.send(now, Side::Cache, Task::Table { sectors, tries }, io);
+    }
+
+    /// A run of the table is written, or is not.
+    pub(crate) fn table_written(
+        &mut self,
+        now: Nanos,
+        sectors: Range<u32>,
+        tries: u32,
+        result: Result<Payload, DeviceError>,
+    ) {
+        match result {
+            Err(_) if tries < TRIES_MAX => return self.write_sectors(now, sectors, tries + 1),
+            Err(error) => self.fail(error),
+            Ok(_) => {}
+        }
+        self.commit.outstanding -= 1;
+        if self.commit.outstanding == 0 {
+            self.end_cycle(self.failure.is_none());
+        }
+    }
+
+    /// Step 4. A cycle that failed has written nothing of the table, or the cache has failed.
+    fn end_cycle(&mut self, done: bool) {
+        self.commit.running = false;
+        for slot in std::mem::take(&mut self.commit.cycle) {
+            let named = self.has(slot, mark::FREEING) != done;
+            let cleared = if named { 0 } else { mark::RECORDED };
+            self.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
+            // What changed in the meantime, or is to be tried again.
+            if self.has(slot, mark::DIRTY) != named {
+                self.commit.note(slot);
+            }
+        }
+        for waiter in std::mem::take(&mut self.commit.waiters) {
+            let result = match (done, self.failure) {
+                (true, _) => Ok(Payload::EMPTY),
+                (false, None) => Err(DeviceError::Io),
+                (false, Some(_)) => Err(DeviceError::Gone),
+            };
+            self.answer(waiter.ticket(), result);
+        }
+    }
+
+    /// The cache has failed: nobody waits for a cycle that will not come.
+    fn turn_away(&mut self) {
+        for waiter in std::mem::take(&mut self.commit.next_waiters) {
+            self.answer(waiter.ticket(), Err(DeviceError::Gone));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The bytes of a block cache on its two devices. Drawn in `docs/formats/blockcache.md`.
+//!
+//! ```text
+//! fast device   0       4 KiB                                    first slot, at 64 KiB × n
+//!               | label | table: one sector for each 124 slots | slot 0 | slot 1 …   4 KiB each
+//! slow device   0       64 KiB
+//!               | label | what the machine above sees
+//! ```
+//! A sector is written whole or not at all, so each sector of the table stands for itself: a torn
+//! write of several leaves some old and some new, and both are true. The table names only lines
+//! whose contents the slow device does not have.
+
+use crate::LINE;
+use thermocline_ports::SECTOR;
+use thermocline_units::Bytes;
+
+/// Version of the layout; another one is refused.
+const VERSION: u16 = 1;
+const LABEL_MAGIC: &[u8; 8] = b"THERMOBC";
+const TABLE_MAGIC: u32 = u32::from_le_bytes(*b"TCBT");
+/// Magic 4, CRC 4, identity 8.
+const TABLE_HEADER_BYTES: usize = 16;
+/// Slots that one sector of the table is about.
+pub(crate) const SECTOR_SLOTS: u32 = (SECTOR - TABLE_HEADER_BYTES as u32) / 4;
+/// No dirty line in the slot.
+const NO_LINE: u32 = u32::MAX;
+/// Slots, and what the machine above sees, begin at multiples of this.
+const ALIGNMENT: u64 = 64 << 10;
+/// Where the table begins.
+const TABLE_OFFSET: u64 = 4096;
+/// Bytes of the slow device in front of what the machine above sees.
+pub(crate) const ORIGIN_OFFSET: u64 = ALIGNMENT;
+/// Slots to a set.
+pub(crate) const WAYS: u32 = 16;
+/// The fewest slots that make a cache: one set for each way there is.
+pub(crate) const SLOTS_MIN: u32 = WAYS * WAYS;
+
+/// Which of the two devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The fast one.
+    Cache,
+    /// The slow one.
+    Origin,
+}
+
+/// What both devices know about each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) side: Side,
+    pub(crate) identity: u64,
+    pub(crate) slots: u32,
+    /// Lines that the machine above sees; the last one may be shorter.
+    pub(crate) lines: u32,
+}
+
+impl Label {
+    /// The label as a block of 4 KiB.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(TABLE_OFFSET as usize);
+        out.extend_from_slice(LABEL_MAGIC);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&(self.side as u16).to_le_bytes());
+        out.extend_from_slice(&self.identity.to_le_bytes());
+        for value in [self.slots, self.lines, WAYS, LINE] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        out.resize(SECTOR as usize, 0);
+        let crc = crc32c::crc32c(&out[12..]);
+        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        out.resize(TABLE_OFFSET as usize, 0);
+        out
+    }
+
+    /// Reads a block; `None` when it is no whole label of this version.
+    pub(crate) fn decode(block: &[u8]) -> Option<Label> {
+        let block = block.get(..SECTOR as usize)?;
+        let u16_at = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
+        let sound = block.starts_with(LABEL_MAGIC)
+            && has_crc(crc32c::crc32c(&block[12..]), u32_at(block, 8))
+            && u16_at(12) == VERSION
+            && u32_at(block, 32) == WAYS
+            && u32_at(block, 36) == LINE;
+        let side = match u16_at(14) {
+            0 => Side::Cache,
+            1 => Side::Origin,
+            _ => return None,
+        };
+        let identity = u64::from_le_bytes(block[16..24].try_into().expect("eight bytes"));
+        let (slots, lines) = (u32_at(block, 24), u32_at(block, 28));
+        sound.then_some(Label { side, identity, slots, lines })
+    }
+}
+
+/// Whether a block begins as a label does, whole or not, of whatever version.
+pub(crate) fn is_label(block: &[u8]) -> bool {
+    block.starts_with(LABEL_MAGIC)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Whether a checksum is the stored one. A fuzzer is let through: what is forged must not harm
+/// either.
+fn has_crc(crc: u32, stored: u32) -> bool {
+    cfg!(fuzzing) || crc == stored
+}
+
+/// Sectors of the table for so many slots.
+pub(crate) fn table_sectors(slots: u32) -> u32 {
+    slots.div_ceil(SECTOR_SLOTS)
+}
+
+/// Where a sector of the table is.
+pub(crate) fn table_offset(sector: u32) -> Bytes {
+    Bytes(TABLE_OFFSET + u64::from(sector) * u64::from(SECTOR))
+}
+
+/// Where the first slot is.
+fn slots_offset(slots: u32) -> u64 {
+    table_offset(table_sectors(slots)).0.next_multiple_of(ALIGNMENT)
+}
+
+/// Where a slot is, in a cache of `slots`.
+pub(crate) fn slot_offset(slots: u32, slot: u32) -> Bytes {
+    Bytes(slots_offset(slots) + u64::from(slot) * u64::from(LINE))
+}
+
+/// How many slots a fast device of `size` has room for.
+pub(crate) fn slots_on(size: Bytes) -> u32 {
+    let fits = |slots: u64| {
+        let slots = slots as u32;
+        slot_offset(slots, slots).0 <= size.0
+    };
+    let mut slots = (size.0 / u64::from(LINE)).min(u64::from(NO_LINE) - 1);
+    while slots > 0 && !fits(slots) {
+        // What the table takes, at once; then what rounding takes.
+        let over = slot_offset(slots as u32, slots as u32).0 - size.0;
+        slots = slots.saturating_sub(over.div_ceil(u64::from(LINE)).max(1));
+    }
+    slots as u32
+}
+
+/// Appends a sector of the table; `line` tells which dirty line is in a slot.
+pub(crate) fn encode_table(
+    identity: u64,
+    sector: u32,
+    line: impl Fn(u32) -> Option<u32>,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.extend_from_slice(&TABLE_MAGIC.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&identity.to_le_bytes());
+    for slot in sector * SECTOR_SLOTS..(sector + 1) * SECTOR_SLOTS {
+        out.extend_from_slice(&line(slot).unwrap_or(NO_LINE).to_le_bytes());
+    }
+    let crc = table_crc(sector, &out[start..]);
+    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// (Slot, line) of every dirty line that a sector names; `None` when it is not this sector of this
+/// cache, whole.
+pub(crate) fn decode_table(identity: u64, sector: u32, bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
+    let sound = u32_at(bytes, 0) == TABLE_MAGIC
+        && has_crc(table_crc(sector, bytes), u32_at(bytes, 4))
+        && bytes[8..16] == identity.to_le_bytes();
+    let lines = bytes[TABLE_HEADER_BYTES..].chunks_exact(4).map(|line| u32_at(line, 0));
+    let first = sector * SECTOR_SLOTS;
+    sound.then(|| (first..).zip(lines).filter(|&(_, line)| line != NO_LINE).collect())
+}
+
+/// Over the sector's number too, so that one in another's place is found.
+fn table_crc(sector: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&sector.to_le_bytes()), &bytes[8..])
+}
+
+#[cfg(test)]
+mod tests;

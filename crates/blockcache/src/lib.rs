@@ -1,0 +1,31 @@
+//! A block cache: lines of 4 KiB on a fast device in front of a slow one; both together are one
+//! device.
+//!
+//! A pool's chunk is a MiB, because a map of a TiB must fit into memory. A random load on a small
+//! fast device needs a finer grain: there a chunk that is hot for one block of 256 wastes the other
+//! 255. Instead of a finer map, a pool gets a cache in front, whose lines know where they are by
+//! their slot: 5 B a line (0.12 % of the fast device) and nothing for lines that are not cached.
+//!
+//! The machine above sees a [`thermocline_ports::Device`], which keeps its contract: [`BlockCache`]
+//! is a device made of two devices. It is written back: a write is done when the fast device has
+//! it. It loses nothing in a crash: what a flush promised is found again, wherever it is.
+//!
+//! Start at [`cache`](BlockCache); [`requests`] cuts requests into lines, [`locks`] keeps them in
+//! order, [`commit`] makes the table of dirty lines durable, [`writeback`] takes dirty lines to the
+//! slow device, [`opening`] formats and finds all of it again, [`format`] is the bytes.
+
+mod cache;
+mod commit;
+mod format;
+mod locks;
+mod opening;
+mod requests;
+mod status;
+mod writeback;
+
+pub use cache::{BlockCache, Settings};
+pub use opening::OpenError;
+pub use status::Status;
+
+/// Bytes of a line.
+pub const LINE: u32 = 4096;

@@ -1,0 +1,509 @@
+//! Requests of the machine above: cut into lines, sent to whichever device has them.
+//!
+//! 1. A request waits until its lines are its own ([`crate::locks`]).
+//! 2. Each line that is cached goes to its slot. Of the others, a line that is written whole gets a
+//!    slot, unless the request is a long one or its set has none to give; the rest goes to the slow
+//!    device. Neighbours on a device go together.
+//! 3. A write is done when all its pieces are; with `fua`, when the table names the lines, too.
+//! 4. A read that the slow device answered in whole lines is answered, and then fills slots, if
+//!    nobody else wants the lines by then.
+//! 5. Zeroes and discards go to the slow device, and lines that they cover are forgotten.
+
+use crate::cache::{BlockCache, Task, mark};
+use crate::commit::Waiter;
+use crate::format::{ORIGIN_OFFSET, Side};
+use crate::locks::Hold;
+use crate::{LINE, OpenError};
+use std::ops::Range;
+use thermocline_policy::cache::{Placed, Sets};
+use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
+use thermocline_units::{Bytes, Nanos};
+
+/// What a request does.
+#[derive(Debug, Clone)]
+enum Verb {
+    Read,
+    Write { data: Payload, fua: bool },
+    Zero,
+    Discard,
+}
+
+impl Verb {
+    fn hold(&self) -> Hold {
+        match self {
+            Verb::Read => Hold::Read,
+            Verb::Write { .. } => Hold::Write,
+            Verb::Zero | Verb::Discard => Hold::Drop,
+        }
+    }
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Request {
+    ticket: Ticket,
+    verb: Verb,
+    /// Bytes of the machine above.
+    bytes: Range<u64>,
+    /// Once it has its lines.
+    lock: Option<u32>,
+    outstanding: u32,
+    error: Option<DeviceError>,
+    /// What was read, and where it begins.
+    pieces: Vec<(u64, Payload)>,
+    /// What the slow device answered.
+    missed: Vec<Range<u64>>,
+}
+
+/// Bytes that go to one device in one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Segment {
+    /// The first slot; none: the slow device.
+    slot: Option<u32>,
+    bytes: Range<u64>,
+}
+
+/// The lines that `bytes` touches.
+pub(crate) fn lines_of(bytes: &Range<u64>) -> Range<u32> {
+    let line = u64::from(LINE);
+    (bytes.start / line) as u32..bytes.end.div_ceil(line) as u32
+}
+
+impl<C: Device, O: Device> BlockCache<C, O> {
+    /// Takes a request with a range.
+    pub(crate) fn begin(&mut self, now: Nanos, ticket: Ticket, io: Io) {
+        let (offset, length) = io.range().expect("a flush is not a request for lines");
+        let bytes = offset.0..offset.0 + length.0;
+        assert!(bytes.end <= self.geometry.size.0, "{bytes:?} lies outside {:?}", self.geometry);
+        let verb = match io {
+            Io::Read { .. } => Verb::Read,
+            Io::Write { data, fua, .. } => Verb::Write { data, fua },
+            Io::WriteZeroes { .. } => Verb::Zero,
+            Io::Discard { .. } | Io::Flush => Verb::Discard,
+        };
+        let (lines, hold) = (lines_of(&bytes), verb.hold());
+        let request = self.requests.insert(Request {
+            ticket,
+            verb,
+            bytes,
+            lock: None,
+            outstanding: 0,
+            error: None,
+            pieces: Vec::new(),
+            missed: Vec::new(),
+        });
+        if let Some(lock) = self.locks.take_or_wait(request, lines, hold) {
+            self.start(now, request, lock);
+        }
+    }
+
+    fn start(&mut self, now: Nanos, request: u32, lock: u32) {
+        self.requests[request].lock = Some(lock);
+        match &self.requests[request].verb {
+            Verb::Read => self.start_read(now, request),
+            Verb::Write { .. } => self.start_write(now, request),
+            Verb::Zero | Verb::Discard => self.start_drop(now, request),
+        }
+    }
+
+    /// Gives lines back, and starts who waited for them.
+    pub(crate) fn release(&mut self, now: Nanos, lock: u32) {
+        self.locks.release(lock);
+        while let Some((request, lock)) = self.locks.next() {
+            self.start(now, request, lock);
+        }
+    }
+
+    /// The bytes of `line` that there are: the last line may be short.
+    pub(crate) fn bytes_of(&self, line: u32) -> Range<u64> {
+        let start = u64::from(line) * u64::from(LINE);
+        start..(start + u64::from(LINE)).min(self.geometry.size.0)
+    }
+
+    fn covers(&self, bytes: &Range<u64>, line: u32) -> bool {
+        let whole = self.bytes_of(line);
+        bytes.start <= whole.start && whole.end <= bytes.end
+    }
+
+    fn goes_around(&self, bytes: &Range<u64>) -> bool {
+        bytes.end - bytes.start >= u64::from(self.settings.around_from)
+    }
+
+    /// Cuts bytes at lines; `slot` says where each line is. Neighbours are one segment.
+    fn cut(
+        &mut self,
+        bytes: &Range<u64>,
+        mut slot: impl FnMut(&mut Self, u32) -> Option<u32>,
+    ) -> Vec<Segment> {
+        let mut segments: Vec<Segment> = Vec::new();
+        for line in lines_of(bytes) {
+            let whole = self.bytes_of(line);
+            let part = whole.start.max(bytes.start)..whole.end.min(bytes.end);
+            let slot = slot(self, line);
+            match segments.last_mut() {
+                Some(last) if last.slot_after() == slot => last.bytes.end = part.end,
+                _ => segments.push(Segment { slot, bytes: part }),
+            }
+        }
+        segments
+    }
+
+    /// Where a segment is on its device.
+    fn place_of(&self, segment: &Segment) -> (Side, Bytes) {
+        let start = segment.bytes.start;
+        match segment.slot {
+            Some(slot) => {
+                let within = start % u64::from(LINE);
+                (Side::Cache, Bytes(self.slot_offset(slot).0 + within))
+            }
+            None => (Side::Origin, Bytes(ORIGIN_OFFSET + start)),
+        }
+    }
+
+    fn start_read(&mut self, now: Nanos, request: u32) {
+        let bytes = self.requests[request].bytes.clone();
+        let mut segments = self.cut(&bytes, |cache, line| {
+            let slot = cache.slot_of(line)?;
+            cache.index.hit(slot);
+            Some(slot)
+        });
+        if !self.goes_around(&bytes) {
+            // Whole lines, so that they can be kept.
+            for missed in segments.iter_mut().filter(|segment| segment.slot.is_none()) {
+                let lines = lines_of(&missed.bytes);
+                missed.bytes = self.bytes_of(lines.start).start..self.bytes_of(lines.end - 1).end;
+            }
+        }
+        for segment in segments {
+            self.read(now, request, &segment);
+        }
+    }
+
+    fn read(&mut self, now: Nanos, request: u32, segment: &Segment) {
+        let (side, offset) = self.place_of(segment);
+        let length = segment.length();
+        match side {
+            Side::Cache => self.status.read_hits.0 += u64::from(length),
+            Side::Origin => {
+                self.status.read_misses.0 += u64::from(length);
+                self.requests[request].missed.push(segment.bytes.clone());
+            }
+        }
+        self.requests[request].outstanding += 1;
+        let at = segment.bytes.start;
+        let task = Task::Piece { request, side, at, length, writes: false };
+        self.send(now, side, task, Io::Read { offset, length });
+    }
+
+    fn start_write(&mut self, now: Nanos, request: u32) {
+        let state = &self.requests[request];
+        let Verb::Write { data, fua } = state.verb.clone() else {
+            unreachable!("only writes are written")
+        };
+        let bytes = state.bytes.clone();
+        let around = self.goes_around(&bytes);
+        let segments = self.cut(&bytes, |cache, line| {
+            let whole = cache.covers(&bytes, line);
+            match cache.index.find(line) {
+                // A slot that only waits for the table is the line's own, to be filled whole, and
+                // must not be given away while it is.
+                Some(slot) if whole || cache.has(slot, mark::VALID) => {
+                    cache.index.hit(slot);
+                    cache.remark(slot, mark::VALID, 0);
+                    Some(slot)
+                }
+                None if whole && !around => cache.make_room(line),
+                _ => None,
+            }
+        });
+        for segment in segments {
+            let (side, offset) = self.place_of(&segment);
+            let length = segment.length();
+            match side {
+                Side::Cache => self.status.written.0 += u64::from(length),
+                Side::Origin => self.status.written_around.0 += u64::from(length),
+            }
+            let from = (segment.bytes.start - bytes.start) as u32;
+            let data = data.slice(from..from + length);
+            self.requests[request].outstanding += 1;
+            let at = segment.bytes.start;
+            let task = Task::Piece { request, side, at, length, writes: true };
+            self.send(now, side, task, Io::Write { offset, data, fua });
+        }
+    }
+
+    /// A slot for a line that has none.
+    fn make_room(&mut self, line: u32) -> Option<u32> {
+        let locks = &self.locks;
+        let may_leave = |sets: &Sets, slot: u32| {
+            sets.marks(slot) & (mark::DIRTY | mark::RECORDED) == 0
+                && sets.line_in(slot).is_some_and(|line| !locks.holds(line))
+        };
+        match self.index.place(line, may_leave) {
+            Some(Placed { slot, .. }) => Some(slot),
+            None => {
+                // Some of the set may be clean, and only named by the table still.
+                self.commit.wanted = true;
+                None
+            }
+        }
+    }
+
+    fn start_drop(&mut self, now: Nanos, request: u32) {
+        let state = &self.requests[request];
+        let (bytes, verb) = (state.bytes.clone(), state.verb.clone());
+        let (offset, length) = (Bytes(ORIGIN_OFFSET + bytes.start), Bytes(bytes.end - bytes.start));
+        let io = match verb {
+            Verb::Discard => Io::Discard { offset, length },
+            _ => Io::WriteZeroes { offset, length },
+        };
+        self.requests[request].outstanding += 1;
+        self.send(now, Side::Origin, Task::Dropped { request }, io);
+        // Lines at the ends that are covered in part stay, with zeroes in that part.
+        let lines = lines_of(&bytes);
+        let mut ends = vec![lines.start];
+        ends.extend((lines.end - 1 > lines.start).then_some(lines.end - 1));
+        for line in ends {
+            let Some(slot) = self.slot_of(line).filter(|_| !self.covers(&bytes, line)) else {
+                continue;
+            };
+            let whole = self.bytes_of(line);
+            let part = whole.start.max(bytes.start)..whole.end.min(bytes.end);
+            let segment = Segment { slot: Some(slot), bytes: part };
+            let (side, offset) = self.place_of(&segment);
+            let (at, length) = (segment.bytes.start, segment.length());
+            self.requests[request].outstanding += 1;
+            let task = Task::Piece { request, side, at, length, writes: true };
+            let data = Payload::Zeroes(length);
+            self.send(now, side, task, Io::Write { offset, data, fua: false });
+        }
+    }
+
+    /// The slow device has dropped a range, or has not.
+    pub(crate) fn dropped(
+        &mut self,
+        now: Nanos,
+        request: u32,
+        result: Result<Payload, DeviceError>,
+    ) {
+        let bytes = self.requests[request].bytes.clone();
+        let slots = self.slots_in(&lines_of(&bytes));
+        for slot in slots {
+            let line = self.index.line_in(slot).expect("it was found by its line");
+            // What failed half-way has changed the slow device: clean lines are read again there.
+            if self.covers(&bytes, line) && (result.is_ok() || !self.has(slot, mark::DIRTY)) {
+                self.forget(slot);
+            }
+        }
+        let state = &mut self.requests[request];
+        state.error = state.error.or(result.err());
+        self.piece_ended(now, request);
+    }
+
+    /// The slots that hold contents of `lines`.
+    fn slots_in(&self, lines: &Range<u32>) -> Vec<u32> {
+        if lines.end - lines.start < self.index.slots() {
+            return lines.clone().filter_map(|line| self.slot_of(line)).collect();
+        }
+        let inside = |&slot: &u32| {
+            self.has(slot, mark::VALID)
+                && self.index.line_in(slot).is_some_and(|line| lines.contains(&line))
+        };
+        (0..self.index.slots()).filter(inside).collect()
+    }
+
+    /// A device answered for a piece of a request.
+    pub(crate) fn piece_done(
+        &mut self,
+        now: Nanos,
+        request: u32,
+        side: Side,
+        bytes: Range<u64>,
+        result: Result<Payload, DeviceError>,
+    ) {
+        let reads = matches!(self.requests[request].verb, Verb::Read);
+        match (side, result) {
+            (_, Ok(payload)) if reads => {
+                self.requests[request].pieces.push((bytes.start, payload));
+            }
+            (Side::Cache, Err(error)) if reads => {
+                if self.forget_clean(&bytes) {
+                    self.read(now, request, &Segment { slot: None, bytes });
+                } else {
+                    self.requests[request].error = Some(error);
+                }
+            }
+            (Side::Cache, result) => {
+                self.slots_written(&bytes, result.is_ok());
+                let state = &mut self.requests[request];
+                state.error = state.error.or(result.err());
+            }
+            (Side::Origin, result) => {
+                let state = &mut self.requests[request];
+                state.error = state.error.or(result.err());
+            }
+        }
+        self.piece_ended(now, request);
+    }
+
+    /// Lines whose slots cannot be read are forgotten, if the slow device has them all.
+    fn forget_clean(&mut self, bytes: &Range<u64>) -> bool {
+        let slots = self.slots_in(&lines_of(bytes));
+        let clean = slots.iter().all(|&slot| !self.has(slot, mark::DIRTY));
+        if clean {
+            slots.into_iter().for_each(|slot| self.forget(slot));
+        }
+        clean
+    }
+
+    fn slots_written(&mut self, bytes: &Range<u64>, done: bool) {
+        for line in lines_of(bytes) {
+            let slot = self.index.find(line).expect("a line that is being written has a slot");
+            if done {
+                self.remark(slot, mark::VALID | mark::DIRTY | mark::REWRITTEN, 0);
+            } else if self.has(slot, mark::DIRTY) {
+                // Each sector is old or new, and the slow device has neither for certain.
+                self.remark(slot, mark::REWRITTEN, 0);
+            } else {
+                self.forget(slot);
+            }
+        }
+    }
+
+    fn piece_ended(&mut self, now: Nanos, request: u32) {
+        let state = &mut self.requests[request];
+        state.outstanding -= 1;
+        if state.outstanding > 0 {
+            return;
+        }
+        let (ticket, bytes) = (state.ticket, state.bytes.clone());
+        let forced = matches!(state.verb, Verb::Write { fua: true, .. });
+        if let Some(error) = state.error {
+            self.answer(ticket, Err(error));
+        } else if matches!(state.verb, Verb::Read) {
+            let whole = assemble(&bytes, &mut state.pieces);
+            self.answer(ticket, Ok(whole));
+            return self.fill(now, request);
+        } else if forced && !self.is_recorded(&bytes) {
+            self.commit.join(Waiter::Write(ticket));
+        } else {
+            self.answer(ticket, Ok(Payload::EMPTY));
+        }
+        self.end(now, request);
+    }
+
+    /// Whether a crash would find everything in `bytes` as it is: on the slow device, or in a slot
+    /// that the table names. A slot that it still names without reason would hide the slow device.
+    fn is_recorded(&self, bytes: &Range<u64>) -> bool {
+        let named = mark::VALID | mark::RECORDED;
+        lines_of(bytes)
+            .filter_map(|line| self.index.find(line))
+            .all(|slot| self.index.marks(slot) & (named | mark::RECORDING | mark::FREEING) == named)
+    }
+
+    fn end(&mut self, now: Nanos, request: u32) {
+        let state = self.requests.remove(request);
+        self.release(now, state.lock.expect("it had its lines"));
+    }
+
+    /// Keeps what the slow device answered.
+    fn fill(&mut self, now: Nanos, request: u32) {
+        let state = &mut self.requests[request];
+        let (lock, missed) = (state.lock.expect("it had its lines"), state.missed.clone());
+        let pieces = std::mem::take(&mut state.pieces);
+        let around = self.goes_around(&self.requests[request].bytes);
+        if missed.is_empty() || around || !self.locks.upgrade(lock) {
+            return self.end(now, request);
+        }
+        for (at, payload) in
+            pieces.into_iter().filter(|(at, _)| missed.iter().any(|m| m.start == *at))
+        {
+            let bytes = at..at + u64::from(payload.len());
+            let segments = self.cut(&bytes, |cache, line| {
+                if !cache.covers(&bytes, line) {
+                    return None;
+                }
+                match cache.index.find(line) {
+                    Some(slot) => (cache.index.marks(slot) == 0).then_some(slot),
+                    None => cache.make_room(line),
+                }
+            });
+            for segment in segments.into_iter().filter(|segment| segment.slot.is_some()) {
+                let (side, offset) = self.place_of(&segment);
+                let from = (segment.bytes.start - at) as u32;
+                let data = payload.slice(from..from + segment.length());
+                self.status.filled.0 += u64::from(data.len());
+                self.requests[request].outstanding += 1;
+                let task = Task::Fill { request, lines: lines_of(&segment.bytes) };
+                self.send(now, side, task, Io::Write { offset, data, fua: false });
+            }
+        }
+        if self.requests[request].outstanding == 0 {
+            self.end(now, request);
+        }
+    }
+
+    /// Lines were copied to their slots, or were not.
+    pub(crate) fn filled(
+        &mut self,
+        now: Nanos,
+        request: u32,
+        lines: Range<u32>,
+        result: Result<Payload, DeviceError>,
+    ) {
+        for line in lines {
+            let slot = self.index.find(line).expect("a line that is being filled has a slot");
+            match result {
+                Ok(_) => self.remark(slot, mark::VALID, 0),
+                Err(_) => self.forget(slot),
+            }
+        }
+        self.requests[request].outstanding -= 1;
+        if self.requests[request].outstanding == 0 {
+            self.end(now, request);
+        }
+    }
+
+    /// Nothing can be kept from here on.
+    pub(crate) fn fail(&mut self, error: DeviceError) {
+        self.failure = self.failure.or(Some(OpenError::Device(error)));
+    }
+}
+
+impl Segment {
+    fn length(&self) -> u32 {
+        (self.bytes.end - self.bytes.start) as u32
+    }
+
+    /// Where a line must be to go on this segment; none: on the slow device, too.
+    fn slot_after(&self) -> Option<u32> {
+        let lines = lines_of(&self.bytes);
+        self.slot.map(|slot| slot + (lines.end - lines.start))
+    }
+}
+
+/// The pieces of a read, as one; those that begin before `bytes` or end behind are cut.
+pub(crate) fn assemble(bytes: &Range<u64>, pieces: &mut [(u64, Payload)]) -> Payload {
+    pieces.sort_unstable_by_key(|&(at, _)| at);
+    let cut = |(at, payload): &(u64, Payload)| {
+        let from = bytes.start.saturating_sub(*at) as u32;
+        let to = u64::from(payload.len()).min(bytes.end - at) as u32;
+        payload.slice(from..to)
+    };
+    if let [only] = &*pieces {
+        return cut(only);
+    }
+    let parts: Vec<Payload> = pieces.iter().map(cut).collect();
+    let length: u32 = parts.iter().map(Payload::len).sum();
+    if parts.iter().all(|part| matches!(part, Payload::Zeroes(_))) {
+        return Payload::Zeroes(length);
+    }
+    let mut whole = vec![0; length as usize];
+    let mut rest = whole.as_mut_slice();
+    for part in &parts {
+        let (head, tail) = rest.split_at_mut(part.len() as usize);
+        part.copy_to(head);
+        rest = tail;
+    }
+    Payload::from(whole)
+}

@@ -1,0 +1,38 @@
+//! What a block cache tells about itself.
+
+use thermocline_units::Bytes;
+
+/// Counters since the cache was opened, and its state now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Lines that the fast device has room for.
+    pub lines: u32,
+    /// Lines whose contents are cached.
+    pub cached: u32,
+    /// Lines of these that the slow device does not have yet.
+    pub dirty: u32,
+    /// Bytes of reads that the fast device answered.
+    pub read_hits: Bytes,
+    /// Bytes of reads that the slow device answered.
+    pub read_misses: Bytes,
+    /// Bytes of writes that the fast device took.
+    pub written: Bytes,
+    /// Bytes of writes that went around it.
+    pub written_around: Bytes,
+    /// Bytes copied to the fast device after a read of the slow one.
+    pub filled: Bytes,
+    /// Bytes taken back to the slow device.
+    pub written_back: Bytes,
+    /// Bytes written to the table of dirty lines.
+    pub table: Bytes,
+    /// Bytes of memory for the index.
+    pub memory: Bytes,
+}
+
+impl Status {
+    /// Share of the bytes read that the fast device answered; 0 before the first read.
+    pub fn hit_ratio(&self) -> f64 {
+        let read = self.read_hits.0 + self.read_misses.0;
+        if read == 0 { 0.0 } else { self.read_hits.0 as f64 / read as f64 }
+    }
+}

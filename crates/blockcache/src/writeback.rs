@@ -1,0 +1,145 @@
+//! Taking dirty lines back to the slow device.
+//!
+//! 1. While more than `dirty_percent` of the slots are dirty, a hand goes over the slots; dirty
+//!    lines that were not hit since they came go first, and the others only above twice as many.
+//! 2. Dirty neighbours go together, up to 16 lines. They are read from their slots and written in
+//!    one request.
+//! 3. The more lines are dirty, the more runs are under way, up to `writers_max`.
+//! 4. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
+//!    the table is told in the next cycle, after a flush of the slow device.
+//!
+//! Lines of a write that had no slot, because its set was full of dirty lines, went to the slow
+//! device themselves: that is what holds writers back.
+
+use crate::LINE;
+use crate::cache::{BlockCache, Task, mark};
+use crate::format::{ORIGIN_OFFSET, Side};
+use crate::locks::Hold;
+use crate::requests::assemble;
+use std::ops::Range;
+use thermocline_ports::{Device, DeviceError, Io, Payload};
+use thermocline_units::{Bytes, Nanos, Slab};
+
+/// Lines of a run, at most: 64 KiB.
+const RUN_LINES: u32 = 16;
+/// Slots that the hand passes at once, at most.
+const STRIDE: u32 = 4096;
+
+/// Neighbours on their way.
+#[derive(Debug)]
+struct Run {
+    lines: Range<u32>,
+    lock: u32,
+    /// Reads that are not answered.
+    outstanding: u32,
+    pieces: Vec<(u64, Payload)>,
+    failed: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct WriteBack {
+    runs: Slab<Run>,
+    hand: u32,
+}
+
+impl<C: Device, O: Device> BlockCache<C, O> {
+    /// Starts as many runs as there should be.
+    pub(crate) fn pump_writeback(&mut self, now: Nanos) {
+        let slots = u64::from(self.index.slots());
+        let most = slots * u64::from(self.settings.dirty_percent) / 100;
+        let over = u64::from(self.status.dirty).saturating_sub(most);
+        if over == 0 || self.failure.is_some() {
+            return;
+        }
+        let share = over * u64::from(self.settings.writers_max) / most.max(1);
+        let writers = (1 + share).min(u64::from(self.settings.writers_max)) as usize;
+        let pressed = over > most;
+        let mut passed = 0;
+        while self.back.runs.len() < writers && passed < STRIDE.min(self.index.slots()) {
+            let slot = self.back.hand;
+            self.back.hand = (slot + 1) % self.index.slots();
+            passed += 1;
+            if self.has(slot, mark::DIRTY) && (pressed || !self.index.is_near(slot)) {
+                let line = self.index.line_in(slot).expect("a dirty slot has a line");
+                self.take_back(now, line);
+            }
+        }
+    }
+
+    /// Takes `line`, and the dirty ones behind it, unless somebody drops them just now.
+    fn take_back(&mut self, now: Nanos, line: u32) {
+        let dirty =
+            |line: &u32| self.index.find(*line).is_some_and(|slot| self.has(slot, mark::DIRTY));
+        let end = (line..line + RUN_LINES).take_while(dirty).last().expect("the first one is") + 1;
+        let lines = line..end;
+        let Some(lock) = self.locks.take(lines.clone(), Hold::Back) else { return };
+        let run = self.back.runs.insert(Run {
+            lines: lines.clone(),
+            lock,
+            outstanding: lines.end - lines.start,
+            pieces: Vec::new(),
+            failed: false,
+        });
+        for line in lines {
+            let slot = self.index.find(line).expect("just found");
+            self.remark(slot, 0, mark::REWRITTEN);
+            let bytes = self.bytes_of(line);
+            let length = (bytes.end - bytes.start) as u32;
+            let io = Io::Read { offset: self.slot_offset(slot), length };
+            self.send(now, Side::Cache, Task::BackRead { run, at: line }, io);
+        }
+    }
+
+    /// A line of a run was read, or was not.
+    pub(crate) fn back_read(
+        &mut self,
+        now: Nanos,
+        run: u32,
+        line: u32,
+        result: Result<Payload, DeviceError>,
+    ) {
+        let state = &mut self.back.runs[run];
+        state.outstanding -= 1;
+        match result {
+            Ok(payload) => state.pieces.push((u64::from(line) * u64::from(LINE), payload)),
+            Err(_) => state.failed = true,
+        }
+        if state.outstanding > 0 {
+            return;
+        }
+        if state.failed {
+            return self.end_run(now, run, false);
+        }
+        let lines = state.lines.clone();
+        let mut pieces = std::mem::take(&mut state.pieces);
+        let bytes = self.bytes_of(lines.start).start..self.bytes_of(lines.end - 1).end;
+        let data = assemble(&bytes, &mut pieces);
+        let offset = Bytes(ORIGIN_OFFSET + bytes.start);
+        let io = Io::Write { offset, data, fua: false };
+        self.send(now, Side::Origin, Task::BackWrite { run }, io);
+    }
+
+    /// A run is on the slow device, or is not.
+    pub(crate) fn back_written(
+        &mut self,
+        now: Nanos,
+        run: u32,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.end_run(now, run, result.is_ok());
+    }
+
+    fn end_run(&mut self, now: Nanos, run: u32, done: bool) {
+        let Run { lines, lock, .. } = self.back.runs.remove(run);
+        for line in lines {
+            let slot = self.index.find(line).expect("nobody drops a line that is taken back");
+            if done && !self.has(slot, mark::REWRITTEN) {
+                let bytes = self.bytes_of(line);
+                self.status.written_back.0 += bytes.end - bytes.start;
+                self.remark(slot, 0, mark::DIRTY);
+            }
+        }
+        self.release(now, lock);
+    }
+}
