@@ -4,7 +4,7 @@
 //! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
 //! here does I/O, and nothing read from a disk can make it panic.
 
-use crate::map::{ChunkCopy, ChunkState, Place, Tag};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Tag};
 use crate::presence::Presence;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
@@ -398,8 +398,10 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// A place; the number by which the map says "none" is out of order.
     fn place(&mut self) -> Option<Place> {
-        Some(Place { pool: PoolId(self.u16()?), slot: self.u32()? })
+        let (pool, slot) = (PoolId(self.u16()?), self.u32()?);
+        (slot != NONE).then_some(Place { pool, slot })
     }
 
     /// A volume id; ids beyond what a group can have are out of order.

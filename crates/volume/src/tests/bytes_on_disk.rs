@@ -115,3 +115,13 @@ fn records_cut_short_are_refused_and_never_panic() {
         assert!(read.is_none_or(|records| records.len() < whole));
     }
 }
+
+#[test]
+fn a_slot_with_the_number_of_none_is_refused() {
+    // Found by fuzzing: the chunk lost its first copy, and the slots of the others nobody owned.
+    let copy = |slot| ChunkCopy { place: Place { pool: PoolId(0), slot }, prefetched: false };
+    let state = ChunkState { copies: vec![copy(u32::MAX), copy(7)], ..ChunkState::default() };
+    let mut payload = Vec::new();
+    encode_record(&Record::Chunk(ChunkId::default(), state), &mut payload);
+    assert_eq!(decode_records(&payload, CHUNK), None);
+}
