@@ -6,6 +6,8 @@
 //! - `sweep`: sixteen sizes against one, and two threads against one;
 //! - `nbd [ARGUMENT…]`: the live engine beside nbdkit and qemu-nbd, with fio; `moving [ARGUMENT…]`:
 //!   its latency while chunks move; arguments go to `xtask/bench/nbd.py`;
+//! - `tiers [ARGUMENT…]`: the engine beside dm-cache, dm-writecache and bcache, on the same slow
+//!   disk and fast device in user-mode Linux; arguments go to `xtask/bench/tiers.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -26,8 +28,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "nbd" || what == "moving" => {
             measure(Path::new("python3"), "nbd.py", what, rest)
         }
+        Some((what, rest)) if what == "tiers" => {
+            measure(Path::new("python3"), "tiers.py", what, rest)
+        }
         Some((what, [])) if what == "read" => read(),
-        _ => Err(Failure::Usage("bench takes caches, sweep, nbd, moving or read".to_string())),
+        _ => {
+            Err(Failure::Usage("bench takes caches, sweep, nbd, moving, tiers or read".to_string()))
+        }
     }
 }
 

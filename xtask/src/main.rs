@@ -73,8 +73,8 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "bench",
-        arguments: "caches|sweep|read",
-        summary: "speed beside libCacheSim; sixteen sizes against one; readers",
+        arguments: "WHAT [ARGUMENT…]",
+        summary: "speed beside libCacheSim, NBD servers and the kernel's tierings; readers",
         run: bench::run,
     },
     Subcommand {
