@@ -1,12 +1,13 @@
 """The engine beside the kernel's own tierings: the same load on the same two devices.
 
-    tiers.py tiers BINARY KEPT [--seeds 1,2,3] [--seconds 40] [--warmup 80] [--only WORD,…] [--submit inline|offload] [--on-host]
-             [--kernel PATH] [--modules FOLDER] [--slow-by scsi-debug|dm-delay] [--folder FOLDER] [--binary PATH]
+    tiers.py tiers BINARY KEPT [--seeds 1,2,3] [--seconds 40] [--warmup 80] [--only WORD,…] [--on-host] [--submit inline|offload]
+             [--requests fresh|repeated] [--kernel PATH] [--modules FOLDER] [--slow-by scsi-debug|dm-delay]
+             [--folder FOLDER] [--binary PATH]
 
 A disk of which every request takes 8 ms, behind a fast device of 128 MiB; 4 KiB at random, Zipf 1.1 over 1 GiB, 70 % reads,
-1,000 requests a second offered; tiers_load.py says how. Each run has new devices and a new guest in user-mode Linux, whose root is the
-host's, read-only; tiers_guest.py is what happens inside. The kernel is that of Debian's package user-mode-linux (linux.uml), or one of
-yours, built with ARCH=um; its modules are looked for in FOLDER/RELEASE.
+1,000 requests a second offered; tiers_load.py says how. Each run has new devices and a new guest in user-mode Linux, whose root
+is the host's, read-only; tiers_guest.py is what happens inside. The kernel is that of Debian's package user-mode-linux
+(linux.uml), or one of yours, built with ARCH=um; its modules are looked for in FOLDER/RELEASE.
 
 `--slow-by dm-delay` counts the kernel's ticks: of use where the tick is 1 ms; Debian's is 10 ms, which makes 18 ms of 8. Every run
 measures its disk first, and the table says what was found.
@@ -36,7 +37,7 @@ import tiers_load
 
 GUEST_MIB = 2560  # the slow disk is in the guest's memory
 SETUP_SECONDS_MAX = 180
-CONSOLE_TAIL = 3000  # characters
+CONSOLE_TAIL = 6000  # characters
 LOAD = {"iops": 1000, "read_percent": 70, "zipf": 1.1, "depth": 64, "delay_ms": 8, "disk_mib": 1280, "volume_mib": 1024,
         "fast_mib": 128}
 DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
@@ -100,7 +101,8 @@ def in_guest(args, run, folder):
         end(guest)
     result = folder / "result.json"
     if not result.exists():
-        raise RuntimeError(f"{reason}; its console's end:\n{(folder / 'console').read_text(errors='replace')[-CONSOLE_TAIL:]}")
+        console = (folder / "console").read_text(errors="replace")
+        raise RuntimeError(f"{reason}; its console's end:\n{console[-CONSOLE_TAIL:]}")
     return json.loads(result.read_text())
 
 
@@ -128,6 +130,8 @@ def once(args, run):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tiers-", dir=args.folder)).resolve()
     try:
         return on_host(run, folder) if args.on_host else in_guest(args, run, folder)
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}\n{tiers_candidates.engine_said(folder)}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -136,10 +140,11 @@ def measure(args):
     words = args.only.split(",") if args.only else [""]
     among = tiers_candidates.ENGINES if args.on_host else tiers_candidates.CANDIDATES
     results = {name: [] for name in among if any(word in name for word in words)}
+    settings = {**LOAD, "seconds": args.seconds, "warmup": args.warmup, "submit": args.submit, "requests": args.requests,
+                "slow_by": args.slow_by, "modules": args.modules, "binary": str(pathlib.Path(args.binary).resolve())}
     for seed in args.seeds:
         for name, runs in results.items():
-            run = {**LOAD, "candidate": name, "seed": seed, "seconds": args.seconds, "warmup": args.warmup, "submit": args.submit,
-                   "slow_by": args.slow_by, "modules": args.modules, "binary": str(pathlib.Path(args.binary).resolve())}
+            run = {**settings, "candidate": name, "seed": seed}
             try:
                 runs.append({**once(args, run), "seed": seed})
                 print(f"seed {seed}: {name}: {json.dumps(runs[-1])}", file=sys.stderr)
@@ -157,6 +162,10 @@ def micros(value):
     return f"{value:.0f}"
 
 
+def percent(value):
+    return f"{value:.1f}"
+
+
 def row(name, runs, seeds):
     failed = "" if len(runs) == seeds else f" ({seeds - len(runs)} of {seeds} runs failed)"
     if not runs:
@@ -165,7 +174,7 @@ def row(name, runs, seeds):
              for way in ("read", "write")]
     hits = "–"
     if "hit_share" in runs[0]:
-        hits = spread([run["hit_share"] * 100 for run in runs], lambda percent: f"{percent:.1f}") + " %"
+        hits = spread([run["hit_share"] * 100 for run in runs], percent) + " %"
     served = spread([run["read"]["iops"] + run["write"]["iops"] for run in runs], lambda iops: f"{iops:.0f}")
     return f"| {name}{failed} | {cells[0]} | {cells[1]} | {hits} | {served} |"
 
@@ -173,10 +182,13 @@ def row(name, runs, seeds):
 def table(args, results):
     where = "on the host, the pool slowed by the engine" if args.on_host else "in user-mode Linux"
     lines = [f"{LOAD['volume_mib']} MiB at {LOAD['delay_ms']} ms behind {LOAD['fast_mib']} MiB, {where}; 4 KiB at random, Zipf "
-             f"{LOAD['zipf']}, {LOAD['read_percent']} % reads, {LOAD['iops']} requests a second offered ({args.submit}); "
+             f"{LOAD['zipf']}, {LOAD['read_percent']} % reads, {LOAD['iops']} requests a second offered ({args.submit}, {args.requests}); "
              f"{args.warmup} s of warm-up, {args.seconds} s measured; µs, median [least-most] of {len(args.seeds)} seeds", "",
              "| | read mean / p50 / p99 | write mean / p50 / p99 | read hits | served, 1/s |", "|---|---|---|---:|---:|"]
     lines += [row(name, runs, len(args.seeds)) for name, runs in results.items()]
+    endless = [run["hit_share_of_an_endless_cache"] * 100 for runs in results.values() for run in runs]
+    lines += ["", f"An endless cache would have hit {spread(endless, percent)} % of the reads; the others were of blocks that nothing "
+              "had touched before."]
     probed = [run for runs in results.values() for run in runs if "kernel" in run]
     if probed:
         found = spread([run["disk_alone_depth_1_us"] for run in probed], micros)
@@ -194,6 +206,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=80)
     parser.add_argument("--only", default="")
     parser.add_argument("--submit", choices=["inline", "offload"], default="inline")
+    parser.add_argument("--requests", choices=["fresh", "repeated"], default="fresh")
     parser.add_argument("--on-host", action="store_true")
     parser.add_argument("--kernel")
     parser.add_argument("--modules", default="/usr/lib/uml/modules")

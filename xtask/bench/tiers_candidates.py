@@ -22,6 +22,7 @@ SECTOR = 512
 MIB = 2048  # sectors
 DM_CACHE_BLOCK = 64 * 1024 // SECTOR
 DM_CACHE_METADATA = 8 * MIB  # the kernel's rule is 4 MiB and 16 B a block, rounded up here
+LOG_TAIL = 2000  # characters
 FINIT_MODULE = 313  # x86-64
 ALREADY_THERE = 17
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -178,13 +179,12 @@ def serve(run, pools, folder):
     """
     top = table("", {"data": folder, "fill": "slowest", "journal": "1MiB"})
     (folder / "tiers.toml").write_text(top + pools + table("[[volume]]", {"size": f"{run['volume_mib']}MiB"}))
-    log = folder / "engine.log"
-    with open(log, "wb") as into:
+    with open(folder / "engine.log", "wb") as into:
         server = subprocess.Popen([run["binary"], "up", str(folder / "tiers.toml")], stdout=into, stderr=into)
     for door in ("nbd.sock", "http.sock"):
         while not (folder / door).exists():
             if server.poll() is not None:
-                raise RuntimeError(f"the engine ended with {server.returncode}:\n{log.read_text()}")
+                raise RuntimeError(f"the engine ended with {server.returncode}")
             time.sleep(0.05)
 
     def hits():
@@ -193,6 +193,11 @@ def serve(run, pools, folder):
         return reads - int(float(counts['thermocline_pool_seconds_count{pool="slow",op="read"}'])), reads
 
     return server, ["--ioengine=nbd", f"--uri=nbd+unix:///v0?socket={folder / 'nbd.sock'}"], hits
+
+
+def engine_said(folder):
+    log = folder / "engine.log"
+    return f"the engine's log ends:\n{log.read_text(errors='replace')[-LOG_TAIL:]}" if log.exists() else ""
 
 
 def write_all(run, target, folder):

@@ -2,8 +2,8 @@
 
     tiers_guest.py FOLDER
 
-runs as process 1 of user-mode Linux: mounts the host's FOLDER, reads `run.json` there, makes the disk and the candidate on it, runs the
-load, writes `result.json` beside it and powers off, whatever happened. What went wrong is on the console.
+runs as process 1 of user-mode Linux: mounts the host's FOLDER, reads `run.json` there, makes the disk and the candidate on it,
+runs the load, writes `result.json` beside it and powers off, whatever happened. What went wrong is on the console.
 """
 
 import json
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import traceback
 
-from tiers_candidates import CANDIDATES, LIBC, PRIVATE, SHARED, call, direct, slow_disk
+from tiers_candidates import CANDIDATES, LIBC, PRIVATE, SHARED, call, direct, engine_said, slow_disk
 from tiers_load import fio, load
 
 POWER_OFF = 0x4321FEDC
@@ -40,7 +40,7 @@ if __name__ == "__main__":
         run_once(sys.argv[1])
     except Exception:
         kernel_said = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
-        print(kernel_said[-1500:], traceback.format_exc(), sep="\n", file=sys.stderr)
+        print(kernel_said[-1500:], engine_said(PRIVATE), traceback.format_exc(), sep="\n", file=sys.stderr)
     finally:
         sys.stderr.flush()
         LIBC.reboot(POWER_OFF)

@@ -38,11 +38,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Runs a script on the release build; it prints what it measured as JSON, with a table.
+/// Runs a script on the release build, which is not made where `--binary` brings another; it prints
+/// what it measured as JSON, with a table.
 fn measure(python: &Path, script: &str, what: &str, arguments: &[String]) -> Result<(), Failure> {
     let folder = workspace::root().join("target").join("bench");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let binary = release_binary()?;
+    let brought = arguments.iter().any(|argument| argument == "--binary");
+    let binary = if brought { PathBuf::new() } else { release_binary()? };
     let script = workspace::root().join("xtask").join("bench").join(script);
     let mut command = Command::new(python);
     command.arg(script).arg(what).arg(binary).arg(&folder).args(arguments);
