@@ -16,6 +16,7 @@
 
 mod cache;
 mod commit;
+mod device;
 mod format;
 mod locks;
 mod opening;
@@ -24,8 +25,17 @@ mod status;
 mod writeback;
 
 pub use cache::{BlockCache, Settings};
+pub use device::PoolDevice;
 pub use opening::OpenError;
 pub use status::Status;
 
 /// Bytes of a line.
 pub const LINE: u32 = 4096;
+/// Bytes at the start of the slow device that carry its label.
+pub const ORIGIN_LABEL_BYTES: u64 = format::ORIGIN_OFFSET;
+
+/// Whether a device begins with the label of a block cache, whole or not, of whatever version: it is
+/// half of a pair, and of no use alone.
+pub fn is_labelled(start: &[u8]) -> bool {
+    format::is_label(start)
+}

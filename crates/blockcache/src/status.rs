@@ -30,9 +30,27 @@ pub struct Status {
 }
 
 impl Status {
-    /// Share of the bytes read that the fast device answered; 0 before the first read.
-    pub fn hit_ratio(&self) -> f64 {
+    /// What was counted since `before`; what is a state, not a count, as it is now.
+    pub fn since(&self, before: &Status) -> Status {
+        let counted = |now: Bytes, then: Bytes| Bytes(now.0 - then.0);
+        Status {
+            lines: self.lines,
+            cached: self.cached,
+            dirty: self.dirty,
+            read_hits: counted(self.read_hits, before.read_hits),
+            read_misses: counted(self.read_misses, before.read_misses),
+            written: counted(self.written, before.written),
+            written_around: counted(self.written_around, before.written_around),
+            filled: counted(self.filled, before.filled),
+            written_back: counted(self.written_back, before.written_back),
+            table: counted(self.table, before.table),
+            memory: self.memory,
+        }
+    }
+
+    /// Share of the bytes read that the fast device answered; none before the first read.
+    pub fn hit_ratio(&self) -> Option<f64> {
         let read = self.read_hits.0 + self.read_misses.0;
-        if read == 0 { 0.0 } else { self.read_hits.0 as f64 / read as f64 }
+        (read > 0).then(|| self.read_hits.0 as f64 / read as f64)
     }
 }

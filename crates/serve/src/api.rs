@@ -133,6 +133,39 @@ pub struct Pool {
     pub read_latency: Latency,
     /// Latencies of client writes on the device since the start.
     pub write_latency: Latency,
+    /// The block cache in front of its device; null: there is none.
+    pub cache: Option<BlockCache>,
+}
+
+/// A block cache in front of a pool's device; bytes are counted since the engine was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BlockCache {
+    /// The fast file or block device.
+    pub path: String,
+    /// What it has room for.
+    pub size_bytes: u64,
+    /// Of it, what holds something.
+    pub cached_bytes: u64,
+    /// Of this, what the pool's device does not have yet.
+    pub dirty_bytes: u64,
+    /// Share of the bytes read that the fast device answered; null before the first read.
+    pub hit_ratio: Option<f64>,
+    /// Bytes of reads that the fast device answered.
+    pub hit_bytes: u64,
+    /// Bytes of reads that the pool's device answered.
+    pub missed_bytes: u64,
+    /// Bytes of writes that the fast device took.
+    pub written_bytes: u64,
+    /// Bytes of writes that went around it.
+    pub written_around_bytes: u64,
+    /// Bytes kept after a read of the pool's device.
+    pub filled_bytes: u64,
+    /// Bytes taken back to the pool's device.
+    pub written_back_bytes: u64,
+    /// Bytes written to the table of dirty lines.
+    pub table_bytes: u64,
+    /// Memory of the index.
+    pub memory_bytes: u64,
 }
 
 /// Counts of a pool since the engine was started.

@@ -32,6 +32,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use thermocline_blockcache::PoolDevice;
 use thermocline_ports::{Completion, Device, Io, Ticket};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
@@ -93,7 +94,7 @@ pub type OnEvent = Box<dyn FnMut(&Event)>;
 pub struct Engine {
     group: Group,
     /// By pool; none: it is missing, or was removed.
-    disks: Vec<Option<Disk>>,
+    disks: Vec<Option<PoolDevice<Disk>>>,
     doors: Vec<Door>,
     tls: Option<Arc<ServerConfig>>,
     exports: Vec<Export>,
@@ -123,14 +124,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Brings a group into service; `disks` are its pools' devices, in order. No client comes in
-    /// before [`Engine::open_doors`].
+    /// Brings a group into service; `disks` are its pools' devices, in order, and `clock` is when
+    /// their time began. No client comes in before [`Engine::open_doors`].
     ///
     /// # Errors
     /// When the group cannot be opened.
     pub fn start(
         group: Group,
-        disks: Vec<Option<Disk>>,
+        disks: Vec<Option<PoolDevice<Disk>>>,
+        clock: Instant,
         on_event: OnEvent,
     ) -> Result<Engine, ServeError> {
         let (orders, inbox) = orders().map_err(ServeError::Wait)?;
@@ -147,7 +149,7 @@ impl Engine {
             origins: Slab::default(),
             flushes: BTreeMap::new(),
             refused: Vec::new(),
-            started: Instant::now(),
+            started: clock,
             inbox,
             orders,
             jobs: Jobs::default(),
@@ -258,7 +260,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Nanoseconds since the engine was started.
+    /// Nanoseconds since the devices' clock began.
     fn now(&self) -> Nanos {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).expect("584 years"))
     }
@@ -328,7 +330,7 @@ impl Engine {
 
     /// When something is due by the clock.
     fn due(&self) -> Option<Nanos> {
-        let disks = self.disks.iter().flatten().filter_map(Disk::next_event);
+        let disks = self.disks.iter().flatten().filter_map(PoolDevice::next_event);
         disks.chain(self.group.next_tick()).chain([self.watch.next]).min()
     }
 
@@ -343,7 +345,7 @@ impl Engine {
         if let Some(stop) = stop {
             fds.push(PollFd::new(stop, PollFlags::IN));
         }
-        for disk in self.disks.iter().flatten() {
+        for disk in self.disks.iter().flatten().flat_map(PoolDevice::devices) {
             if disk.has_answers() {
                 return Ok(false);
             }

@@ -2,7 +2,7 @@
 //!
 //! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
-use crate::api::{Pool, Status};
+use crate::api::{BlockCache, Pool, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -50,6 +50,9 @@ enum Value<'a> {
 /// Takes one figure of a pool.
 type OfPool = fn(&Pool) -> u64;
 
+/// Takes one figure of a block cache.
+type OfCache = fn(&BlockCache) -> u64;
+
 impl EncodeMetric for Value<'_> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         match self {
@@ -94,6 +97,7 @@ impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.group(&mut encoder)?;
         self.counters(&mut encoder)?;
+        self.caches(&mut encoder)?;
         self.latencies(&mut encoder)
     }
 }
@@ -155,6 +159,38 @@ impl Figures {
             family(encoder, (name, help), series)?;
         }
         Ok(())
+    }
+
+    /// Of pools with a block cache.
+    fn caches(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let gauges: [(&str, &str, OfCache); 3] = [
+            ("cache_size_bytes", "Room of the pool's block cache", |c| c.size_bytes),
+            ("cache_used_bytes", "Bytes in the block cache", |c| c.cached_bytes),
+            ("cache_dirty_bytes", "Bytes that only the block cache has", |c| c.dirty_bytes),
+        ];
+        for (name, help, figure) in gauges {
+            let series = self.by_cache(|cache| Value::Gauge(figure(cache) as f64));
+            family(encoder, (name, help), series)?;
+        }
+        let counters: [(&str, &str, OfCache); 7] = [
+            ("cache_hit_bytes", "Bytes read from the block cache", |c| c.hit_bytes),
+            ("cache_missed_bytes", "Bytes read from the device behind it", |c| c.missed_bytes),
+            ("cache_written_bytes", "Bytes written to the block cache", |c| c.written_bytes),
+            ("cache_around_bytes", "Bytes written around it", |c| c.written_around_bytes),
+            ("cache_filled_bytes", "Bytes kept after a read", |c| c.filled_bytes),
+            ("cache_written_back_bytes", "Bytes taken back", |c| c.written_back_bytes),
+            ("cache_table_bytes", "Bytes written to its table", |c| c.table_bytes),
+        ];
+        for (name, help, figure) in counters {
+            let series = self.by_cache(|cache| Value::Counter(figure(cache)));
+            family(encoder, (name, help), series)?;
+        }
+        Ok(())
+    }
+
+    fn by_cache<'a>(&'a self, value: impl Fn(&'a BlockCache) -> Value<'a>) -> Series<'a> {
+        let cached = self.status.pools.iter().filter_map(|pool| Some((pool, pool.cache.as_ref()?)));
+        cached.map(|(pool, cache)| (vec![("pool", pool.name.as_str())], value(cache))).collect()
     }
 
     /// A series with a value for each pool.

@@ -128,6 +128,9 @@ function pools(status) {
     fill.append(bar);
     const size = status.chunk_bytes;
     const used = bytes(pool.chunks_used * size) + " of " + bytes(pool.chunks_total * size) + " (" + (100 * part).toFixed(0) + " %)";
+    const cache = pool.cache && element("div", "cache " + bytes(pool.cache.cached_bytes) + " of " + bytes(pool.cache.size_bytes)
+      + (pool.cache.hit_ratio === null ? "" : ", " + (100 * pool.cache.hit_ratio).toFixed(0) + " % hits")
+      + ", " + bytes(pool.cache.dirty_bytes) + " dirty", "quiet");
     const seconds = state.seconds.map((second) => second.pools[pool.id]).filter(Boolean);
     const last = seconds.at(-1) || { reads: 0, writes: 0, read_bytes: 0, written_bytes: 0, moved_bytes: 0, p50_us: 0, p99_us: 0 };
     const figures = element("div", undefined, "figures");
@@ -135,7 +138,7 @@ function pools(status) {
       "write", number(last.writes) + "/s", bytes(last.written_bytes) + "/s",
       "latency", "p50 " + micros(last.p50_us), "p99 " + micros(last.p99_us),
       "moves", "", bytes(last.moved_bytes) + "/s"]) figures.append(element("span", text));
-    card.append(title, path, fill, element("small", used), figures);
+    card.append(title, path, fill, element("small", used), ...(cache ? [cache] : []), figures);
     card.append(spark(seconds.map((second) => second.reads + second.writes)));
     return card;
   });

@@ -1,1 +1,154 @@
+//! What goes where: hits, fills, long requests, and what is taken back.
 
+use super::{BlockCache, Settings};
+use thermocline_ports::faulty::{Faults, SimDisk};
+use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
+use thermocline_units::{Bytes, Nanos};
+
+const LINE: u64 = crate::LINE as u64;
+
+type Cache = BlockCache<SimDisk, SimDisk>;
+
+fn disk(size: Bytes) -> SimDisk {
+    SimDisk::new(Geometry { size, discard_zeroes: true }, 3, Faults::NONE)
+}
+
+fn cache(settings: Settings) -> (Cache, Nanos) {
+    let (fast, slow) = (disk(Bytes::from_mib(2)), disk(Bytes::from_mib(16)));
+    let mut cache = BlockCache::format(Nanos(0), fast, slow, 1, settings).unwrap();
+    let mut now = Nanos(0);
+    assert_eq!(run(&mut cache, &mut now), []);
+    assert_eq!(cache.is_open(), Ok(true));
+    (cache, now)
+}
+
+fn run(cache: &mut Cache, now: &mut Nanos) -> Vec<Completion> {
+    let mut done = Vec::new();
+    while let Some(next) = cache.next_event() {
+        *now = next.max(*now);
+        cache.poll(*now, &mut done);
+    }
+    done
+}
+
+/// Runs one request to its end, and everything it sets going.
+fn ask(cache: &mut Cache, now: &mut Nanos, io: Io) -> Result<Payload, DeviceError> {
+    cache.submit(*now, Ticket(9), io);
+    let mut done = run(cache, now);
+    assert_eq!(done.len(), 1);
+    done.remove(0).result
+}
+
+/// What `write` fills lines with: never zero.
+fn mark(line: u64) -> u8 {
+    (line % 255) as u8 + 1
+}
+
+fn write(line: u64, lines: u64) -> Io {
+    let data = Payload::from(vec![mark(line); (lines * LINE) as usize]);
+    Io::Write { offset: Bytes(line * LINE), data, fua: false }
+}
+
+fn read(line: u64, lines: u64) -> Io {
+    Io::Read { offset: Bytes(line * LINE), length: (lines * LINE) as u32 }
+}
+
+#[test]
+fn what_was_read_once_is_read_from_the_fast_device() {
+    let (mut cache, mut now) = cache(Settings::default());
+    for _ in 0..2 {
+        ask(&mut cache, &mut now, read(100, 1)).unwrap();
+    }
+    let status = cache.status();
+    assert_eq!((status.read_hits, status.read_misses), (Bytes(LINE), Bytes(LINE)));
+    assert_eq!((status.filled, status.cached, status.dirty), (Bytes(LINE), 1, 0));
+    assert_eq!(status.hit_ratio(), Some(0.5));
+}
+
+#[test]
+fn a_read_of_a_sector_keeps_its_line() {
+    let (mut cache, mut now) = cache(Settings::default());
+    ask(&mut cache, &mut now, Io::Read { offset: Bytes(5 * LINE + 512), length: 512 }).unwrap();
+    ask(&mut cache, &mut now, read(5, 1)).unwrap();
+    assert_eq!(cache.status().read_hits, Bytes(LINE));
+}
+
+#[test]
+fn long_requests_go_around_and_still_find_what_is_cached() {
+    let (mut cache, mut now) = cache(Settings::default());
+    ask(&mut cache, &mut now, write(3, 1)).unwrap();
+    let whole = ask(&mut cache, &mut now, read(0, 16)).unwrap().to_vec();
+    assert!(whole[3 * LINE as usize..4 * LINE as usize].iter().all(|&byte| byte == 4));
+    let status = cache.status();
+    assert_eq!((status.cached, status.filled), (1, Bytes(0)));
+    ask(&mut cache, &mut now, write(0, 16)).unwrap();
+    let status = cache.status();
+    assert_eq!((status.cached, status.written_around), (1, Bytes(15 * LINE)));
+    let whole = ask(&mut cache, &mut now, read(0, 16)).unwrap().to_vec();
+    assert!(whole.iter().all(|&byte| byte == 1));
+}
+
+#[test]
+fn a_write_of_part_of_a_line_that_is_not_cached_goes_to_the_slow_device() {
+    let (mut cache, mut now) = cache(Settings::default());
+    let data = Payload::from(vec![7; 512]);
+    let io = Io::Write { offset: Bytes(512), data: data.clone(), fua: false };
+    ask(&mut cache, &mut now, io).unwrap();
+    assert_eq!((cache.status().cached, cache.status().written_around), (0, Bytes(512)));
+    let found = ask(&mut cache, &mut now, Io::Read { offset: Bytes(512), length: 512 });
+    assert_eq!(found, Ok(data));
+}
+
+#[test]
+fn dirty_lines_are_taken_back_down_to_their_share_and_neighbours_go_together() {
+    let settings = Settings { dirty_percent: 10, ..Settings::default() };
+    let (mut cache, mut now) = cache(settings);
+    for line in 0..200 {
+        ask(&mut cache, &mut now, write(line, 1)).unwrap();
+    }
+    let status = cache.status();
+    let most = status.lines / 10;
+    assert!(status.dirty <= most && status.dirty + 17 > most, "{status:?}");
+    assert_eq!(status.cached, 200);
+    let slow = cache.origin().submitted();
+    assert!(slow < 40, "{slow} requests for some 150 lines in a row");
+}
+
+#[test]
+fn a_flush_writes_a_sector_of_the_table_for_lines_that_lie_together_and_none_twice() {
+    let (mut cache, mut now) = cache(Settings::default());
+    for line in 0..8 {
+        ask(&mut cache, &mut now, write(line, 1)).unwrap();
+    }
+    ask(&mut cache, &mut now, Io::Flush).unwrap();
+    assert_eq!(cache.status().table, Bytes(512));
+    ask(&mut cache, &mut now, write(3, 1)).unwrap();
+    ask(&mut cache, &mut now, Io::Flush).unwrap();
+    assert_eq!(cache.status().table, Bytes(512), "the table names the line already");
+}
+
+#[test]
+fn writes_that_find_their_set_full_go_around_and_nothing_is_lost() {
+    let (mut cache, mut now) = cache(Settings::default());
+    let lines = u64::from(cache.status().lines) * 2;
+    for line in 0..lines {
+        cache.submit(now, Ticket(line), write(line, 1));
+    }
+    assert_eq!(run(&mut cache, &mut now).len() as u64, lines);
+    assert!(cache.status().written_around > Bytes(0));
+    for line in 0..lines {
+        let found = ask(&mut cache, &mut now, read(line, 1)).unwrap().to_vec();
+        assert!(found.iter().all(|&byte| byte == mark(line)), "line {line}");
+    }
+}
+
+#[test]
+fn a_line_that_cannot_be_read_from_its_slot_is_read_from_the_slow_device_if_it_is_clean() {
+    let (mut cache, mut now) = cache(Settings::default());
+    ask(&mut cache, &mut now, read(1, 1)).unwrap();
+    ask(&mut cache, &mut now, write(2, 1)).unwrap();
+    let size = cache.cache().geometry().size.0 as u32;
+    cache.devices_mut().0.spoil(Bytes(64 << 10), size - (64 << 10));
+    assert!(ask(&mut cache, &mut now, read(1, 1)).is_ok());
+    assert_eq!(ask(&mut cache, &mut now, read(2, 1)), Err(DeviceError::Io));
+}

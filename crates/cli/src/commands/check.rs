@@ -11,12 +11,12 @@
 use crate::config::{Config, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Found, Members};
+use crate::pools::{self, Arranged, Found, Look, Members, Ways};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use thermocline_ports::Device;
+use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::FileDevice;
 use thermocline_units::{Bytes, ChunkId, PoolId};
 use thermocline_volume::{Group, PoolState, Service};
@@ -99,21 +99,19 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn check(config: &Config) -> Result<Report, CliError> {
-    let found = pools::survey(config, |pool| FileDevice::open_to_read(&pool.path))?;
+    let ways = Ways::to_look();
+    let found = pools::survey(config, &ways)?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
-        Arranged::Group(members) => group(config, members)?,
+        Arranged::Group(members) => group(config, &ways, members)?,
     };
-    for pool in config.pools.iter().filter(|pool| pools::is_on_tmpfs(&pool.path)) {
+    for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
     }
     Ok(report)
 }
 
-fn before_the_first_start(
-    config: &Config,
-    found: &[Found<'_, FileDevice>],
-) -> Result<Report, CliError> {
+fn before_the_first_start(config: &Config, found: &[Found<'_, Look>]) -> Result<Report, CliError> {
     pools::check_first_start(config, found)?;
     let mut report = Report::default();
     let mut bytes: u64 = 0;
@@ -124,13 +122,13 @@ fn before_the_first_start(
         report.pools.push(PoolLine {
             name: found.config.name.clone(),
             state: state.to_string(),
-            path: Some(found.config.path.clone()),
+            path: Some(found.config.device.path.clone()),
             device: size,
             slots: None,
-            slowed: found.config.emulate.as_ref().map(|emulation| emulation.name.clone()),
+            slowed: found.config.device.emulate.as_ref().map(|emulation| emulation.name.clone()),
         });
         if let (Err(_), Some(size)) = (&found.device, size) {
-            report.notes.extend(room_for(&found.config.path, size));
+            report.notes.extend(room_for(&found.config.device.path, size));
         }
     }
     report.notes.push("there is no volume group yet; `thermocline up` makes it".to_string());
@@ -151,7 +149,11 @@ fn room_for(path: &Path, size: Bytes) -> Option<String> {
         .then(|| format!("{} may grow to {size}; its file system has {free} left", path.display()))
 }
 
-fn group(config: &Config, members: Members<'_, FileDevice>) -> Result<Report, CliError> {
+fn group(
+    config: &Config,
+    ways: &Ways<Overlay<FileDevice>>,
+    members: Members<'_, Look>,
+) -> Result<Report, CliError> {
     let mut report = Report {
         group: Some((members.label.identity, members.label.chunk_size)),
         flaws: members.missing.clone(),
@@ -164,13 +166,15 @@ fn group(config: &Config, members: Members<'_, FileDevice>) -> Result<Report, Cl
         report.pools.push(PoolLine {
             name: member.name.clone(),
             state: if member.wanted { "missing" } else { "removed" }.to_string(),
-            path: seat.as_ref().map(|(_, pool)| pool.path.clone()),
+            path: seat.as_ref().map(|(_, pool)| pool.device.path.clone()),
             device: seat.as_ref().map(|(device, _)| device.geometry().size),
             slots: None,
-            slowed: seat.as_ref().and_then(|(_, pool)| Some(pool.emulate.as_ref()?.name.clone())),
+            slowed: seat
+                .as_ref()
+                .and_then(|(_, pool)| Some(pool.device.emulate.as_ref()?.name.clone())),
         });
     }
-    let group = pools::inspect(config.settings, members)?;
+    let group = pools::inspect(config.settings, ways, members)?;
     if let Service::Failed(error) = group.service() {
         report.flaws.push(error.to_string());
         return Ok(report);

@@ -5,7 +5,7 @@
 //! Stops on SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings
 //! it up again.
 
-use crate::config::{Config, Standard};
+use crate::config::{Config, DeviceConfig, Standard};
 use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
@@ -17,6 +17,7 @@ use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
@@ -87,7 +88,7 @@ impl StandardArgs {
         };
         let config = standard.config().map_err(CliError::input)?;
         if self.scm_on_tmpfs {
-            pools::link_to_tmpfs(&config.data, &config.pools[0].path)?;
+            pools::link_to_tmpfs(&config.data, &config.pools[0].device.path)?;
         }
         Ok(config)
     }
@@ -105,10 +106,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if !is_standard {
         config.check_secrets().map_err(CliError::input)?;
     }
-    let Started { group, disks, names } = pools::start(&config, args.degraded)?;
+    let Started { group, disks, names, clock } = pools::start(&config, args.degraded)?;
     let told = tell_pools(&disks, &names, &config);
     let log = Box::new(move |event: &Event| doors::tell(args.log, event));
-    let mut engine = Engine::start(group, disks, log).map_err(CliError::failed)?;
+    let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
     if engine.exports().is_empty() {
         for &size in &config.volumes {
             engine.desk().create_volume(size).map_err(CliError::input)?;
@@ -172,19 +173,23 @@ fn stop_signal() -> io::Result<UnixStream> {
 }
 
 /// A line for each pool, and what its owner should know.
-fn tell_pools(disks: &[Option<Disk>], names: &[String], config: &Config) -> String {
+fn tell_pools(disks: &[Option<PoolDevice<Disk>>], names: &[String], config: &Config) -> String {
     let mut text = String::new();
     for (disk, name) in disks.iter().zip(names) {
         let Some(disk) = disk else { continue };
-        let path = disk.path();
-        let slowed = config.pools.iter().find(|pool| pool.path == path);
-        let slowed = slowed.and_then(|pool| pool.emulate.as_ref());
-        let slowed =
-            slowed.map_or(String::new(), |emulation| format!(", as slow as {}", emulation.name));
-        let way = if disk.is_direct() { "" } else { ", through the page cache" };
+        let path = disk.main().path();
+        let pool = config.pools.iter().find(|pool| pool.device.path == path);
         let size = disk.geometry().size;
-        let _ = writeln!(text, "pool {name}, {size}{slowed}{way}: {}", path.display());
-        if is_on_tmpfs(path) {
+        let way = manner(disk.main(), pool.map(|pool| &pool.device));
+        let _ = writeln!(text, "pool {name}, {size}{way}: {}", path.display());
+        if let (Some(fast), Some(status)) = (disk.fast(), disk.cache_status()) {
+            let cache = pool.and_then(|pool| pool.cache.as_ref());
+            let way = manner(fast, cache.map(|cache| &cache.device));
+            let room = Bytes(u64::from(status.lines) * u64::from(LINE));
+            let at = fast.path().display();
+            let _ = writeln!(text, "  behind a block cache of {room}{way}: {at}");
+        }
+        if disk.devices().any(|disk| is_on_tmpfs(disk.path())) {
             let _ = writeln!(
                 text,
                 "  WARNING: {name} is in memory; a reboot loses it with every chunk that is only there"
@@ -192,6 +197,15 @@ fn tell_pools(disks: &[Option<Disk>], names: &[String], config: &Config) -> Stri
         }
     }
     text
+}
+
+/// How a device is used.
+fn manner(disk: &Disk, config: Option<&DeviceConfig>) -> String {
+    let slowed = config.and_then(|device| device.emulate.as_ref());
+    let slowed =
+        slowed.map_or(String::new(), |emulation| format!(", as slow as {}", emulation.name));
+    let way = if disk.is_direct() { "" } else { ", through the page cache" };
+    slowed + way
 }
 
 /// What clients may attach.

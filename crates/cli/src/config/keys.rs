@@ -99,18 +99,23 @@ impl<'a> Keys<'a> {
 
     /// The table under `key`; an empty one when there is none.
     pub(super) fn table(&mut self, key: &'static str) -> Result<Keys<'a>, ConfigError> {
+        let (file, line, name) = (self.file, self.line, format!("[{key}]"));
+        let empty = || Keys { file, line, name, table: DeTable::new(), asked: Vec::new() };
+        Ok(self.table_if_any(key)?.unwrap_or_else(empty))
+    }
+
+    /// The table under `key`, when there is one.
+    pub(super) fn table_if_any(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<Keys<'a>>, ConfigError> {
         let name = format!("[{key}]");
-        let (line, table) = match self.take(key) {
-            None => (self.line, DeTable::new()),
-            Some(value) => {
-                let line = self.line_of(&value);
-                let DeValue::Table(table) = value.into_inner() else {
-                    return Err(self.file.problem(line, format!("`{key}` is a table: {name}")));
-                };
-                (line, table)
-            }
+        let Some(value) = self.take(key) else { return Ok(None) };
+        let line = self.line_of(&value);
+        let DeValue::Table(table) = value.into_inner() else {
+            return Err(self.file.problem(line, format!("`{key}` is a table: {name}")));
         };
-        Ok(Keys { file: self.file, line, name, table, asked: Vec::new() })
+        Ok(Some(Keys { file: self.file, line, name, table, asked: Vec::new() }))
     }
 
     /// The tables `[[key]]`, at least one.

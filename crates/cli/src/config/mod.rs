@@ -47,7 +47,18 @@ pub(crate) struct Config {
 pub(crate) struct PoolConfig {
     /// For people; 1 to 16 bytes, no two the same.
     pub(crate) name: String,
-    /// A file or a block device.
+    /// Where its chunks are.
+    pub(crate) device: DeviceConfig,
+    /// A block cache in front of the device.
+    pub(crate) cache: Option<CacheConfig>,
+    /// Kept free for prefetched copies.
+    pub(crate) reserve: Bytes,
+}
+
+/// A file or a block device.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceConfig {
+    /// Where it is.
     pub(crate) path: PathBuf,
     /// Size of a file that is made; `None`: there must be one, or it is a block device.
     pub(crate) size: Option<Bytes>,
@@ -55,11 +66,18 @@ pub(crate) struct PoolConfig {
     pub(crate) emulate: Option<Emulation>,
     /// Through the page cache although the file system allows to go past it.
     pub(crate) buffered: bool,
-    /// Kept free for prefetched copies.
-    pub(crate) reserve: Bytes,
 }
 
-/// What a pool is slowed to.
+/// A block cache in front of a pool's device.
+#[derive(Debug, Clone)]
+pub(crate) struct CacheConfig {
+    /// Where its lines are.
+    pub(crate) device: DeviceConfig,
+    /// How it decides.
+    pub(crate) settings: thermocline_blockcache::Settings,
+}
+
+/// What a device is slowed to.
 #[derive(Debug, Clone)]
 pub(crate) struct Emulation {
     /// The profile's name or file, as written.
@@ -97,6 +115,14 @@ pub(crate) struct HttpConfig {
     pub(crate) socket: PathBuf,
     /// A TCP address, and the file whose first line is the token that it asks for.
     pub(crate) tcp: Option<(SocketAddr, PathBuf)>,
+}
+
+impl PoolConfig {
+    /// Where it is: its device, and its cache's.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let cache = self.cache.iter().map(|cache| cache.device.path.as_path());
+        std::iter::once(self.device.path.as_path()).chain(cache)
+    }
 }
 
 impl Config {

@@ -1,7 +1,9 @@
 //! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
 
 use super::keys::{At, ConfigError, File, Keys};
-use super::{Config, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig};
+use super::{
+    CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
+};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -84,9 +86,11 @@ fn pools(keys: &mut Keys<'_>, beside: &Path, data: &Path) -> Result<Vec<PoolConf
         if pools.iter().any(|other| other.name == pool.name) {
             return Err(file.problem(line, format!("two pools are called `{}`", pool.name)));
         }
-        if pools.iter().any(|other| other.path == pool.path) {
-            let path = pool.path.display();
-            return Err(file.problem(line, format!("two pools are on {path}")));
+        for path in pool.paths() {
+            let taken = pools.iter().flat_map(PoolConfig::paths).chain(pool.paths());
+            if taken.filter(|other| *other == path).count() > 1 {
+                return Err(file.problem(line, format!("two pools are on {}", path.display())));
+            }
         }
         pools.push(pool);
         if pools.len() > POOLS_MAX {
@@ -105,27 +109,63 @@ fn pool(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<PoolConfig, Co
         return Err(keys.file.problem(name.line, wanted));
     }
     let name = name.value;
+    let device = device(&mut keys, beside, data, &format!("{name}.pool"))?;
+    let cache = match keys.table_if_any("cache")? {
+        Some(table) => Some(cache(table, beside, data, &format!("{name}.cache"))?),
+        None => None,
+    };
+    let limit = device.size.unwrap_or(Bytes(1 << 50));
+    let fits = |reserve: &Bytes| *reserve < limit;
+    let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
+    let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
+    keys.finish()?;
+    Ok(PoolConfig { name, device, cache, reserve })
+}
+
+/// The keys that say where something is; `file` is its name unless `path` tells another.
+fn device(
+    keys: &mut Keys<'_>,
+    beside: &Path,
+    data: &Path,
+    file: &str,
+) -> Result<DeviceConfig, ConfigError> {
     let path = match keys.text("path")? {
         Some(path) if path.value.is_empty() => {
             return Err(keys.file.problem(path.line, "`path` is empty"));
         }
         Some(path) => data.join(path.value),
-        None => data.join(format!("{name}.pool")),
+        None => data.join(file),
     };
     let wanted = "a multiple of 512 bytes from 1 MiB to 1 PiB, such as \"40GiB\"";
     let fits = |size: &Bytes| is_whole(size) && (1 << 20..=1 << 50).contains(&size.0);
     let size = keys.quantity("size", wanted, fits)?.map(|size| size.value);
     let emulate = match keys.text("emulate")? {
-        Some(name) => Some(emulation(&keys, name, beside, size)?),
+        Some(name) => Some(emulation(keys, name, beside, size)?),
         None => None,
     };
     let buffered = keys.flag("buffered")?.unwrap_or(false);
-    let limit = size.unwrap_or(Bytes(1 << 50));
-    let fits = |reserve: &Bytes| *reserve < limit;
-    let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
-    let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
+    Ok(DeviceConfig { path, size, emulate, buffered })
+}
+
+fn cache(
+    mut keys: Keys<'_>,
+    beside: &Path,
+    data: &Path,
+    file: &str,
+) -> Result<CacheConfig, ConfigError> {
+    let device = device(&mut keys, beside, data, file)?;
+    let mut settings = thermocline_blockcache::Settings::default();
+    let line = u64::from(thermocline_blockcache::LINE);
+    let fits = |from: &Bytes| (line..=1 << 30).contains(&from.0);
+    if let Some(from) = keys.quantity("around-from", "a size from 4KiB to 1GiB", fits)? {
+        settings.around_from = from.value.0 as u32;
+    }
+    if let Some(percent) = keys.count("dirty-percent", 0..=90)? {
+        settings.dirty_percent = percent as u8;
+    }
+    settings.writers_max = keys.count("writers", 1..=256)?.unwrap_or(settings.writers_max);
     keys.finish()?;
-    Ok(PoolConfig { name, path, size, emulate, buffered, reserve })
+    Ok(CacheConfig { device, settings })
 }
 
 /// A built-in profile, or one in a file.

@@ -1,7 +1,7 @@
 //! What `thermocline up` runs without a configuration file: one volume on three files in a folder,
 //! slowed to what they are called.
 
-use super::{Config, ConfigError, Emulation, HttpConfig, NbdConfig, PoolConfig};
+use super::{Config, ConfigError, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
@@ -47,13 +47,16 @@ impl Standard {
         }
         let pools = POOLS.map(|(name, profile, sixteenths)| PoolConfig {
             name: name.to_string(),
-            path: self.data.join(format!("{name}.pool")),
-            size: Some(self.pool_size(sixteenths)),
-            emulate: self.emulation.then(|| Emulation {
-                name: profile.to_string(),
-                profile: Profile::built_in(profile).expect("these profiles are built in"),
-            }),
-            buffered: false,
+            device: DeviceConfig {
+                path: self.data.join(format!("{name}.pool")),
+                size: Some(self.pool_size(sixteenths)),
+                emulate: self.emulation.then(|| Emulation {
+                    name: profile.to_string(),
+                    profile: Profile::built_in(profile).expect("these profiles are built in"),
+                }),
+                buffered: false,
+            },
+            cache: None,
             reserve: Bytes(0),
         });
         let socket = self.socket.clone().unwrap_or_else(|| self.data.join("nbd.sock"));

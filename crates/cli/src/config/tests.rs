@@ -30,12 +30,17 @@ fn the_example_is_read_as_it_says() {
     assert_eq!(config.data, Path::new("/etc/thermocline/pools"));
     let names: Vec<_> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
     assert_eq!(names, ["scm", "ssd", "hdd"]);
-    assert_eq!(config.pools[0].path, Path::new("/mnt/pmem0/scm.pool"));
+    assert_eq!(config.pools[0].device.path, Path::new("/mnt/pmem0/scm.pool"));
     assert_eq!(config.pools[0].reserve, Bytes::from_mib(256));
-    assert_eq!(config.pools[1].size, None);
-    assert_eq!(config.pools[2].path, Path::new("/etc/thermocline/pools/hdd.pool"));
-    let emulated = config.pools[2].emulate.as_ref().unwrap();
+    assert_eq!(config.pools[1].device.size, None);
+    assert_eq!(config.pools[2].device.path, Path::new("/etc/thermocline/pools/hdd.pool"));
+    let emulated = config.pools[2].device.emulate.as_ref().unwrap();
     assert_eq!(emulated.name, "hdd-7200");
+    let cache = config.pools[2].cache.as_ref().unwrap();
+    assert_eq!(cache.device.path, Path::new("/etc/thermocline/pools/hdd.cache"));
+    assert_eq!(cache.device.size, Some(Bytes::from_gib(1)));
+    assert_eq!(cache.settings, thermocline_blockcache::Settings::default());
+    assert!(config.pools[1].cache.is_none());
     assert_eq!(config.volumes, [Bytes::from_gib(20), Bytes::from_mib(512)]);
     assert_eq!(config.volume_bytes(), Bytes::from_mib(20 * 1024 + 512));
     assert_eq!(config.nbd.tcp.len(), 3);
@@ -129,6 +134,19 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
         ("[[pool]]\nname = \"c\"\npath = \"a.pool\"\n", "line 10: two pools are on /etc"),
         ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: a pool's name has 1 to 16 bytes"),
         ("[[pool]]\nname = \"../x\"\n", "line 11: a pool's name has 1 to 16 bytes"),
+        (
+            "[[pool]]\nname = \"c\"\n[pool.cache]\npath = \"a.pool\"\n",
+            "line 10: two pools are on /etc",
+        ),
+        ("[[pool]]\nname = \"c\"\ncache = \"x\"\n", "line 12: `cache` is a table"),
+        (
+            "[[pool]]\nname = \"c\"\n[pool.cache]\ndirty-percent = 100\n",
+            "line 13: `dirty-percent` must be a whole number from 0 to 90",
+        ),
+        (
+            "[[pool]]\nname = \"c\"\n[pool.cache]\nsizes = \"1GiB\"\n",
+            "line 13: unknown key `sizes`; did you mean `size`?",
+        ),
         (
             "[[pool]]\nname = \"c\"\nsize = \"2GiB\"\nreserve = \"2GiB\"\n",
             "line 13: `reserve` must be",

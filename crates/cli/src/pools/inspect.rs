@@ -4,14 +4,16 @@
 //! as recovery has ended: what it would copy and repair next is only counted.
 
 use super::survey::Members;
+use super::ways::Ways;
 use crate::error::CliError;
+use thermocline_blockcache::PoolDevice;
 use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::FileDevice;
 use thermocline_units::{Nanos, PoolId};
 use thermocline_volume::{Group, Service, Settings};
 
-/// A pool's device under an overlay; none: it is missing, or was removed.
-pub(crate) type Inspected = Option<Overlay<FileDevice>>;
+/// A pool's devices under overlays.
+pub(crate) type Look = PoolDevice<Overlay<FileDevice>>;
 
 /// Recovers the group that `members` hold, in memory. Its service is ready or failed afterwards.
 ///
@@ -19,27 +21,26 @@ pub(crate) type Inspected = Option<Overlay<FileDevice>>;
 /// When the kernel refuses to wait for a device.
 pub(crate) fn inspect(
     settings: Settings,
-    members: Members<'_, FileDevice>,
+    ways: &Ways<Overlay<FileDevice>>,
+    members: Members<'_, Look>,
 ) -> Result<Group, CliError> {
     let seats = members.devices.into_iter();
-    let mut devices: Vec<Inspected> =
-        seats.map(|seat| seat.map(|(device, _)| Overlay::new(device))).collect();
+    let mut devices: Vec<Option<Look>> = seats.map(|seat| seat.map(|(device, _)| device)).collect();
     let geometries: Vec<_> =
         devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
     let mut group = Group::open(settings, &geometries);
-    let mut now = Nanos(0);
     while *group.service() == Service::Opening {
-        now.0 += 1; // Overlays answer one nanosecond later; the devices do not look at the clock.
-        let moved = step(&mut group, &mut devices, now);
+        let moved = step(&mut group, &mut devices, ways.now());
         if !moved && *group.service() == Service::Opening {
-            wait(&mut devices)?;
+            let all = devices.iter_mut().flatten().flat_map(PoolDevice::devices_mut);
+            ways.wait(all).map_err(CliError::failed)?;
         }
     }
     Ok(group)
 }
 
 /// Requests to the devices, answers to the group; whether there were any.
-fn step(group: &mut Group, devices: &mut [Inspected], now: Nanos) -> bool {
+fn step(group: &mut Group, devices: &mut [Option<Look>], now: Nanos) -> bool {
     let (mut ios, mut done) = (Vec::new(), Vec::new());
     group.take_io(&mut ios);
     let mut moved = !ios.is_empty();
@@ -56,11 +57,4 @@ fn step(group: &mut Group, devices: &mut [Inspected], now: Nanos) -> bool {
         }
     }
     moved
-}
-
-fn wait(devices: &mut [Inspected]) -> Result<(), CliError> {
-    for device in devices.iter_mut().flatten() {
-        device.device_mut().wait().map_err(CliError::failed)?;
-    }
-    Ok(())
 }

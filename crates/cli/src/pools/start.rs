@@ -1,13 +1,16 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
-use super::survey::{Arranged, Found, Members, State, arrange, expected_size, survey};
-use crate::config::{Config, PoolConfig};
+use super::survey::{Arranged, Found, Members, State, arrange, expected_size, half, survey};
+use super::ways::{Ways, open};
+use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
 use crate::doors::random;
 use crate::error::CliError;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
+use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_ports::{Device, Geometry};
-use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
+use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec};
 
@@ -15,9 +18,11 @@ use thermocline_volume::{Group, PoolSpec};
 pub(crate) struct Started {
     pub(crate) group: Group,
     /// By pool id; none: its pool was removed.
-    pub(crate) disks: Vec<Option<Disk>>,
+    pub(crate) disks: Vec<Option<PoolDevice<Disk>>>,
     /// Names of the pools, by id.
     pub(crate) names: Vec<String>,
+    /// When the devices' clock began.
+    pub(crate) clock: Instant,
 }
 
 /// Opens the devices, makes those that a first start lacks, and opens or makes the group on them.
@@ -29,20 +34,17 @@ pub(crate) struct Started {
 pub(crate) fn start(config: &Config, degraded: bool) -> Result<Started, CliError> {
     std::fs::create_dir_all(&config.data)
         .map_err(|error| CliError::failed(format!("{}: {error}", config.data.display())))?;
-    match arrange(survey(config, |pool| open(pool, None))?)? {
-        Arranged::Fresh(found) => first_start(config, found),
-        Arranged::Group(members) => restart(config, members, degraded),
+    let ways = Ways::to_run();
+    match arrange(survey(config, &ways)?)? {
+        Arranged::Fresh(found) => first_start(config, &ways, found),
+        Arranged::Group(members) => restart(config, &ways, members, degraded),
     }
-}
-
-fn open(pool: &PoolConfig, create: Option<Bytes>) -> Result<Disk, OpenDeviceError> {
-    let options = OpenOptions { create, buffered: pool.buffered };
-    Disk::open(&pool.path, options, pool.emulate.as_ref().map(|emulation| &emulation.profile))
 }
 
 fn restart(
     config: &Config,
-    members: Members<'_, Disk>,
+    ways: &Ways<Disk>,
+    members: Members<'_, PoolDevice<Disk>>,
     degraded: bool,
 ) -> Result<Started, CliError> {
     if let Some(missing) = members.missing.first().filter(|_| !degraded) {
@@ -64,13 +66,18 @@ fn restart(
         members.devices.into_iter().map(|seat| seat.map(|(disk, _)| disk)).collect();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();
-    Ok(Started { group: Group::open(config.settings, &geometries), disks, names })
+    let (group, clock) = (Group::open(config.settings, &geometries), ways.started);
+    Ok(Started { group, disks, names, clock })
 }
 
-fn first_start(config: &Config, found: Vec<Found<'_, Disk>>) -> Result<Started, CliError> {
+fn first_start(
+    config: &Config,
+    ways: &Ways<Disk>,
+    found: Vec<Found<'_, PoolDevice<Disk>>>,
+) -> Result<Started, CliError> {
     check_first_start(config, &found)?;
     let mut made: Vec<&Path> = Vec::new();
-    let started = make(config, found, &mut made);
+    let started = make(config, ways, found, &mut made);
     if started.is_err() {
         for path in made {
             let _ = std::fs::remove_file(path); // It was empty, or was not there.
@@ -81,31 +88,62 @@ fn first_start(config: &Config, found: Vec<Found<'_, Disk>>) -> Result<Started, 
 
 fn make<'a>(
     config: &'a Config,
-    found: Vec<Found<'a, Disk>>,
+    ways: &Ways<Disk>,
+    found: Vec<Found<'a, PoolDevice<Disk>>>,
     made: &mut Vec<&'a Path>,
 ) -> Result<Started, CliError> {
     let (mut disks, mut specs) = (Vec::new(), Vec::new());
     for Found { config: pool, device } in found {
+        let zeroed = has_holes_only(&pool.device.path) || device.is_err();
         let disk = match device {
-            Ok((disk, _)) => disk,
-            Err(_) => {
-                made.push(&pool.path);
-                open(pool, pool.size).map_err(CliError::failed)?
-            }
+            Ok((PoolDevice::Bare(disk), _)) => disk,
+            Ok((PoolDevice::Cached(_), _)) => unreachable!("a cache has no place on blank devices"),
+            Err(_) => make_file(&pool.device, made)?,
         };
-        specs.push(spec(config, pool, disk.geometry(), has_holes_only(&pool.path)));
+        let disk = match &pool.cache {
+            None => PoolDevice::Bare(disk),
+            Some(cache) => make_cache(ways, disk, cache, made)?,
+        };
+        specs.push(spec(config, pool, disk.geometry(), zeroed));
         disks.push(Some(disk));
     }
     let group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
     for (disk, id) in disks.iter().flatten().zip(0..) {
         let head = group.pool_head(PoolId(id)).expect("it was just made");
-        if let Err(error) = disk.allocate(head) {
-            let text =
-                format!("{}: no room for {head} of metadata: {error}", disk.path().display());
-            return Err(CliError::failed(text));
-        }
+        give_room(disk.main(), Bytes(head.0 + ORIGIN_LABEL_BYTES))?;
     }
-    Ok(Started { group, disks, names: specs.into_iter().map(|spec| spec.name).collect() })
+    let names = specs.into_iter().map(|spec| spec.name).collect();
+    Ok(Started { group, disks, names, clock: ways.started })
+}
+
+fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, CliError> {
+    made.push(&device.path);
+    open(device, device.size).map_err(CliError::failed)
+}
+
+/// A new cache in front of a blank device. A line must never want for room.
+fn make_cache<'a>(
+    ways: &Ways<Disk>,
+    slow: Disk,
+    cache: &'a CacheConfig,
+    made: &mut Vec<&'a Path>,
+) -> Result<PoolDevice<Disk>, CliError> {
+    let is_there = std::fs::metadata(&cache.device.path)
+        .is_ok_and(|found| !found.is_file() || found.len() > 0);
+    let fast = match is_there {
+        true => open(&cache.device, None).map_err(CliError::failed)?,
+        false => make_file(&cache.device, made)?,
+    };
+    give_room(&fast, fast.geometry().size)?;
+    let failed = |error| CliError::input(format!("{}: {error}", cache.device.path.display()));
+    let made = BlockCache::format(ways.now(), fast, slow, random()?, cache.settings);
+    ways.settle(made.map_err(failed)?).map_err(CliError::failed)?.map_err(failed)
+}
+
+fn give_room(disk: &Disk, bytes: Bytes) -> Result<(), CliError> {
+    disk.allocate(bytes).map_err(|error| {
+        CliError::failed(format!("{}: no room for {bytes}: {error}", disk.path().display()))
+    })
 }
 
 /// Everything about a first start that can be said before anything is made.
@@ -118,7 +156,7 @@ pub(crate) fn check_first_start<D: Device>(
 ) -> Result<(), CliError> {
     let mut specs = Vec::new();
     for found in found {
-        let path = found.config.path.display();
+        let path = found.config.device.path.display();
         match &found.device {
             Ok((_, State::Strange)) => {
                 let text = format!(
@@ -135,6 +173,20 @@ pub(crate) fn check_first_start<D: Device>(
                 return Err(CliError::input(text));
             }
             _ => {}
+        }
+        if matches!(found.device, Ok((_, State::Half))) {
+            return Err(CliError::input(half(found.config)));
+        }
+        if let Some(cache) = &found.config.cache
+            && cache.device.size.is_none()
+            && !cache.device.path.exists()
+        {
+            let text = format!(
+                "{} does not exist, and the cache of pool `{}` has no `size` to make it with",
+                cache.device.path.display(),
+                found.config.name
+            );
+            return Err(CliError::input(text));
         }
         let Some(size) = expected_size(found) else {
             let text = format!(

@@ -1,13 +1,14 @@
 //! What is on the devices of a configuration, and which pool each of them is.
 
 use super::is_on_tmpfs;
+use super::ways::Ways;
 use crate::config::{Config, PoolConfig};
 use crate::error::CliError;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_ports::Device;
-use thermocline_ports_os::OpenDeviceError;
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{LABEL_BYTES, Label, PoolLabel};
 
@@ -24,6 +25,8 @@ pub(crate) enum State {
     Pool(PoolLabel),
     /// A pool whose superblocks are torn, rotten, or of another version.
     Unreadable,
+    /// One of the two devices of a pool with a block cache.
+    Half,
     /// Something else.
     Strange,
 }
@@ -55,28 +58,72 @@ pub(crate) struct Members<'a, D> {
     pub(crate) strangers: Vec<String>,
 }
 
-/// Opens every device that is there with `open`, and looks what is on it.
+/// Opens every device that is there, and looks what is on it, behind its cache where it has one.
 ///
 /// # Errors
-/// When a device is there and cannot be opened or read.
-pub(crate) fn survey<D>(
-    config: &Config,
-    mut open: impl FnMut(&PoolConfig) -> Result<D, OpenDeviceError>,
-) -> Result<Vec<Found<'_, D>>, CliError> {
+/// When a device is there and cannot be opened or read, or a pool and its cache do not belong
+/// together.
+pub(crate) fn survey<'a, D: Device>(
+    config: &'a Config,
+    ways: &Ways<D>,
+) -> Result<Vec<Found<'a, PoolDevice<D>>>, CliError> {
     let found = config.pools.iter().map(|pool| {
-        let device = match absence(&pool.path) {
+        let device = match absence(&pool.device.path) {
             Some(reason) => Err(reason),
-            None => {
-                let device = open(pool).map_err(CliError::failed)?;
-                let state = look_at(&pool.path).map_err(|error| {
-                    CliError::failed(format!("{}: {error}", pool.path.display()))
-                })?;
-                Ok((device, state))
-            }
+            None => look_into(pool, ways)?,
         };
         Ok(Found { config: pool, device })
     });
     found.collect()
+}
+
+/// A pool whose device is there; or why it is of no use.
+fn look_into<D: Device>(
+    pool: &PoolConfig,
+    ways: &Ways<D>,
+) -> Result<Result<(PoolDevice<D>, State), String>, CliError> {
+    let name = pool.device.path.display();
+    let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
+    let state = look_at(&pool.device.path)?;
+    let Some(cache) = &pool.cache else { return Ok(Ok((PoolDevice::Bare(device), state))) };
+    match state {
+        State::Half => {}
+        State::Pool(_) => {
+            let text = format!(
+                "{name} is a pool without a block cache, and a cache can only be put in front of a \
+                 new one; take `cache` out of the configuration"
+            );
+            return Err(CliError::input(text));
+        }
+        State::Blank if absence(&cache.device.path).is_none() => {
+            if look_at(&cache.device.path)? != State::Blank {
+                let name = cache.device.path.display();
+                let text = format!(
+                    "{name} has something on it, and is to be a new block cache; name another \
+                     device, or erase this one's contents (blkdiscard -z, or a new file)"
+                );
+                return Err(CliError::input(text));
+            }
+            return Ok(Ok((PoolDevice::Bare(device), state)));
+        }
+        _ => return Ok(Ok((PoolDevice::Bare(device), state))),
+    }
+    if let Some(reason) = absence(&cache.device.path) {
+        return Ok(Err(format!("{reason}, and {name} is of no use without it")));
+    }
+    let fast = (ways.open)(&cache.device).map_err(CliError::failed)?;
+    let failed =
+        |error| CliError::failed(format!("{name} behind {}: {error}", cache.device.path.display()));
+    let opened = BlockCache::open(ways.now(), fast, device, cache.settings).map_err(failed)?;
+    let mut device = ways.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
+    let head = ways.read(&mut device, LABEL_BYTES).map_err(CliError::failed)?;
+    let state = match Label::read(&head) {
+        Label::Pool(label) => State::Pool(label),
+        Label::Unreadable => State::Unreadable,
+        // The pair was made, and the group on it was not: a first start that was cut off.
+        Label::Nothing => State::Unreadable,
+    };
+    Ok(Ok((device, state)))
 }
 
 /// Why there is nothing to open; none when there is.
@@ -104,13 +151,18 @@ fn absence(path: &Path) -> Option<String> {
 }
 
 /// Reads a device's start and end.
-fn look_at(path: &Path) -> io::Result<State> {
+fn look_at(path: &Path) -> Result<State, CliError> {
+    marks(path).map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+}
+
+fn marks(path: &Path) -> io::Result<State> {
     let mut file = File::open(path)?;
     let mut head = Vec::new();
     Read::by_ref(&mut file).take(MARKS_BYTES as u64).read_to_end(&mut head)?;
     match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
         Label::Pool(label) => return Ok(State::Pool(label)),
         Label::Unreadable => return Ok(State::Unreadable),
+        Label::Nothing if thermocline_blockcache::is_labelled(&head) => return Ok(State::Half),
         Label::Nothing => {}
     }
     let size = file.seek(SeekFrom::End(0))?;
@@ -139,8 +191,8 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
     if let Some((_, other)) = labels().find(|(label, _)| label.identity != newest.identity) {
         let text = format!(
             "{} and {} belong to different volume groups; name the devices of one",
-            first.path.display(),
-            other.path.display()
+            first.device.path.display(),
+            other.device.path.display()
         );
         return Err(CliError::input(text));
     }
@@ -153,10 +205,11 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
             Ok((device, State::Pool(own))) => seat(&mut devices, &label, &own, device, config)?,
             Ok((_, State::Unreadable)) => strangers.push(format!(
                 "{} has a superblock that is damaged, or of another version",
-                config.path.display()
+                config.device.path.display()
             )),
+            Ok((_, State::Half)) => strangers.push(half(config)),
             Ok((_, State::Blank | State::Strange)) => {
-                strangers.push(format!("{} holds no pool", config.path.display()));
+                strangers.push(format!("{} holds no pool", config.device.path.display()));
             }
             Err(reason) => strangers.push(reason),
         }
@@ -173,7 +226,7 @@ fn seat<'a, D: Device>(
     device: D,
     config: &'a PoolConfig,
 ) -> Result<(), CliError> {
-    let path = config.path.display();
+    let path = config.device.path.display();
     let PoolId(id) = own.pool;
     let Some(seat) = devices.get_mut(usize::from(id)) else {
         let text = format!("{path} says it is pool {id}, which its group does not have");
@@ -181,7 +234,7 @@ fn seat<'a, D: Device>(
     };
     let member = &newest.members[usize::from(id)];
     if let Some((_, other)) = seat {
-        let other = other.path.display();
+        let other = other.device.path.display();
         let text = format!("{other} and {path} are both pool {id}; one is a copy, take it out");
         return Err(CliError::input(text));
     }
@@ -219,6 +272,18 @@ fn missing<D>(label: &PoolLabel, devices: &[Option<D>], strangers: &[String]) ->
 pub(crate) fn expected_size<D: Device>(found: &Found<'_, D>) -> Option<Bytes> {
     match &found.device {
         Ok((device, _)) => Some(device.geometry().size),
-        Err(_) => found.config.size,
+        Err(_) => {
+            let label = if found.config.cache.is_some() { ORIGIN_LABEL_BYTES } else { 0 };
+            found.config.device.size.map(|size| Bytes(size.0.saturating_sub(label)))
+        }
     }
+}
+
+/// What to say about a device that lacks its companion.
+pub(crate) fn half(pool: &PoolConfig) -> String {
+    format!(
+        "{} belongs to a pool with a block cache, and is of no use alone; give pool `{}` its `cache`",
+        pool.device.path.display(),
+        pool.name
+    )
 }

@@ -1,11 +1,10 @@
 //! Devices of a configuration: first starts, restarts, and everything that must be refused.
 
-use super::{Arranged, Started, arrange, inspect, link_to_tmpfs, start, survey};
-use crate::config::{Config, Standard};
+use super::{Arranged, Started, Ways, arrange, inspect, link_to_tmpfs, start, survey};
+use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use thermocline_ports::{Completion, Device};
-use thermocline_ports_os::FileDevice;
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::Service;
 
@@ -37,13 +36,24 @@ fn run_once(config: &Config) {
         for (index, disk) in disks.iter_mut().enumerate() {
             let disk = disk.as_mut().unwrap();
             disk.poll(Nanos(0), &mut done);
-            disk.wait().unwrap();
+            disk.devices_mut().for_each(|disk| disk.wait().unwrap());
             disk.poll(Nanos(0), &mut done);
             for completion in done.drain(..) {
                 group.complete(Nanos(0), PoolId(index as u16), completion);
             }
         }
     }
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+fn cache(config: &Config, name: &str) -> CacheConfig {
+    let size = Some(Bytes::from_mib(4));
+    let path = config.data.join(name);
+    let device = DeviceConfig { path, size, emulate: None, buffered: false };
+    CacheConfig { device, settings: thermocline_blockcache::Settings::default() }
 }
 
 fn refusal(config: &Config) -> String {
@@ -60,7 +70,7 @@ fn pools_are_told_apart_by_their_labels_in_whatever_order_they_are_named() {
     let files: Vec<_> = started
         .disks
         .iter()
-        .map(|disk| disk.as_ref().unwrap().path().file_name().unwrap().to_owned())
+        .map(|disk| disk.as_ref().unwrap().main().path().file_name().unwrap().to_owned())
         .collect();
     assert_eq!(files, ["scm.pool", "ssd.pool", "hdd.pool"]);
     assert_eq!(started.names, ["scm", "ssd", "hdd"]);
@@ -73,19 +83,19 @@ fn a_missing_a_foreign_a_doubled_and_a_cut_pool_are_refused_with_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     run_once(&config);
-    let (ssd, aside) = (config.pools[1].path.clone(), folder.path().join("aside"));
+    let (ssd, aside) = (config.pools[1].device.path.clone(), folder.path().join("aside"));
     std::fs::rename(&ssd, &aside).unwrap();
     let said = refusal(&config);
     assert!(said.contains("pool `ssd` (number 1) is not there"), "{said}");
     assert!(said.contains("ssd.pool is missing or empty"), "{said}");
     assert!(!ssd.exists(), "nothing was made in its place");
 
-    std::fs::copy(&config.pools[2].path, &ssd).unwrap();
+    std::fs::copy(&config.pools[2].device.path, &ssd).unwrap();
     assert!(refusal(&config).contains("are both pool 2; one is a copy"), "{}", refusal(&config));
 
     let other = self::config(&folder.path().join("other"));
     run_once(&other);
-    std::fs::copy(&other.pools[1].path, &ssd).unwrap();
+    std::fs::copy(&other.pools[1].device.path, &ssd).unwrap();
     assert!(refusal(&config).contains("belong to different volume groups"));
 
     std::fs::rename(&aside, &ssd).unwrap();
@@ -107,19 +117,19 @@ fn a_first_start_that_cannot_be_leaves_nothing_behind_and_no_contents_are_overwr
         // Where ext4, btrfs and the metadata of RAID have their marks.
         let mut bytes = vec![0; 8 << 20];
         bytes[at] = 0x53;
-        std::fs::write(&config.pools[2].path, &bytes).unwrap();
+        std::fs::write(&config.pools[2].device.path, &bytes).unwrap();
         let said = refusal(&config);
         assert!(said.contains("hdd.pool has something on it that is no pool"), "{said}");
-        assert!(std::fs::read(&config.pools[2].path).unwrap() == bytes);
+        assert!(std::fs::read(&config.pools[2].device.path).unwrap() == bytes);
     }
-    std::fs::remove_file(&config.pools[2].path).unwrap();
-    config.pools[0].size = Some(Bytes::from_mib(1));
+    std::fs::remove_file(&config.pools[2].device.path).unwrap();
+    config.pools[0].device.size = Some(Bytes::from_mib(1));
     let said = refusal(&config);
     assert!(said.contains("pool `scm` has no room for a single chunk"), "{said}");
-    config.pools[0].size = None;
+    config.pools[0].device.size = None;
     assert!(refusal(&config).contains("scm.pool does not exist, and pool `scm` has no `size`"));
-    config.pools[0].size = Some(Bytes::from_mib(32));
-    config.pools[2].path = folder.path().join("nowhere/hdd.pool");
+    config.pools[0].device.size = Some(Bytes::from_mib(32));
+    config.pools[2].device.path = folder.path().join("nowhere/hdd.pool");
     assert!(refusal(&config).contains("nowhere"));
     assert_eq!(std::fs::read_dir(&config.data).unwrap().count(), 0);
 }
@@ -127,13 +137,15 @@ fn a_first_start_that_cannot_be_leaves_nothing_behind_and_no_contents_are_overwr
 #[test]
 fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path());
+    let mut config = config(folder.path());
+    config.pools[2].cache = Some(cache(&config, "hdd.cache"));
     run_once(&config);
-    let contents = || config.pools.iter().map(|pool| std::fs::read(&pool.path).unwrap());
+    let contents = || config.pools.iter().flat_map(PoolConfig::paths).map(read);
     let before: Vec<_> = contents().collect();
-    let found = survey(&config, |pool| FileDevice::open_to_read(&pool.path)).unwrap();
+    let ways = Ways::to_look();
+    let found = survey(&config, &ways).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
-    let group = inspect(config.settings, members).unwrap();
+    let group = inspect(config.settings, &ways, members).unwrap();
     assert_eq!(*group.service(), Service::Ready);
     assert_eq!(group.fsck(), []);
     assert_eq!(group.volumes().next().unwrap().size, Bytes::from_mib(64));
@@ -144,7 +156,7 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
 fn a_pool_in_memory_is_a_link_that_a_reboot_leaves_dangling() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
-    let link = &config.pools[0].path;
+    let link = &config.pools[0].device.path;
     if !Path::new("/dev/shm").is_dir() {
         println!("SKIPPED: no tmpfs at /dev/shm");
         return;
@@ -158,4 +170,47 @@ fn a_pool_in_memory_is_a_link_that_a_reboot_leaves_dangling() {
     std::fs::remove_dir_all(target.parent().unwrap()).unwrap();
     let said = refusal(&config);
     assert!(said.contains("it was in memory") && said.contains("a reboot"), "{said}");
+}
+
+#[test]
+fn a_pool_and_its_cache_are_found_again_and_one_without_the_other_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    config.pools[2].cache = Some(cache(&config, "hdd.cache"));
+    run_once(&config);
+    run_once(&config);
+    let (with, path) = (config.clone(), config.data.join("hdd.cache"));
+
+    config.pools[2].cache = None;
+    let said = refusal(&config);
+    assert!(said.contains("hdd.pool belongs to a pool with a block cache"), "{said}");
+    assert!(said.contains("give pool `hdd` its `cache`"), "{said}");
+    config.pools[2].cache = Some(cache(&config, "other.cache"));
+    let said = refusal(&config);
+    assert!(said.contains("other.cache is missing or empty"), "{said}");
+    assert!(!config.data.join("other.cache").exists(), "nothing was made in its place");
+
+    // The cache of another pool, made at another time.
+    let mut other = self::config(&folder.path().join("other"));
+    other.pools[2].cache = Some(cache(&other, "hdd.cache"));
+    run_once(&other);
+    std::fs::copy(other.data.join("hdd.cache"), config.data.join("other.cache")).unwrap();
+    let said = refusal(&config);
+    assert!(said.contains("do not belong together"), "{said}");
+
+    let whole = read(&path);
+    std::fs::write(&path, &whole[..1 << 20]).unwrap();
+    assert!(refusal(&with).contains("hdd.cache"), "{}", refusal(&with));
+    let mut torn = whole.clone();
+    torn[4096 + 20] ^= 1;
+    std::fs::write(&path, &torn).unwrap();
+    let said = refusal(&with);
+    assert!(said.contains("sector 0 of the table of dirty lines is damaged"), "{said}");
+    std::fs::write(&path, whole).unwrap();
+    run_once(&with);
+
+    config = with;
+    config.pools[1].cache = Some(cache(&config, "ssd.cache"));
+    let said = refusal(&config);
+    assert!(said.contains("can only be put in front of a new one"), "{said}");
 }

@@ -45,6 +45,19 @@ pub struct PoolPlan {
     pub size: PoolSize,
     /// What of it is kept free for prefetched copies.
     pub reserve: Bytes,
+    /// A block cache in front of its device.
+    pub cache: Option<CachePlan>,
+}
+
+/// A block cache that is to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CachePlan {
+    /// The profile's name or file.
+    pub profile_name: String,
+    /// The fast device.
+    pub profile: Profile,
+    /// The fast device's bytes, or its share of the pool's.
+    pub size: PoolSize,
 }
 
 impl PoolSize {
@@ -56,6 +69,16 @@ impl PoolSize {
             PoolSize::Share(share) => (touched as f64 * share - 1e-6).ceil() as u64,
         };
         chunks.max(1)
+    }
+}
+
+impl PoolSize {
+    /// In bytes, of a pool of `pool` bytes.
+    pub fn bytes(self, pool: Bytes) -> Bytes {
+        match self {
+            PoolSize::Bytes(bytes) => bytes,
+            PoolSize::Share(share) => Bytes((pool.0 as f64 * share) as u64),
+        }
     }
 }
 
@@ -96,6 +119,7 @@ impl PoolPlan {
             profile: Profile::built_in(profile).expect("these profiles are built in"),
             size: PoolSize::Share(share),
             reserve: Bytes(0),
+            cache: None,
         };
         vec![plan("nvme", "nvme", 0.1), plan("hdd", "hdd-7200", 1.0)]
     }
@@ -146,7 +170,9 @@ pub fn parse_pools(text: &str, origin: &Path) -> Result<Vec<PoolPlan>, PoolsErro
 }
 
 /// Keys of a pool.
-const KEYS: [&str; 4] = ["name", "profile", "size", "reserve"];
+const KEYS: [&str; 5] = ["name", "profile", "size", "reserve", "cache"];
+/// Keys of a pool's cache.
+const CACHE_KEYS: [&str; 2] = ["profile", "size"];
 
 /// The text that is being read.
 struct File<'a> {
@@ -167,16 +193,7 @@ impl File<'_> {
         let DeValue::Table(table) = pool.get_ref() else {
             return Err(self.at(pool.span().start, "write `[[pool]]`, in double brackets"));
         };
-        for key in table.keys() {
-            let name: &str = key.get_ref();
-            if !KEYS.contains(&name) {
-                let hint = match nearest(name, KEYS.into_iter()) {
-                    Some(like) => format!("did you mean `{like}`?"),
-                    None => format!("a pool has {}", KEYS.join(", ")),
-                };
-                return Err(self.at(key.span().start, format!("unknown key `{name}`; {hint}")));
-            }
-        }
+        self.known_only(table, "a pool", &KEYS)?;
         let profile_name = self.needed(pool, "profile")?.0;
         let plan = PoolPlan {
             profile: self.profile(pool)?,
@@ -187,11 +204,41 @@ impl File<'_> {
                 Some(reserve) => self.parsed(reserve)?,
                 None => Bytes(0),
             },
+            cache: table.get("cache").map(|cache| self.cache(cache)).transpose()?,
         };
         match plan.name.len() {
             1..=16 => Ok(plan),
             _ => Err(self.at(pool.span().start, "a pool's name has 1 to 16 bytes; add `name`")),
         }
+    }
+
+    fn cache(&self, cache: &Pool<'_>) -> Result<CachePlan, PoolsError> {
+        let DeValue::Table(table) = cache.get_ref() else {
+            return Err(self.at(cache.span().start, "write `[pool.cache]`, a table"));
+        };
+        self.known_only(table, "a pool's cache", &CACHE_KEYS)?;
+        Ok(CachePlan {
+            profile: self.profile(cache)?,
+            profile_name: self.needed(cache, "profile")?.0,
+            size: self.parsed(self.needed(cache, "size")?)?,
+        })
+    }
+
+    fn known_only(
+        &self,
+        table: &DeTable<'_>,
+        whose: &str,
+        keys: &[&'static str],
+    ) -> Result<(), PoolsError> {
+        let Some(key) = table.keys().find(|key| !keys.contains(&&**key.get_ref())) else {
+            return Ok(());
+        };
+        let name: &str = key.get_ref();
+        let hint = match nearest(name, keys.iter().copied()) {
+            Some(like) => format!("did you mean `{like}`?"),
+            None => format!("{whose} has {}", keys.join(", ")),
+        };
+        Err(self.at(key.span().start, format!("unknown key `{name}`; {hint}")))
     }
 
     /// A text and where it stands.

@@ -3,11 +3,12 @@
 use super::drive::Ended;
 
 use super::load::Load;
-use super::meter::{Meter, Slice};
+use super::meter::Slice;
 use super::pools::PoolPlan;
 use super::run::{Arrivals, MachineOptions};
-use super::stage::Stage;
 use serde::Serialize;
+use thermocline_blockcache::{LINE, Status};
+use thermocline_ports::model::Counters;
 use thermocline_units::{ChunkId, Latencies};
 use thermocline_volume::Fill;
 
@@ -85,6 +86,33 @@ pub struct PoolUse {
     pub flash_host_bytes: u64,
     /// Bytes programmed on its flash, cleaning included; 0 when it is none.
     pub flash_programmed_bytes: u64,
+    /// What the block cache in front of its device did.
+    pub cache: Option<CacheUse>,
+}
+
+/// What a block cache did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CacheUse {
+    /// The profile of its device.
+    pub profile: String,
+    /// Bytes that it has room for.
+    pub size_bytes: u64,
+    /// Share of the bytes read that the fast device answered; none when nothing was read.
+    pub hit_ratio: Option<f64>,
+    /// Bytes of writes that the fast device took.
+    pub written_bytes: u64,
+    /// Bytes of writes that went around it.
+    pub written_around_bytes: u64,
+    /// Bytes kept after a read of the slow device.
+    pub filled_bytes: u64,
+    /// Bytes taken back to the slow device.
+    pub written_back_bytes: u64,
+    /// Bytes that only the fast device had at the end.
+    pub dirty_bytes: u64,
+    /// Bytes programmed on its flash, cleaning included; 0 when it is none.
+    pub flash_programmed_bytes: u64,
+    /// Memory of the index.
+    pub memory_bytes: u64,
 }
 
 impl PoolUse {
@@ -314,7 +342,7 @@ impl Run {
         let mut all = reads.clone();
         all.add(&writes);
         let pools: Vec<PoolUse> =
-            (0..scene.pools.len()).map(|pool| pool_use(stage, meter, pool, span_s)).collect();
+            (0..scene.pools.len()).map(|pool| pool_use(scene, ended, pool, span_s)).collect();
         let fast = meter.reads_of(0).count() + meter.writes_of(0).count();
         let (queue_mean, queue_max) = meter.outstanding();
         Run {
@@ -359,11 +387,31 @@ impl Run {
     }
 }
 
-fn pool_use(stage: &Stage, meter: &Meter, pool: usize, span_s: f64) -> PoolUse {
+fn cache_use(profile: &str, now: (Status, Counters), before: (Status, Counters)) -> CacheUse {
+    let did = now.0.since(&before.0);
+    let line = u64::from(LINE);
+    CacheUse {
+        profile: profile.to_string(),
+        size_bytes: u64::from(did.lines) * line,
+        hit_ratio: did.hit_ratio(),
+        written_bytes: did.written.0,
+        written_around_bytes: did.written_around.0,
+        filled_bytes: did.filled.0,
+        written_back_bytes: did.written_back.0,
+        dirty_bytes: u64::from(did.dirty) * line,
+        flash_programmed_bytes: now.1.flash.since(&before.1.flash).programmed.0,
+        memory_bytes: did.memory.0,
+    }
+}
+
+fn pool_use(scene: &Scene<'_>, ended: &Ended, pool: usize, span_s: f64) -> PoolUse {
+    let Ended { stage, meter, .. } = ended;
     let (counters_before, devices_before) = meter.before();
     let status = stage.pools().nth(pool).expect("pools stay");
     let (now, before) = (status.counters, counters_before[pool]);
     let (device, device_before) = (stage.devices()[pool], devices_before[pool]);
+    let profile = scene.pools[pool].cache.as_ref().map(|cache| cache.profile_name.as_str());
+    let caches = profile.zip(device.cache).zip(device_before.cache);
     let of_device = (device.counters, device_before.counters);
     let flash = of_device.0.flash.since(&of_device.1.flash);
     let busy = of_device.0.busy.saturating_sub(of_device.1.busy).as_secs_f64();
@@ -384,6 +432,7 @@ fn pool_use(stage: &Stage, meter: &Meter, pool: usize, span_s: f64) -> PoolUse {
         queue_max: device.queued_max,
         flash_host_bytes: flash.host.0,
         flash_programmed_bytes: flash.programmed.0,
+        cache: caches.map(|((profile, now), before)| cache_use(profile, now, before)),
     }
 }
 

@@ -106,6 +106,9 @@ pub enum MachineError {
     /// The machine refuses its pools.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// A pool cannot have such a cache.
+    #[error("the cache of pool `{0}`: {1}")]
+    Cache(String, String),
     /// The machine refuses a volume.
     #[error(transparent)]
     Admin(#[from] AdminError),

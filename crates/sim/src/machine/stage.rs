@@ -10,6 +10,9 @@
 
 use super::pools::PoolPlan;
 use super::run::{MachineError, MachineOptions};
+use thermocline_blockcache::{
+    BlockCache, LINE, ORIGIN_LABEL_BYTES, OpenError, PoolDevice, Settings as CacheSettings, Status,
+};
 use thermocline_ports::model::{Counters, ModelDevice, Profile};
 use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
 use thermocline_units::{Bytes, Nanos, PoolId};
@@ -26,9 +29,8 @@ const TICKS_AT_ONCE_MAX: u32 = 100_000;
 const FITTINGS_MAX: u32 = 8;
 
 /// A device and its queue.
-#[derive(Debug)]
 struct Bay {
-    device: ModelDevice,
+    device: PoolDevice<ModelDevice>,
     queued: u32,
     queued_max: u32,
 }
@@ -50,6 +52,8 @@ pub(super) struct Stage {
 pub(super) struct DeviceUse {
     pub(super) counters: Counters,
     pub(super) queued_max: u32,
+    /// What the block cache in front of it did, and its fast device.
+    pub(super) cache: Option<(Status, Counters)>,
 }
 
 impl Stage {
@@ -60,15 +64,15 @@ impl Stage {
         chunks: &[u64],
     ) -> Result<Stage, MachineError> {
         let (group, geometries) = fit(&options.settings(), pools, chunks)?;
-        let bay = |(index, (plan, geometry)): (usize, (&PoolPlan, &Geometry))| {
-            let profile = Profile { size: geometry.size, ..plan.profile.clone() };
-            let device = ModelDevice::new(&profile, options.seed ^ index as u64);
-            Bay { device, queued: 0, queued_max: 0 }
-        };
+        let (mut bays, mut now) = (Vec::new(), Nanos(0));
+        for (plan, geometry) in pools.iter().zip(&geometries) {
+            let device = device(options, plan, geometry.size, bays.len() as u64, &mut now)?;
+            bays.push(Bay { device, queued: 0, queued_max: 0 });
+        }
         let mut stage = Stage {
             group,
-            bays: pools.iter().zip(&geometries).enumerate().map(bay).collect(),
-            now: Nanos(0),
+            bays,
+            now,
             ticks_at_once: 0,
             io: Vec::new(),
             done: Vec::new(),
@@ -200,10 +204,43 @@ impl Stage {
 
     /// What each device did.
     pub(super) fn devices(&self) -> Vec<DeviceUse> {
-        let of =
-            |bay: &Bay| DeviceUse { counters: *bay.device.counters(), queued_max: bay.queued_max };
+        let of = |Bay { device, queued_max, .. }: &Bay| DeviceUse {
+            counters: *device.main().counters(),
+            queued_max: *queued_max,
+            cache: device.cache_status().zip(device.fast().map(|fast| *fast.counters())),
+        };
         self.bays.iter().map(of).collect()
     }
+}
+
+/// A pool's device of `size` for the machine, behind a new cache where the plan has one; `now` goes
+/// on to when that is ready.
+fn device(
+    options: &MachineOptions,
+    plan: &PoolPlan,
+    size: Bytes,
+    seed: u64,
+    now: &mut Nanos,
+) -> Result<PoolDevice<ModelDevice>, MachineError> {
+    let seed = options.seed ^ seed;
+    let model = |profile: &Profile, size: Bytes, seed: u64| {
+        ModelDevice::new(&Profile { size, ..profile.clone() }, seed)
+    };
+    let Some(cache) = &plan.cache else {
+        return Ok(PoolDevice::Bare(model(&plan.profile, size, seed)));
+    };
+    let origin = model(&plan.profile, Bytes(size.0 + ORIGIN_LABEL_BYTES), seed);
+    let room = cache.size.bytes(size).0.next_multiple_of(u64::from(LINE));
+    let fast = model(&cache.profile, Bytes(room), !seed);
+    let unfit = |error: OpenError| MachineError::Cache(plan.name.clone(), error.to_string());
+    let made = BlockCache::format(*now, fast, origin, IDENTITY, CacheSettings::default())
+        .map_err(unfit)?;
+    let mut device = Box::new(made);
+    while !device.is_open().map_err(unfit)? {
+        *now = device.next_event().expect("a step is under way").max(*now);
+        device.poll(*now, &mut Vec::new());
+    }
+    Ok(PoolDevice::Cached(device))
 }
 
 /// The group on devices on which each pool holds exactly as many chunks as it should; more where

@@ -210,3 +210,36 @@ fn the_page_shows_time_lines_and_pools_and_loads_nothing() {
     assert_eq!(columns.len(), 5, "a head, two policies on two pools");
     assert!(columns.iter().all(|&count| count == columns[0]), "{columns:?}");
 }
+
+#[test]
+fn a_block_cache_serves_scattered_hot_blocks_that_chunks_cannot() {
+    // One hot block of 4 KiB in each of 400 chunks, over and over, and writes among the reads.
+    let requests = (0..8000u64).map(|i| {
+        let op = if i % 4 == 3 { Op::Write } else { Op::Read };
+        let offset = (i * 7919 % 400) * MIB + (64 << 10);
+        request(i, 0, op, offset, 4096)
+    });
+    let load = of(requests.collect());
+    let bare = [pool("hdd-7200", "100%")];
+    let text = "[[pool]]\nprofile = \"hdd-7200\"\nsize = \"100%\"\n\
+                [pool.cache]\nprofile = \"ssd-sata\"\nsize = \"8MiB\"\n";
+    let cached = super::parse_pools(text, Path::new("p.toml")).unwrap();
+    let without = one(&load, &bare, "static", &options());
+    let with = one(&load, &cached, "static", &options());
+    assert_eq!(without_time(with.clone()), without_time(one(&load, &cached, "static", &options())));
+    assert_eq!(with.failed, 0);
+    let cache = with.pools[0].cache.as_ref().unwrap();
+    assert!(cache.hit_ratio.unwrap() > 0.9, "{cache:?}");
+    assert!(cache.written_back_bytes > 0 || cache.dirty_bytes > 0, "{cache:?}");
+    // Eight MiB as chunks of the fast pool hold eight of the four hundred.
+    let two = [pool("ssd-sata", "8MiB"), pool("hdd-7200", "100%")];
+    let chunks = one(&load, &two, "baseline", &options());
+    for other in [&without, &chunks] {
+        assert!(
+            with.all.mean_s < other.all.mean_s / 4.0,
+            "{} s, {} s",
+            with.all.mean_s,
+            other.all.mean_s
+        );
+    }
+}

@@ -166,6 +166,9 @@ impl Replay {
     }
 
     fn place(&mut self, name: &str) -> Result<(), ReplayError> {
+        if self.epoch.is_some() {
+            return Err(self.wrong("the placement changes while it decides"));
+        }
         if self.rival {
             return Ok(());
         }

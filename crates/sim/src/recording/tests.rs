@@ -205,6 +205,16 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
         }),
         "2. epoch: it has fewer pools",
     );
+    // Found by fuzzing: an epoch whose placement is gone at its end.
+    says(
+        made_up(|e| {
+            e.placed(Nanos(0), &name);
+            e.epoch(&epoch(2));
+            e.placed(Nanos(0), "");
+            e.epoch_ended();
+        }),
+        "1. epoch: the placement changes while it decides",
+    );
     // Found by fuzzing: placements index their tables by volume.
     let elsewhere = ChunkId { volume: VolumeId(1), index: 0 };
     says(

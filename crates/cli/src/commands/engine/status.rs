@@ -92,5 +92,39 @@ pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
         ]);
     }
     table::align_numbers(&mut table);
-    format!("{table}\n")
+    format!("{table}\n{}", caches(pools))
+}
+
+/// A line a block cache; nothing when there is none.
+fn caches(pools: &[Pool]) -> String {
+    let mut table = table::plain([
+        "cache of",
+        "used",
+        "of",
+        "dirty",
+        "read hits",
+        "written",
+        "around",
+        "filled",
+        "taken back",
+    ]);
+    let cached = pools.iter().filter_map(|pool| Some((pool, pool.cache.as_ref()?)));
+    for (pool, cache) in cached {
+        table.add_row([
+            pool.name.clone(),
+            Bytes(cache.cached_bytes).to_string(),
+            Bytes(cache.size_bytes).to_string(),
+            Bytes(cache.dirty_bytes).to_string(),
+            cache.hit_ratio.map_or("–".to_string(), |ratio| format!("{:.1} %", ratio * 100.0)),
+            Bytes(cache.written_bytes).to_string(),
+            Bytes(cache.written_around_bytes).to_string(),
+            Bytes(cache.filled_bytes).to_string(),
+            Bytes(cache.written_back_bytes).to_string(),
+        ]);
+    }
+    if table.row_count() == 0 {
+        return String::new();
+    }
+    table::align_numbers(&mut table);
+    format!("\n{table}\n")
 }

@@ -80,6 +80,9 @@ fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
     }
     writeln!(out, "\nLatency of reads and writes\n{}", runs(report))?;
     writeln!(out, "\nPools\n{}", pools(report))?;
+    if report.runs.iter().any(|run| run.pools.iter().any(|pool| pool.cache.is_some())) {
+        writeln!(out, "\nBlock caches\n{}", caches(report))?;
+    }
     for run in &report.runs {
         troubles(run, out)?;
     }
@@ -111,6 +114,44 @@ fn pools(report: &VolumeReport) -> Table {
             let policy = if index == 0 { run.policy.clone() } else { String::new() };
             let cells = POOLS.iter().map(|(_, cell)| cell(pool));
             table.add_row(std::iter::once(policy).chain(cells));
+        }
+    }
+    table::align_numbers(&mut table);
+    table
+}
+
+fn caches(report: &VolumeReport) -> Table {
+    let heads = [
+        "policy",
+        "pool",
+        "on",
+        "of",
+        "read hits",
+        "written",
+        "around",
+        "filled",
+        "taken back",
+        "dirty",
+    ];
+    let mut table = table::plain(heads);
+    for run in &report.runs {
+        for pool in &run.pools {
+            let Some(cache) = &pool.cache else { continue };
+            let size = |value: u64| bytes(value as f64);
+            table.add_row([
+                run.policy.clone(),
+                pool.pool.clone(),
+                cache.profile.clone(),
+                size(cache.size_bytes),
+                cache
+                    .hit_ratio
+                    .map_or("–".to_string(), |ratio| format!("{:.1} %", ratio * 100.0)),
+                size(cache.written_bytes),
+                size(cache.written_around_bytes),
+                size(cache.filled_bytes),
+                size(cache.written_back_bytes),
+                size(cache.dirty_bytes),
+            ]);
         }
     }
     table::align_numbers(&mut table);

@@ -1,8 +1,9 @@
 //! Pools: added, drained, removed, and what they have done.
 
 use super::Desk;
-use crate::api::{Counters, Latency, NewPool, Pool, Refused, Severity};
+use crate::api::{BlockCache, Counters, Latency, NewPool, Pool, Refused, Severity};
 use std::path::Path;
+use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::{Disk, OpenOptions};
@@ -12,6 +13,27 @@ use thermocline_volume::{PoolSpec, PoolState};
 /// The name of a state, as it is told.
 fn state_name(state: PoolState) -> String {
     format!("{state:?}").to_lowercase()
+}
+
+/// What is told about the cache in front of a device.
+fn block_cache(device: &PoolDevice<Disk>) -> Option<BlockCache> {
+    let status = device.cache_status()?;
+    let line = u64::from(LINE);
+    Some(BlockCache {
+        path: device.fast()?.path().display().to_string(),
+        size_bytes: u64::from(status.lines) * line,
+        cached_bytes: u64::from(status.cached) * line,
+        dirty_bytes: u64::from(status.dirty) * line,
+        hit_ratio: status.hit_ratio(),
+        hit_bytes: status.read_hits.0,
+        missed_bytes: status.read_misses.0,
+        written_bytes: status.written.0,
+        written_around_bytes: status.written_around.0,
+        filled_bytes: status.filled.0,
+        written_back_bytes: status.written_back.0,
+        table_bytes: status.table.0,
+        memory_bytes: status.memory.0,
+    })
 }
 
 impl Desk<'_> {
@@ -30,9 +52,9 @@ impl Desk<'_> {
             id: id.0,
             name: status.name,
             state: state_name(status.state),
-            path: disk.map(|disk| disk.path().display().to_string()),
-            direct: disk.is_some_and(Disk::is_direct),
-            emulated: disk.is_some_and(Disk::is_emulated),
+            path: disk.map(|disk| disk.main().path().display().to_string()),
+            direct: disk.is_some_and(|disk| disk.main().is_direct()),
+            emulated: disk.is_some_and(|disk| disk.main().is_emulated()),
             chunks_total: u64::from(status.slots_total),
             chunks_used: u64::from(status.slots_used),
             chunks_prefetched: u64::from(status.prefetched),
@@ -51,6 +73,7 @@ impl Desk<'_> {
             },
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
+            cache: disk.and_then(block_cache),
         }
     }
 
@@ -86,7 +109,7 @@ impl Desk<'_> {
         };
         let now = self.engine.now();
         let id = self.engine.group.add_pool(now, spec)?;
-        self.engine.disks.push(Some(disk));
+        self.engine.disks.push(Some(PoolDevice::Bare(disk)));
         self.engine.event(Severity::Info, "pool", format!("{} was added", pool.name));
         Ok(self.pool(id))
     }

@@ -1,0 +1,95 @@
+//! How devices are opened and waited for: as an engine does it, or only to look.
+
+use crate::config::DeviceConfig;
+use std::io;
+use std::time::Instant;
+use thermocline_blockcache::{BlockCache, OpenError, PoolDevice};
+use thermocline_ports::{Device, Io, Overlay, Ticket};
+use thermocline_ports_os::{Disk, FileDevice, OpenDeviceError, OpenOptions};
+use thermocline_units::{Bytes, Nanos};
+
+/// Opens devices that are there, and waits for them.
+pub(crate) struct Ways<D> {
+    pub(crate) open: fn(&DeviceConfig) -> Result<D, OpenDeviceError>,
+    wait: fn(&mut D) -> io::Result<()>,
+    /// When the devices' clock began.
+    pub(crate) started: Instant,
+}
+
+/// Opens a device for an engine; makes a file of size `create` where there is none.
+pub(crate) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk, OpenDeviceError> {
+    let options = OpenOptions { create, buffered: device.buffered };
+    Disk::open(&device.path, options, device.emulate.as_ref().map(|emulation| &emulation.profile))
+}
+
+impl Ways<Disk> {
+    /// To run on.
+    pub(crate) fn to_run() -> Ways<Disk> {
+        Ways { open: |device| open(device, None), wait: Disk::wait, started: Instant::now() }
+    }
+}
+
+impl Ways<Overlay<FileDevice>> {
+    /// To look at; what is written stays in memory.
+    pub(crate) fn to_look() -> Ways<Overlay<FileDevice>> {
+        Ways {
+            open: |device| FileDevice::open_to_read(&device.path).map(Overlay::new),
+            wait: |overlay| overlay.device_mut().wait(),
+            started: Instant::now(),
+        }
+    }
+}
+
+impl<D: Device> Ways<D> {
+    /// What the devices' clock says.
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.started.elapsed().as_nanos()).expect("584 years"))
+    }
+
+    /// Waits until something may have happened, unless the clock alone decides.
+    pub(crate) fn wait<'a>(&self, devices: impl Iterator<Item = &'a mut D>) -> io::Result<()>
+    where
+        D: 'a,
+    {
+        devices.into_iter().try_for_each(|device| (self.wait)(device))
+    }
+
+    /// Waits until a cache is open.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait, or the cache cannot be opened.
+    pub(crate) fn settle(
+        &self,
+        cache: BlockCache<D, D>,
+    ) -> io::Result<Result<PoolDevice<D>, OpenError>> {
+        let mut device = PoolDevice::Cached(Box::new(cache));
+        loop {
+            device.poll(self.now(), &mut Vec::new());
+            let PoolDevice::Cached(cache) = &device else { unreachable!("it was just made") };
+            match cache.is_open() {
+                Ok(true) => return Ok(Ok(device)),
+                Ok(false) => self.wait(device.devices_mut())?,
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+    }
+
+    /// The first bytes of a device.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait, or the device to read.
+    pub(crate) fn read(&self, device: &mut PoolDevice<D>, length: usize) -> io::Result<Vec<u8>> {
+        let length = (length as u64).min(device.geometry().size.0) as u32;
+        device.submit(self.now(), Ticket(0), Io::Read { offset: Bytes(0), length });
+        let mut done = Vec::new();
+        loop {
+            device.poll(self.now(), &mut done);
+            match done.pop() {
+                Some(completion) => {
+                    return completion.result.map(|head| head.to_vec()).map_err(io::Error::other);
+                }
+                None => self.wait(device.devices_mut())?,
+            }
+        }
+    }
+}
