@@ -79,13 +79,14 @@ pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
     (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
 }
 
-/// Whether each pool's metadata and seals lie before its first slot.
+/// Whether each pool's metadata and seals lie before its first slot, and that where slots begin.
 pub(crate) fn holds(superblock: &Superblock) -> bool {
     superblock.pools.iter().all(|pool| {
         let has_region = pool.has_metadata_region;
         let head = head_bytes(superblock.journal_blocks, superblock.area_blocks, has_region);
         let seal = if superblock.checksums { seal_bytes(superblock.chunk_size) } else { 0 };
         head + u64::from(pool.slots) * seal <= pool.first_slot
+            && pool.first_slot.is_multiple_of(ALIGNMENT)
     })
 }
 

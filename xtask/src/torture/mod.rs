@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let until = begin + Duration::from_secs(60 * wish.minutes);
     let mut lives = 0;
     while Instant::now() < until {
-        let site = Site::new(&binary, folder.join("life"), &config(lives % 2 == 0))?;
+        let site = Site::new(&binary, folder.join("life"), &config(lives % 2 == 0, lives % 4 < 2))?;
         let outcome = life(&site, &mut dice, until, &mut score);
         let minutes = begin.elapsed().as_secs_f64() / 60.0;
         println!("{minutes:.1} min: {}", score.line());
@@ -119,8 +119,11 @@ fn parse(arguments: &[String]) -> Result<Wish, Failure> {
     Ok(wish)
 }
 
-/// Small chunks, the smallest journal, a policy in a hurry: as much as possible goes on at once.
-fn config(checksums: bool) -> String {
+/// Small chunks, the smallest journal, a policy in a hurry, a cache that is always too small: as
+/// much as possible goes on at once.
+fn config(checksums: bool, cached: bool) -> String {
+    let cache = "[pool.cache]\nsize = \"4MiB\"\ndirty-percent = 5\naround-from = \"16KiB\"";
+    let cache = if cached { cache } else { "" };
     format!(
         r#"
 data = "pools"
@@ -136,6 +139,7 @@ size = "96MiB"
 [[pool]]
 name = "slow"
 size = "512MiB"
+{cache}
 [[volume]]
 size = "{VOLUME}B"
 [[volume]]

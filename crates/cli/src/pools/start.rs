@@ -96,13 +96,12 @@ fn make<'a>(
     for Found { config: pool, device } in found {
         let zeroed = has_holes_only(&pool.device.path) || device.is_err();
         let disk = match device {
-            Ok((PoolDevice::Bare(disk), _)) => disk,
-            Ok((PoolDevice::Cached(_), _)) => unreachable!("a cache has no place on blank devices"),
-            Err(_) => make_file(&pool.device, made)?,
+            Ok((disk, _)) => disk,
+            Err(_) => PoolDevice::Bare(make_file(&pool.device, made)?),
         };
-        let disk = match &pool.cache {
-            None => PoolDevice::Bare(disk),
-            Some(cache) => make_cache(ways, disk, cache, made)?,
+        let disk = match (disk, &pool.cache) {
+            (PoolDevice::Bare(disk), Some(cache)) => make_cache(ways, disk, cache, made)?,
+            (disk, _) => disk,
         };
         specs.push(spec(config, pool, disk.geometry(), zeroed));
         disks.push(Some(disk));

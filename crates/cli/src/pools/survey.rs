@@ -116,12 +116,13 @@ fn look_into<D: Device>(
         |error| CliError::failed(format!("{name} behind {}: {error}", cache.device.path.display()));
     let opened = BlockCache::open(ways.now(), fast, device, cache.settings).map_err(failed)?;
     let mut device = ways.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
-    let head = ways.read(&mut device, LABEL_BYTES).map_err(CliError::failed)?;
-    let state = match Label::read(&head) {
+    let head = ways.read(&mut device, MARKS_BYTES).map_err(CliError::failed)?;
+    let state = match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
         Label::Pool(label) => State::Pool(label),
         Label::Unreadable => State::Unreadable,
         // The pair was made, and the group on it was not: a first start that was cut off.
-        Label::Nothing => State::Unreadable,
+        Label::Nothing if head.iter().all(|&byte| byte == 0) => State::Blank,
+        Label::Nothing => State::Strange,
     };
     Ok(Ok((device, state)))
 }

@@ -1,9 +1,11 @@
 //! Devices of a configuration: first starts, restarts, and everything that must be refused.
 
+use super::ways::open;
 use super::{Arranged, Started, Ways, arrange, inspect, link_to_tmpfs, start, survey};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use thermocline_blockcache::BlockCache;
 use thermocline_ports::{Completion, Device};
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::Service;
@@ -213,4 +215,20 @@ fn a_pool_and_its_cache_are_found_again_and_one_without_the_other_is_refused() {
     config.pools[1].cache = Some(cache(&config, "ssd.cache"));
     let said = refusal(&config);
     assert!(said.contains("can only be put in front of a new one"), "{said}");
+}
+
+#[test]
+fn a_first_start_that_ended_after_it_had_made_a_cache_is_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    std::fs::create_dir_all(&config.data).unwrap();
+    config.pools[2].cache = Some(cache(&config, "hdd.cache"));
+    let (slow, fast) = (&config.pools[2].device, config.pools[2].cache.as_ref().unwrap());
+    let ways = Ways::to_run();
+    let disk = |device: &DeviceConfig| open(device, device.size).unwrap();
+    let made =
+        BlockCache::format(ways.now(), disk(&fast.device), disk(slow), 1, fast.settings).unwrap();
+    drop(ways.settle(made).unwrap().map_err(|error| error.to_string()).unwrap());
+    run_once(&config);
+    run_once(&config);
 }

@@ -4,6 +4,7 @@ use crate::format::{
     BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, decode_records, encode_record,
     open_block, seal_block,
 };
+use crate::layout::holds;
 use crate::map::{ChunkCopy, ChunkState, Place, Tag};
 use crate::presence::Presence;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
@@ -124,4 +125,18 @@ fn a_slot_with_the_number_of_none_is_refused() {
     let mut payload = Vec::new();
     encode_record(&Record::Chunk(ChunkId::default(), state), &mut payload);
     assert_eq!(decode_records(&payload, CHUNK), None);
+}
+
+#[test]
+fn slots_that_begin_inside_metadata_or_off_their_alignment_are_not_believed() {
+    let mut block = superblock();
+    let pool = &mut block.pools[0];
+    pool.first_slot = 64 << 20;
+    block.pools.truncate(1);
+    assert!(holds(&block));
+    // Found by fuzzing: requests to such slots are no whole sectors.
+    block.pools[0].first_slot += 100;
+    assert!(!holds(&block));
+    block.pools[0].first_slot = 64 << 10;
+    assert!(!holds(&block));
 }
