@@ -8,7 +8,7 @@
 //!
 //! Does not read what volumes hold: checksums are verified by the engine, when it reads and scrubs.
 
-use crate::config::{Config, Standard};
+use crate::config::{Config, PoolConfig, Standard};
 use crate::error::CliError;
 use crate::output;
 use crate::pools::{self, Arranged, Found, Look, Members, Ways};
@@ -16,6 +16,7 @@ use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use thermocline_blockcache::LINE;
 use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::FileDevice;
 use thermocline_units::{Bytes, ChunkId, PoolId};
@@ -173,6 +174,7 @@ fn group(
                 .as_ref()
                 .and_then(|(_, pool)| Some(pool.device.emulate.as_ref()?.name.clone())),
         });
+        report.notes.extend(seat.as_ref().and_then(cache_note));
     }
     let group = pools::inspect(config.settings, ways, members)?;
     if let Service::Failed(error) = group.service() {
@@ -196,6 +198,13 @@ fn group(
         count => report.notes.push(format!("{count} operations go on at the next start")),
     }
     Ok(report)
+}
+
+/// What only the cache in front of a pool has.
+fn cache_note((device, pool): &(Look, &PoolConfig)) -> Option<String> {
+    let dirty = Bytes(u64::from(device.cache_status()?.dirty) * u64::from(LINE));
+    let cache = pool.cache.as_ref()?.device.path.display();
+    Some(format!("of pool `{}`, {dirty} are only in its block cache, {cache}", pool.name))
 }
 
 /// Counts what volumes hold.
