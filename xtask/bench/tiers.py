@@ -9,6 +9,9 @@ A disk of which every request takes 8 ms, behind a fast device of 128 MiB; 4 KiB
 is the host's, read-only; tiers_guest.py is what happens inside. The kernel is that of Debian's package user-mode-linux
 (linux.uml), or one of yours, built with ARCH=um; its modules are looked for in FOLDER/RELEASE.
 
+A guest has one processor, and a system call, a reading of the clock included, takes tens of microseconds in it: a program that
+makes many of them for a request pays for that, and what is in the kernel does not.
+
 `--slow-by dm-delay` counts the kernel's ticks: of use where the tick is 1 ms; Debian's is 10 ms, which makes 18 ms of 8. Every run
 measures its disk first, and the table says what was found.
 
@@ -182,13 +185,14 @@ def row(name, runs, seeds):
 def table(args, results):
     where = "on the host, the pool slowed by the engine" if args.on_host else "in user-mode Linux"
     lines = [f"{LOAD['volume_mib']} MiB at {LOAD['delay_ms']} ms behind {LOAD['fast_mib']} MiB, {where}; 4 KiB at random, Zipf "
-             f"{LOAD['zipf']}, {LOAD['read_percent']} % reads, {LOAD['iops']} requests a second offered ({args.submit}, {args.requests}); "
-             f"{args.warmup} s of warm-up, {args.seconds} s measured; µs, median [least-most] of {len(args.seeds)} seeds", "",
+             f"{LOAD['zipf']}, {LOAD['read_percent']} % reads, {LOAD['iops']} requests a second offered ({args.submit}, "
+             f"{args.requests}); {args.warmup} s of warm-up, {args.seconds} s measured; µs, median [least-most] of "
+             f"{len(args.seeds)} seeds", "",
              "| | read mean / p50 / p99 | write mean / p50 / p99 | read hits | served, 1/s |", "|---|---|---|---:|---:|"]
     lines += [row(name, runs, len(args.seeds)) for name, runs in results.items()]
     endless = [run["hit_share_of_an_endless_cache"] * 100 for runs in results.values() for run in runs]
-    lines += ["", f"An endless cache would have hit {spread(endless, percent)} % of the reads; the others were of blocks that nothing "
-              "had touched before."]
+    lines += ["", f"An endless cache would have hit {spread(endless, percent)} % of the reads; the others were of blocks that "
+              "nothing had touched before."]
     probed = [run for runs in results.values() for run in runs if "kernel" in run]
     if probed:
         found = spread([run["disk_alone_depth_1_us"] for run in probed], micros)

@@ -4,7 +4,8 @@
 
 - `inline`: one thread, which lets what is under way end before it sleeps until the next request is due: a miss is followed by
   a burst of what was due meanwhile;
-- `offload`: a thread a request, each submitted when it is due, whatever is under way.
+- `offload`: a thread a request, each submitted when it is due, whatever is under way; fio's nbd engine cannot, so the guest's
+  kernel is the client then.
 
 So is what is measured: requests that go on where the warm-up ended (`fresh`), some of them to blocks that nothing has touched
 before, which no cache can have; or the first requests of the warm-up again (`repeated`), all of them to blocks that were touched.
