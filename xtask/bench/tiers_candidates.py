@@ -175,7 +175,7 @@ def metrics(door):
 def serve(run, pools, folder):
     """Starts the engine on pools: (the process, how fio reaches it, its hits).
 
-    A hit is a read for which the pool called slow was not asked.
+    A hit is a read for which the pool called slow, or the disk behind its cache, was not asked.
     """
     top = table("", {"data": folder, "fill": "slowest", "journal": "1MiB"})
     (folder / "tiers.toml").write_text(top + pools + table("[[volume]]", {"size": f"{run['volume_mib']}MiB"}))
@@ -189,6 +189,9 @@ def serve(run, pools, folder):
 
     def hits():
         counts = metrics(folder / "http.sock")
+        hit, missed = (counts.get(f'thermocline_cache_{kind}_bytes_total{{pool="slow"}}') for kind in ("hit", "missed"))
+        if hit is not None:
+            return int(float(hit)) // 4096, (int(float(hit)) + int(float(missed))) // 4096
         reads = int(float(counts['thermocline_request_seconds_count{op="read"}']))
         return reads - int(float(counts['thermocline_pool_seconds_count{pool="slow",op="read"}'])), reads
 

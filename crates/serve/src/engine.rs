@@ -41,7 +41,8 @@ use watch::Watch;
 
 /// How long the loop stays awake when nothing is left to do. A client that waits for each answer
 /// sends its next request within that time, and to be woken takes longer than the whole request
-/// does; a loop that sleeps and wakes spends more of the processor than one that looks again.
+/// does; a loop that sleeps and wakes spends more of the processor than one that looks again. Where
+/// there is one processor only, the client needs it.
 const AWAKE: Nanos = Nanos(50_000);
 
 /// Why the engine cannot go on.
@@ -104,6 +105,8 @@ pub struct Engine {
     knocks: bool,
     /// When a round last moved something.
     busy_at: Nanos,
+    /// [`AWAKE`], or nothing.
+    awake: Nanos,
     /// By request.
     origins: Slab<Origin>,
     /// Who waits for flushes that no client asked for.
@@ -136,6 +139,7 @@ impl Engine {
         on_event: OnEvent,
     ) -> Result<Engine, ServeError> {
         let (orders, inbox) = orders().map_err(ServeError::Wait)?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut engine = Engine {
             group,
             disks,
@@ -146,6 +150,7 @@ impl Engine {
             accepted: 0,
             knocks: false,
             busy_at: Nanos(0),
+            awake: if processors > 1 { AWAKE } else { Nanos(0) },
             origins: Slab::default(),
             flushes: BTreeMap::new(),
             refused: Vec::new(),
@@ -338,7 +343,7 @@ impl Engine {
     /// sleeping for a moment after something happened: see [`AWAKE`].
     fn wait<S: AsFd>(&mut self, stop: Option<&S>) -> Result<bool, ServeError> {
         let now = self.now();
-        let awake = now < Nanos(self.busy_at.0 + AWAKE.0);
+        let awake = now < Nanos(self.busy_at.0 + self.awake.0);
         let timeout = self.due().map(|at| at.saturating_sub(now));
         let timeout = if awake { Some(Nanos(0)) } else { timeout };
         let mut fds = vec![PollFd::new(&self.inbox, PollFlags::IN)];
