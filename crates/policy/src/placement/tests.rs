@@ -21,7 +21,8 @@ pub(crate) fn build(spec: &str) -> Box<dyn Placement> {
 }
 
 pub(crate) fn touch(placement: &mut dyn Placement, chunk: ChunkId, times: u64) {
-    let access = ChunkAccess { at: Nanos(0), chunk, bytes: Bytes::from_kib(4), write: false };
+    let (offset, bytes) = (Bytes(0), Bytes::from_kib(4));
+    let access = ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false };
     (0..times).for_each(|_| placement.observe(&access));
 }
 

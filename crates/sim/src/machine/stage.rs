@@ -15,7 +15,7 @@ use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::{
     CreateError, Finished, Group, PoolCounters, PoolSpec, PoolStatus, Reply, Request, Service,
-    Settings,
+    Settings, traits_of,
 };
 
 /// Names the group on its disks; any number does, there is only one.
@@ -59,7 +59,10 @@ impl Stage {
         pools: &[PoolPlan],
         chunks: &[u64],
     ) -> Result<Stage, MachineError> {
-        let (group, geometries) = fit(&options.settings(), pools, chunks)?;
+        let (mut group, geometries) = fit(&options.settings(), pools, chunks)?;
+        for (index, plan) in pools.iter().enumerate() {
+            group.set_traits(PoolId(index as u16), Some(traits_of(&plan.profile)));
+        }
         let bay = |(index, (plan, geometry)): (usize, (&PoolPlan, &Geometry))| {
             let profile = Profile { size: geometry.size, ..plan.profile.clone() };
             let device = ModelDevice::new(&profile, options.seed ^ index as u64);

@@ -85,12 +85,13 @@ impl Replay {
     /// # Errors
     /// When the rival is no placement, or a setting of it is wrong.
     pub fn new(events: EventReader, rival: Option<&PolicySpec>) -> Result<Replay, ReplayError> {
+        let view = RecordedView::of(events.chunk().unwrap_or_default());
         Ok(Replay {
             events,
             rival: rival.is_some(),
             name: rival.map(PolicySpec::spelled_out).unwrap_or_default(),
             placement: rival.map(build).transpose()?,
-            view: RecordedView::default(),
+            view,
             epoch: None,
             epochs: 0,
             requests: 0,
@@ -183,9 +184,9 @@ impl Replay {
 
     fn observe(&mut self, access: &Access) {
         self.accesses += 1;
-        let Access { at, chunk, bytes, write } = *access;
+        let Access { at, chunk, offset, bytes, write } = *access;
         if let Some(placement) = &mut self.placement {
-            placement.observe(&ChunkAccess { at, chunk, bytes, write });
+            placement.observe(&ChunkAccess { at, chunk, offset, bytes, write });
         }
     }
 

@@ -168,12 +168,13 @@ fn made_up(tell: impl FnOnce(&mut thermocline_trace::recording::Encoder)) -> Vec
 fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
     use thermocline_trace::recording::{Epoch, Homes, PoolFill};
     use thermocline_units::{ChunkId, PoolId};
-    let pool = PoolFill { capacity: 4, used: 1 };
+    let pool = PoolFill { capacity: 4, used: 1, figures: Vec::new() };
     let epoch = |pools: usize| Epoch {
         at: Nanos(5),
         budget: u64::MAX,
         volumes: 1,
-        pools: vec![pool; pools],
+        length: None,
+        pools: vec![pool.clone(); pools],
     };
     let homes = |pool| Homes { chunk: ChunkId::default(), count: 1, pool: Some(PoolId(pool)) };
     let says = |file: Vec<u8>, part: &str| {

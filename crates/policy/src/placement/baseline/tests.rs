@@ -2,9 +2,9 @@
 
 use crate::placement::tests::machine::{Machine, chunk};
 use crate::placement::tests::{build, propose, touch};
-use crate::placement::{Budget, Move, Placement, VolumeView};
+use crate::placement::{Budget, Move, Placement, PoolLoad, PoolTraits, VolumeView};
 use std::collections::BTreeMap;
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Three pools with so many places each; chunks of volume 0, by index.
 struct Three {
@@ -13,6 +13,22 @@ struct Three {
 }
 
 impl VolumeView for Three {
+    fn chunk_size(&self) -> Bytes {
+        Bytes::from_mib(1)
+    }
+
+    fn epoch(&self) -> Nanos {
+        Nanos::from_secs(1)
+    }
+
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        PoolTraits::assumed(pool, self.pool_count())
+    }
+
+    fn load(&self, _: PoolId) -> PoolLoad {
+        PoolLoad::default()
+    }
+
     fn volume_count(&self) -> u32 {
         1
     }
