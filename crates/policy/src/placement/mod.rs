@@ -4,18 +4,29 @@
 //! each epoch proposes moves from a read-only view. It never holds a device; the machine validates
 //! every move, and may carry out only the first of them.
 
+mod activity;
 mod baseline;
+pub mod chew;
 mod chunks;
+mod colloid;
 mod cooling;
+mod demand;
 mod difference;
+mod edt;
 mod frequency;
 mod g1_vfrm;
 mod g2_vfrm;
+mod greedy;
 mod grem;
 mod heat;
+mod hemem;
 mod linear;
+mod lmst;
+mod plan;
 mod pools;
 mod rank;
+mod smq;
+mod tiers;
 mod vfrm;
 mod zones;
 
@@ -25,8 +36,22 @@ use crate::Footprint;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[linear::ENTRY, baseline::ENTRY, vfrm::ENTRY, g1_vfrm::ENTRY, g2_vfrm::ENTRY, grem::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
+    linear::ENTRY,
+    baseline::ENTRY,
+    greedy::IOPS_ONLY,
+    greedy::EDT_STRAWMAN,
+    edt::ENTRY,
+    chew::ENTRY,
+    vfrm::ENTRY,
+    g1_vfrm::ENTRY,
+    g2_vfrm::ENTRY,
+    grem::ENTRY,
+    hemem::ENTRY,
+    colloid::ENTRY,
+    smq::ENTRY,
+    lmst::ENTRY,
+];
 
 /// The fastest pool; what the flash managers call flash.
 pub const FLASH: PoolId = PoolId(0);

@@ -66,14 +66,14 @@ const fn service(latency_ns: u64, per_second: u64) -> Service {
 /// `hdd-7200` come to, rounded. Their order is that of [`Pattern::ALL`].
 const ASSUMED: [[Service; 4]; 3] = [
     [
-        service(66_000, 500_000),
-        service(18_000, 140_000),
+        service(66_000, 366_000),
+        service(18_000, 158_000),
         service(66_000, 1_340_000),
         service(18_000, 600_000),
     ],
     [
         service(100_000, 100_000),
-        service(27_800, 25_000),
+        service(27_800, 27_000),
         service(100_000, 134_000),
         service(27_800, 127_000),
     ],
