@@ -96,7 +96,7 @@ fn records() -> Vec<u8> {
 
 fn tell(encoder: &mut Encoder) {
     let chunk = |index| ChunkId { volume: VolumeId(0), index };
-    let pool = PoolFill { capacity: 4, used: 1 };
+    let pool = PoolFill { capacity: 4, used: 1, figures: vec![300; 17] };
     for turn in 0..3u64 {
         let at = Nanos(turn * 1_000_000_000);
         let (offset, length) = (Bytes::from_mib(turn), Bytes::from_kib(64));
@@ -104,9 +104,11 @@ fn tell(encoder: &mut Encoder) {
         let asked = Asked { at, volume, ask: Ask::Write, offset, length, forced: turn == 1 };
         let number = encoder.asked(&asked);
         let at = Nanos(at.0 + turn);
-        encoder.accessed(&Access { at, chunk: chunk(turn as u32), bytes: length, write: true });
+        let (chunk_id, offset) = (chunk(turn as u32), Bytes(0));
+        encoder.accessed(&Access { at, chunk: chunk_id, offset, bytes: length, write: true });
         encoder.answered(number, Nanos(90_000), turn != 1);
-        encoder.epoch(&Epoch { at, budget: u64::MAX, volumes: 1, pools: vec![pool; 3] });
+        let (length, pools) = (Some(Nanos(1_000_000_000)), vec![pool.clone(); 3]);
+        encoder.epoch(&Epoch { at, budget: u64::MAX, volumes: 1, length, pools });
         encoder.homes(&Homes { chunk: chunk(0), count: 3, pool: Some(PoolId(turn as u16 % 3)) });
         encoder.proposed(chunk(1), PoolId(0));
         encoder.epoch_ended();

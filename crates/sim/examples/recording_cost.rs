@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thermocline_policy::placement::{Budget, VolumeView};
+use thermocline_policy::placement::{Budget, PoolLoad, PoolTraits, VolumeView};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::Geometry;
 use thermocline_sim::machine::{Arrivals, Load, MachineOptions, PoolPlan, run, run_tapped};
@@ -48,6 +48,22 @@ struct Many {
 }
 
 impl VolumeView for Many {
+    fn chunk_size(&self) -> Bytes {
+        Bytes::from_mib(1)
+    }
+
+    fn epoch(&self) -> Nanos {
+        Nanos::from_secs(300)
+    }
+
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        PoolTraits::assumed(pool, self.pool_count())
+    }
+
+    fn load(&self, _: PoolId) -> PoolLoad {
+        PoolLoad::default()
+    }
+
     fn volume_count(&self) -> u32 {
         1
     }

@@ -128,11 +128,12 @@ impl Group {
     /// Counts heat and tells the placement.
     fn observe(&mut self, now: Nanos, part: u32) {
         let part = &self.parts[part];
+        let offset = Bytes(u64::from(part.range.start));
         let bytes = Bytes(u64::from(part.range.end - part.range.start));
         let write = part.is_write();
         let epoch = self.epoch;
         self.map.entry_mut(part.chunk).heat(epoch, write);
-        let access = ChunkAccess { at: now, chunk: part.chunk, bytes, write };
+        let access = ChunkAccess { at: now, chunk: part.chunk, offset, bytes, write };
         if let Some(placement) = &mut self.placement {
             placement.observe(&access);
         }

@@ -4,7 +4,7 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
 use crate::operation::{Operation, OperationKind, Refusal};
-use crate::pool::PoolState;
+use crate::pool::{Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
@@ -23,6 +23,9 @@ const WISHES_PER_ROUND: usize = 16;
 pub(crate) struct Housekeeping {
     /// When the epoch ends.
     pub(crate) epoch_end: Nanos,
+    /// When it began, and how long the one before was.
+    epoch_began: Nanos,
+    pub(crate) epoch_length: Nanos,
     /// When to look round again.
     round: Nanos,
     rounds: u32,
@@ -36,6 +39,8 @@ impl Housekeeping {
     pub(crate) fn new(epoch: Nanos) -> Housekeeping {
         Housekeeping {
             epoch_end: epoch,
+            epoch_began: Nanos(0),
+            epoch_length: epoch,
             round: Nanos(0),
             rounds: 0,
             dirty_chunks: Vec::new(),
@@ -111,6 +116,9 @@ impl Group {
         let passed = (now.0 - self.housekeeping.epoch_end.0) / epoch + 1;
         self.housekeeping.epoch_end.0 += passed * epoch;
         self.epoch = self.epoch.wrapping_add(1);
+        let began = std::mem::replace(&mut self.housekeeping.epoch_began, now);
+        self.housekeeping.epoch_length = now.saturating_sub(began).max(Nanos(1));
+        self.pools.iter_mut().for_each(Pool::end_epoch);
         let Some(mut placement) = self.placement.take() else { return };
         let mut moves: Vec<Move> = Vec::new();
         placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);

@@ -48,6 +48,7 @@ mod slots;
 mod switching;
 mod tap;
 mod throttle;
+mod traits;
 mod view;
 mod writing;
 
@@ -65,6 +66,7 @@ pub use scrub::ScrubStatus;
 pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Settings};
 pub use tap::{Decision, Tap};
+pub use traits::traits_of;
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use crate::format::{Membership, PoolRecord};
 use crate::map::Place;
 use crate::settings::Copying;
 use crate::slots::Slots;
+use thermocline_policy::placement::{PoolLoad, PoolTraits};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, Latencies, Nanos};
 
@@ -83,6 +84,14 @@ pub struct PoolStatus {
     pub counters: PoolCounters,
 }
 
+/// What had been counted at an epoch's end.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    counters: PoolCounters,
+    /// Of reads and of writes: how many had been answered, and how long all of them took.
+    answered: [(u64, Nanos); 2],
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -103,6 +112,11 @@ pub(crate) struct Pool {
     pub(crate) counters: PoolCounters,
     /// Latencies of client reads and of client writes.
     pub(crate) latencies: [Latencies; 2],
+    /// What its device can do, where somebody said so.
+    pub(crate) traits: Option<PoolTraits>,
+    /// What it did in the last epoch, and what had been counted when that ended.
+    pub(crate) load: PoolLoad,
+    counted: Counted,
     /// Mean latency of client requests, exponentially weighted (1/16), in nanoseconds.
     latency: f64,
     /// Bytes that operations may still move, and when that was true.
@@ -132,6 +146,9 @@ impl Pool {
             copies_in_flight: 0,
             counters: PoolCounters::default(),
             latencies: Default::default(),
+            traits: None,
+            load: PoolLoad::default(),
+            counted: Counted::default(),
             latency: 0.0,
             allowance: 0.0,
             allowance_at: Nanos(0),
@@ -167,6 +184,25 @@ impl Pool {
         self.latencies[usize::from(writes)].record(took);
         let share = took.0 as f64 / f64::from(self.in_flight.max(1));
         self.latency += (share - self.latency) / 16.0;
+    }
+
+    /// Sums up the epoch that ends for the placement.
+    pub(crate) fn end_epoch(&mut self) {
+        let counters = self.counters;
+        let answered = self.latencies.each_ref().map(|all| (all.count(), all.sum()));
+        let before = std::mem::replace(&mut self.counted, Counted { counters, answered });
+        let mean = |side: usize| {
+            let ((count, sum), (count_then, sum_then)) = (answered[side], before.answered[side]);
+            Nanos(sum.saturating_sub(sum_then).0 / (count - count_then).max(1))
+        };
+        self.load = PoolLoad {
+            reads: counters.reads - before.counters.reads,
+            writes: counters.writes - before.counters.writes,
+            read_bytes: Bytes(counters.read_bytes - before.counters.read_bytes),
+            written_bytes: Bytes(counters.written_bytes - before.counters.written_bytes),
+            read_latency: mean(0),
+            write_latency: mean(1),
+        };
     }
 
     /// When operations may move `bytes` here: `now`, or a later moment.

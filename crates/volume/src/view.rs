@@ -1,8 +1,8 @@
 //! What a placement sees of a group.
 
 use crate::group::Group;
-use thermocline_policy::placement::VolumeView;
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_policy::placement::{PoolLoad, PoolTraits, VolumeView};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// A group, read-only.
 pub(crate) struct View<'a>(&'a Group);
@@ -14,6 +14,22 @@ impl Group {
 }
 
 impl VolumeView for View<'_> {
+    fn chunk_size(&self) -> Bytes {
+        self.0.chunk_size()
+    }
+
+    fn epoch(&self) -> Nanos {
+        self.0.housekeeping.epoch_length
+    }
+
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        self.0.pool(pool).traits.unwrap_or_else(|| PoolTraits::assumed(pool, self.pool_count()))
+    }
+
+    fn load(&self, pool: PoolId) -> PoolLoad {
+        self.0.pool(pool).load
+    }
+
     fn volume_count(&self) -> u32 {
         self.0.map.volume_count()
     }

@@ -19,11 +19,12 @@
 //! it is. O(1) an access; O(chunks touched + chunks on the fastest pool) an epoch.
 
 use super::chunks::Chunks;
+use super::plan::Plan;
 use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use std::cmp::Reverse;
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::Nanos;
 
 const K: Setting = Setting {
     name: "k",
@@ -73,33 +74,6 @@ enum Standing {
     Resident,
     /// On the fastest pool, and it belongs there.
     Kept,
-}
-
-/// Free chunks of each pool, while moves are planned.
-struct Rooms(Vec<i128>);
-
-impl Rooms {
-    fn of(view: &dyn VolumeView) -> Rooms {
-        let room = |pool: u16| {
-            let pool = PoolId(pool);
-            view.capacity_chunks(pool) as i128 - i128::from(view.used_chunks(pool))
-        };
-        Rooms((0..view.pool_count()).map(room).collect())
-    }
-
-    fn has_room(&self, pool: PoolId) -> bool {
-        self.0[usize::from(pool.0)] > 0
-    }
-
-    /// The next pool below the fastest that has room.
-    fn below(&self) -> Option<PoolId> {
-        (1..self.0.len() as u16).map(PoolId).find(|&pool| self.has_room(pool))
-    }
-
-    fn carry(&mut self, from: PoolId, to: PoolId) {
-        self.0[usize::from(from.0)] += 1;
-        self.0[usize::from(to.0)] -= 1;
-    }
 }
 
 impl Baseline {
@@ -180,22 +154,13 @@ impl Placement for Baseline {
         leaving.sort_unstable_by_key(|&number| {
             (self.uses[number as usize].last, self.chunks.id(number))
         });
-        let (mut arrivals, mut leaving) = (arrivals.iter().peekable(), leaving.iter());
-        let mut rooms = Rooms::of(view);
-        for _ in 0..budget.moves {
-            let Some(&&arrival) = arrivals.peek() else { break };
-            if rooms.has_room(FLASH) {
-                let chunk = self.chunks.id(arrival);
-                rooms.carry(view.pool_of(chunk), FLASH);
-                moves.push(Move { chunk, to: FLASH });
-                arrivals.next();
-                continue;
-            }
-            let Some(below) = rooms.below() else { break };
-            let Some(&victim) = leaving.next() else { break };
-            rooms.carry(FLASH, below);
-            moves.push(Move { chunk: self.chunks.id(victim), to: below });
+        let mut plan = Plan::new(view);
+        for &number in &arrivals {
+            let chunk = self.chunks.id(number);
+            plan.wish(chunk, view.pool_of(chunk), FLASH);
         }
+        leaving.iter().rev().for_each(|&number| plan.may_yield(self.chunks.id(number), FLASH));
+        plan.propose(budget, moves);
     }
 
     fn footprint(&self) -> Footprint {

@@ -41,6 +41,14 @@ impl Chunks {
         self.add(chunk, (volume, page, slot))
     }
 
+    /// The number of `chunk`, if it was met.
+    pub(super) fn find(&self, chunk: ChunkId) -> Option<u32> {
+        let page =
+            self.volumes.get(chunk.volume.0 as usize)?.get(chunk.index as usize >> PAGE_BITS)?;
+        let number = page.as_ref()?[chunk.index as usize & (PAGE_CHUNKS - 1)];
+        (number != UNKNOWN).then_some(number)
+    }
+
     #[cold]
     fn add(&mut self, chunk: ChunkId, (volume, page, slot): (usize, usize, usize)) -> u32 {
         if self.volumes.len() <= volume {

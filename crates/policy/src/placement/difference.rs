@@ -1,14 +1,12 @@
 //! From what should be on flash to the moves that bring it there.
 //!
-//! 1. Arrivals (wanted, not there) go hottest first; departures (there, not wanted) coldest first.
-//! 2. While flash has room, the next arrival; when it has none, the next departure.
-//! 3. When arrivals are done, the departures left. Stop at the budget, or where neither pool has
-//!    room.
-//!
-//! So any prefix overfills neither pool, and a short budget buys the hottest arrivals first.
-//! Departures go to the slowest pool.
+//! 1. Arrivals (wanted, not there) go hottest first; departures (there, not wanted) coldest first,
+//!    to the slowest pool.
+//! 2. A [`Plan`] brings them into an order of which any prefix fits: arrivals while flash has room,
+//!    departures when it has none, and the departures left when arrivals are done.
 
 use super::heat::HeatMap;
+use super::plan::Plan;
 use super::rank::Candidate;
 use super::{Budget, FLASH, Move, VolumeView};
 use thermocline_units::PoolId;
@@ -46,28 +44,16 @@ impl Difference {
         moves: &mut Vec<Move>,
     ) {
         let slowest = slowest(view);
-        let room = |pool| view.capacity_chunks(pool) as i128 - i128::from(view.used_chunks(pool));
-        let (mut flash_room, mut slow_room) = (room(FLASH), room(slowest));
         self.arrivals.sort_unstable();
-        self.departures.sort_unstable_by(|a, b| b.cmp(a));
-        let mut arrivals = self.arrivals.iter().peekable();
-        let mut departures = self.departures.iter();
-        for _ in 0..budget.moves {
-            if flash_room > 0 && arrivals.peek().is_some() {
-                let chunk = map.chunks.id(arrivals.next().expect("just seen").number);
-                slow_room += i128::from(view.pool_of(chunk) == slowest);
-                flash_room -= 1;
-                moves.push(Move { chunk, to: FLASH });
-            } else if slow_room > 0
-                && let Some(next) = departures.next()
-            {
-                moves.push(Move { chunk: map.chunks.id(next.number), to: slowest });
-                slow_room -= 1;
-                flash_room += 1;
-            } else {
-                break;
-            }
+        self.departures.sort_unstable();
+        let mut plan = Plan::new(view);
+        for arrival in &self.arrivals {
+            let chunk = map.chunks.id(arrival.number);
+            plan.wish(chunk, view.pool_of(chunk), FLASH);
         }
+        let leaving = self.departures.iter().map(|departure| map.chunks.id(departure.number));
+        leaving.for_each(|chunk| plan.wish(chunk, FLASH, slowest));
+        plan.propose(budget, moves);
     }
 }
 

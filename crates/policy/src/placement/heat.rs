@@ -73,15 +73,7 @@ impl Lambda {
         if !text.contains('/') {
             return Ok(Lambda::Same(settings.number("lambda", 1e-6, 1e6)?));
         }
-        let weights: Option<Vec<f64>> = text
-            .split('/')
-            .map(|w| w.trim().parse().ok().filter(|w: &f64| (1e-6..=1e6).contains(w)))
-            .collect();
-        weights.map(Lambda::ByVolume).ok_or_else(|| SettingsError::Value {
-            key: "lambda".to_string(),
-            value: text.to_string(),
-            expected: "numbers from 0.000001 to 1000000, separated by /".to_string(),
-        })
+        settings.numbers("lambda", 1e-6, 1e6).map(Lambda::ByVolume)
     }
 
     fn of(&self, volume: u32) -> f64 {

@@ -4,26 +4,54 @@
 //! each epoch proposes moves from a read-only view. It never holds a device; the machine validates
 //! every move, and may carry out only the first of them.
 
+mod activity;
 mod baseline;
+pub mod chew;
 mod chunks;
+mod colloid;
 mod cooling;
+mod demand;
 mod difference;
+mod edt;
 mod frequency;
 mod g1_vfrm;
 mod g2_vfrm;
+mod greedy;
 mod grem;
 mod heat;
+mod hemem;
 mod linear;
+mod lmst;
+mod plan;
+mod pools;
 mod rank;
+mod smq;
+mod tiers;
 mod vfrm;
 mod zones;
+
+pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 
 use crate::Footprint;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[linear::ENTRY, baseline::ENTRY, vfrm::ENTRY, g1_vfrm::ENTRY, g2_vfrm::ENTRY, grem::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
+    linear::ENTRY,
+    baseline::ENTRY,
+    greedy::IOPS_ONLY,
+    greedy::EDT_STRAWMAN,
+    edt::ENTRY,
+    chew::ENTRY,
+    vfrm::ENTRY,
+    g1_vfrm::ENTRY,
+    g2_vfrm::ENTRY,
+    grem::ENTRY,
+    hemem::ENTRY,
+    colloid::ENTRY,
+    smq::ENTRY,
+    lmst::ENTRY,
+];
 
 /// The fastest pool; what the flash managers call flash.
 pub const FLASH: PoolId = PoolId(0);
@@ -35,6 +63,8 @@ pub struct ChunkAccess {
     pub at: Nanos,
     /// The chunk touched.
     pub chunk: ChunkId,
+    /// Where in the chunk it begins.
+    pub offset: Bytes,
     /// Bytes of the request inside this chunk.
     pub bytes: Bytes,
     /// Whether it writes.
@@ -42,7 +72,21 @@ pub struct ChunkAccess {
 }
 
 /// What a placement may see of the machine.
+///
+/// All of it stands in recordings: whoever adds to this trait adds to docs/formats/recording.md.
 pub trait VolumeView {
+    /// Bytes of a chunk, a power of two.
+    fn chunk_size(&self) -> Bytes;
+
+    /// How long the epoch was that ends now, above 0.
+    fn epoch(&self) -> Nanos;
+
+    /// What `pool` can do: from its profile where it has one, else [`PoolTraits::assumed`].
+    fn traits(&self, pool: PoolId) -> PoolTraits;
+
+    /// What `pool` did for clients in the epoch that ends now.
+    fn load(&self, pool: PoolId) -> PoolLoad;
+
     /// Volumes that exist; their ids are below this.
     fn volume_count(&self) -> u32;
 
@@ -101,6 +145,12 @@ pub trait Placement: Send {
     /// arrival on a full pool comes after the departure that makes room), and must propose nothing
     /// for a chunk that already is where it should be.
     fn propose(&mut self, now: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>);
+
+    /// Why `chunk` is where the last `propose` wanted it, a line a reason, the conclusion last;
+    /// nothing when the placement gives no reasons or has never met the chunk.
+    fn explain(&self, _chunk: ChunkId) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Memory in use now.
     fn footprint(&self) -> Footprint;

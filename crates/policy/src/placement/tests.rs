@@ -3,9 +3,11 @@
 mod contract;
 pub(crate) mod machine;
 mod model;
+pub(crate) mod pools;
 
 use self::machine::{Machine, chunk};
 use self::model::{G1, G2, History, Set, highest};
+use self::pools::Pools;
 use super::cooling::Cooling;
 use super::{Budget, ChunkAccess, Move, Placement};
 use crate::registry::{Build, PolicySpec};
@@ -20,15 +22,36 @@ pub(crate) fn build(spec: &str) -> Box<dyn Placement> {
     }
 }
 
+/// A read of 4 KiB at the chunk's beginning, at time 0.
+fn access(chunk: ChunkId) -> ChunkAccess {
+    let (offset, bytes) = (Bytes(0), Bytes::from_kib(4));
+    ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false }
+}
+
 pub(crate) fn touch(placement: &mut dyn Placement, chunk: ChunkId, times: u64) {
-    let access = ChunkAccess { at: Nanos(0), chunk, bytes: Bytes::from_kib(4), write: false };
-    (0..times).for_each(|_| placement.observe(&access));
+    touch_at(placement, Nanos(0), chunk, times);
+}
+
+pub(crate) fn touch_at(placement: &mut dyn Placement, at: Nanos, chunk: ChunkId, times: u64) {
+    (0..times).for_each(|_| placement.observe(&ChunkAccess { at, ..access(chunk) }));
+}
+
+pub(crate) fn write(placement: &mut dyn Placement, chunk: ChunkId, times: u64) {
+    (0..times).for_each(|_| placement.observe(&ChunkAccess { write: true, ..access(chunk) }));
 }
 
 pub(crate) fn propose(placement: &mut dyn Placement, machine: &Machine) -> Vec<Move> {
     let mut moves = Vec::new();
     placement.propose(Nanos(0), machine, Budget::UNLIMITED, &mut moves);
     moves
+}
+
+/// What is proposed to a machine of any pools, by index of the chunk.
+pub(crate) fn propose_to(placement: &mut dyn Placement, view: &Pools) -> Vec<(u32, u16)> {
+    let mut moves = Vec::new();
+    placement.propose(Nanos(0), view, Budget::UNLIMITED, &mut moves);
+    view.clone().carry_out(&moves);
+    moves.iter().map(|step| (step.chunk.index, step.to.0)).collect()
 }
 
 /// Feeds one epoch and carries its moves out.

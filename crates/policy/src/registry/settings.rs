@@ -113,6 +113,20 @@ impl Settings {
         parsed.ok_or_else(|| self.wrong(key, format!("a number from {low} to {high}")))
     }
 
+    /// Numbers between `low` and `high`, inclusive, separated by `/`; at least one.
+    ///
+    /// # Errors
+    /// When one is not a number in the range.
+    pub fn numbers(&self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, SettingsError> {
+        let parsed: Option<Vec<f64>> = self
+            .text(key)
+            .split('/')
+            .map(|text| text.trim().parse().ok().filter(|v: &f64| (low..=high).contains(v)))
+            .collect();
+        parsed
+            .ok_or_else(|| self.wrong(key, format!("numbers from {low} to {high}, separated by /")))
+    }
+
     /// A whole number between `low` and `high`, inclusive.
     ///
     /// # Errors
@@ -136,6 +150,16 @@ impl Settings {
     /// When the value is not a duration.
     pub fn duration(&self, key: &str) -> Result<Nanos, SettingsError> {
         self.text(key).parse().map_err(|_| self.wrong(key, "a duration such as 5m".to_string()))
+    }
+
+    /// Durations, separated by `/`; at least one.
+    ///
+    /// # Errors
+    /// When one is not a duration.
+    pub fn durations(&self, key: &str) -> Result<Vec<Nanos>, SettingsError> {
+        let parsed: Result<_, _> =
+            self.text(key).split('/').map(|text| text.trim().parse()).collect();
+        parsed.map_err(|_| self.wrong(key, "durations such as 1ms/20ms".to_string()))
     }
 
     /// One of `choices`, as its index.

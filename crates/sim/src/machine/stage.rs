@@ -18,7 +18,7 @@ use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::{
     CreateError, Finished, Group, PoolCounters, PoolSpec, PoolStatus, Reply, Request, Service,
-    Settings,
+    Settings, traits_of,
 };
 
 /// Names the group on its disks; any number does, there is only one.
@@ -63,10 +63,11 @@ impl Stage {
         pools: &[PoolPlan],
         chunks: &[u64],
     ) -> Result<Stage, MachineError> {
-        let (group, geometries) = fit(&options.settings(), pools, chunks)?;
+        let (mut group, geometries) = fit(&options.settings(), pools, chunks)?;
         let (mut bays, mut now) = (Vec::new(), Nanos(0));
-        for (plan, geometry) in pools.iter().zip(&geometries) {
-            let device = device(options, plan, geometry.size, bays.len() as u64, &mut now)?;
+        for (index, (plan, geometry)) in pools.iter().zip(&geometries).enumerate() {
+            group.set_traits(PoolId(index as u16), Some(traits_of(&plan.profile)));
+            let device = device(options, plan, geometry.size, index as u64, &mut now)?;
             bays.push(Bay { device, queued: 0, queued_max: 0 });
         }
         let mut stage = Stage {

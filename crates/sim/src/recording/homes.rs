@@ -4,9 +4,9 @@
 //! same table from those changes and shows it to a placement. State: 2 B a chunk, up to the last
 //! one that ever lived anywhere.
 
-use thermocline_policy::placement::VolumeView;
+use thermocline_policy::placement::{PoolLoad, PoolTraits, VolumeView};
 use thermocline_trace::recording::{CHUNKS_MAX, Epoch, Homes as Run, PoolFill, VOLUMES_MAX};
-use thermocline_units::{ChunkId, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Nowhere.
 const NOWHERE: u16 = u16::MAX;
@@ -85,25 +85,86 @@ impl Homes {
 }
 
 /// What a recording says a placement saw.
-#[derive(Debug, Default)]
+///
+/// A recording of version 1 does not say how long its epochs were, nor what pools can do and did:
+/// then an epoch lasts from the one before to this, pools are what is assumed, and did nothing. The
+/// placements of its time read none of that.
+#[derive(Debug)]
 pub(super) struct RecordedView {
     pub(super) homes: Homes,
-    pub(super) volumes: u32,
-    pub(super) pools: Vec<PoolFill>,
+    chunk: Bytes,
+    at: Nanos,
+    length: Nanos,
+    volumes: u32,
+    pub(super) pools: Vec<Pool>,
+}
+
+/// A pool at an epoch's end.
+#[derive(Debug)]
+pub(super) struct Pool {
+    capacity: u64,
+    used: u64,
+    load: PoolLoad,
+    traits: PoolTraits,
+}
+
+impl Pool {
+    fn of(fill: &PoolFill, pool: PoolId, pools: u16) -> Pool {
+        let (load, rest) = PoolLoad::from_figures(&fill.figures).unwrap_or_default();
+        let traits = PoolTraits::from_figures(rest);
+        Pool {
+            capacity: fill.capacity,
+            used: fill.used,
+            load,
+            traits: traits.unwrap_or_else(|| PoolTraits::assumed(pool, pools)),
+        }
+    }
 }
 
 impl RecordedView {
+    /// The view of a machine with chunks of this size, before its first epoch.
+    pub(super) fn of(chunk: Bytes) -> RecordedView {
+        RecordedView {
+            homes: Homes::default(),
+            chunk,
+            at: Nanos(0),
+            length: Nanos(1),
+            volumes: 0,
+            pools: Vec::new(),
+        }
+    }
+
     /// The epoch's pools. False when there are fewer than before: pools are removed, but their
     /// numbers stay.
     pub(super) fn turn_to(&mut self, epoch: &Epoch) -> bool {
         let kept = epoch.pools.len() >= self.pools.len();
         self.volumes = epoch.volumes;
-        self.pools.clone_from(&epoch.pools);
+        let since = epoch.at.saturating_sub(std::mem::replace(&mut self.at, epoch.at));
+        self.length = epoch.length.unwrap_or(since).max(Nanos(1));
+        let count = epoch.pools.len() as u16;
+        let pools = (0..count).map(PoolId).zip(&epoch.pools);
+        self.pools = pools.map(|(pool, fill)| Pool::of(fill, pool, count)).collect();
         kept
     }
 }
 
 impl VolumeView for RecordedView {
+    fn chunk_size(&self) -> Bytes {
+        self.chunk
+    }
+
+    fn epoch(&self) -> Nanos {
+        self.length
+    }
+
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        self.pools[usize::from(pool.0)].traits
+    }
+
+    fn load(&self, pool: PoolId) -> PoolLoad {
+        self.pools[usize::from(pool.0)].load
+    }
+
     fn volume_count(&self) -> u32 {
         self.volumes
     }

@@ -115,12 +115,16 @@ fn asked(now: Nanos, request: &Request) -> Asked {
 
 fn epoch(decision: &Decision<'_>) -> Epoch {
     let view = decision.view;
-    let pool =
-        |pool| PoolFill { capacity: view.capacity_chunks(pool), used: view.used_chunks(pool) };
+    let pool = |pool| PoolFill {
+        capacity: view.capacity_chunks(pool),
+        used: view.used_chunks(pool),
+        figures: view.load(pool).figures().into_iter().chain(view.traits(pool).figures()).collect(),
+    };
     Epoch {
         at: decision.at,
         budget: decision.budget.moves,
         volumes: view.volume_count(),
+        length: Some(view.epoch()),
         pools: (0..view.pool_count()).map(PoolId).map(pool).collect(),
     }
 }
@@ -148,8 +152,8 @@ impl<S: Sink> Tap for Recorder<S> {
 
     fn accessed(&mut self, access: &ChunkAccess) {
         let Some(encoder) = &mut self.encoder else { return };
-        let ChunkAccess { at, chunk, bytes, write } = *access;
-        encoder.accessed(&Access { at, chunk, bytes, write });
+        let ChunkAccess { at, chunk, offset, bytes, write } = *access;
+        encoder.accessed(&Access { at, chunk, offset, bytes, write });
         self.pass_on();
     }
 

@@ -12,7 +12,7 @@
 use super::homes::RecordedView;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement};
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_trace::TraceError;
 use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes};
@@ -87,12 +87,13 @@ impl Replay {
     /// # Errors
     /// When the rival is no placement, or a setting of it is wrong.
     pub fn new(events: EventReader, rival: Option<&PolicySpec>) -> Result<Replay, ReplayError> {
+        let view = RecordedView::of(events.chunk().unwrap_or_default());
         Ok(Replay {
             events,
             rival: rival.is_some(),
             name: rival.map(PolicySpec::spelled_out).unwrap_or_default(),
             placement: rival.map(build).transpose()?,
-            view: RecordedView::default(),
+            view,
             volumes_named: 0,
             epoch: None,
             epochs: 0,
@@ -190,9 +191,9 @@ impl Replay {
     fn observe(&mut self, access: &Access) {
         self.accesses += 1;
         self.volumes_named = self.volumes_named.max(access.chunk.volume.0 + 1);
-        let Access { at, chunk, bytes, write } = *access;
+        let Access { at, chunk, offset, bytes, write } = *access;
         if let Some(placement) = &mut self.placement {
-            placement.observe(&ChunkAccess { at, chunk, bytes, write });
+            placement.observe(&ChunkAccess { at, chunk, offset, bytes, write });
         }
     }
 
@@ -240,7 +241,7 @@ impl Replay {
 
     fn judge(&mut self) -> Result<EpochRow, ReplayError> {
         self.in_epoch()?;
-        if self.volumes_named > self.view.volumes {
+        if self.volumes_named > self.view.volume_count() {
             return Err(self.wrong("a chunk is of a volume that there is not"));
         }
         let epoch = self.epoch.take().expect("just seen");

@@ -168,12 +168,13 @@ fn made_up(tell: impl FnOnce(&mut thermocline_trace::recording::Encoder)) -> Vec
 fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
     use thermocline_trace::recording::{Access, Epoch, Homes, PoolFill};
     use thermocline_units::{ChunkId, PoolId, VolumeId};
-    let pool = PoolFill { capacity: 4, used: 1 };
+    let pool = PoolFill { capacity: 4, used: 1, figures: Vec::new() };
     let epoch = |pools: usize| Epoch {
         at: Nanos(5),
         budget: u64::MAX,
         volumes: 1,
-        pools: vec![pool; pools],
+        length: None,
+        pools: vec![pool.clone(); pools],
     };
     let homes = |pool| Homes { chunk: ChunkId::default(), count: 1, pool: Some(PoolId(pool)) };
     let says = |file: Vec<u8>, part: &str| {
@@ -226,7 +227,13 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
         }),
         "a volume that there is not",
     );
-    let access = Access { at: Nanos(1), chunk: elsewhere, bytes: Bytes(512), write: false };
+    let access = Access {
+        at: Nanos(1),
+        chunk: elsewhere,
+        offset: Bytes(0),
+        bytes: Bytes(512),
+        write: false,
+    };
     says(
         made_up(|e| {
             e.placed(Nanos(0), &name);

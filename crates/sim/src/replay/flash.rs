@@ -13,7 +13,9 @@ use super::{Epochs, ReplayOptions, WarmUp};
 use crate::workload::{Block, Head, Names};
 use std::collections::BTreeSet;
 use thermocline_policy::Footprint;
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use thermocline_policy::placement::{
+    Budget, ChunkAccess, Move, Placement, PoolLoad, PoolTraits, VolumeView,
+};
 use thermocline_units::{Bytes, ChunkId, LineId, Nanos, PoolId};
 
 /// The operation size of migrations, and what the source charges flash managers' accesses as.
@@ -71,7 +73,8 @@ impl FlashReplay {
             for part in parts(names, head, ids) {
                 let write = head.tag.is_write();
                 let Part { chunk, bytes, .. } = part;
-                self.placement.observe(&ChunkAccess { at: head.time, chunk, bytes, write });
+                let offset = Bytes(part.offset % names.chunk_bytes().map_or(1, |size| size.0));
+                self.placement.observe(&ChunkAccess { at: head.time, chunk, offset, bytes, write });
             }
         }
     }
@@ -89,7 +92,7 @@ impl FlashReplay {
                 continue;
             }
             self.moves.clear();
-            let view = View { pools: &self.pools, names };
+            let view = View { pools: &self.pools, names, epoch: self.epochs.length() };
             self.placement.propose(end, &view, Budget::UNLIMITED, &mut self.moves);
             for proposed in &self.moves {
                 self.pools.carry_out(names, *proposed);
@@ -148,9 +151,28 @@ struct Pools {
 struct View<'a> {
     pools: &'a Pools,
     names: &'a Names,
+    epoch: Nanos,
 }
 
 impl VolumeView for View<'_> {
+    fn chunk_size(&self) -> Bytes {
+        self.names.chunk_bytes().expect("only replayed with chunks")
+    }
+
+    fn epoch(&self) -> Nanos {
+        self.epoch
+    }
+
+    /// This replay counts and costs nothing while it runs: the pools are the assumed ones, and did
+    /// nothing.
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        PoolTraits::assumed(pool, self.pool_count())
+    }
+
+    fn load(&self, _: PoolId) -> PoolLoad {
+        PoolLoad::default()
+    }
+
     fn volume_count(&self) -> u32 {
         self.names.volumes.len() as u32
     }

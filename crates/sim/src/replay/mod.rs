@@ -172,6 +172,10 @@ impl Epochs {
         Epochs { length, next: length }
     }
 
+    pub(crate) fn length(&self) -> Nanos {
+        self.length
+    }
+
     /// When the current epoch ends.
     pub(crate) fn next_end(&self) -> Nanos {
         self.next

@@ -4,7 +4,7 @@
 //! made by somebody else costs no more memory than one of ours.
 
 use super::encoder::{Last, SECTOR};
-use super::format::{PAIRS_MAX, POOLS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, tag};
+use super::format::{FIGURES_MAX, PAIRS_MAX, POOLS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, tag};
 use super::{Access, Ask, Asked, CHUNKS_MAX, Epoch, Event, Homes, PoolFill, VOLUMES_MAX};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -17,6 +17,8 @@ type Decoded<T> = Result<T, String>;
 /// Reads records; keeps what the next one is a difference to.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
+    /// Of the file.
+    pub(super) version: u16,
     /// Bytes of a chunk; 0 before the head.
     pub(super) chunk: u64,
     pub(super) about: Vec<(String, String)>,
@@ -93,8 +95,7 @@ impl Decoder {
     /// The next event, when records are at hand or [`Decoder::has_seen`]; `None` for the head.
     pub(super) fn next(&mut self, records: &mut Records<'_>) -> Decoded<Option<Event>> {
         if let Some((asked, seen, given)) = &mut self.seen {
-            let (chunk, bytes) = asked.part(*given, Bytes(self.chunk));
-            let access = Access { at: asked.at, chunk, bytes, write: asked.writes() };
+            let access = asked.part(*given, Bytes(self.chunk));
             *given += 1;
             if given == seen {
                 self.seen = None;
@@ -220,20 +221,34 @@ impl Decoder {
         let at = self.time(records)?;
         let chunk = self.chunk(records)?;
         let sectors = records.bounded("sectors:", self.chunk / SECTOR)?;
-        Ok(Access { at, chunk, bytes: Bytes(sectors * SECTOR), write })
+        let first = match self.version {
+            1 => 0,
+            _ => records.bounded("the first sector in a chunk:", self.chunk / SECTOR - sectors)?,
+        };
+        let (offset, bytes) = (Bytes(first * SECTOR), Bytes(sectors * SECTOR));
+        Ok(Access { at, chunk, offset, bytes, write })
     }
 
     fn epoch(&mut self, records: &mut Records<'_>) -> Decoded<Epoch> {
         let at = self.time(records)?;
         let budget = records.number()?.wrapping_sub(1);
         let volumes = records.bounded("volumes:", u64::from(VOLUMES_MAX))? as u32;
+        let length = match self.version {
+            1 => None,
+            _ => Some(Nanos(records.bounded("nanoseconds:", i64::MAX as u64)?)),
+        };
         let mut pools = Vec::new();
         for _ in 0..records.bounded("pools:", POOLS_MAX)? {
             let capacity = records.bounded("chunks of a pool:", POOL_CHUNKS_MAX)?;
             let used = records.bounded("chunks on a pool:", POOL_CHUNKS_MAX)?;
-            pools.push(PoolFill { capacity, used });
+            let count = match self.version {
+                1 => 0,
+                _ => records.bounded("figures:", FIGURES_MAX as u64)?,
+            };
+            let figures = (0..count).map(|_| records.number()).collect::<Decoded<_>>()?;
+            pools.push(PoolFill { capacity, used, figures });
         }
-        Ok(Epoch { at, budget, volumes, pools })
+        Ok(Epoch { at, budget, volumes, length, pools })
     }
 
     fn homes(&mut self, records: &mut Records<'_>) -> Decoded<Homes> {

@@ -9,7 +9,7 @@
 //!
 //! No clock, no I/O. State: one block, and what the last record said.
 
-use super::format::{BLOCK_FULL, PAIRS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, tag};
+use super::format::{BLOCK_FULL, FIGURES_MAX, PAIRS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, tag};
 use super::format::{put, put_difference, put_text};
 use super::{Access, Ask, Asked, Epoch, Homes};
 use std::collections::VecDeque;
@@ -54,10 +54,7 @@ struct Held {
 
 impl Held {
     fn expects(&self, access: &Access, chunk: Bytes) -> bool {
-        self.seen < self.parts.min(SEEN_MAX)
-            && access.at == self.asked.at
-            && access.write == self.asked.writes()
-            && self.asked.part(self.seen, chunk) == (access.chunk, access.bytes)
+        self.seen < self.parts.min(SEEN_MAX) && self.asked.part(self.seen, chunk) == *access
     }
 }
 
@@ -119,6 +116,7 @@ impl Encoder {
         self.put_time(access.at);
         self.put_chunk(access.chunk);
         put(&mut self.block, access.bytes.0.div_ceil(SECTOR));
+        put(&mut self.block, access.offset.0 / SECTOR);
         self.close_if_full(Some(access.at));
     }
 
@@ -134,16 +132,23 @@ impl Encoder {
 
     /// An epoch ends. What the placement sees, then what it proposes, then
     /// [`Encoder::epoch_ended`] must follow.
+    ///
+    /// # Panics
+    /// When a pool has more than 64 figures.
     pub fn epoch(&mut self, epoch: &Epoch) {
         self.write_held();
         self.block.push(tag::EPOCH);
         self.put_time(epoch.at);
         put(&mut self.block, epoch.budget.wrapping_add(1));
         put(&mut self.block, u64::from(epoch.volumes));
+        put(&mut self.block, epoch.length.unwrap_or_default().0);
         put(&mut self.block, epoch.pools.len() as u64);
         for pool in &epoch.pools {
             put(&mut self.block, pool.capacity);
             put(&mut self.block, pool.used);
+            assert!(pool.figures.len() <= FIGURES_MAX, "{} figures", pool.figures.len());
+            put(&mut self.block, pool.figures.len() as u64);
+            pool.figures.iter().for_each(|&figure| put(&mut self.block, figure));
         }
         self.close_if_full(None);
     }

@@ -75,13 +75,12 @@ impl EventReader {
         };
         let mut head = [0; FILE_HEAD];
         let count = reader.fill(&mut head)?;
-        let wrong = match count {
+        let version = match count {
             FILE_HEAD => check_file_head(&head),
-            _ => Some(format!("{count} bytes; a recording has at least {FILE_HEAD}")),
+            _ => Err(format!("{count} bytes; a recording has at least {FILE_HEAD}")),
         };
-        if let Some(problem) = wrong {
-            return Err(reader.source.malformed(Place::Byte(0), problem));
-        }
+        reader.decoder.version =
+            version.map_err(|problem| reader.source.malformed(Place::Byte(0), problem))?;
         if reader.read_block()? {
             let mut records = Records { bytes: &reader.plain, at: 0 };
             let decoded = reader.decoder.next(&mut records);

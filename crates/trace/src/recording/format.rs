@@ -10,8 +10,10 @@ use super::{CHUNKS_MAX, VOLUMES_MAX};
 
 /// The bytes a recording begins with: no text does, and a copy that "repaired" line ends shows.
 pub(crate) const MAGIC: &[u8; 8] = b"\x89TCR\r\n\x1a\n";
-/// The version written, and the only one read.
-pub(crate) const VERSION: u16 = 1;
+/// The version written. Version 1, which is read too, knew neither figures of pools nor where in a
+/// chunk an access begins.
+pub(crate) const VERSION: u16 = 2;
+const OLDEST: u16 = 1;
 /// Bytes of the file's head: magic, version, zero, CRC-32 of what stands before it.
 pub(crate) const FILE_HEAD: usize = 16;
 /// Bytes of a block's head: magic, number, stored bytes, plain bytes, CRC-32 of the frame, CRC-32
@@ -34,6 +36,8 @@ pub(crate) const SEEN_MAX: u64 = 64;
 pub(crate) const RUN_MAX: u32 = 1 << 16;
 /// Pools of an epoch.
 pub(crate) const POOLS_MAX: u64 = 64;
+/// Figures of a pool.
+pub(crate) const FIGURES_MAX: usize = 64;
 
 const _: () = assert!(BLOCK_FULL + 2 * PAIRS_MAX * (TEXT_MAX + 4) < BLOCK_MAX);
 const _: () = assert!(VOLUMES_MAX as u64 <= 1 << 32 && CHUNKS_MAX as u64 <= 1 << 32);
@@ -84,20 +88,27 @@ pub(crate) fn file_head() -> [u8; FILE_HEAD] {
     head
 }
 
-/// What is wrong with the beginning of a file; `None`: nothing.
-pub(crate) fn check_file_head(head: &[u8; FILE_HEAD]) -> Option<String> {
+/// The version of a file that begins with `head`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(crate) fn check_file_head(head: &[u8; FILE_HEAD]) -> Result<u16, String> {
     let version = u16::from_le_bytes([head[8], head[9]]);
     if &head[..8] != MAGIC {
-        return Some(format!(
+        return Err(format!(
             "not a recording: it begins with {:02x?}, a recording with {MAGIC:02x?}",
             &head[..8]
         ));
     }
     if checksum(&head[..12]).to_le_bytes() != head[12..] {
-        return Some("the head of the recording is damaged; copy the file again".to_string());
+        return Err("the head of the recording is damaged; copy the file again".to_string());
     }
-    (version != VERSION)
-        .then(|| format!("a recording of version {version}; this program reads version {VERSION}"))
+    match version {
+        OLDEST..=VERSION => Ok(version),
+        _ => Err(format!(
+            "a recording of version {version}; this program reads versions {OLDEST} to {VERSION}"
+        )),
+    }
 }
 
 /// What the head of a block says.

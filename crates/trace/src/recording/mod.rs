@@ -68,13 +68,19 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Its part number `index`, counted from 0 by ascending address: a chunk and the bytes in it.
-    /// `chunk` is the size of one.
-    fn part(&self, index: u64, chunk: Bytes) -> (ChunkId, Bytes) {
+    /// Its part number `index`, counted from 0 by ascending address: what a placement sees of it
+    /// when it sees it at once. `chunk` is the size of one.
+    fn part(&self, index: u64, chunk: Bytes) -> Access {
         let (start, end, size) = (self.offset.0, self.offset.0 + self.length.0, chunk.0);
         let index = start / size + index;
-        let bytes = end.min((index + 1) * size) - start.max(index * size);
-        (ChunkId { volume: self.volume, index: index as u32 }, Bytes(bytes))
+        let first = start.max(index * size);
+        Access {
+            at: self.at,
+            chunk: ChunkId { volume: self.volume, index: index as u32 },
+            offset: Bytes(first - index * size),
+            bytes: Bytes(end.min((index + 1) * size) - first),
+            write: self.writes(),
+        }
     }
 
     /// How many chunks it touches; none for a flush.
@@ -97,19 +103,24 @@ pub struct Access {
     pub at: Nanos,
     /// Of which chunk.
     pub chunk: ChunkId,
+    /// Where in the chunk it begins, a multiple of 512; 0 for a recording of version 1 that did not
+    /// see it at once.
+    pub offset: Bytes,
     /// Bytes of the request in the chunk, a multiple of 512.
     pub bytes: Bytes,
     /// Whether it writes.
     pub write: bool,
 }
 
-/// How full a pool is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How full a pool is, and what else the placement could read of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFill {
     /// Chunks it can hold.
     pub capacity: u64,
     /// Chunks on it.
     pub used: u64,
+    /// At most 64 numbers that mean something to placements only; none in version 1.
+    pub figures: Vec<u64>,
 }
 
 /// The end of an epoch: what the placement was asked.
@@ -121,6 +132,8 @@ pub struct Epoch {
     pub budget: u64,
     /// Ids of volumes lay below this.
     pub volumes: u32,
+    /// How long it was; unknown in version 1.
+    pub length: Option<Nanos>,
     /// Pools, fastest first.
     pub pools: Vec<PoolFill>,
 }

@@ -74,19 +74,21 @@ fn read(file: &[u8]) -> Result<(Vec<Event>, Option<String>), TraceError> {
 /// What an idle machine tells of a request: it, its accesses, its answer.
 fn served(number: u64, request: Asked) -> Vec<Event> {
     let mut events = vec![Event::Asked(request)];
-    let write = request.writes();
-    events.extend((0..request.part_count(CHUNK)).map(|index| {
-        let (chunk, bytes) = request.part(index, CHUNK);
-        Event::Accessed(Access { at: request.at, chunk, bytes, write })
-    }));
+    let parts = (0..request.part_count(CHUNK)).map(|index| request.part(index, CHUNK));
+    events.extend(parts.map(Event::Accessed));
     events.push(Event::Answered { request: number, took: Nanos(90_000), done: true });
     events
 }
 
 fn a_life() -> Vec<Event> {
-    let pool = |used| PoolFill { capacity: 9, used };
-    let epoch =
-        |at| Epoch { at: Nanos(at), budget: u64::MAX, volumes: 2, pools: vec![pool(1), pool(2)] };
+    let pool = |used| PoolFill { capacity: 9, used, figures: vec![7, 0, u64::MAX] };
+    let epoch = |at| Epoch {
+        at: Nanos(at),
+        budget: u64::MAX,
+        volumes: 2,
+        length: Some(Nanos(9_000)),
+        pools: vec![pool(1), pool(2)],
+    };
     let mut events = vec![Event::Placed { at: Nanos(1), name: "baseline:k=7".to_string() }];
     events.extend(served(0, asked(5_000, Ask::Write, 61_440, 8192)));
     events.extend(served(1, asked(6_000, Ask::Flush, 0, 0)));
@@ -257,15 +259,39 @@ fn a_missing_block_and_one_behind_the_end_are_errors() {
     assert!(read(&more).unwrap_err().to_string().contains("follows the end"));
 }
 
+fn set_version(file: &mut [u8], version: u8) {
+    file[8] = version;
+    let sum = checksum(&file[..12]).to_le_bytes();
+    file[12..16].copy_from_slice(&sum);
+}
+
+#[test]
+fn a_recording_of_version_1_is_read_without_what_it_did_not_know() {
+    // A write of chunk 2, 8 sectors; an epoch of one pool with 9 places, 3 of them taken; its end.
+    let records = [8, 2, 4, 8, 9, 4, 0, 1, 1, 9, 3, 12];
+    let mut file = with_records(&records);
+    set_version(&mut file, 1);
+    let (events, _) = read(&file).unwrap();
+    let pool = PoolFill { capacity: 9, used: 3, figures: Vec::new() };
+    let access = Access {
+        at: Nanos(1),
+        chunk: chunk(0, 2),
+        offset: Bytes(0),
+        bytes: Bytes(4096),
+        write: true,
+    };
+    let epoch =
+        Epoch { at: Nanos(3), budget: u64::MAX, volumes: 1, length: None, pools: vec![pool] };
+    assert_eq!(events, [Event::Accessed(access), Event::Epoch(epoch), Event::EpochEnded]);
+}
+
 #[test]
 fn another_version_or_file_is_told_from_a_recording() {
     let file = pack(&a_life()).concat();
     let mut newer = file.clone();
-    newer[8] = 2;
-    let sum = checksum(&newer[..12]).to_le_bytes();
-    newer[12..16].copy_from_slice(&sum);
+    set_version(&mut newer, 3);
     let error = read(&newer).unwrap_err().to_string();
-    assert!(error.contains("version 2; this program reads version 1"), "{error}");
+    assert!(error.contains("version 3; this program reads versions 1 to 2"), "{error}");
     assert!(read(b"a,b,c,d,e,f,g,h,i").unwrap_err().to_string().contains("not a recording"));
 }
 
@@ -297,6 +323,8 @@ fn records_that_no_encoder_writes_are_errors_with_their_block() {
         (&[5, 1, 1], "an answer to the request 1 before"),
         (&[11, 0xff, 0xff, 0xff, 0xff, 0x7f, 0], "they lie below"),
         (&[10, 0, 0xff, 0xff, 0xff, 0x7f, 0], "chunks in a run"),
+        (&[7, 2, 0, 8, 121], "the first sector in a chunk: 121; at most 120"),
+        (&[9, 2, 0, 1, 0, 1, 9, 3, 65], "figures: 65; at most 64"),
         (&[9, 1], "a time of"),
         (&[13, 2, 1, 7], "printable"),
         (&[0x80, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], "64 bits"),
@@ -328,18 +356,14 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
             let at = Nanos(if back { 7_000 } else { u64::from(late) * 1_000_000 });
             let (offset, length) = (Bytes(sector * 512), Bytes(sectors * 512));
             let asked = Asked { at, volume: VolumeId(volume), ask, offset, length, forced };
-            let write = asked.writes();
             let seen = seen.min(asked.part_count(CHUNK));
-            let accesses = (0..seen).map(|index| {
-                let (chunk, bytes) = asked.part(index, CHUNK);
-                Event::Accessed(Access { at, chunk, bytes, write })
-            });
+            let accesses = (0..seen).map(|index| Event::Accessed(asked.part(index, CHUNK)));
             std::iter::once(Event::Asked(asked)).chain(accesses).collect()
         }),
-        2 => (chunks.clone(), 0u64..99, 0u64..=128, any::<bool>()).prop_map(
-            |(chunk, at, sectors, write)| {
-                let bytes = Bytes(sectors * 512);
-                vec![Event::Accessed(Access { at: Nanos(at), chunk, bytes, write })]
+        2 => (chunks.clone(), 0u64..99, 0u64..=64, 0u64..=64, any::<bool>()).prop_map(
+            |(chunk, at, first, sectors, write)| {
+                let (offset, bytes) = (Bytes(first * 512), Bytes(sectors * 512));
+                vec![Event::Accessed(Access { at: Nanos(at), chunk, offset, bytes, write })]
             }
         ),
         1 => (chunks.clone(), 1u32..99, 0u16..5).prop_map(|(chunk, count, pool)| {

@@ -1,43 +1,10 @@
 //! The baseline against hand-worked epochs on three pools.
 
 use crate::placement::tests::machine::{Machine, chunk};
+use crate::placement::tests::pools::Pools;
 use crate::placement::tests::{build, propose, touch};
 use crate::placement::{Budget, Move, Placement, VolumeView};
-use std::collections::BTreeMap;
-use thermocline_units::{ChunkId, Nanos, PoolId};
-
-/// Three pools with so many places each; chunks of volume 0, by index.
-struct Three {
-    places: [u64; 3],
-    at: BTreeMap<u32, u16>,
-}
-
-impl VolumeView for Three {
-    fn volume_count(&self) -> u32 {
-        1
-    }
-
-    fn pool_count(&self) -> u16 {
-        3
-    }
-
-    fn capacity_chunks(&self, pool: PoolId) -> u64 {
-        self.places[usize::from(pool.0)]
-    }
-
-    fn pool_of(&self, chunk: ChunkId) -> PoolId {
-        PoolId(self.at.get(&chunk.index).copied().unwrap_or(2))
-    }
-
-    fn used_chunks(&self, pool: PoolId) -> u64 {
-        self.at.values().filter(|&&at| at == pool.0).count() as u64
-    }
-
-    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
-        let there = self.at.iter().filter(|(_, at)| **at == pool.0);
-        there.for_each(|(&index, _)| visit(chunk(0, index)));
-    }
-}
+use thermocline_units::Nanos;
 
 fn heat(placement: &mut dyn Placement, counts: &[(u32, u64)]) {
     counts.iter().for_each(|&(index, times)| touch(placement, chunk(0, index), times));
@@ -53,7 +20,8 @@ fn moves(placement: &mut dyn Placement, view: &dyn VolumeView) -> Vec<(u32, u16)
 #[test]
 fn the_k_most_accessed_chunks_of_the_epoch_come_up_hottest_first() {
     let mut baseline = build("baseline:k=2");
-    let view = Three { places: [10, 10, 10], at: (0..6).map(|i| (i, 2)).collect() };
+    let at: Vec<_> = (0..6).map(|i| (i, 2)).collect();
+    let view = Pools::new(&[10, 10, 10], &at);
     heat(baseline.as_mut(), &[(0, 1), (3, 9), (4, 4), (5, 3)]);
     assert_eq!(moves(baseline.as_mut(), &view), [(3, 0), (4, 0)]);
     assert_eq!(moves(baseline.as_mut(), &view), [], "counts start again with each epoch");
@@ -63,8 +31,8 @@ fn the_k_most_accessed_chunks_of_the_epoch_come_up_hottest_first() {
 fn the_least_recently_used_move_down_to_the_next_pool_with_room() {
     let mut baseline = build("baseline");
     // Chunks 0..4 fill the fastest pool; the one below it has one place left, then none.
-    let at = (0..4).map(|i| (i, 0)).chain([(10, 1), (11, 2), (12, 2)]).collect();
-    let view = Three { places: [4, 2, 10], at };
+    let at: Vec<_> = (0..4).map(|i| (i, 0)).chain([(10, 1), (11, 2), (12, 2)]).collect();
+    let view = Pools::new(&[4, 2, 10], &at);
     heat(baseline.as_mut(), &[(2, 1), (0, 1), (3, 1), (1, 1)]);
     assert_eq!(moves(baseline.as_mut(), &view), [], "all that was accessed is where it belongs");
     heat(baseline.as_mut(), &[(11, 5), (12, 4), (1, 1)]);
@@ -74,7 +42,7 @@ fn the_least_recently_used_move_down_to_the_next_pool_with_room() {
 #[test]
 fn a_chunk_that_was_never_accessed_leaves_first() {
     let mut baseline = build("baseline");
-    let view = Three { places: [2, 5, 5], at: [(7, 0), (8, 0), (9, 2)].into() };
+    let view = Pools::new(&[2, 5, 5], &[(7, 0), (8, 0), (9, 2)]);
     heat(baseline.as_mut(), &[(7, 1)]);
     assert_eq!(moves(baseline.as_mut(), &view), []);
     heat(baseline.as_mut(), &[(9, 1)]);

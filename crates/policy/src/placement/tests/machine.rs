@@ -1,8 +1,8 @@
 //! A machine of two pools that carries moves out and checks each against the joint's contract.
 
-use crate::placement::{FLASH, Move, VolumeView};
+use crate::placement::{FLASH, Move, PoolLoad, PoolTraits, VolumeView};
 use std::collections::BTreeSet;
-use thermocline_units::{ChunkId, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 pub(crate) const DISK: PoolId = PoolId(1);
 
@@ -49,6 +49,22 @@ impl Machine {
 }
 
 impl VolumeView for Machine {
+    fn chunk_size(&self) -> Bytes {
+        Bytes::from_mib(1)
+    }
+
+    fn epoch(&self) -> Nanos {
+        Nanos::from_secs(1)
+    }
+
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        PoolTraits::assumed(pool, self.pool_count())
+    }
+
+    fn load(&self, _: PoolId) -> PoolLoad {
+        PoolLoad::default()
+    }
+
     fn volume_count(&self) -> u32 {
         self.volumes
     }
@@ -71,7 +87,7 @@ impl VolumeView for Machine {
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
-        assert_eq!(pool, FLASH, "the flash managers look at flash only");
+        assert_eq!(pool, FLASH, "what is on the slowest pool nobody looks at");
         self.flash.iter().copied().for_each(visit);
     }
 }

@@ -1,0 +1,82 @@
+//! Who is sequential, who overwrites, and where chunks are.
+
+use super::Activity;
+use crate::placement::ChunkAccess;
+use crate::placement::tests::pools::{Pools, chunk};
+use thermocline_units::{Bytes, Nanos, PoolId};
+
+const KIB: u64 = 1024;
+
+fn access(index: u32, offset_kib: u64, kib: u64, write: bool) -> ChunkAccess {
+    let (offset, bytes) = (Bytes(offset_kib * KIB), Bytes(kib * KIB));
+    ChunkAccess { at: Nanos(0), chunk: chunk(index), offset, bytes, write }
+}
+
+#[test]
+fn an_access_near_the_end_of_the_one_before_in_its_volume_is_sequential() {
+    let mut activity = Activity::default();
+    let first = activity.record(&access(0, 500, 4, false));
+    activity.record(&access(0, 1000, 24, false)); // 496 KiB on
+    activity.record(&access(0, 100, 4, true)); // 924 KiB back
+    let second = activity.record(&access(1, 600, 8, false)); // 1,520 KiB on
+    let third = activity.record(&access(2, 50, 8, false)); // 466 KiB on, in the next chunk
+    let counts = activity.counts(first);
+    assert_eq!((counts.random_reads, counts.sequential_reads, counts.random_writes), (1, 1, 1));
+    assert_eq!((counts.sectors_read, counts.sectors_written), (56, 8));
+    assert_eq!(activity.counts(second).random_reads, 1);
+    assert_eq!(activity.counts(third).sequential_reads, 1);
+}
+
+#[test]
+fn streams_side_by_side_are_sequential_each() {
+    let mut activity = Activity::default();
+    for step in 0..8 {
+        for stream in [0, 100, 200] {
+            activity.record(&access(stream, step * 64, 64, false));
+        }
+    }
+    for number in 0..3 {
+        let counts = activity.counts(number);
+        // Only a chunk's beginning counts as a continuation without having been one.
+        assert_eq!((counts.random_reads, counts.sequential_reads), (0, 8), "{counts:?}");
+    }
+    let demand = activity.counts(0).demand(Nanos::from_secs(2));
+    assert_eq!((demand.sequential_read_bytes, demand.random_read_bytes), (262_144.0, 0.0));
+}
+
+#[test]
+fn a_write_of_cells_that_were_all_written_is_an_overwrite() {
+    let mut activity = Activity::default();
+    let number = activity.record(&access(5, 0, 16, true));
+    for (offset, kib, overwrites) in [(0, 4, 1), (12, 8, 1), (16, 16, 2), (0, 1024, 2), (1, 900, 3)]
+    {
+        activity.record(&access(5, offset, kib, true));
+        assert_eq!(activity.counts(number).overwrites, overwrites, "{kib} KiB at {offset}");
+    }
+    activity.look(&Pools::new(&[1, 9], &[]));
+    activity.advance();
+    activity.record(&access(5, 0, 4, true));
+    assert_eq!(activity.counts(number).overwrites, 0, "what earlier epochs wrote is forgotten");
+}
+
+#[test]
+fn chunks_above_the_slowest_pool_count_though_nobody_touched_them() {
+    let mut activity = Activity::default();
+    activity.record(&access(7, 0, 4, false));
+    activity.record(&access(3, 0, 4, false));
+    activity.look(&Pools::new(&[9, 9, 9], &[(1, 0), (2, 1), (3, 1), (4, 2)]));
+    let standing: Vec<(u32, PoolId)> = activity
+        .standing()
+        .map(|number| (activity.chunks.id(number).index, activity.home(number)))
+        .collect();
+    let [fast, middle, slow] = [0, 1, 2].map(PoolId);
+    assert_eq!(standing, [(7, slow), (3, middle), (1, fast), (2, middle)]);
+}
+
+#[test]
+fn counters_saturate_instead_of_wrapping() {
+    let mut activity = Activity::default();
+    let whole = ChunkAccess { bytes: Bytes(1 << 40), ..access(0, 0, 0, true) };
+    (0..5).for_each(|_| _ = activity.record(&whole));
+    assert_eq!(activity.counts(0).sectors_written, u32::MAX);
+}

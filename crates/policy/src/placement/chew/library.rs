@@ -1,0 +1,324 @@
+//! ChewAnalyzer's taxonomy and pattern-to-pool library: plain data that users may write themselves.
+//!
+//! A library has levels; a level has rules, of which the first that a chunk fits names its pattern and
+//! the pools for it, in order of preference. Reading one from a file is the business of whoever can
+//! read files.
+
+use thermocline_units::{Bytes, PoolId};
+
+/// Levels of a library at most.
+pub const LEVELS_MAX: usize = 8;
+
+/// A place in the order of pools, whatever their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// The first pool.
+    Fastest,
+    /// The pools between first and last, in order; of two pools the first.
+    Middle,
+    /// The last pool.
+    Slowest,
+}
+
+impl Tier {
+    /// The pools that it means among `count`, in order.
+    pub fn pools(self, count: u16) -> impl Iterator<Item = PoolId> {
+        let last = count.saturating_sub(1);
+        let range = match self {
+            Tier::Fastest => 0..1,
+            Tier::Middle if count <= 2 => 0..1,
+            Tier::Middle => 1..last,
+            Tier::Slowest => last..last + 1,
+        };
+        range.map(PoolId)
+    }
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Fastest => "the fastest pool",
+            Tier::Middle => "a pool in the middle",
+            Tier::Slowest => "the slowest pool",
+        }
+    }
+}
+
+/// Numbers from `from` on, below `to`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    /// The first that belongs to it.
+    pub from: f64,
+    /// The first beyond it.
+    pub to: f64,
+}
+
+impl Range {
+    /// Every number.
+    pub const ANY: Range = Range { from: f64::NEG_INFINITY, to: f64::INFINITY };
+
+    /// Numbers from `from` on.
+    pub const fn from(from: f64) -> Range {
+        Range { from, to: f64::INFINITY }
+    }
+
+    /// Numbers below `to`.
+    pub const fn below(to: f64) -> Range {
+        Range { from: f64::NEG_INFINITY, to }
+    }
+
+    /// Numbers from `from` on, below `to`.
+    pub const fn between(from: f64, to: f64) -> Range {
+        Range { from, to }
+    }
+
+    fn has(self, number: f64) -> bool {
+        self.from <= number && number < self.to
+    }
+}
+
+/// What a chunk must be like to fit a rule: all of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct When {
+    /// Units a second, see [`Library::unit`].
+    pub intensity: Range,
+    /// The weight of the rule's level.
+    pub weight: Range,
+    /// Share of writes among its units, 0 to 1.
+    pub writes: Range,
+    /// Share of random ones among its accesses, 0 to 1.
+    pub random: Range,
+    /// Share of overwrites among its writes, 0 to 1.
+    pub overwritten: Range,
+}
+
+impl When {
+    /// Whatever it is like.
+    pub const ALWAYS: When = When {
+        intensity: Range::ANY,
+        weight: Range::ANY,
+        writes: Range::ANY,
+        random: Range::ANY,
+        overwritten: Range::ANY,
+    };
+}
+
+/// A pattern and the pools for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// What the pattern is called.
+    pub pattern: String,
+    /// Which chunks have it.
+    pub when: When,
+    /// Where they shall be. On all levels but the last only the first counts.
+    pub pools: Vec<Tier>,
+}
+
+/// The dimensions of a weight: each takes in those before it (eq. 3.3, 3.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dimension {
+    /// Units a second.
+    Intensity,
+    /// A write counts [`Library::write`] times.
+    Write,
+    /// A random access counts [`Library::random`] times.
+    Random,
+    /// An overwrite counts [`Library::overwrite`] times.
+    Overwrite,
+}
+
+/// One step of the classification.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Level {
+    /// What it is called.
+    pub name: String,
+    /// The last dimension of its weight.
+    pub weight: Dimension,
+    /// Tried in order; the first that fits holds.
+    pub rules: Vec<Rule>,
+}
+
+/// What a chunk was like in an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Profile {
+    /// Units a second.
+    pub(super) intensity: f32,
+    pub(super) writes: f32,
+    pub(super) random: f32,
+    pub(super) overwritten: f32,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Library {
+    /// Requests are counted in units of so many bytes; the source's tool splits them into 512 B.
+    pub unit: Bytes,
+    /// What a write weighs, in reads.
+    pub write: f64,
+    /// What a random access weighs, in sequential ones.
+    pub random: f64,
+    /// What an overwrite weighs, in other writes.
+    pub overwrite: f64,
+    /// From the coarsest to the finest.
+    pub levels: Vec<Level>,
+}
+
+/// A library that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the pattern-to-pool library: {0}")]
+pub struct LibraryError(String);
+
+/// Thresholds of the case study (000 §3.4).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds {
+    /// Units a second from which on a chunk has few I/Os no longer.
+    pub low: f64,
+    /// From which on it is among the top, and its weight is intense.
+    pub top: f64,
+    /// The weight from which on it is very intense.
+    pub very_intense: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        Thresholds { low: 10.0, top: 300.0, very_intense: 500.0 }
+    }
+}
+
+fn rule(pattern: &str, when: When, pools: &[Tier]) -> Rule {
+    Rule { pattern: pattern.to_string(), when, pools: pools.to_vec() }
+}
+
+impl Library {
+    /// The case study of three pools, SCM, SSD and disk (000 §3.4). The source gives the thresholds
+    /// and the weight of a write, 2; that of random accesses and of overwrites, 2 each, are ours.
+    pub fn three_pools(thresholds: Thresholds) -> Library {
+        let level = |name: &str, weight, rules| Level { name: name.to_string(), weight, rules };
+        Library {
+            unit: Bytes(512),
+            write: 2.0,
+            random: 2.0,
+            overwrite: 2.0,
+            levels: vec![
+                level("intensity", Dimension::Intensity, intensity_rules(thresholds)),
+                level("reads and writes", Dimension::Write, write_rules(thresholds)),
+                level("randomness", Dimension::Random, random_rules(thresholds)),
+                level("overwrites", Dimension::Overwrite, overwrite_rules(thresholds)),
+            ],
+        }
+    }
+
+    /// # Errors
+    /// When it has no levels or too many, a level has a chunk for which no rule says anything, a
+    /// rule names no pool, or a number is none.
+    pub fn check(&self) -> Result<(), LibraryError> {
+        let wrong = |problem: String| Err(LibraryError(problem));
+        if self.levels.is_empty() || self.levels.len() > LEVELS_MAX {
+            return wrong(format!("{} levels; it has 1 to {LEVELS_MAX}", self.levels.len()));
+        }
+        for (name, weight) in
+            [("write", self.write), ("random", self.random), ("overwrite", self.overwrite)]
+        {
+            if !(1.0..=1e6).contains(&weight) {
+                return wrong(format!("weight {name} = {weight}; it lies from 1 to 1000000"));
+            }
+        }
+        if self.unit.0 == 0 {
+            return wrong("a unit of 0 B; use 512 B or 4 KiB".to_string());
+        }
+        for level in &self.levels {
+            let name = &level.name;
+            if level.rules.last().is_none_or(|rule| rule.when != When::ALWAYS) {
+                return wrong(format!("level `{name}` must end with a rule that always fits"));
+            }
+            if let Some(rule) = level.rules.iter().find(|rule| rule.pools.is_empty()) {
+                return wrong(format!(
+                    "pattern `{}` of level `{name}` names no pool",
+                    rule.pattern
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The weight of a chunk with dimensions up to `last`.
+    pub(super) fn weight(&self, profile: &Profile, last: Dimension) -> f64 {
+        let [intensity, writes, random, overwritten] =
+            [profile.intensity, profile.writes, profile.random, profile.overwritten].map(f64::from);
+        let more = |share: f64, factor: f64| 1.0 + share * (factor - 1.0);
+        let written = match last {
+            Dimension::Intensity => 1.0,
+            Dimension::Write | Dimension::Random => self.write,
+            Dimension::Overwrite => self.write * more(overwritten, self.overwrite),
+        };
+        let random = if last >= Dimension::Random { more(random, self.random) } else { 1.0 };
+        intensity * more(writes, written) * random
+    }
+
+    /// The rule of level `level`, counted from 0, that a chunk fits.
+    pub(super) fn rule(&self, profile: &Profile, level: usize) -> &Rule {
+        let level = &self.levels[level];
+        let weight = self.weight(profile, level.weight);
+        let fits = |rule: &&Rule| {
+            let when = &rule.when;
+            when.intensity.has(profile.intensity.into())
+                && when.weight.has(weight)
+                && when.writes.has(profile.writes.into())
+                && when.random.has(profile.random.into())
+                && when.overwritten.has(profile.overwritten.into())
+        };
+        let rule = level.rules.iter().find(fits);
+        rule.expect("the last rule of a level always fits")
+    }
+}
+
+/// More than half.
+fn most() -> Range {
+    Range::from(0.5_f64.next_up())
+}
+
+fn intensity_rules(at: Thresholds) -> Vec<Rule> {
+    let from = |from: f64| When { intensity: Range::from(from), ..When::ALWAYS };
+    vec![
+        rule("top I/Os", from(at.top), &[Tier::Fastest]),
+        rule("2nd high I/Os", from(at.low), &[Tier::Middle]),
+        rule("low I/Os", When::ALWAYS, &[Tier::Slowest]),
+    ]
+}
+
+fn write_rules(at: Thresholds) -> Vec<Rule> {
+    let from = |from: f64| When { weight: Range::from(from), ..When::ALWAYS };
+    vec![
+        rule("very intensive", from(at.very_intense), &[Tier::Fastest]),
+        rule("intensive write", When { writes: most(), ..from(at.top) }, &[Tier::Fastest]),
+        rule("intensive read", from(at.top), &[Tier::Middle]),
+        rule("moderate read/write", from(at.low), &[Tier::Middle]),
+        rule("low I/Os", When::ALWAYS, &[Tier::Slowest]),
+    ]
+}
+
+fn random_rules(at: Thresholds) -> Vec<Rule> {
+    let from = |from: f64| When { weight: Range::from(from), ..When::ALWAYS };
+    let sequential = When { random: Range::below(0.5), ..from(at.top) };
+    vec![
+        rule("sequential access", sequential, &[Tier::Slowest]),
+        rule("intensive random write", When { writes: most(), ..from(at.top) }, &[Tier::Fastest]),
+        rule("intensive random read", from(at.top), &[Tier::Middle]),
+        rule("moderate read/write", from(at.low), &[Tier::Middle]),
+        rule("low I/Os", When::ALWAYS, &[Tier::Slowest]),
+    ]
+}
+
+fn overwrite_rules(at: Thresholds) -> Vec<Rule> {
+    let from = |from: f64| When { weight: Range::from(from), ..When::ALWAYS };
+    let written = When { writes: most(), ..from(at.top) };
+    let sequential = When { random: Range::below(0.5), ..from(at.top) };
+    let overwritten = When { overwritten: most(), ..written };
+    vec![
+        rule("overwritten", overwritten, &[Tier::Fastest, Tier::Middle]),
+        rule("sequential access", sequential, &[Tier::Slowest, Tier::Middle]),
+        rule("fully random write", written, &[Tier::Fastest, Tier::Middle]),
+        rule("random read", from(at.top), &[Tier::Middle, Tier::Fastest]),
+        rule("moderate read/write", from(at.low), &[Tier::Middle, Tier::Slowest]),
+        rule("low I/Os", When::ALWAYS, &[Tier::Slowest]),
+    ]
+}

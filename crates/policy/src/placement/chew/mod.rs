@@ -1,0 +1,440 @@
+//! ChewAnalyzer: chunks are classified level by level until there is a pool for them.
+//!
+//! 1. An epoch's accesses give each chunk an intensity, and shares of writes, of random accesses, and
+//!    of overwrites (see `activity`). A chunk that was not accessed keeps its group and its place.
+//! 2. On each level of the library ([`library`]) the chunks that have no pool yet are classified;
+//!    the heaviest first, each gets the first pool of its pattern if that has space and time left
+//!    (eq. 3.5). With `accept=group` a pattern's chunks get it all together, or none does.
+//! 3. On the last level the other pools of the pattern are tried, too.
+//! 4. What is left over is taken by weight: the fastest pool with space.
+//! 5. Rises go heaviest first. A chunk whose pool is slower than where it is leaves only when its
+//!    place is needed, the lightest first, those that were not accessed before them; with
+//!    `demote=always` it goes in any case.
+//!
+//! Source: 000 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that fails
+//! sends all of its level to the next, placed or not, and any level that succeeds ends the search:
+//! this is the reading that can run. The source's performance of a pool (IOPS, throughput for
+//! sequential chunks on disks) is the pool's share of time here (see `demand`). When something moves,
+//! deadlines and proactive parts are the machine's.
+//!
+//! State: 88 B a chunk: 66 of activity, 22 of the last verdict, from which `explain` tells. O(1) an
+//! access; O(n log n × levels) an epoch over the chunks touched, O(chunks above the slowest pool).
+
+pub mod library;
+mod pools;
+
+use self::library::{Level, Library, LibraryError, Profile, Thresholds};
+use self::pools::{Refusal, Status};
+use super::activity::{Activity, Counts};
+use super::plan::Plan;
+use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use crate::Footprint;
+use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+
+const TOP: Setting = Setting {
+    name: "top",
+    default: "300",
+    unit: "units of 512 B a second",
+    help: "intensity, and weight, from which on a chunk is intense",
+};
+const LOW: Setting = Setting {
+    name: "low",
+    default: "10",
+    unit: "units of 512 B a second",
+    help: "intensity, and weight, below which a chunk belongs on the slowest pool",
+};
+const VERY: Setting = Setting {
+    name: "very-intense",
+    default: "500",
+    unit: "weight",
+    help: "weight from which on reads, too, belong on the fastest pool",
+};
+const WRITE: Setting =
+    Setting { name: "write", default: "2", unit: "reads", help: "what a write weighs" };
+const RANDOM: Setting = Setting {
+    name: "random",
+    default: "2",
+    unit: "sequential accesses",
+    help: "what a random access weighs",
+};
+const OVERWRITE: Setting = Setting {
+    name: "overwrite",
+    default: "2",
+    unit: "other writes",
+    help: "what writing again in the same epoch weighs",
+};
+const PEAK: Setting = Setting {
+    name: "peak",
+    default: "1",
+    unit: "fraction of a pool's time",
+    help: "how busy chunks may make a pool",
+};
+const ACCEPT: Setting = Setting {
+    name: "accept",
+    default: "chunk",
+    unit: "chunk or group",
+    help: "whether each chunk, or only all of a pattern together, get their pool",
+};
+const DEMOTE: Setting = Setting {
+    name: "demote",
+    default: "needed",
+    unit: "needed or always",
+    help: "when chunks that belong on a slower pool go there",
+};
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "chew",
+    summary: "classifies chunks by intensity, writes, randomness and overwrites until a pool fits",
+    source: "ChewAnalyzer, 000 ch. 3",
+    settings: &[TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
+    build: Build::Placement(|settings| Ok(Box::new(Chew::from_settings(settings)?))),
+};
+
+/// How it decides, beside its library.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// The share of a pool's time that chunks may take, above 0.
+    pub peak: f64,
+    /// Whether a pattern's chunks get their pool all together or not at all.
+    pub accept: Accept,
+    /// When chunks go to a slower pool.
+    pub demote: Demote,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { peak: 1.0, accept: Accept::Chunk, demote: Demote::Needed }
+    }
+}
+
+/// Who is accepted by a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accept {
+    /// Each chunk that fits.
+    Chunk,
+    /// All chunks of a pattern, if they fit together.
+    Group,
+}
+
+/// When chunks go to a slower pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demote {
+    /// When a better one needs their place.
+    Needed,
+    /// As soon as they belong there.
+    Always,
+}
+
+/// A placement by `library`; settings of the registry do not concern it.
+///
+/// # Errors
+/// When the library cannot be used; the message says why.
+pub fn build(library: Library, options: Options) -> Result<Box<dyn Placement>, LibraryError> {
+    library.check()?;
+    Ok(Box::new(Chew::new(library, options)))
+}
+
+/// Where a verdict was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Found {
+    /// There is none yet.
+    #[default]
+    Nowhere,
+    /// On a level, counted from 0.
+    Level(u8),
+    /// Among what was left over.
+    Left,
+}
+
+/// What was decided about a chunk when it was last accessed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Verdict {
+    profile: Profile,
+    to: PoolId,
+    found: Found,
+    /// One bit a level on which the pool had space but no time.
+    late: u8,
+}
+
+/// A chunk on its way through the levels.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    number: u32,
+    chunk: ChunkId,
+    weight: f64,
+}
+
+/// See the module.
+#[derive(Debug)]
+struct Chew {
+    library: Library,
+    options: Options,
+    activity: Activity,
+    verdicts: Vec<Verdict>,
+    pools: u16,
+}
+
+impl Chew {
+    fn new(library: Library, options: Options) -> Chew {
+        let (activity, verdicts) = (Activity::default(), Vec::new());
+        Chew { library, options, activity, verdicts, pools: 0 }
+    }
+
+    fn from_settings(settings: &Settings) -> Result<Chew, SettingsError> {
+        let threshold = |key| settings.number(key, 0.0, 1e12);
+        let weight = |key| settings.number(key, 1.0, 1e6);
+        let thresholds = Thresholds {
+            low: threshold("low")?,
+            top: threshold("top")?,
+            very_intense: threshold("very-intense")?,
+        };
+        let library = Library {
+            write: weight("write")?,
+            random: weight("random")?,
+            overwrite: weight("overwrite")?,
+            ..Library::three_pools(thresholds)
+        };
+        let options = Options {
+            peak: settings.number("peak", 1e-6, 100.0)?,
+            accept: [Accept::Chunk, Accept::Group]
+                [settings.choice("accept", &["chunk", "group"])?],
+            demote: [Demote::Needed, Demote::Always]
+                [settings.choice("demote", &["needed", "always"])?],
+        };
+        Ok(Chew::new(library, options))
+    }
+
+    /// Gives every chunk that was touched a verdict; the chunks, heaviest first.
+    fn judge(&mut self, view: &dyn VolumeView) -> Vec<Case> {
+        let mut status = Status::of(view, &self.activity, self.options.peak);
+        let unit = self.library.unit;
+        for &number in self.activity.touched() {
+            let profile = profile(self.activity.counts(number), unit, view.epoch());
+            self.verdicts[number as usize] = Verdict { profile, ..Verdict::default() };
+        }
+        let case =
+            |&number: &u32| Case { number, chunk: self.activity.chunks.id(number), weight: 0.0 };
+        let mut open: Vec<Case> = self.activity.touched().iter().map(case).collect();
+        let all = open.clone();
+        for level in 0..self.library.levels.len() {
+            if open.is_empty() {
+                break;
+            }
+            self.weigh(&mut open, level);
+            open = match self.options.accept {
+                Accept::Chunk => self.place_chunks(open, level, &mut status, view),
+                Accept::Group => self.place_groups(open, level, &mut status, view),
+            };
+        }
+        for case in &open {
+            let to = status.fastest_with_space().unwrap_or(self.activity.home(case.number));
+            self.settle(case.number, to, Found::Left, &mut status, view);
+        }
+        let mut all = all;
+        self.weigh(&mut all, self.library.levels.len() - 1);
+        all
+    }
+
+    /// Sorts by the weight of a level, the heaviest first; of equally heavy ones by id.
+    fn weigh(&self, cases: &mut [Case], level: usize) {
+        let last = self.library.levels[level].weight;
+        for case in cases.iter_mut() {
+            let profile = &self.verdicts[case.number as usize].profile;
+            case.weight = self.library.weight(profile, last);
+        }
+        cases.sort_unstable_by(|a, b| b.weight.total_cmp(&a.weight).then(a.chunk.cmp(&b.chunk)));
+    }
+
+    fn settle(
+        &mut self,
+        number: u32,
+        to: PoolId,
+        found: Found,
+        status: &mut Status,
+        view: &dyn VolumeView,
+    ) {
+        status.take(to, &self.activity.counts(number).demand(view.epoch()));
+        let verdict = &mut self.verdicts[number as usize];
+        (verdict.to, verdict.found) = (to, found);
+    }
+
+    /// The pools that the pattern of a chunk may have on this level.
+    fn choices(&self, number: u32, level: usize) -> impl Iterator<Item = PoolId> {
+        let rule = self.library.rule(&self.verdicts[number as usize].profile, level);
+        let tiers = if level + 1 < self.library.levels.len() { 1 } else { rule.pools.len() };
+        let count = self.pools;
+        // More than one top choice: pools in the middle are equally good.
+        rule.pools[..tiers].iter().flat_map(move |tier| tier.pools(count))
+    }
+
+    /// Gives each chunk its pool; those that got none.
+    fn place_chunks(
+        &mut self,
+        open: Vec<Case>,
+        level: usize,
+        status: &mut Status,
+        view: &dyn VolumeView,
+    ) -> Vec<Case> {
+        let mut left = Vec::new();
+        for case in open {
+            let demand = self.activity.counts(case.number).demand(view.epoch());
+            let mut late = false;
+            let found = self.choices(case.number, level).find(|&pool| {
+                let refusal = status.refuses(pool, &demand);
+                late |= refusal == Some(Refusal::Time);
+                refusal.is_none()
+            });
+            match found {
+                Some(to) => self.settle(case.number, to, Found::Level(level as u8), status, view),
+                None => {
+                    self.verdicts[case.number as usize].late |= u8::from(late) << level;
+                    left.push(case);
+                }
+            }
+        }
+        left
+    }
+
+    /// Gives the chunks of each pattern their pool if all of them fit; the others.
+    fn place_groups(
+        &mut self,
+        open: Vec<Case>,
+        level: usize,
+        status: &mut Status,
+        view: &dyn VolumeView,
+    ) -> Vec<Case> {
+        let mut left = Vec::new();
+        let mut rest = open;
+        while let Some(first) = rest.first() {
+            let pattern = |case: &Case| {
+                &self.library.rule(&self.verdicts[case.number as usize].profile, level).pattern
+            };
+            let wanted = pattern(first);
+            let (group, others): (Vec<Case>, Vec<Case>) =
+                rest.iter().partition(|case| pattern(case) == wanted);
+            rest = others;
+            let mut trial = status.clone();
+            let fits = group.iter().all(|case| {
+                let demand = self.activity.counts(case.number).demand(view.epoch());
+                let found = self
+                    .choices(case.number, level)
+                    .find(|&pool| trial.refuses(pool, &demand).is_none());
+                found.inspect(|&pool| trial.take(pool, &demand)).is_some()
+            });
+            if fits {
+                let none_left = self.place_chunks(group, level, status, view);
+                assert!(none_left.is_empty(), "a group that fits is placed");
+            } else {
+                left.extend(group);
+            }
+        }
+        left
+    }
+
+    /// Wishes what brings the chunks where the verdicts say.
+    fn plan(&self, judged: &[Case], view: &dyn VolumeView) -> Plan {
+        let mut plan = Plan::new(view);
+        for case in judged {
+            let (from, to) =
+                (self.activity.home(case.number), self.verdicts[case.number as usize].to);
+            match self.options.demote {
+                Demote::Needed if to > from => plan.may_fall(case.chunk, from, to),
+                _ => plan.wish(case.chunk, from, to),
+            }
+        }
+        for number in self.activity.standing() {
+            if self.activity.counts(number).accesses() == 0 {
+                plan.may_yield(self.activity.chunks.id(number), self.activity.home(number));
+            }
+        }
+        plan
+    }
+
+    /// What happened to a chunk on one level, in words.
+    fn tell(&self, verdict: &Verdict, level: usize) -> String {
+        let rule = self.library.rule(&verdict.profile, level);
+        let Level { name, weight, .. } = &self.library.levels[level];
+        let weight = self.library.weight(&verdict.profile, *weight);
+        let wanted: Vec<_> = rule.pools.iter().map(|tier| tier.name()).collect();
+        let outcome = match verdict.found {
+            Found::Level(found) if usize::from(found) == level => {
+                format!("pool {} takes it", verdict.to.0)
+            }
+            _ if verdict.late >> level & 1 == 1 => "no time left".to_string(),
+            _ => "no space left".to_string(),
+        };
+        let (number, pattern) = (level + 1, &rule.pattern);
+        format!(
+            "level {number}, {name}: weight {weight:.1}, {pattern}, for {}: {outcome}",
+            wanted.join(", then ")
+        )
+    }
+}
+
+/// What a chunk was like.
+fn profile(counts: &Counts, unit: Bytes, epoch: Nanos) -> Profile {
+    let share = |part: u64, all: u64| if all > 0 { part as f32 / all as f32 } else { 0.0 };
+    let (read, written) = (u64::from(counts.sectors_read), u64::from(counts.sectors_written));
+    let random = u64::from(counts.random_reads) + u64::from(counts.random_writes);
+    let units = ((read + written) * 512) as f64 / unit.0 as f64;
+    Profile {
+        intensity: (units / epoch.as_secs_f64()) as f32,
+        writes: share(written, read + written),
+        random: share(random, counts.accesses()),
+        overwritten: share(counts.overwrites.into(), counts.writes()),
+    }
+}
+
+impl Placement for Chew {
+    #[inline]
+    fn observe(&mut self, access: &ChunkAccess) {
+        self.activity.record(access);
+    }
+
+    fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        self.activity.look(view);
+        self.pools = view.pool_count();
+        self.verdicts.resize(self.activity.chunks.len() as usize, Verdict::default());
+        let judged = self.judge(view);
+        self.plan(&judged, view).propose(budget, moves);
+        self.activity.advance();
+    }
+
+    fn explain(&self, chunk: ChunkId) -> Vec<String> {
+        let number = self.activity.chunks.find(chunk).map(|number| number as usize);
+        let verdict = number.and_then(|number| self.verdicts.get(number));
+        let Some(verdict) = verdict.filter(|verdict| verdict.found != Found::Nowhere) else {
+            return Vec::new();
+        };
+        let Profile { intensity, writes, random, overwritten } = verdict.profile;
+        let percent = |share: f32| share * 100.0;
+        let unit = self.library.unit;
+        let mut lines = vec![format!(
+            "when last accessed: {intensity:.1} units of {unit} a second, {:.0} % of them written; \
+             {:.0} % of accesses random, {:.0} % of writes overwriting",
+            percent(writes),
+            percent(random),
+            percent(overwritten)
+        )];
+        let levels = match verdict.found {
+            Found::Level(level) => usize::from(level) + 1,
+            _ => self.library.levels.len(),
+        };
+        lines.extend((0..levels).map(|level| self.tell(verdict, level)));
+        if verdict.found == Found::Left {
+            let (pool, last) = (verdict.to.0, &self.library.levels[levels - 1]);
+            let weight = self.library.weight(&verdict.profile, last.weight);
+            lines.push(format!("left over, by weight {weight:.1}: pool {pool} takes it"));
+        }
+        lines
+    }
+
+    fn footprint(&self) -> Footprint {
+        let verdicts = self.verdicts.capacity() * size_of::<Verdict>();
+        Footprint { resident: 0, index: self.activity.bytes() + verdicts as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! The status of pools while chunks are placed (000 §3.3, eq. 3.5): space and time left.
+//!
+//! Chunks that the placement knows count for the pool that they get, not for the one they are on; those
+//! that were not accessed keep nobody out, because they yield. What is on a pool beside them, on the
+//! slowest mostly chunks that were never met, takes its space.
+
+use crate::placement::activity::Activity;
+use crate::placement::demand::Demand;
+use crate::placement::{PoolTraits, VolumeView};
+use thermocline_units::PoolId;
+
+/// Why a pool does not take a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Space,
+    Time,
+}
+
+#[derive(Debug, Clone)]
+struct Pool {
+    traits: PoolTraits,
+    space: u64,
+    time: f64,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Status(Vec<Pool>);
+
+impl Status {
+    pub(super) fn of(view: &dyn VolumeView, activity: &Activity, peak: f64) -> Status {
+        let pool = |pool: u16| {
+            let pool = PoolId(pool);
+            let space = view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool));
+            Pool { traits: view.traits(pool), space, time: peak }
+        };
+        let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
+        for number in activity.standing() {
+            pools[usize::from(activity.home(number).0)].space += 1;
+        }
+        Status(pools)
+    }
+
+    /// Why `pool` does not take a chunk with this demand; `None`: it does.
+    pub(super) fn refuses(&self, pool: PoolId, demand: &Demand) -> Option<Refusal> {
+        let pool = &self.0[usize::from(pool.0)];
+        match pool {
+            Pool { space: 0, .. } => Some(Refusal::Space),
+            _ if demand.utilisation(&pool.traits) > pool.time => Some(Refusal::Time),
+            _ => None,
+        }
+    }
+
+    pub(super) fn take(&mut self, pool: PoolId, demand: &Demand) {
+        let pool = &mut self.0[usize::from(pool.0)];
+        pool.space = pool.space.saturating_sub(1);
+        pool.time -= demand.utilisation(&pool.traits);
+    }
+
+    pub(super) fn fastest_with_space(&self) -> Option<PoolId> {
+        self.0.iter().position(|pool| pool.space > 0).map(|pool| PoolId(pool as u16))
+    }
+}

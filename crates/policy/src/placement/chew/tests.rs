@@ -1,0 +1,206 @@
+//! ChewAnalyzer against hand-worked epochs on the three pools of its case study.
+
+use super::library::{Dimension, Library, Profile, Range, Rule, Thresholds, Tier, When};
+use super::{Options, build as build_from};
+use crate::placement::tests::pools::{Pools, chunk};
+use crate::placement::tests::{build, propose_to};
+use crate::placement::{ChunkAccess, Placement};
+use expect_test::{Expect, expect};
+use thermocline_units::{Bytes, Nanos};
+
+/// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them sequential,
+/// because an empty one to a chunk far away stands between, and none to a cell that was written.
+fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
+    let mut access = |index, offset, bytes, write| {
+        let (at, chunk) = (Nanos(0), chunk(index));
+        chew.observe(&ChunkAccess { at, chunk, offset: Bytes(offset), bytes: Bytes(bytes), write });
+    };
+    for cell in (0..64).rev().take(times as usize) {
+        access(index, cell << 14, 4096, write);
+        access(9999, 0, 0, false);
+    }
+}
+
+/// Chunks 0 to 9 on the slowest of three pools.
+fn pools(fast: u64, middle: u64) -> Pools {
+    let at: Vec<_> = (0..10).map(|index| (index, 2)).collect();
+    let mut pools = Pools::new(&[fast, middle, 2000], &at);
+    pools.epoch = Nanos::from_secs(1);
+    pools
+}
+
+fn check(lines: &[String], expected: Expect) {
+    expected.assert_eq(&lines.join("\n"));
+}
+
+/// The case study, with these settings.
+fn chew(settings: &str) -> Box<dyn Placement> {
+    build(&format!("chew:demote=always{settings}"))
+}
+
+#[test]
+fn with_room_everywhere_intensity_decides() {
+    let mut chew = chew("");
+    // 8 units each: 320, 160 and 8 units a second.
+    for (index, times) in [(0, 40), (1, 20), (2, 1)] {
+        ask(chew.as_mut(), index, times, false);
+    }
+    assert_eq!(propose_to(chew.as_mut(), &pools(500, 500)), [(0, 0), (1, 1)]);
+    check(
+        &chew.explain(chunk(0)),
+        expect![[r#"
+            when last accessed: 320.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 320.0, top I/Os, for the fastest pool: pool 0 takes it"#]],
+    );
+    assert_eq!(chew.explain(chunk(9)), Vec::<String>::new(), "nobody asked for it");
+}
+
+#[test]
+fn what_finds_no_space_is_classified_by_the_next_level() {
+    let mut chew = chew("");
+    // 64 × 8 = 512 units and 40 × 8 = 320. The heaviest takes the fastest pool's only place. Chunk 2 is
+    // intensive read on the second level, and takes the other pool's; for chunk 1, which is written,
+    // that pool comes into question on the last level only.
+    ask(chew.as_mut(), 0, 64, true);
+    ask(chew.as_mut(), 1, 40, true);
+    ask(chew.as_mut(), 2, 40, false);
+    assert_eq!(propose_to(chew.as_mut(), &pools(1, 1)), [(0, 0), (2, 1)]);
+    check(
+        &chew.explain(chunk(1)),
+        expect![[r#"
+            when last accessed: 320.0 units of 512 B a second, 100 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 320.0, top I/Os, for the fastest pool: no space left
+            level 2, reads and writes: weight 640.0, very intensive, for the fastest pool: no space left
+            level 3, randomness: weight 1280.0, intensive random write, for the fastest pool: no space left
+            level 4, overwrites: weight 1280.0, fully random write, for the fastest pool, then a pool in the middle: no space left
+            left over, by weight 1280.0: pool 2 takes it"#]],
+    );
+    check(
+        &chew.explain(chunk(2)),
+        expect![[r#"
+            when last accessed: 320.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 320.0, top I/Os, for the fastest pool: no space left
+            level 2, reads and writes: weight 320.0, intensive read, for a pool in the middle: pool 1 takes it"#]],
+    );
+}
+
+#[test]
+fn a_pattern_is_placed_whole_or_not_at_all_when_asked_so() {
+    // Three chunks of 320 units a second, two of them written, and two places on the fastest pool.
+    let run = |settings: &str| {
+        let mut chew = chew(settings);
+        for (index, write) in [(0, false), (1, true), (2, true)] {
+            ask(chew.as_mut(), index, 40, write);
+        }
+        propose_to(chew.as_mut(), &pools(2, 9))
+    };
+    // Equally intense, the first two are placed at once, and the third when the middle comes into
+    // question. As a group they do not fit; those that are very intensive with their writes do.
+    assert_eq!(run(""), [(1, 0), (2, 1), (0, 0)]);
+    assert_eq!(run(":accept=group"), [(1, 0), (2, 0), (0, 1)]);
+}
+
+#[test]
+fn a_chunk_that_was_not_accessed_keeps_its_place_until_that_is_needed() {
+    let mut chew = build("chew");
+    let mut view = pools(2, 500);
+    view.at.extend([(8, 0), (9, 0)]);
+    ask(chew.as_mut(), 9, 1, false); // few I/Os: it belongs on the slowest pool, but nobody comes
+    assert_eq!(propose_to(chew.as_mut(), &view), []);
+    ask(chew.as_mut(), 9, 1, false);
+    ask(chew.as_mut(), 0, 40, false);
+    assert_eq!(propose_to(chew.as_mut(), &view), [(8, 1), (0, 0)]);
+}
+
+#[test]
+fn time_that_a_pool_does_not_have_is_a_reason_too() {
+    // 64 random reads a second are 0.00017 of an NVMe SSD's time: it takes one such chunk.
+    let mut chew = chew(":peak=0.0003");
+    ask(chew.as_mut(), 0, 64, false);
+    ask(chew.as_mut(), 1, 64, false);
+    assert_eq!(propose_to(chew.as_mut(), &pools(9, 9)), [(0, 0), (1, 0)]);
+    check(
+        &chew.explain(chunk(1)),
+        expect![[r#"
+        when last accessed: 512.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+        level 1, intensity: weight 512.0, top I/Os, for the fastest pool: no time left
+        level 2, reads and writes: weight 512.0, very intensive, for the fastest pool: no time left
+        level 3, randomness: weight 1024.0, intensive random read, for a pool in the middle: no time left
+        level 4, overwrites: weight 1024.0, random read, for a pool in the middle, then the fastest pool: no time left
+        left over, by weight 1024.0: pool 0 takes it"#]],
+    );
+}
+
+#[test]
+fn weights_take_in_one_dimension_after_the_other() {
+    let library = Library::three_pools(Thresholds::default());
+    let profile = Profile { intensity: 100.0, writes: 0.5, random: 0.25, overwritten: 0.5 };
+    let weight = |last| library.weight(&profile, last);
+    assert_eq!(weight(Dimension::Intensity), 100.0);
+    assert_eq!(weight(Dimension::Write), 150.0); // half of it counts twice
+    assert_eq!(weight(Dimension::Random), 187.5); // a quarter of that twice
+    assert_eq!(weight(Dimension::Overwrite), 250.0); // writes count 2 × 1.5: 100 × 2 × 1.25
+}
+
+#[test]
+fn the_case_study_sorts_its_patterns_as_the_source_says() {
+    let library = Library::three_pools(Thresholds::default());
+    let of = |level: usize, intensity: f32, writes: f32, random: f32, overwritten: f32| {
+        let profile = Profile { intensity, writes, random, overwritten };
+        let rule = library.rule(&profile, level);
+        (rule.pattern.clone(), rule.pools[0])
+    };
+    for (level, profile, pattern, tier) in [
+        (0, (300.0, 0.0, 0.0, 0.0), "top I/Os", Tier::Fastest),
+        (0, (299.0, 0.0, 0.0, 0.0), "2nd high I/Os", Tier::Middle),
+        (0, (9.9, 0.0, 0.0, 0.0), "low I/Os", Tier::Slowest),
+        (1, (500.0, 0.0, 0.0, 0.0), "very intensive", Tier::Fastest),
+        (1, (200.0, 0.6, 0.0, 0.0), "intensive write", Tier::Fastest),
+        (1, (210.0, 0.5, 0.0, 0.0), "intensive read", Tier::Middle),
+        (1, (10.0, 0.0, 0.0, 0.0), "moderate read/write", Tier::Middle),
+        (2, (400.0, 0.9, 0.4, 0.0), "sequential access", Tier::Slowest),
+        (2, (400.0, 0.9, 0.6, 0.0), "intensive random write", Tier::Fastest),
+        (2, (400.0, 0.1, 0.6, 0.0), "intensive random read", Tier::Middle),
+        (3, (400.0, 0.9, 0.6, 0.6), "overwritten", Tier::Fastest),
+        (3, (400.0, 0.9, 0.6, 0.5), "fully random write", Tier::Fastest),
+        (3, (400.0, 0.1, 0.6, 0.0), "random read", Tier::Middle),
+    ] {
+        let (intensity, writes, random, overwritten) = profile;
+        let found = of(level, intensity, writes, random, overwritten);
+        assert_eq!(found, (pattern.to_string(), tier), "level {}", level + 1);
+    }
+}
+
+#[test]
+fn tiers_mean_pools_whatever_their_number() {
+    let pools = |tier: Tier, count| tier.pools(count).map(|pool| pool.0).collect::<Vec<_>>();
+    assert_eq!(
+        [2, 3, 5].map(|count| pools(Tier::Middle, count)),
+        [vec![0], vec![1], vec![1, 2, 3]]
+    );
+    assert_eq!([1, 2, 5].map(|count| pools(Tier::Slowest, count)), [vec![0], vec![1], vec![4]]);
+    assert_eq!(pools(Tier::Fastest, 4), [0]);
+}
+
+#[test]
+fn a_library_of_ones_own_decides_and_a_wrong_one_says_what_is_wrong() {
+    let mut library = Library::three_pools(Thresholds::default());
+    library.levels.truncate(1);
+    let reads = When { intensity: Range::from(1.0), writes: Range::below(0.1), ..When::ALWAYS };
+    let rules = &mut library.levels[0].rules;
+    rules.insert(0, Rule { pattern: "read only".into(), when: reads, pools: vec![Tier::Middle] });
+    let mut chew = build_from(library.clone(), Options::default()).unwrap();
+    ask(chew.as_mut(), 0, 64, false);
+    assert_eq!(propose_to(chew.as_mut(), &pools(500, 500)), [(0, 1)]);
+    let wrong = |change: fn(&mut Library), part: &str| {
+        let mut library = library.clone();
+        change(&mut library);
+        let error = build_from(library, Options::default()).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    wrong(|library| library.levels.clear(), "0 levels; it has 1 to 8");
+    wrong(|library| _ = library.levels[0].rules.pop(), "must end with a rule that always fits");
+    wrong(|library| library.levels[0].rules[0].pools.clear(), "`read only` of level `intensity`");
+    wrong(|library| library.write = f64::NAN, "weight write = NaN");
+    wrong(|library| library.unit = Bytes(0), "a unit of 0 B");
+}

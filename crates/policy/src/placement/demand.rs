@@ -1,0 +1,111 @@
+//! What a chunk asks of a pool a second, and how much of a pool that takes.
+//!
+//! A pool is a server: a random request takes it 1/rate, what exceeds 4 KiB of it goes at the rate of
+//! a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of the
+//! pool's time that the chunk takes: EDT's performance part of resource consumption (Guerra et al.,
+//! FAST 2011), with reads and writes told apart because flash does, and the combined model of IOPS and
+//! throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
+
+use super::{Pattern, PoolTraits};
+
+const UNIT: f64 = 4096.0;
+
+/// Requests and bytes a second.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Demand {
+    pub(super) random_reads: f64,
+    pub(super) random_writes: f64,
+    pub(super) random_read_bytes: f64,
+    pub(super) random_written_bytes: f64,
+    pub(super) sequential_read_bytes: f64,
+    pub(super) sequential_written_bytes: f64,
+}
+
+impl Demand {
+    /// The share of the pool's time that it takes; 1 is all of it.
+    #[inline]
+    pub(super) fn utilisation(&self, traits: &PoolTraits) -> f64 {
+        let time = |pattern| 1.0 / traits.of(pattern).per_second as f64;
+        let random = |requests: f64, bytes: f64, random: Pattern, stream: Pattern| {
+            let beyond = (bytes / UNIT - requests).max(0.0);
+            requests * time(random) + beyond * time(stream)
+        };
+        let reads = random(
+            self.random_reads,
+            self.random_read_bytes,
+            Pattern::RandomRead,
+            Pattern::SequentialRead,
+        );
+        let writes = random(
+            self.random_writes,
+            self.random_written_bytes,
+            Pattern::RandomWrite,
+            Pattern::SequentialWrite,
+        );
+        reads
+            + writes
+            + self.sequential_read_bytes / UNIT * time(Pattern::SequentialRead)
+            + self.sequential_written_bytes / UNIT * time(Pattern::SequentialWrite)
+    }
+
+    /// Whether it is nothing.
+    pub(super) fn is_none(&self) -> bool {
+        *self == Demand::default()
+    }
+
+    /// This, with `share` of what was before.
+    pub(super) fn blend(self, before: Demand, share: f64) -> Demand {
+        let (now, then): ([f32; 6], [f32; 6]) = (self.into(), before.into());
+        let share = share as f32;
+        std::array::from_fn::<f32, 6, _>(|at| now[at] * (1.0 - share) + then[at] * share).into()
+    }
+}
+
+/// Less than this is nothing: one request or byte in twelve days.
+const NOTHING: f64 = 1e-6;
+
+impl From<Demand> for [f32; 6] {
+    fn from(demand: Demand) -> [f32; 6] {
+        let Demand {
+            random_reads,
+            random_writes,
+            random_read_bytes,
+            random_written_bytes,
+            sequential_read_bytes,
+            sequential_written_bytes,
+        } = demand;
+        let numbers = [
+            random_reads,
+            random_writes,
+            random_read_bytes,
+            random_written_bytes,
+            sequential_read_bytes,
+            sequential_written_bytes,
+        ];
+        numbers.map(|number| if number < NOTHING { 0.0 } else { number as f32 })
+    }
+}
+
+impl From<[f32; 6]> for Demand {
+    fn from(numbers: [f32; 6]) -> Demand {
+        let [
+            random_reads,
+            random_writes,
+            random_read_bytes,
+            random_written_bytes,
+            sequential_read_bytes,
+            sequential_written_bytes,
+        ] = numbers.map(f64::from);
+        Demand {
+            random_reads,
+            random_writes,
+            random_read_bytes,
+            random_written_bytes,
+            sequential_read_bytes,
+            sequential_written_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

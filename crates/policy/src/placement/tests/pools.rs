@@ -1,0 +1,86 @@
+//! A machine of any number of pools, its chunks in one volume, that refuses moves which do not fit.
+
+use crate::placement::{Move, PoolLoad, PoolTraits, VolumeView};
+use std::collections::BTreeMap;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+
+/// Pools with so many places each; chunks of volume 0, by index.
+#[derive(Debug, Clone)]
+pub(crate) struct Pools {
+    pub(crate) places: Vec<u64>,
+    pub(crate) at: BTreeMap<u32, u16>,
+    pub(crate) traits: Vec<PoolTraits>,
+    pub(crate) loads: Vec<PoolLoad>,
+    pub(crate) epoch: Nanos,
+}
+
+pub(crate) fn chunk(index: u32) -> ChunkId {
+    ChunkId { volume: VolumeId(0), index }
+}
+
+impl Pools {
+    /// Epochs of a second; pools are what is assumed, and idle.
+    pub(crate) fn new(places: &[u64], at: &[(u32, u16)]) -> Pools {
+        let count = places.len() as u16;
+        Pools {
+            places: places.to_vec(),
+            at: at.iter().copied().collect(),
+            traits: (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect(),
+            loads: vec![PoolLoad::default(); places.len()],
+            epoch: Nanos::from_secs(1),
+        }
+    }
+
+    /// Carries all of `moves` out; each must do something and fit.
+    pub(crate) fn carry_out(&mut self, moves: &[Move]) {
+        for (i, step) in moves.iter().enumerate() {
+            let before = self.at.insert(step.chunk.index, step.to.0);
+            assert_ne!(before, Some(step.to.0), "move {i} goes where the chunk is");
+            let (used, places) = (self.used_chunks(step.to), self.capacity_chunks(step.to));
+            assert!(used <= places, "move {i} overfills pool {}", step.to.0);
+        }
+    }
+}
+
+impl VolumeView for Pools {
+    fn chunk_size(&self) -> Bytes {
+        Bytes::from_mib(1)
+    }
+
+    fn epoch(&self) -> Nanos {
+        self.epoch
+    }
+
+    fn traits(&self, pool: PoolId) -> PoolTraits {
+        self.traits[usize::from(pool.0)]
+    }
+
+    fn load(&self, pool: PoolId) -> PoolLoad {
+        self.loads[usize::from(pool.0)]
+    }
+
+    fn volume_count(&self) -> u32 {
+        1
+    }
+
+    fn pool_count(&self) -> u16 {
+        self.places.len() as u16
+    }
+
+    fn capacity_chunks(&self, pool: PoolId) -> u64 {
+        self.places[usize::from(pool.0)]
+    }
+
+    fn pool_of(&self, chunk: ChunkId) -> PoolId {
+        PoolId(self.at.get(&chunk.index).copied().unwrap_or(self.pool_count() - 1))
+    }
+
+    fn used_chunks(&self, pool: PoolId) -> u64 {
+        self.at.values().filter(|&&at| at == pool.0).count() as u64
+    }
+
+    fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        let there = self.at.iter().filter(|(_, at)| **at == pool.0);
+        there.for_each(|(&index, _)| visit(chunk(index)));
+    }
+}
