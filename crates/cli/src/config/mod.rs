@@ -51,6 +51,8 @@ pub(crate) struct PoolConfig {
     pub(crate) device: DeviceConfig,
     /// A block cache in front of the device.
     pub(crate) cache: Option<CacheConfig>,
+    /// What placements take it for; `None`: what it is slowed to, or what machines assume.
+    pub(crate) profile: Option<Profile>,
     /// Kept free for prefetched copies.
     pub(crate) reserve: Bytes,
 }

@@ -114,12 +114,16 @@ fn pool(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<PoolConfig, Co
         Some(table) => Some(cache(table, beside, data, &format!("{name}.cache"))?),
         None => None,
     };
+    let profile = match keys.text("profile")? {
+        Some(name) => Some(emulation(&keys, name, beside, None)?.profile),
+        None => None,
+    };
     let limit = device.size.unwrap_or(Bytes(1 << 50));
     let fits = |reserve: &Bytes| *reserve < limit;
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
     keys.finish()?;
-    Ok(PoolConfig { name, device, cache, reserve })
+    Ok(PoolConfig { name, device, cache, profile, reserve })
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.

@@ -57,6 +57,7 @@ impl Standard {
                 buffered: false,
             },
             cache: None,
+            profile: None,
             reserve: Bytes(0),
         });
         let socket = self.socket.clone().unwrap_or_else(|| self.data.join("nbd.sock"));

@@ -9,10 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
+use thermocline_policy::placement::PoolTraits;
 use thermocline_ports::{Device, Geometry};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, PoolId};
-use thermocline_volume::{Group, PoolSpec};
+use thermocline_volume::{Group, PoolSpec, traits_of};
 
 /// A group that an engine can drive.
 pub(crate) struct Started {
@@ -62,11 +63,14 @@ fn restart(
         );
         return Err(CliError::input(text));
     }
-    let disks: Vec<_> =
-        members.devices.into_iter().map(|seat| seat.map(|(disk, _)| disk)).collect();
+    let (disks, configs): (Vec<_>, Vec<_>) = members.devices.into_iter().map(Option::unzip).unzip();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();
-    let (group, clock) = (Group::open(config.settings, &geometries), ways.started);
+    let mut group = Group::open(config.settings, &geometries);
+    for (id, pool) in (0..).zip(&configs) {
+        group.set_traits(PoolId(id), pool.and_then(traits));
+    }
+    let clock = ways.started;
     Ok(Started { group, disks, names, clock })
 }
 
@@ -106,13 +110,22 @@ fn make<'a>(
         specs.push(spec(config, pool, disk.geometry(), zeroed));
         disks.push(Some(disk));
     }
-    let group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
+    let mut group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
+    for (id, pool) in (0..).zip(&config.pools) {
+        group.set_traits(PoolId(id), traits(pool));
+    }
     for (disk, id) in disks.iter().flatten().zip(0..) {
         let head = group.pool_head(PoolId(id)).expect("it was just made");
         give_room(disk.main(), Bytes(head.0 + ORIGIN_LABEL_BYTES))?;
     }
     let names = specs.into_iter().map(|spec| spec.name).collect();
     Ok(Started { group, disks, names, clock: ways.started })
+}
+
+/// What placements take a pool for, where the configuration says it.
+fn traits(pool: &PoolConfig) -> Option<PoolTraits> {
+    let slowed_to = || pool.device.emulate.as_ref().map(|emulation| &emulation.profile);
+    pool.profile.as_ref().or_else(slowed_to).map(traits_of)
 }
 
 fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, CliError> {

@@ -8,7 +8,7 @@ use thermocline_ports::Device;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_units::{Bytes, PoolId};
-use thermocline_volume::{PoolSpec, PoolState};
+use thermocline_volume::{PoolSpec, PoolState, traits_of};
 
 /// The name of a state, as it is told.
 fn state_name(state: PoolState) -> String {
@@ -109,6 +109,7 @@ impl Desk<'_> {
         };
         let now = self.engine.now();
         let id = self.engine.group.add_pool(now, spec)?;
+        self.engine.group.set_traits(id, profile.as_ref().map(traits_of));
         self.engine.disks.push(Some(PoolDevice::Bare(disk)));
         self.engine.event(Severity::Info, "pool", format!("{} was added", pool.name));
         Ok(self.pool(id))
