@@ -43,7 +43,11 @@ impl Difference {
         budget: Budget,
         moves: &mut Vec<Move>,
     ) {
-        let slowest = slowest(view);
+        let pools = view.pool_count();
+        if pools < 2 {
+            return; // There is nowhere to go.
+        }
+        let slowest = PoolId(pools - 1);
         self.arrivals.sort_unstable();
         self.departures.sort_unstable();
         let mut plan = Plan::new(view);
@@ -55,14 +59,4 @@ impl Difference {
         leaving.for_each(|chunk| plan.wish(chunk, FLASH, slowest));
         plan.propose(budget, moves);
     }
-}
-
-/// The pool that chunks leave flash for.
-///
-/// # Panics
-/// When the machine has fewer than two pools: a flash manager then has nothing to decide.
-fn slowest(view: &dyn VolumeView) -> PoolId {
-    let pools = view.pool_count();
-    assert!(pools >= 2, "a flash manager needs flash and a pool below it");
-    PoolId(pools - 1)
 }

@@ -143,7 +143,7 @@ pub trait Placement: Send {
     ///
     /// The implementer must order them so that carrying out any prefix overfills no pool (each
     /// arrival on a full pool comes after the departure that makes room), and must propose nothing
-    /// for a chunk that already is where it should be.
+    /// for a chunk that already is where it should be, nor where there is only one pool.
     fn propose(&mut self, now: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>);
 
     /// Why `chunk` is where the last `propose` wanted it, a line a reason, the conclusion last;

@@ -2,7 +2,6 @@
 
 use crate::model::{Deed, Flight, Volume};
 use crate::plan::{Span, Step};
-use crate::restless::Restless;
 use crate::run::Runner;
 use crate::stamp::{self, Place};
 use std::ops::Range;
@@ -43,7 +42,7 @@ impl Runner<'_> {
             Step::GrowVolume { volume, sectors } => self.grow_volume(volume, sectors),
             Step::DeleteVolume { volume } => self.delete_volume(volume),
             Step::Place { seed } => {
-                let placement = seed.map(Restless::boxed);
+                let placement = seed.map(|seed| self.make_placement(seed));
                 self.placing = seed.is_some();
                 self.world.group_mut().set_placement(placement);
                 Ok(())

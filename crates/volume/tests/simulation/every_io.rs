@@ -107,7 +107,7 @@ fn every_request(misfortune: Misfortune) -> u64 {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(&injection) = injections.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let extras = Extras { injection: Some(injection) };
+                    let extras = Extras { injection: Some(injection), ..Extras::default() };
                     if let Err(failure) = run(&plan, extras) {
                         failed.lock().expect("no run panics").push((injection, failure));
                     }
@@ -122,7 +122,7 @@ fn every_request(misfortune: Misfortune) -> u64 {
     });
     let lines: Vec<String> = lines.collect();
     if let Some((injection, failure)) = failed.first() {
-        let extras = Extras { injection: Some(*injection) };
+        let extras = Extras { injection: Some(*injection), ..Extras::default() };
         let report = report::failure(&plan, failure, extras);
         panic!("{} of {} fail:\n{}\n\n{report}", lines.len(), injections.len(), lines.join("\n"));
     }

@@ -30,11 +30,13 @@ mod shrink;
 mod stamp;
 mod world;
 
+use plan::{Plan, Step};
 use run::{Extras, Failure, Marks, Summary, run};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use thermocline_policy::registry::{Build, entries};
 
 /// Seeds of a run that is not told how many.
 const SEEDS: u64 = 50;
@@ -157,6 +159,40 @@ fn no_seed_loses_data_leaks_a_slot_or_hangs() {
 /// The line by which `cargo xtask simulate --mutants` recognises a failure.
 fn headline(seed: u64, failure: &Failure) -> String {
     format!("seed {seed:#x} fails at step {}: {}", failure.step, failure.what)
+}
+
+#[test]
+fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
+    let seeds = number("THERMOCLINE_SEEDS").unwrap_or(SEEDS) / 5;
+    let mut moved = Vec::new();
+    for entry in entries().filter(|entry| matches!(entry.build, Build::Placement(_))) {
+        let extras = Extras { placement: Some(entry), ..Extras::default() };
+        let mut migrations = 0;
+        for seed in 0..seeds {
+            let mut plan = generate::plan(seed);
+            placed_throughout(&mut plan);
+            let name = entry.name;
+            match run(&plan, extras) {
+                Ok(summary) => migrations += marks(&[summary]).get("migrations done").unwrap_or(&0),
+                Err(failure) => panic!("{name}: {}", headline(seed, &failure)),
+            }
+        }
+        moved.push((entry.name, migrations));
+    }
+    println!("migrations done: {moved:?}");
+}
+
+/// A placement decides from the start, and again after every end.
+fn placed_throughout(plan: &mut Plan) {
+    let place = Step::Place { seed: Some(1) };
+    let steps = std::mem::take(&mut plan.steps);
+    plan.steps.push(place);
+    for step in steps.into_iter().filter(|step| !matches!(step, Step::Place { .. })) {
+        plan.steps.push(step);
+        if matches!(step, Step::Crash { .. } | Step::Close { .. }) {
+            plan.steps.push(place);
+        }
+    }
 }
 
 #[test]

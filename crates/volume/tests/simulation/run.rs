@@ -8,8 +8,11 @@ use crate::faults::Rot;
 use crate::model::Model;
 use crate::panics;
 use crate::plan::{Plan, PoolPlan, Step};
+use crate::restless::Restless;
 use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
+use thermocline_policy::placement::Placement;
+use thermocline_policy::registry::{Build, Entry, Settings};
 use thermocline_units::Nanos;
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
@@ -43,9 +46,11 @@ pub(crate) struct Summary {
 }
 
 /// What a run is asked to do besides its plan.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Extras {
     pub(crate) injection: Option<Injection>,
+    /// Who decides wherever the plan has a placement; the restless one when `None`.
+    pub(crate) placement: Option<&'static Entry>,
 }
 
 /// Executes `plan`; a panic of the machine is a failure like any other.
@@ -110,6 +115,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) rot: Option<Rot>,
     /// Whether a placement moves chunks.
     pub(crate) placing: bool,
+    placement: Option<&'static Entry>,
     /// What happened, and how often.
     marks: Marks,
     /// A read that is not compared with the model, and its answer.
@@ -117,6 +123,15 @@ pub(crate) struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
+    /// A placement that knows nothing yet.
+    pub(crate) fn make_placement(&self, seed: u32) -> Box<dyn Placement> {
+        let Some(entry) = self.placement else { return Restless::boxed(seed) };
+        let Build::Placement(build) = entry.build else {
+            panic!("{} is no placement", entry.name);
+        };
+        build(&Settings::defaults(entry)).expect("defaults are good")
+    }
+
     fn new(plan: &'a Plan, extras: Extras) -> Result<Runner<'a>, String> {
         let mut world = World::new(plan, extras.injection)?;
         let _ = world.exchange();
@@ -130,6 +145,7 @@ impl<'a> Runner<'a> {
             operations: BTreeMap::new(),
             ended: BTreeSet::new(),
             cancelled: BTreeSet::new(),
+            placement: extras.placement,
             formatted: false,
             adopted: true,
             opened: 0,
