@@ -73,7 +73,7 @@ fn kind(entry: &Entry) -> &'static str {
     match entry.build {
         Build::Cache(_) => "cache",
         Build::Clairvoyant(_) => "bound",
-        Build::Placement(_) => "flash manager",
+        Build::Placement(_) => "placement",
         Build::Admission(_) => "filter",
     }
 }

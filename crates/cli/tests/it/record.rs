@@ -84,6 +84,43 @@ fn a_live_placement_proposes_the_same_again_and_its_recording_is_a_trace() {
 }
 
 #[test]
+fn every_placement_that_decided_live_on_slowed_pools_proposes_the_same_again() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("record-all");
+    let listed = program::run(&folder, "policies --json").succeeded().stdout();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let placements = listed.as_array().unwrap().iter().filter(|it| it["kind"] == "placement");
+    let names: Vec<&str> = placements.map(|it| it["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"chew") && names.contains(&"edt"), "{names:?}");
+    let mut moved = 0;
+    for name in names {
+        let folder = program::folder(&format!("record-all-{name}"));
+        let words = format!("--size 64MiB --policy {name} --epoch 100ms --record r.tcr");
+        let up = Up::start_with(&folder, &words);
+        std::fs::write(folder.join("in"), contents(24 << 20)).unwrap();
+        up.run("nbdcopy", &["--flush", "in", URI]).unwrap();
+        let commands = ["read 20M 64k", "write -P 3 21M 256k", "read 23M 4k", "write 1M 4k"];
+        let mut arguments = vec!["-f", "raw", URI];
+        commands.iter().for_each(|command| arguments.extend(["-c", command]));
+        let replay = || {
+            let ran = program::run(&folder, "lab volume --replay r.tcr --json").succeeded();
+            serde_json::from_str::<Value>(&ran.stdout()).unwrap()
+        };
+        while replay()["epochs"].as_array().map_or(0, Vec::len) < 4 {
+            up.run("qemu-io", &arguments).unwrap();
+        }
+        assert_eq!(up.stop("-TERM"), Some(0));
+        let told = replay();
+        assert_eq!(told["equal"], true, "{name}: {told:#}");
+        assert!(total(&told, "accesses") > 20, "{name}: {told:#}");
+        moved += total(&told, "recorded");
+    }
+    assert!(moved > 0, "none of them moved anything");
+}
+
+#[test]
 fn what_is_left_after_a_kill_or_a_cut_is_equal_as_far_as_it_goes() {
     if !clients_are_here() {
         return;
