@@ -17,8 +17,8 @@
 //! sequential chunks on disks) is the pool's share of time here (see `demand`). When something moves,
 //! deadlines and proactive parts are the machine's.
 //!
-//! State: 88 B a chunk: 66 of activity, 22 of the last verdict, from which `explain` tells. O(1) an
-//! access; O(n log n × levels) an epoch over the chunks touched, O(chunks above the slowest pool).
+//! State: 86 B a chunk: 62 of activity, 24 of the last verdict, from which `explain` tells. O(1) an
+//! access; O(chunks met × levels) an epoch, O(n log n) over those that some pool takes.
 
 pub mod library;
 mod pools;
@@ -27,7 +27,7 @@ use self::library::{Level, Library, LibraryError, Profile, Thresholds};
 use self::pools::{Refusal, Status};
 use super::activity::{Activity, Counts};
 use super::plan::Plan;
-use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, VolumeView, order};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -157,14 +157,6 @@ struct Verdict {
     late: u8,
 }
 
-/// A chunk on its way through the levels.
-#[derive(Debug, Clone, Copy)]
-struct Case {
-    number: u32,
-    chunk: ChunkId,
-    weight: f64,
-}
-
 /// See the module.
 #[derive(Debug)]
 struct Chew {
@@ -205,56 +197,48 @@ impl Chew {
         Ok(Chew::new(library, options))
     }
 
-    /// Gives every chunk that was touched a verdict; the chunks, heaviest first.
-    fn judge(&mut self, view: &dyn VolumeView) -> Vec<Case> {
+    /// Gives every chunk that was touched a verdict.
+    fn judge(&mut self, view: &dyn VolumeView) {
         let mut status = Status::of(view, &self.activity, self.options.peak);
-        let unit = self.library.unit;
-        for &number in self.activity.touched() {
-            let profile = profile(self.activity.counts(number), unit, view.epoch());
+        let mut open: Vec<u32> = self.activity.touched().collect();
+        for &number in &open {
+            let profile = profile(self.activity.counts(number), self.library.unit, view.epoch());
             self.verdicts[number as usize] = Verdict { profile, ..Verdict::default() };
         }
-        let case =
-            |&number: &u32| Case { number, chunk: self.activity.chunks.id(number), weight: 0.0 };
-        let mut open: Vec<Case> = self.activity.touched().iter().map(case).collect();
-        let all = open.clone();
-        for level in 0..self.library.levels.len() {
-            if open.is_empty() {
-                break;
+        let last = self.library.levels.len() - 1;
+        for level in 0..=last {
+            match self.options.accept {
+                Accept::Chunk => self.place_chunks(&open, level, &mut status, view),
+                Accept::Group => self.place_groups(&open, level, &mut status, view),
             }
-            self.weigh(&mut open, level);
-            open = match self.options.accept {
-                Accept::Chunk => self.place_chunks(open, level, &mut status, view),
-                Accept::Group => self.place_groups(open, level, &mut status, view),
-            };
+            open.retain(|&number| self.verdicts[number as usize].found == Found::Nowhere);
         }
-        for case in &open {
-            let to = status.fastest_with_space().unwrap_or(self.activity.home(case.number));
-            self.settle(case.number, to, Found::Left, &mut status, view);
+        for number in self.heaviest_first(open.into_iter(), last) {
+            let to = status.fastest_with_space().unwrap_or(self.activity.home(number));
+            self.settle(number, (to, Found::Left), &mut status, view.epoch());
         }
-        let mut all = all;
-        self.weigh(&mut all, self.library.levels.len() - 1);
-        all
     }
 
-    /// Sorts by the weight of a level, the heaviest first; of equally heavy ones by id.
-    fn weigh(&self, cases: &mut [Case], level: usize) {
+    /// Chunks by their weight on a level.
+    fn heaviest_first(&self, chunks: impl Iterator<Item = u32>, level: usize) -> Vec<u32> {
         let last = self.library.levels[level].weight;
-        for case in cases.iter_mut() {
-            let profile = &self.verdicts[case.number as usize].profile;
-            case.weight = self.library.weight(profile, last);
-        }
-        cases.sort_unstable_by(|a, b| b.weight.total_cmp(&a.weight).then(a.chunk.cmp(&b.chunk)));
+        let place = |number: u32| {
+            let weight = self.library.weight(&self.verdicts[number as usize].profile, last);
+            order::place(weight, self.activity.home(number), number)
+        };
+        let mut places: Vec<u64> = chunks.map(place).collect();
+        places.sort_unstable();
+        places.into_iter().map(order::number).collect()
     }
 
     fn settle(
         &mut self,
         number: u32,
-        to: PoolId,
-        found: Found,
+        (to, found): (PoolId, Found),
         status: &mut Status,
-        view: &dyn VolumeView,
+        epoch: Nanos,
     ) {
-        status.take(to, &self.activity.counts(number).demand(view.epoch()));
+        status.take(to, &self.activity.counts(number).demand(epoch));
         let verdict = &mut self.verdicts[number as usize];
         (verdict.to, verdict.found) = (to, found);
     }
@@ -268,83 +252,98 @@ impl Chew {
         rule.pools[..tiers].iter().flat_map(move |tier| tier.pools(count))
     }
 
-    /// Gives each chunk its pool; those that got none.
-    fn place_chunks(
-        &mut self,
-        open: Vec<Case>,
+    /// The first pool that takes a chunk on this level, or whether time was what it lacked.
+    fn choose(
+        &self,
+        number: u32,
         level: usize,
-        status: &mut Status,
-        view: &dyn VolumeView,
-    ) -> Vec<Case> {
-        let mut left = Vec::new();
-        for case in open {
-            let demand = self.activity.counts(case.number).demand(view.epoch());
-            let mut late = false;
-            let found = self.choices(case.number, level).find(|&pool| {
-                let refusal = status.refuses(pool, &demand);
-                late |= refusal == Some(Refusal::Time);
-                refusal.is_none()
-            });
-            match found {
-                Some(to) => self.settle(case.number, to, Found::Level(level as u8), status, view),
-                None => {
-                    self.verdicts[case.number as usize].late |= u8::from(late) << level;
-                    left.push(case);
-                }
+        status: &Status,
+        epoch: Nanos,
+    ) -> Result<PoolId, Refusal> {
+        let demand = self.activity.counts(number).demand(epoch);
+        let mut refused = Refusal::Space;
+        for pool in self.choices(number, level) {
+            match status.refuses(pool, &demand) {
+                None => return Ok(pool),
+                Some(Refusal::Time) => refused = Refusal::Time,
+                Some(Refusal::Space) => {}
             }
         }
-        left
+        Err(refused)
     }
 
-    /// Gives the chunks of each pattern their pool if all of them fit; the others.
-    fn place_groups(
+    fn refuse(&mut self, number: u32, level: usize, refusal: Refusal) {
+        self.verdicts[number as usize].late |= u8::from(refusal == Refusal::Time) << level;
+    }
+
+    /// Gives each of `open` its pool, as long as that takes it.
+    fn place_chunks(
         &mut self,
-        open: Vec<Case>,
+        open: &[u32],
         level: usize,
         status: &mut Status,
         view: &dyn VolumeView,
-    ) -> Vec<Case> {
-        let mut left = Vec::new();
-        let mut rest = open;
-        while let Some(first) = rest.first() {
-            let pattern = |case: &Case| {
-                &self.library.rule(&self.verdicts[case.number as usize].profile, level).pattern
-            };
-            let wanted = pattern(first);
-            let (group, others): (Vec<Case>, Vec<Case>) =
-                rest.iter().partition(|case| pattern(case) == wanted);
-            rest = others;
-            let mut trial = status.clone();
-            let fits = group.iter().all(|case| {
-                let demand = self.activity.counts(case.number).demand(view.epoch());
-                let found = self
-                    .choices(case.number, level)
-                    .find(|&pool| trial.refuses(pool, &demand).is_none());
-                found.inspect(|&pool| trial.take(pool, &demand)).is_some()
-            });
-            if fits {
-                let none_left = self.place_chunks(group, level, status, view);
-                assert!(none_left.is_empty(), "a group that fits is placed");
-            } else {
-                left.extend(group);
+    ) {
+        let epoch = view.epoch();
+        // Pools only fill up: whom they refuse now need not be sorted.
+        let mut taken = Vec::new();
+        for &number in open {
+            match self.choose(number, level, status, epoch) {
+                Ok(_) => taken.push(number),
+                Err(refusal) => self.refuse(number, level, refusal),
             }
         }
-        left
+        for number in self.heaviest_first(taken.into_iter(), level) {
+            match self.choose(number, level, status, epoch) {
+                Ok(to) => self.settle(number, (to, Found::Level(level as u8)), status, epoch),
+                Err(refusal) => self.refuse(number, level, refusal),
+            }
+        }
+    }
+
+    /// Gives the chunks of each pattern their pool if all of them fit.
+    fn place_groups(
+        &mut self,
+        open: &[u32],
+        level: usize,
+        status: &mut Status,
+        view: &dyn VolumeView,
+    ) {
+        let epoch = view.epoch();
+        for rule in 0..self.library.levels[level].rules.len() {
+            let has = |number: &u32| {
+                let profile = &self.verdicts[*number as usize].profile;
+                self.library.rule_number(profile, level) == rule
+            };
+            let group: Vec<u32> = open.iter().copied().filter(has).collect();
+            let mut trial = status.clone();
+            let refused = group.iter().find_map(|&number| {
+                let to = self.choose(number, level, &trial, epoch);
+                let demand = self.activity.counts(number).demand(epoch);
+                to.map(|to| trial.take(to, &demand)).err()
+            });
+            match refused {
+                None => self.place_chunks(&group, level, status, view),
+                Some(why) => group.iter().for_each(|&number| self.refuse(number, level, why)),
+            }
+        }
     }
 
     /// Wishes what brings the chunks where the verdicts say.
-    fn plan(&self, judged: &[Case], view: &dyn VolumeView) -> Plan {
+    fn plan(&self, view: &dyn VolumeView) -> Plan {
+        let to = |number: u32| self.verdicts[number as usize].to;
+        let moving = |number: &u32| to(*number) != self.activity.home(*number);
         let mut plan = Plan::new(view);
-        for case in judged {
-            let (from, to) =
-                (self.activity.home(case.number), self.verdicts[case.number as usize].to);
+        let moving = self.activity.touched().filter(moving);
+        for number in self.heaviest_first(moving, self.library.levels.len() - 1) {
+            let (chunk, from) = (self.activity.chunks.id(number), self.activity.home(number));
             match self.options.demote {
-                Demote::Needed if to > from => plan.may_fall(case.chunk, from, to),
-                _ => plan.wish(case.chunk, from, to),
+                Demote::Needed if to(number) > from => plan.may_fall(chunk, from, to(number)),
+                _ => plan.wish(chunk, from, to(number)),
             }
         }
         for number in self.activity.standing() {
-            if self.activity.counts(number).accesses() == 0 {
+            if !self.activity.counts(number).is_touched() {
                 plan.may_yield(self.activity.chunks.id(number), self.activity.home(number));
             }
         }
@@ -396,8 +395,8 @@ impl Placement for Chew {
         self.activity.look(view);
         self.pools = view.pool_count();
         self.verdicts.resize(self.activity.chunks.len() as usize, Verdict::default());
-        let judged = self.judge(view);
-        self.plan(&judged, view).propose(budget, moves);
+        self.judge(view);
+        self.plan(view).propose(budget, moves);
         self.activity.advance();
     }
 
