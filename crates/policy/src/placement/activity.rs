@@ -19,7 +19,7 @@
 use super::chunks::Chunks;
 use super::demand::Demand;
 use super::{ChunkAccess, VolumeView};
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, PoolId};
 
 const SECTOR: u64 = 512;
 /// How far from the end of the one before a sequential access may begin.
@@ -72,14 +72,14 @@ impl Counts {
         (u64::from(self.sectors_read) + u64::from(self.sectors_written)) * SECTOR
     }
 
-    /// What a second of it asks of a pool.
+    /// What a second of it asks of a pool; `per_second` is 1 over the epoch's seconds.
     #[inline]
-    pub(super) fn demand(&self, epoch: Nanos) -> Demand {
-        let rate = |count: u64| count as f64 / epoch.as_secs_f64();
-        let bytes = |sectors: u32| rate(u64::from(sectors) * SECTOR);
+    pub(super) fn demand(&self, per_second: f64) -> Demand {
+        let rate = |count: u32| f64::from(count) * per_second;
+        let bytes = |sectors: u32| f64::from(sectors) * (SECTOR as f64 * per_second);
         Demand {
-            random_reads: rate(self.random_reads.into()),
-            random_writes: rate(self.random_writes.into()),
+            random_reads: rate(self.random_reads),
+            random_writes: rate(self.random_writes),
             random_read_bytes: bytes(self.sectors_read - self.sequential_read),
             random_written_bytes: bytes(self.sectors_written - self.sequential_written),
             sequential_read_bytes: bytes(self.sequential_read),

@@ -163,9 +163,10 @@ impl Edt {
 
     /// Takes the epoch into the faded demands.
     fn fade(&mut self, epoch: Nanos) {
+        let per_second = 1.0 / epoch.as_secs_f64();
         self.demands.resize(self.activity.chunks.len() as usize, [0.0; 6]);
         for (number, faded) in (0..).zip(&mut self.demands) {
-            let now = self.activity.counts(number).demand(epoch);
+            let now = self.activity.counts(number).demand(per_second);
             let before = Demand::from(*faded);
             *faded = now.blend(before, self.memory).into();
         }
@@ -206,7 +207,11 @@ impl Placement for Edt {
         let mut packing = Packing::new(self.seats(view), known);
         packing.correct(self.shed);
         let mut plan = Plan::new(view);
-        packing.place(|number, from, to| plan.wish(activity.chunks.id(number), from, to));
+        packing.place(|number, from, to| {
+            if from != to {
+                plan.wish(activity.chunks.id(number), from, to);
+            }
+        });
         plan.propose(budget, moves);
         self.activity.advance();
     }

@@ -46,10 +46,10 @@ enum Weight {
 }
 
 impl Weight {
-    fn of(self, counts: &Counts, slowest: &Costs, epoch: Nanos) -> f64 {
+    fn of(self, counts: &Counts, slowest: &Costs, per_second: f64) -> f64 {
         match self {
             Weight::Requests => counts.accesses() as f64,
-            Weight::Combined => counts.demand(epoch).utilisation(slowest),
+            Weight::Combined => counts.demand(per_second).utilisation(slowest),
         }
     }
 }
@@ -76,8 +76,8 @@ impl Placement for Greedy {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         let slowest = Costs::of(&view.traits(PoolId(view.pool_count() - 1)));
-        let (activity, epoch) = (&self.activity, view.epoch());
-        let weight = |number| self.weight.of(activity.counts(number), &slowest, epoch);
+        let (activity, per_second) = (&self.activity, 1.0 / view.epoch().as_secs_f64());
+        let weight = |number| self.weight.of(activity.counts(number), &slowest, per_second);
         tiers::propose(activity, weight, view, budget, moves);
         self.activity.advance();
     }

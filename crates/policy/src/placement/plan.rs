@@ -137,10 +137,16 @@ impl Plan {
         Some(self.carry(chunk, from, to))
     }
 
+    /// Lets a chunk go for the best rise that can be helped.
     fn make_room(&mut self) -> Option<Move> {
-        let mut wanted: Vec<(u32, PoolId)> = self.wanted().collect();
-        wanted.sort_unstable();
-        wanted.into_iter().find_map(|(_, pool)| self.let_go(pool))
+        let mut tried = None;
+        loop {
+            let next = self.wanted().filter(|wanted| Some(*wanted) > tried).min()?;
+            if let Some(step) = self.let_go(next.1) {
+                return Some(step);
+            }
+            tried = Some(next);
+        }
     }
 
     /// Lets a chunk of `pool` go, or of a pool below it that must make room for that first.

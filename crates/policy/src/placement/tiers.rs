@@ -28,9 +28,9 @@ pub(super) fn propose(
     let mut room = view.capacity_chunks(pool);
     let mut plan = Plan::new(view);
     for number in ranked.into_iter().map(order::number) {
-        let (chunk, home) = (activity.chunks.id(number), activity.home(number));
+        let home = activity.home(number);
         if weight(number) == 0.0 {
-            plan.may_yield(chunk, home);
+            plan.may_yield(activity.chunks.id(number), home);
             continue;
         }
         while room == 0 && pool < slowest {
@@ -38,7 +38,9 @@ pub(super) fn propose(
             room = if pool == slowest { u64::MAX } else { view.capacity_chunks(pool) };
         }
         room = room.saturating_sub(1);
-        plan.wish(chunk, home, pool);
+        if home != pool {
+            plan.wish(activity.chunks.id(number), home, pool);
+        }
     }
     plan.propose(budget, moves);
 }

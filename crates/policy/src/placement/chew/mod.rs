@@ -22,10 +22,12 @@
 
 pub mod library;
 mod pools;
+mod reasons;
 
-use self::library::{Level, Library, LibraryError, Profile, Thresholds};
+use self::library::{Library, LibraryError, Profile, Thresholds};
 use self::pools::{Refusal, Status};
 use super::activity::{Activity, Counts};
+use super::demand::Demand;
 use super::plan::Plan;
 use super::{Budget, ChunkAccess, Move, Placement, VolumeView, order};
 use crate::Footprint;
@@ -164,13 +166,15 @@ struct Chew {
     options: Options,
     activity: Activity,
     verdicts: Vec<Verdict>,
+    /// Of the view: how many pools there are, and 1 over the epoch's seconds.
     pools: u16,
+    per_second: f64,
 }
 
 impl Chew {
     fn new(library: Library, options: Options) -> Chew {
         let (activity, verdicts) = (Activity::default(), Vec::new());
-        Chew { library, options, activity, verdicts, pools: 0 }
+        Chew { library, options, activity, verdicts, pools: 0, per_second: 1.0 }
     }
 
     fn from_settings(settings: &Settings) -> Result<Chew, SettingsError> {
@@ -202,20 +206,20 @@ impl Chew {
         let mut status = Status::of(view, &self.activity, self.options.peak);
         let mut open: Vec<u32> = self.activity.touched().collect();
         for &number in &open {
-            let profile = profile(self.activity.counts(number), self.library.unit, view.epoch());
+            let profile = profile(self.activity.counts(number), self.library.unit, self.per_second);
             self.verdicts[number as usize] = Verdict { profile, ..Verdict::default() };
         }
         let last = self.library.levels.len() - 1;
         for level in 0..=last {
             match self.options.accept {
-                Accept::Chunk => self.place_chunks(&open, level, &mut status, view),
-                Accept::Group => self.place_groups(&open, level, &mut status, view),
+                Accept::Chunk => self.place_chunks(&open, level, &mut status),
+                Accept::Group => self.place_groups(&open, level, &mut status),
             }
             open.retain(|&number| self.verdicts[number as usize].found == Found::Nowhere);
         }
         for number in self.heaviest_first(open.into_iter(), last) {
             let to = status.fastest_with_space().unwrap_or(self.activity.home(number));
-            self.settle(number, (to, Found::Left), &mut status, view.epoch());
+            self.settle(number, (to, Found::Left), &mut status);
         }
     }
 
@@ -231,14 +235,8 @@ impl Chew {
         places.into_iter().map(order::number).collect()
     }
 
-    fn settle(
-        &mut self,
-        number: u32,
-        (to, found): (PoolId, Found),
-        status: &mut Status,
-        epoch: Nanos,
-    ) {
-        status.take(to, &self.activity.counts(number).demand(epoch));
+    fn settle(&mut self, number: u32, (to, found): (PoolId, Found), status: &mut Status) {
+        status.take(to, &self.demand(number));
         let verdict = &mut self.verdicts[number as usize];
         (verdict.to, verdict.found) = (to, found);
     }
@@ -252,15 +250,14 @@ impl Chew {
         rule.pools[..tiers].iter().flat_map(move |tier| tier.pools(count))
     }
 
-    /// The first pool that takes a chunk on this level, or whether time was what it lacked.
-    fn choose(
-        &self,
-        number: u32,
-        level: usize,
-        status: &Status,
-        epoch: Nanos,
-    ) -> Result<PoolId, Refusal> {
-        let demand = self.activity.counts(number).demand(epoch);
+    #[inline]
+    fn demand(&self, number: u32) -> Demand {
+        self.activity.counts(number).demand(self.per_second)
+    }
+
+    /// The first pool that takes a chunk on this level, or what the pools lacked.
+    fn choose(&self, number: u32, level: usize, status: &Status) -> Result<PoolId, Refusal> {
+        let demand = self.demand(number);
         let mut refused = Refusal::Space;
         for pool in self.choices(number, level) {
             match status.refuses(pool, &demand) {
@@ -277,39 +274,25 @@ impl Chew {
     }
 
     /// Gives each of `open` its pool, as long as that takes it.
-    fn place_chunks(
-        &mut self,
-        open: &[u32],
-        level: usize,
-        status: &mut Status,
-        view: &dyn VolumeView,
-    ) {
-        let epoch = view.epoch();
+    fn place_chunks(&mut self, open: &[u32], level: usize, status: &mut Status) {
         // Pools only fill up: whom they refuse now need not be sorted.
         let mut taken = Vec::new();
         for &number in open {
-            match self.choose(number, level, status, epoch) {
+            match self.choose(number, level, status) {
                 Ok(_) => taken.push(number),
                 Err(refusal) => self.refuse(number, level, refusal),
             }
         }
         for number in self.heaviest_first(taken.into_iter(), level) {
-            match self.choose(number, level, status, epoch) {
-                Ok(to) => self.settle(number, (to, Found::Level(level as u8)), status, epoch),
+            match self.choose(number, level, status) {
+                Ok(to) => self.settle(number, (to, Found::Level(level as u8)), status),
                 Err(refusal) => self.refuse(number, level, refusal),
             }
         }
     }
 
     /// Gives the chunks of each pattern their pool if all of them fit.
-    fn place_groups(
-        &mut self,
-        open: &[u32],
-        level: usize,
-        status: &mut Status,
-        view: &dyn VolumeView,
-    ) {
-        let epoch = view.epoch();
+    fn place_groups(&mut self, open: &[u32], level: usize, status: &mut Status) {
         for rule in 0..self.library.levels[level].rules.len() {
             let has = |number: &u32| {
                 let profile = &self.verdicts[*number as usize].profile;
@@ -318,12 +301,12 @@ impl Chew {
             let group: Vec<u32> = open.iter().copied().filter(has).collect();
             let mut trial = status.clone();
             let refused = group.iter().find_map(|&number| {
-                let to = self.choose(number, level, &trial, epoch);
-                let demand = self.activity.counts(number).demand(epoch);
+                let to = self.choose(number, level, &trial);
+                let demand = self.demand(number);
                 to.map(|to| trial.take(to, &demand)).err()
             });
             match refused {
-                None => self.place_chunks(&group, level, status, view),
+                None => self.place_chunks(&group, level, status),
                 Some(why) => group.iter().for_each(|&number| self.refuse(number, level, why)),
             }
         }
@@ -349,36 +332,16 @@ impl Chew {
         }
         plan
     }
-
-    /// What happened to a chunk on one level, in words.
-    fn tell(&self, verdict: &Verdict, level: usize) -> String {
-        let rule = self.library.rule(&verdict.profile, level);
-        let Level { name, weight, .. } = &self.library.levels[level];
-        let weight = self.library.weight(&verdict.profile, *weight);
-        let wanted: Vec<_> = rule.pools.iter().map(|tier| tier.name()).collect();
-        let outcome = match verdict.found {
-            Found::Level(found) if usize::from(found) == level => {
-                format!("pool {} takes it", verdict.to.0)
-            }
-            _ if verdict.late >> level & 1 == 1 => "no time left".to_string(),
-            _ => "no space left".to_string(),
-        };
-        let (number, pattern) = (level + 1, &rule.pattern);
-        format!(
-            "level {number}, {name}: weight {weight:.1}, {pattern}, for {}: {outcome}",
-            wanted.join(", then ")
-        )
-    }
 }
 
 /// What a chunk was like.
-fn profile(counts: &Counts, unit: Bytes, epoch: Nanos) -> Profile {
+fn profile(counts: &Counts, unit: Bytes, per_second: f64) -> Profile {
     let share = |part: u64, all: u64| if all > 0 { part as f32 / all as f32 } else { 0.0 };
     let (read, written) = (u64::from(counts.sectors_read), u64::from(counts.sectors_written));
     let random = u64::from(counts.random_reads) + u64::from(counts.random_writes);
     let units = ((read + written) * 512) as f64 / unit.0 as f64;
     Profile {
-        intensity: (units / epoch.as_secs_f64()) as f32,
+        intensity: (units * per_second) as f32,
         writes: share(written, read + written),
         random: share(random, counts.accesses()),
         overwritten: share(counts.overwrites.into(), counts.writes()),
@@ -394,6 +357,7 @@ impl Placement for Chew {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         self.pools = view.pool_count();
+        self.per_second = 1.0 / view.epoch().as_secs_f64();
         self.verdicts.resize(self.activity.chunks.len() as usize, Verdict::default());
         self.judge(view);
         self.plan(view).propose(budget, moves);
@@ -401,32 +365,7 @@ impl Placement for Chew {
     }
 
     fn explain(&self, chunk: ChunkId) -> Vec<String> {
-        let number = self.activity.chunks.find(chunk).map(|number| number as usize);
-        let verdict = number.and_then(|number| self.verdicts.get(number));
-        let Some(verdict) = verdict.filter(|verdict| verdict.found != Found::Nowhere) else {
-            return Vec::new();
-        };
-        let Profile { intensity, writes, random, overwritten } = verdict.profile;
-        let percent = |share: f32| share * 100.0;
-        let unit = self.library.unit;
-        let mut lines = vec![format!(
-            "when last accessed: {intensity:.1} units of {unit} a second, {:.0} % of them written; \
-             {:.0} % of accesses random, {:.0} % of writes overwriting",
-            percent(writes),
-            percent(random),
-            percent(overwritten)
-        )];
-        let levels = match verdict.found {
-            Found::Level(level) => usize::from(level) + 1,
-            _ => self.library.levels.len(),
-        };
-        lines.extend((0..levels).map(|level| self.tell(verdict, level)));
-        if verdict.found == Found::Left {
-            let (pool, last) = (verdict.to.0, &self.library.levels[levels - 1]);
-            let weight = self.library.weight(&verdict.profile, last.weight);
-            lines.push(format!("left over, by weight {weight:.1}: pool {pool} takes it"));
-        }
-        lines
+        self.reasons(chunk)
     }
 
     fn footprint(&self) -> Footprint {

@@ -274,8 +274,9 @@ impl Window<'_> {
         if start + takes > self.length {
             return false;
         }
-        let benefit = queue::Migration { rate, extra, takes, window: self.length };
-        if forward && !(benefit.of(source, destination, self.lmst.form) > self.lmst.e) {
+        let migration = queue::Migration { rate, extra, takes, window: self.length };
+        let pays = migration.benefit(source, destination, self.lmst.form) > self.lmst.e;
+        if forward && !pays {
             return false;
         }
         (self.busy[home], self.busy[there]) = (start + takes, start + takes);

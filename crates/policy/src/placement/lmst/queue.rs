@@ -148,7 +148,7 @@ pub(super) struct Migration {
 impl Migration {
     /// What of the response time it saves over this window and the next; below 0 when it costs (eq. 10
     /// to 16).
-    pub(super) fn of(&self, source: &Queue, destination: &Queue, form: Form) -> f64 {
+    pub(super) fn benefit(&self, source: &Queue, destination: &Queue, form: Form) -> f64 {
         let pools = [(source, -self.rate), (destination, self.rate)];
         let both = pools.map(|(queue, change)| {
             let without = 2.0 * queue.response(0.0) * self.window;

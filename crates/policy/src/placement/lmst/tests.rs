@@ -54,11 +54,11 @@ fn moving_load_from_a_busy_pool_to_an_idle_one_pays_and_back_it_does_not() {
     );
     busy.join(900_000.0, 0.02);
     let migration = Migration { rate: 400_000.0, extra: 50_000.0, takes: 1.0, window: 100.0 };
-    assert!(migration.of(&busy, &idle, Form::Corrected) > 0.3);
-    assert!(migration.of(&idle, &busy, Form::Corrected) < 0.0);
+    assert!(migration.benefit(&busy, &idle, Form::Corrected) > 0.3);
+    assert!(migration.benefit(&idle, &busy, Form::Corrected) < 0.0);
     // As printed the copy takes all that is left of a pool, and each response is endless meanwhile.
     let printed = Migration { extra: busy.spare(0.0), ..migration };
-    assert_eq!(printed.of(&busy, &idle, Form::Printed), f64::NEG_INFINITY);
+    assert_eq!(printed.benefit(&busy, &idle, Form::Printed), f64::NEG_INFINITY);
 }
 
 #[test]
