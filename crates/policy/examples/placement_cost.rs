@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p thermocline-policy --example placement_cost [CHUNKS [NAME…]]`
 //!
-//! Three pools hold 2 %, 10 % and all of CHUNKS (1,048,576), the first two full. Four epochs of eight
-//! accesses a chunk: half of them fall on a hot twentieth that drifts from epoch to epoch, a third of
-//! them write. Every chunk is touched in every epoch, which is the worst case. Processor time: the
-//! accesses of the last epoch divided by their number (most of it is the wait for memory), and the
-//! longest `propose` of the last three.
+//! Three pools hold 2 %, 10 % and all of CHUNKS (1,048,576), the first two full. Four epochs of
+//! eight accesses a chunk: half of them fall on a hot twentieth that drifts from epoch to epoch, a
+//! third of them write. Every chunk is touched in every epoch, which is the worst case. Processor
+//! time: the accesses of the last epoch divided by their number (most of it is the wait for
+//! memory), and the longest `propose` of the last three.
 // A program that measures and reports, not a decision.
 #![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
 

@@ -1,8 +1,8 @@
 //! What chunks were asked for in the running epoch, and where they are: what the placements that
 //! look at patterns share.
 //!
-//! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in its
-//!    volume (S2: 000 §3.2), or exactly where the last one in its own chunk ended: of several
+//! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in
+//!    its volume (S2: 000 §3.2), or exactly where the last one in its own chunk ended: of several
 //!    streams side by side each is one. All others are *random*.
 //! 2. A chunk has 64 cells. A write all of whose cells were written in the epoch before it is an
 //!    *overwrite*. The source counts blocks; a cell of a chunk of 1 MiB is 16 KiB.
@@ -13,8 +13,8 @@
 //! The size of a chunk is first known at the end of the first epoch; until then it is taken for 1
 //! MiB, the machine's default, and may misjudge who is sequential. Counters saturate.
 //!
-//! State: 62 B a chunk: 12 of address, 48 of counters, 2 for where it is. O(1) an access, O(chunks met)
-//! an epoch, in the order of memory: a list of those that were touched would be in another.
+//! State: 62 B a chunk: 12 of address, 48 of counters, 2 for where it is. O(1) an access, O(chunks
+//! met) an epoch, in the order of memory: a list of those that were touched would be in another.
 
 use super::chunks::Chunks;
 use super::demand::Demand;

@@ -1,10 +1,10 @@
 //! What a chunk asks of a pool a second, and how much of a pool that takes.
 //!
-//! A pool is a server: a random request takes it 1/rate, what exceeds 4 KiB of it goes at the rate of
-//! a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of the
-//! pool's time that the chunk takes: EDT's performance part of resource consumption (Guerra et al.,
-//! FAST 2011), with reads and writes told apart because flash does, and the combined model of IOPS and
-//! throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
+//! A pool is a server: a random request takes it 1/rate, what exceeds 4 KiB of it goes at the rate
+//! of a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of
+//! the pool's time that the chunk takes: EDT's performance part of resource consumption (Guerra et
+//! al., FAST 2011), with reads and writes told apart because flash does, and the combined model of
+//! IOPS and throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
 
 use super::{PoolTraits, Service};
 

@@ -2,25 +2,25 @@
 //!
 //! 1. A chunk (the source's extent) consumes of a pool the larger of two shares: of its space, one
 //!    chunk of its capacity; of its time, see `demand`. Demands fade with `memory`.
-//! 2. Its ideal pool is the one on which consumption × power is least; with `by=cost` × price of the
-//!    pool, with `by=time` the time alone counts. Of equals the slowest.
-//! 3. *Throttling correction*: a pool is overloaded whose mean latency in the epoch was `throttle` ×
-//!    that of an idle one. It takes no chunks, and its heaviest ones leave until `shed` of its
+//! 2. Its ideal pool is the one on which consumption × power is least; with `by=cost` × price of
+//!    the pool, with `by=time` the time alone counts. Of equals the slowest.
+//! 3. *Throttling correction*: a pool is overloaded whose mean latency in the epoch was `throttle`
+//!    × that of an idle one. It takes no chunks, and its heaviest ones leave until `shed` of its
 //!    time is free.
-//! 4. Chunks are placed by falling consumption, first fit: where it is, if that is its ideal pool and
-//!    has room in space and in time (up to `headroom`); else on the ideal pool; else on the next
-//!    cheapest with room in both. Where none has time left it stays where there is space.
+//! 4. Chunks are placed by falling consumption, first fit: where it is, if that is its ideal pool
+//!    and has room in space and in time (up to `headroom`); else on the ideal pool; else on the
+//!    next cheapest with room in both. Where none has time left it stays where there is space.
 //! 5. What moves up goes best first, what moves down makes room for it (see `plan`).
 //!
-//! Source: Guerra, Pucha, Glider, Belluomini, Rangaswami, "Cost Effective Storage using Extent Based
-//! Dynamic Tiering" (FAST 2011), from notes of it; extents of 64 MB and epochs of 30 min are from
-//! memory. Differs: the corrector runs once an epoch, not once a minute (a shorter epoch does both more
-//! often); a pool is one array; random reads and writes cost apart; pools are not powered down;
-//! `by=time` is our reading for experiments in which only latency is judged. Power and price that nobody
-//! measured are settings of ours.
+//! Source: Guerra, Pucha, Glider, Belluomini, Rangaswami, "Cost Effective Storage using Extent
+//! Based Dynamic Tiering" (FAST 2011), from notes of it; extents of 64 MB and epochs of 30 min are
+//! from memory. Differs: the corrector runs once an epoch, not once a minute (a shorter epoch does
+//! both more often); a pool is one array; random reads and writes cost apart; pools are not powered
+//! down; `by=time` is our reading for experiments in which only latency is judged. Power and price
+//! that nobody measured are settings of ours.
 //!
-//! State: 86 B a chunk: 62 of activity, 24 of faded demand. O(1) an access; O(n log n + n × pools) an
-//! epoch over all chunks met.
+//! State: 86 B a chunk: 62 of activity, 24 of faded demand. O(1) an access; O(n log n + n × pools)
+//! an epoch over all chunks met.
 
 mod packing;
 

@@ -9,8 +9,8 @@
 //!
 //! Source: 000 §3.5 (the baselines of ChewAnalyzer's evaluation). It calls the second one EDT after
 //! Guerra et al., FAST 2011, but describes another: EDT weighs what an extent consumes of each tier
-//! against what the tier costs. That one is `edt`; this is kept under a name of its own, because the
-//! source's figures compare with it.
+//! against what the tier costs. That one is `edt`; this is kept under a name of its own, because
+//! the source's figures compare with it.
 //!
 //! State: 62 B a chunk (see `activity`). O(1) an access; O(chunks met) an epoch, O(n log n)
 //! over those touched and those above the slowest pool.

@@ -1,8 +1,8 @@
 //! The order in which chunks are taken: heaviest first, in one word a chunk.
 //!
-//! Of equally heavy chunks the one on the faster pool goes first (it costs no move), then the one met
-//! first. Weights that differ by less than 1/131,072 count as equal. A number that sorts is all that is
-//! sorted: ten times as fast as chunks with their weights, for a million of them.
+//! Of equally heavy chunks the one on the faster pool goes first (it costs no move), then the one
+//! met first. Weights that differ by less than 1/131,072 count as equal. A number that sorts is all
+//! that is sorted: ten times as fast as chunks with their weights, for a million of them.
 
 use thermocline_units::PoolId;
 

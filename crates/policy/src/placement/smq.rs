@@ -2,22 +2,25 @@
 //!
 //! 1. Chunks stand on 64 levels. The first access of a chunk in each `period` lifts it by the level
 //!    jump, and makes it the most recently used.
-//! 2. The jump follows how good the levels are: of a period's accesses, those to the upper quarter of
-//!    the levels are hits. Below 1/16 of hits the levels are poor and chunks jump by 4, below 1/8 by
-//!    2, else by 1.
-//! 3. At the epoch's end all levels are filled anew, equally, in the order of level, then of last use.
-//! 4. A chunk on a high enough level rises to the fastest pool: while that has free room, on level 32;
-//!    afterwards the better the fastest pool serves, the lower: level 64 − t, t from a table by the
-//!    share of accesses that it served. One that was written last needs two levels more.
-//! 5. Room is made by chunks on the fastest pool below the level of promotion, lowest first, which go
-//!    to the next pool with room.
+//! 2. The jump follows how good the levels are: of a period's accesses, those to the upper quarter
+//!    of the levels are hits. Below 1/16 of hits the levels are poor and chunks jump by 4, below
+//!    1/8 by 2, else by 1.
+//! 3. At the epoch's end all levels are filled anew, equally, in the order of level, then of last
+//!    use.
+//! 4. A chunk on a high enough level rises to the fastest pool: while that has free room, on level
+//!    32; afterwards the better the fastest pool serves, the lower: level 64 − t, t from a table by
+//!    the share of accesses that it served. One that was written last needs two levels more.
+//! 5. Room is made by chunks on the fastest pool below the level of promotion, lowest first, which
+//!    go to the next pool with room.
 //!
 //! Source: Linux' `dm-cache-policy-smq` as of 2016, by its design; the numbers above are its own.
-//! Differs: it is a policy of small blocks with a hotspot queue of larger ones in front, of which the
-//! chunk is one; what it decides for each request is decided here once an epoch; its hits are counted
-//! by level in the cache too, ours by pool; the level of promotion never exceeds the highest level.
+//! Differs: it is a policy of small blocks with a hotspot queue of larger ones in front, of which
+//! the chunk is one; what it decides for each request is decided here once an epoch; its hits are
+//! counted by level in the cache too, ours by pool; the level of promotion never exceeds the
+//! highest level.
 //!
-//! State: 29 B a chunk: 12 of address, 16 of level and use, 1 for where it is. O(1) an access; O(n log n) an epoch over all chunks met.
+//! State: 29 B a chunk: 12 of address, 16 of level and use, 1 for where it is. O(1) an access; O(n
+//! log n) an epoch over all chunks met.
 
 use super::chunks::Chunks;
 use super::plan::Plan;

@@ -1,7 +1,8 @@
 //! Filling pools one after the other with the heaviest chunks: greedy, tier by tier.
 //!
 //! 1. Chunks are taken by weight, the heaviest first (see `order`).
-//! 2. The heaviest belong on the fastest pool, as many as it holds, the next on the second, and so on.
+//! 2. The heaviest belong on the fastest pool, as many as it holds, the next on the second, and so
+//!    on.
 //! 3. A chunk without weight belongs nowhere: where it is it may stay until its place is needed.
 //!
 //! State: 8 B a chunk that is ranked, while moves are planned. O(n log n).

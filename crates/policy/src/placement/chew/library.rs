@@ -1,8 +1,8 @@
 //! ChewAnalyzer's taxonomy and pattern-to-pool library: plain data that users may write themselves.
 //!
-//! A library has levels; a level has rules, of which the first that a chunk fits names its pattern and
-//! the pools for it, in order of preference. Reading one from a file is the business of whoever can
-//! read files.
+//! A library has levels; a level has rules, of which the first that a chunk fits names its pattern
+//! and the pools for it, in order of preference. Reading one from a file is the business of whoever
+//! can read files.
 
 use thermocline_units::{Bytes, PoolId};
 

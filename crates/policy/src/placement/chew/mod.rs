@@ -1,7 +1,8 @@
 //! ChewAnalyzer: chunks are classified level by level until there is a pool for them.
 //!
-//! 1. An epoch's accesses give each chunk an intensity, and shares of writes, of random accesses, and
-//!    of overwrites (see `activity`). A chunk that was not accessed keeps its group and its place.
+//! 1. An epoch's accesses give each chunk an intensity, and shares of writes, of random accesses,
+//!    and of overwrites (see `activity`). A chunk that was not accessed keeps its group and its
+//!    place.
 //! 2. On each level of the library ([`library`]) the chunks that have no pool yet are classified;
 //!    the heaviest first, each gets the first pool of its pattern if that has space and time left
 //!    (eq. 3.5). With `accept=group` a pattern's chunks get it all together, or none does.
@@ -11,11 +12,11 @@
 //!    place is needed, the lightest first, those that were not accessed before them; with
 //!    `demote=always` it goes in any case.
 //!
-//! Source: 000 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that fails
-//! sends all of its level to the next, placed or not, and any level that succeeds ends the search:
-//! this is the reading that can run. The source's performance of a pool (IOPS, throughput for
-//! sequential chunks on disks) is the pool's share of time here (see `demand`). When something moves,
-//! deadlines and proactive parts are the machine's.
+//! Source: 000 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that
+//! fails sends all of its level to the next, placed or not, and any level that succeeds ends the
+//! search: this is the reading that can run. The source's performance of a pool (IOPS, throughput
+//! for sequential chunks on disks) is the pool's share of time here (see `demand`). When something
+//! moves, deadlines and proactive parts are the machine's.
 //!
 //! State: 86 B a chunk: 62 of activity, 24 of the last verdict, from which `explain` tells. O(1) an
 //! access; O(chunks met × levels) an epoch, O(n log n) over those that some pool takes.

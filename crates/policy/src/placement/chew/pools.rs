@@ -1,8 +1,8 @@
 //! The status of pools while chunks are placed (000 §3.3, eq. 3.5): space and time left.
 //!
-//! Chunks that the placement knows count for the pool that they get, not for the one they are on; those
-//! that were not accessed keep nobody out, because they yield. What is on a pool beside them, on the
-//! slowest mostly chunks that were never met, takes its space.
+//! Chunks that the placement knows count for the pool that they get, not for the one they are on;
+//! those that were not accessed keep nobody out, because they yield. What is on a pool beside them,
+//! on the slowest mostly chunks that were never met, takes its space.
 
 use crate::placement::VolumeView;
 use crate::placement::activity::Activity;
@@ -36,7 +36,8 @@ impl Status {
         };
         let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
         for number in activity.standing() {
-            pools[usize::from(activity.home(number).0)].space += 1;
+            let space = &mut pools[usize::from(activity.home(number).0)].space;
+            *space = space.saturating_add(1);
         }
         Status(pools)
     }

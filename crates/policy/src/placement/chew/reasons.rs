@@ -1,7 +1,7 @@
 //! Why ChewAnalyzer put a chunk where it is, level by level, in words.
 //!
-//! Told again from the verdict that was kept: what the chunk was like, where it was taken, and on which
-//! levels time was what pools lacked.
+//! Told again from the verdict that was kept: what the chunk was like, where it was taken, and on
+//! which levels time was what pools lacked.
 
 use super::library::{Level, Profile};
 use super::{Chew, Found, Verdict};

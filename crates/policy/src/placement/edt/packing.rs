@@ -1,7 +1,7 @@
 //! First-fit decreasing of chunks into pools that have space and time.
 //!
-//! 1. A chunk's consumption of a pool is the larger of its shares of space and time, or its share of
-//!    time alone; its worth there is consumption × the pool's rate.
+//! 1. A chunk's consumption of a pool is the larger of its shares of space and time, or its share
+//!    of time alone; its worth there is consumption × the pool's rate.
 //! 2. Chunks without demand on the slowest pool are left alone, and their space is theirs.
 //! 3. All others are taken by falling consumption of the pool that suits them best, and put on the
 //!    first pool by worth that has room: of equally good ones where they are, then the slowest.
@@ -67,7 +67,8 @@ impl Packing {
             }
             items.push(Item { number, home, banned: false });
             times.extend(seats.iter().map(|seat| demand.utilisation(&seat.costs)));
-            seats[usize::from(home.0)].free += 1;
+            let free = &mut seats[usize::from(home.0)].free;
+            *free = free.saturating_add(1);
         }
         Packing { seats, items, times }
     }

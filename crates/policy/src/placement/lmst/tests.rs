@@ -98,8 +98,8 @@ fn hot_chunks_come_up_hottest_first_and_cold_loose_ones_leave_before() {
 
 #[test]
 fn a_promise_that_would_be_broken_forbids_a_migration() {
-    // A small fast pool of 3 MiB a second, of which 2 MiB are asked for by chunk 0; chunk 1 brings half
-    // a MiB: requests of 100 KiB then wait for 5 others, 160 ms.
+    // A small fast pool of 3 MiB a second, of which 2 MiB are asked for by chunk 0; chunk 1 brings
+    // half a MiB: requests of 100 KiB then wait for 5 others, 160 ms.
     let run = |sla: &str| {
         let mut lmst = build(&format!("lmst:memory=0:e=-1000:share=0.9:loose=1s:sla={sla}"));
         let mut view = tiers(&[(0, 0), (1, 1)]);

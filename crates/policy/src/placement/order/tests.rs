@@ -1,4 +1,4 @@
-//! The order of chunks.
+//! The order of chunks: by weight, then by where they are, then by when they were met.
 
 use super::{number, place};
 use thermocline_units::PoolId;
