@@ -1,9 +1,9 @@
 //! The block cache itself: two devices, the index of lines, and everything under way between them.
 //!
 //! Event-driven: `submit` and the answers of the two devices change its state; answers to the
-//! machine above wait for `poll`. Between its own requests it keeps working: lines are filled, taken
-//! back, and the table is written, while nobody has anything in flight. So `next_event` may name a
-//! moment at which `poll` has nothing to hand out.
+//! machine above wait for `poll`. Between its own requests it keeps working: lines are filled,
+//! taken back, and the table is written, while nobody has anything in flight. So `next_event` may
+//! name a moment at which `poll` has nothing to hand out.
 
 use crate::LINE;
 use crate::commit::Commit;

@@ -10,12 +10,15 @@
 // A program that measures and reports, not a decision.
 #![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
 
+mod timing;
+
 use std::hint::black_box;
 use std::time::Instant;
 use thermocline_policy::cache::{CachePolicy, LruSweep, Outcome, Tag};
 use thermocline_policy::mrc::{StackDistances, StackHistogram};
 use thermocline_policy::registry::{self, Build, Geometry, PolicySpec};
 use thermocline_units::{Bytes, LineId, Rng};
+use timing::cpu_nanos;
 
 const BATCH: usize = 4096;
 const RUNS: usize = 5;
@@ -123,13 +126,6 @@ fn timed<Run: FnOnce() -> usize>(name: &str, size: u32, count: usize, fresh: imp
     times.sort_by(f64::total_cmp);
     let percent = 100.0 * hits as f64 / count as f64;
     println!("{name:<12} {size:>9} {percent:>7.2} {:>10.2} {:>8.2}", times[RUNS / 2], times[0]);
-}
-
-/// Nanoseconds this thread has been on a processor, where the kernel says so: on a busy machine the
-/// wall clock measures the neighbours.
-fn cpu_nanos() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn replay(cache: &mut dyn CachePolicy, lines: &[LineId]) -> usize {

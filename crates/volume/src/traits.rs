@@ -5,9 +5,9 @@
 //! estimates; what a pool really does, its load says.
 //!
 //! - *Equal servers*: a request takes a server and the lane.
-//! - *Flash*: a read takes a die, the channel and the lane. Random writes of a full device go through
-//!   its garbage collection: each page is programmed (1 + o) / 2o times at over-provisioning o, the
-//!   greedy collector's usual estimate.
+//! - *Flash*: a read takes a die, the channel and the lane. Random writes of a full device go
+//!   through its garbage collection: each page is programmed (1 + o) / 2o times at
+//!   over-provisioning o, the greedy collector's usual estimate.
 //! - *Disk*: a random request takes the mean seek (8/15 of the square-root curve), half a turn and
 //!   the transfer at the mean rate. The queue's reordering, about twice as fast, is left out.
 //! - *Objects*: a request takes the mean time to the first byte, of a lognormal.

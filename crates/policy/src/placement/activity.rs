@@ -1,8 +1,8 @@
 //! What chunks were asked for in the running epoch, and where they are: what the placements that
 //! look at patterns share.
 //!
-//! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in its
-//!    volume (S2: 000 §3.2), or exactly where the last one in its own chunk ended: of several
+//! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in
+//!    its volume (S2: 000 §3.2), or exactly where the last one in its own chunk ended: of several
 //!    streams side by side each is one. All others are *random*.
 //! 2. A chunk has 64 cells. A write all of whose cells were written in the epoch before it is an
 //!    *overwrite*. The source counts blocks; a cell of a chunk of 1 MiB is 16 KiB.
@@ -13,13 +13,13 @@
 //! The size of a chunk is first known at the end of the first epoch; until then it is taken for 1
 //! MiB, the machine's default, and may misjudge who is sequential. Counters saturate.
 //!
-//! State: 66 B a chunk: 12 of address, 48 of counters, 4 in the epoch's list, 2 for where it is. O(1)
-//! an access, O(touched + chunks above the slowest pool) an epoch.
+//! State: 62 B a chunk: 12 of address, 48 of counters, 2 for where it is. O(1) an access, O(chunks
+//! met) an epoch, in the order of memory: a list of those that were touched would be in another.
 
 use super::chunks::Chunks;
 use super::demand::Demand;
 use super::{ChunkAccess, VolumeView};
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, PoolId};
 
 const SECTOR: u64 = 512;
 /// How far from the end of the one before a sequential access may begin.
@@ -50,6 +50,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// Whether there was an access at all.
+    #[inline]
+    pub(super) fn is_touched(&self) -> bool {
+        self.random_reads | self.random_writes | self.sequential_reads | self.sequential_writes != 0
+    }
+
     pub(super) fn reads(&self) -> u64 {
         u64::from(self.random_reads) + u64::from(self.sequential_reads)
     }
@@ -66,13 +72,14 @@ impl Counts {
         (u64::from(self.sectors_read) + u64::from(self.sectors_written)) * SECTOR
     }
 
-    /// What a second of it asks of a pool.
-    pub(super) fn demand(&self, epoch: Nanos) -> Demand {
-        let rate = |count: u64| count as f64 / epoch.as_secs_f64();
-        let bytes = |sectors: u32| rate(u64::from(sectors) * SECTOR);
+    /// What a second of it asks of a pool; `per_second` is 1 over the epoch's seconds.
+    #[inline]
+    pub(super) fn demand(&self, per_second: f64) -> Demand {
+        let rate = |count: u32| f64::from(count) * per_second;
+        let bytes = |sectors: u32| f64::from(sectors) * (SECTOR as f64 * per_second);
         Demand {
-            random_reads: rate(self.random_reads.into()),
-            random_writes: rate(self.random_writes.into()),
+            random_reads: rate(self.random_reads),
+            random_writes: rate(self.random_writes),
             random_read_bytes: bytes(self.sectors_read - self.sequential_read),
             random_written_bytes: bytes(self.sectors_written - self.sequential_written),
             sequential_read_bytes: bytes(self.sequential_read),
@@ -94,8 +101,6 @@ struct Tail {
 pub(super) struct Activity {
     pub(super) chunks: Chunks,
     counts: Vec<Counts>,
-    /// Chunks with a count.
-    touched: Vec<u32>,
     /// Pools by chunk, as of the last `look`.
     homes: Vec<u16>,
     slowest: u16,
@@ -108,7 +113,6 @@ impl Default for Activity {
         Activity {
             chunks: Chunks::default(),
             counts: Vec::new(),
-            touched: Vec::new(),
             homes: Vec::new(),
             slowest: 0,
             tails: Vec::new(),
@@ -134,9 +138,6 @@ impl Activity {
         let near = self.follow(access.chunk, first, first + sectors);
         let cells = self.cells(first, sectors);
         let counts = &mut self.counts[index];
-        if counts.accesses() == 0 {
-            self.touched.push(number);
-        }
         let sequential = near || first == u64::from(counts.end);
         counts.end = (first + sectors) as u32;
         let (accesses, all, of_streams) = match (access.write, sequential) {
@@ -221,9 +222,9 @@ impl Activity {
         PoolId(self.homes[number as usize])
     }
 
-    /// Chunks that the epoch touched, in the order of their first access.
-    pub(super) fn touched(&self) -> &[u32] {
-        &self.touched
+    /// Chunks that the epoch touched, in the order in which they were met.
+    pub(super) fn touched(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.counts).filter(|(_, counts)| counts.is_touched()).map(|(number, _)| number)
     }
 
     /// What the epoch asked of a chunk.
@@ -232,26 +233,23 @@ impl Activity {
         &self.counts[number as usize]
     }
 
-    /// Chunks that count at the epoch's end: touched in it, or above the slowest pool.
+    /// Chunks that count at the epoch's end: touched in it, or above the slowest pool. In the order
+    /// in which they were met.
     pub(super) fn standing(&self) -> impl Iterator<Item = u32> {
-        let above = (0..self.homes.len() as u32).filter(|&number| {
-            self.homes[number as usize] != self.slowest
-                && self.counts[number as usize].accesses() == 0
-        });
-        self.touched.iter().copied().chain(above)
+        let all = (0..).zip(self.counts.iter().zip(&self.homes));
+        let counts = |(_, (counts, home)): &(u32, (&Counts, &u16))| {
+            **home != self.slowest || counts.is_touched()
+        };
+        all.filter(counts).map(|(number, _)| number)
     }
 
     /// Starts the next epoch.
     pub(super) fn advance(&mut self) {
-        for &number in &self.touched {
-            self.counts[number as usize] = Counts::default();
-        }
-        self.touched.clear();
+        self.counts.fill(Counts::default());
     }
 
     pub(super) fn bytes(&self) -> u64 {
         let vectors = self.counts.capacity() * size_of::<Counts>()
-            + self.touched.capacity() * 4
             + self.homes.capacity() * 2
             + self.tails.capacity() * size_of::<Tail>();
         self.chunks.bytes() + vectors as u64

@@ -1,14 +1,14 @@
 //! Colloid as a placement: traffic is divided so that fast and slow pools are equally slow.
 //!
 //! 1. The default tier is the fastest pool, the alternate one is all the others. At an epoch's end
-//!    each tier's occupancy (requests under way on the mean: arrivals × latency) and arrival rate are
-//!    smoothed; their quotient is its latency, by Little's law. A tier that never had a request has
-//!    its unloaded latency.
-//! 2. p is the share of accesses that went to chunks on the default tier. When the latencies differ by
-//!    less than `delta` of the default's, nothing moves.
-//! 3. Otherwise p itself becomes a bound of the p that is sought: the lower one when the default tier
-//!    is faster, the upper one when it is slower. A bound that the other contradicts, or that is
-//!    nearer than `epsilon` to it, is opened again: the load has changed.
+//!    each tier's occupancy (requests under way on the mean: arrivals × latency) and arrival rate
+//!    are smoothed; their quotient is its latency, by Little's law. A tier that never had a request
+//!    has its unloaded latency.
+//! 2. p is the share of accesses that went to chunks on the default tier. When the latencies differ
+//!    by less than `delta` of the default's, nothing moves.
+//! 3. Otherwise p itself becomes a bound of the p that is sought: the lower one when the default
+//!    tier is faster, the upper one when it is slower. A bound that the other contradicts, or that
+//!    is nearer than `epsilon` to it, is opened again: the load has changed.
 //! 4. Chunks move whose shares of the accesses sum to at most the distance to the middle of the
 //!    bounds, hottest first. Where the default tier is full, a hot chunk changes places with the
 //!    coldest of it, and the difference counts.
@@ -20,8 +20,8 @@
 //! default; chunks in place of pages; more than two pools. Equal latencies are not the least mean
 //! latency, which is where *marginal* latencies are equal.
 //!
-//! State: 66 B a chunk (see `activity`). O(1) an access; O(n log n) an epoch over the chunks touched
-//! and those on the fastest pool.
+//! State: 62 B a chunk (see `activity`). O(1) an access; O(n log n) an epoch over the chunks
+//! touched and those on the fastest pool.
 
 use super::activity::Activity;
 use super::plan::Plan;

@@ -1,14 +1,32 @@
 //! What a chunk asks of a pool a second, and how much of a pool that takes.
 //!
-//! A pool is a server: a random request takes it 1/rate, what exceeds 4 KiB of it goes at the rate of
-//! a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of the
-//! pool's time that the chunk takes: EDT's performance part of resource consumption (Guerra et al.,
-//! FAST 2011), with reads and writes told apart because flash does, and the combined model of IOPS and
-//! throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
+//! A pool is a server: a random request takes it 1/rate, what exceeds 4 KiB of it goes at the rate
+//! of a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of
+//! the pool's time that the chunk takes: EDT's performance part of resource consumption (Guerra et
+//! al., FAST 2011), with reads and writes told apart because flash does, and the combined model of
+//! IOPS and throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
 
-use super::{Pattern, PoolTraits};
+use super::{PoolTraits, Service};
 
 const UNIT: f64 = 4096.0;
+
+/// Seconds that a pool takes for a unit of 4 KiB of each pattern.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Costs {
+    random_read: f64,
+    random_write: f64,
+    sequential_read: f64,
+    sequential_write: f64,
+}
+
+impl Costs {
+    pub(super) fn of(traits: &PoolTraits) -> Costs {
+        let time = |service: Service| 1.0 / service.per_second as f64;
+        let [random_read, random_write, sequential_read, sequential_write] =
+            traits.services.map(time);
+        Costs { random_read, random_write, sequential_read, sequential_write }
+    }
+}
 
 /// Requests and bytes a second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -24,28 +42,16 @@ pub(super) struct Demand {
 impl Demand {
     /// The share of the pool's time that it takes; 1 is all of it.
     #[inline]
-    pub(super) fn utilisation(&self, traits: &PoolTraits) -> f64 {
-        let time = |pattern| 1.0 / traits.of(pattern).per_second as f64;
-        let random = |requests: f64, bytes: f64, random: Pattern, stream: Pattern| {
-            let beyond = (bytes / UNIT - requests).max(0.0);
-            requests * time(random) + beyond * time(stream)
-        };
-        let reads = random(
-            self.random_reads,
-            self.random_read_bytes,
-            Pattern::RandomRead,
-            Pattern::SequentialRead,
-        );
-        let writes = random(
-            self.random_writes,
-            self.random_written_bytes,
-            Pattern::RandomWrite,
-            Pattern::SequentialWrite,
-        );
-        reads
-            + writes
-            + self.sequential_read_bytes / UNIT * time(Pattern::SequentialRead)
-            + self.sequential_written_bytes / UNIT * time(Pattern::SequentialWrite)
+    pub(super) fn utilisation(&self, pool: &Costs) -> f64 {
+        let beyond = |bytes: f64, requests: f64| (bytes / UNIT - requests).max(0.0);
+        let read =
+            beyond(self.random_read_bytes, self.random_reads) + self.sequential_read_bytes / UNIT;
+        let written = beyond(self.random_written_bytes, self.random_writes)
+            + self.sequential_written_bytes / UNIT;
+        self.random_reads * pool.random_read
+            + self.random_writes * pool.random_write
+            + read * pool.sequential_read
+            + written * pool.sequential_write
     }
 
     /// Whether it is nothing.

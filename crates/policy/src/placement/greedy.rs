@@ -9,14 +9,15 @@
 //!
 //! Source: 000 §3.5 (the baselines of ChewAnalyzer's evaluation). It calls the second one EDT after
 //! Guerra et al., FAST 2011, but describes another: EDT weighs what an extent consumes of each tier
-//! against what the tier costs. That one is `edt`; this is kept under a name of its own, because the
-//! source's figures compare with it.
+//! against what the tier costs. That one is `edt`; this is kept under a name of its own, because
+//! the source's figures compare with it.
 //!
-//! State: 66 B a chunk (see `activity`). O(1) an access; O(n log n) an epoch over the chunks touched
-//! and those above the slowest pool.
+//! State: 62 B a chunk (see `activity`). O(1) an access; O(chunks met) an epoch, O(n log n)
+//! over those touched and those above the slowest pool.
 
 use super::activity::{Activity, Counts};
-use super::{Budget, ChunkAccess, Move, Placement, PoolTraits, VolumeView, tiers};
+use super::demand::Costs;
+use super::{Budget, ChunkAccess, Move, Placement, VolumeView, tiers};
 use crate::Footprint;
 use crate::registry::{Build, Entry};
 use thermocline_units::{Nanos, PoolId};
@@ -45,10 +46,10 @@ enum Weight {
 }
 
 impl Weight {
-    fn of(self, counts: &Counts, slowest: &PoolTraits, epoch: Nanos) -> f64 {
+    fn of(self, counts: &Counts, slowest: &Costs, per_second: f64) -> f64 {
         match self {
             Weight::Requests => counts.accesses() as f64,
-            Weight::Combined => counts.demand(epoch).utilisation(slowest),
+            Weight::Combined => counts.demand(per_second).utilisation(slowest),
         }
     }
 }
@@ -74,9 +75,9 @@ impl Placement for Greedy {
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
-        let slowest = view.traits(PoolId(view.pool_count() - 1));
-        let (activity, epoch) = (&self.activity, view.epoch());
-        let weight = |number| self.weight.of(activity.counts(number), &slowest, epoch);
+        let slowest = Costs::of(&view.traits(PoolId(view.pool_count() - 1)));
+        let (activity, per_second) = (&self.activity, 1.0 / view.epoch().as_secs_f64());
+        let weight = |number| self.weight.of(activity.counts(number), &slowest, per_second);
         tiers::propose(activity, weight, view, budget, moves);
         self.activity.advance();
     }

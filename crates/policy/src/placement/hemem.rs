@@ -1,5 +1,5 @@
-//! HeMem's hotness: two small counters a chunk, a global cooling clock, hot chunks up in the order in
-//! which they became hot.
+//! HeMem's hotness: two small counters a chunk, a global cooling clock, hot chunks up in the order
+//! in which they became hot.
 //!
 //! 1. An access adds one to its chunk's reads or writes. A chunk with `hot-reads` reads or
 //!    `hot-writes` writes is hot.
@@ -8,13 +8,13 @@
 //! 3. A chunk that is hot queues for the fastest pool, first come first served; it leaves the queue
 //!    when it has cooled down or is there.
 //! 4. At the epoch's end those in the queue rise while there is room or a chunk on the fastest pool
-//!    that is not hot: the one with the fewest accesses left, then the higher id, goes down first, to
-//!    the next pool with room. Hot chunks are never displaced.
+//!    that is not hot: the one with the fewest accesses left, then the higher id, goes down first,
+//!    to the next pool with room. Hot chunks are never displaced.
 //!
-//! Source: HeMem (Raybuck et al., SOSP 2021) by its published program; what block tiering of today is
-//! compared with (MOST, FAST 2026). Differs: HeMem moves every 10 ms at a
-//! bounded rate, here the epoch and the machine's throttle say when and how fast; its cold list is
-//! first in first out as well; it knows two tiers, here whatever is below the fastest counts as one.
+//! Source: HeMem (Raybuck et al., SOSP 2021) by its published program; what block tiering of today
+//! is compared with (MOST, FAST 2026). Differs: HeMem moves every 10 ms at a bounded rate, here the
+//! epoch and the machine's throttle say when and how fast; its cold list is first in first out as
+//! well; it knows two tiers, here whatever is below the fastest counts as one.
 //!
 //! State: 25 B a chunk: 12 of address, 8 of counters, 4 in the queue, 1 for whether it is hot and
 //! where. O(1) an access; O(queue + chunks on the fastest pool) an epoch.
@@ -67,7 +67,7 @@ impl Heat {
     /// Catches up with the cooling clock.
     #[inline]
     fn cool(&mut self, clock: u32) {
-        let missed = (clock - self.cooled).min(15);
+        let missed = clock.wrapping_sub(self.cooled).min(15);
         self.cooled = clock;
         self.reads >>= missed;
         self.writes >>= missed;
@@ -152,7 +152,7 @@ impl Placement for Hemem {
         let counter = if access.write { &mut heat.writes } else { &mut heat.reads };
         *counter += 1;
         if *counter >= self.cooling {
-            self.clock += 1;
+            self.clock = self.clock.wrapping_add(1);
         }
         let heat = *heat;
         if self.is_hot(&heat) && !self.queued[number as usize] {

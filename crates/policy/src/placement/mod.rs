@@ -22,6 +22,7 @@ mod heat;
 mod hemem;
 mod linear;
 mod lmst;
+mod order;
 mod plan;
 mod pools;
 mod rank;

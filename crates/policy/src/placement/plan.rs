@@ -1,7 +1,7 @@
 //! From where chunks should be to the moves that bring them there, whatever the number of pools.
 //!
-//! 1. Chunks that should *rise* to a faster pool are told best first; chunks that should *fall* to a
-//!    slower one, and chunks that may *yield* their place to a better one, are told worst last.
+//! 1. Chunks that should *rise* to a faster pool are told best first; chunks that should *fall* to
+//!    a slower one, and chunks that may *yield* their place to a better one, are told worst last.
 //! 2. The best rise whose pool has room goes first.
 //! 3. When none has room, the pool of the best rise lets a chunk go: the worst that should fall,
 //!    then the worst that may yield. Where the pool below is full, that one lets a chunk go before;
@@ -9,8 +9,8 @@
 //! 4. When no rise is left, or none can be helped, the falls that are left go, worst first. Nobody
 //!    yields without need.
 //!
-//! So any prefix overfills no pool, and a short budget buys the best rises. A chunk is moved once: one
-//! that had to go farther down than it should rises in the next epoch.
+//! So any prefix overfills no pool, and a short budget buys the best rises. A chunk is moved once:
+//! one that had to go farther down than it should rises in the next epoch.
 //!
 //! State: 16 B a chunk that moves or may, while moves are planned. O(chunks told + moves × pools).
 
@@ -98,8 +98,8 @@ impl Plan {
         }
     }
 
-    /// `chunk`, which is on `from`, may leave it for a better one, to the next pool below; the worst
-    /// must be told last.
+    /// `chunk`, which is on `from`, may leave it for a better one, to the next pool below; the
+    /// worst must be told last.
     pub(super) fn may_yield(&mut self, chunk: ChunkId, from: PoolId) {
         self.may_fall(chunk, from, PoolId(from.0 + 1));
     }
@@ -137,10 +137,16 @@ impl Plan {
         Some(self.carry(chunk, from, to))
     }
 
+    /// Lets a chunk go for the best rise that can be helped.
     fn make_room(&mut self) -> Option<Move> {
-        let mut wanted: Vec<(u32, PoolId)> = self.wanted().collect();
-        wanted.sort_unstable();
-        wanted.into_iter().find_map(|(_, pool)| self.let_go(pool))
+        let mut tried = None;
+        loop {
+            let next = self.wanted().filter(|wanted| Some(*wanted) > tried).min()?;
+            if let Some(step) = self.let_go(next.1) {
+                return Some(step);
+            }
+            tried = Some(next);
+        }
     }
 
     /// Lets a chunk of `pool` go, or of a pool below it that must make room for that first.

@@ -151,13 +151,15 @@ pub struct PoolLoad {
 impl PoolLoad {
     /// Requests to the device.
     pub fn requests(&self) -> u64 {
-        self.reads + self.writes
+        self.reads.saturating_add(self.writes)
     }
 
     /// Mean latency of all requests; `None` without any.
     pub fn latency(&self) -> Option<Nanos> {
-        let sum = u128::from(self.reads) * u128::from(self.read_latency.0)
-            + u128::from(self.writes) * u128::from(self.write_latency.0);
+        // Figures of a recording may be anything.
+        let of = |count: u64, mean: Nanos| u128::from(count) * u128::from(mean.0);
+        let sum =
+            of(self.reads, self.read_latency).saturating_add(of(self.writes, self.write_latency));
         (self.requests() > 0).then(|| Nanos((sum / u128::from(self.requests())) as u64))
     }
 

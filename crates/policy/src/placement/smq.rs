@@ -2,23 +2,25 @@
 //!
 //! 1. Chunks stand on 64 levels. The first access of a chunk in each `period` lifts it by the level
 //!    jump, and makes it the most recently used.
-//! 2. The jump follows how good the levels are: of a period's accesses, those to the upper quarter of
-//!    the levels are hits. Below 1/16 of hits the levels are poor and chunks jump by 4, below 1/8 by
-//!    2, else by 1.
-//! 3. At the epoch's end all levels are filled anew, equally, in the order of level, then of last use.
-//! 4. A chunk on a high enough level rises to the fastest pool: while that has free room, on level 32;
-//!    afterwards the better the fastest pool serves, the lower: level 64 − t, t from a table by the
-//!    share of accesses that it served. One that was written last needs two levels more.
-//! 5. Room is made by chunks on the fastest pool below the level of promotion, lowest first, which go
-//!    to the next pool with room.
+//! 2. The jump follows how good the levels are: of a period's accesses, those to the upper quarter
+//!    of the levels are hits. Below 1/16 of hits the levels are poor and chunks jump by 4, below
+//!    1/8 by 2, else by 1.
+//! 3. At the epoch's end all levels are filled anew, equally, in the order of level, then of last
+//!    use.
+//! 4. A chunk on a high enough level rises to the fastest pool: while that has free room, on level
+//!    32; afterwards the better the fastest pool serves, the lower: level 64 − t, t from a table by
+//!    the share of accesses that it served. One that was written last needs two levels more.
+//! 5. Room is made by chunks on the fastest pool below the level of promotion, lowest first, which
+//!    go to the next pool with room.
 //!
 //! Source: Linux' `dm-cache-policy-smq` as of 2016, by its design; the numbers above are its own.
-//! Differs: it is a policy of small blocks with a hotspot queue of larger ones in front, of which the
-//! chunk is one; what it decides for each request is decided here once an epoch; its hits are counted
-//! by level in the cache too, ours by pool; the level of promotion never exceeds the highest level.
+//! Differs: it is a policy of small blocks with a hotspot queue of larger ones in front, of which
+//! the chunk is one; what it decides for each request is decided here once an epoch; its hits are
+//! counted by level in the cache too, ours by pool; the level of promotion never exceeds the
+//! highest level.
 //!
-//! State: 33 B a chunk: 12 of address, 16 of level and use, 1 for where it is, 4 for the order in
-//! which levels are filled. O(1) an access; O(n log n) an epoch over all chunks met.
+//! State: 29 B a chunk: 12 of address, 16 of level and use, 1 for where it is. O(1) an access; O(n
+//! log n) an epoch over all chunks met.
 
 use super::chunks::Chunks;
 use super::plan::Plan;
@@ -87,8 +89,6 @@ struct Smq {
     chunks: Chunks,
     uses: Vec<Use>,
     on_flash: Vec<bool>,
-    /// Chunk numbers, lowest first, while levels are filled.
-    order: Vec<u32>,
     liftings: u64,
     period: u32,
     jump: u8,
@@ -105,7 +105,6 @@ impl Smq {
             chunks: Chunks::default(),
             uses: Vec::new(),
             on_flash: Vec::new(),
-            order: Vec::new(),
             liftings: 0,
             period: 0,
             jump: 1,
@@ -149,19 +148,19 @@ impl Smq {
         });
     }
 
-    /// Fills all levels equally, and leaves the chunks in order, lowest first.
-    fn fill_levels(&mut self) {
+    /// Fills all levels equally; the chunks in order, lowest first.
+    fn fill_levels(&mut self) -> Vec<u32> {
         let count = u64::from(self.chunks.len());
-        self.order.clear();
-        self.order.extend(0..count as u32);
-        let (uses, chunks) = (&self.uses, &self.chunks);
-        self.order.sort_unstable_by_key(|&number| {
-            let used = &uses[number as usize];
-            (used.level, used.last, chunks.id(number))
-        });
-        for (rank, &number) in (1..).zip(&self.order) {
+        let place = |(number, used): (u32, &Use)| {
+            u128::from(used.level) << 96 | u128::from(used.last) << 32 | u128::from(number)
+        };
+        let mut order: Vec<u128> = (0..).zip(&self.uses).map(place).collect();
+        order.sort_unstable();
+        let order: Vec<u32> = order.into_iter().map(|place| place as u32).collect();
+        for (rank, &number) in (1..).zip(&order) {
             self.uses[number as usize].level = ((rank * u64::from(LEVELS) - 1) / count) as u8;
         }
+        order
     }
 
     /// Levels from the top that are promoted.
@@ -195,10 +194,10 @@ impl Placement for Smq {
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.look(view);
-        self.fill_levels();
+        let order = self.fill_levels();
         let level = LEVELS - self.promoted(view);
         let mut plan = Plan::new(view);
-        for &number in self.order.iter().rev() {
+        for &number in order.iter().rev() {
             let (used, chunk) = (&self.uses[number as usize], self.chunks.id(number));
             let more = if used.written { WRITTEN_MORE } else { 0 };
             if self.on_flash[number as usize] {
@@ -213,9 +212,7 @@ impl Placement for Smq {
     }
 
     fn footprint(&self) -> Footprint {
-        let vectors = self.uses.capacity() * size_of::<Use>()
-            + self.on_flash.capacity()
-            + self.order.capacity() * 4;
+        let vectors = self.uses.capacity() * size_of::<Use>() + self.on_flash.capacity();
         Footprint { resident: 0, index: self.chunks.bytes() + vectors as u64 }
     }
 }

@@ -182,7 +182,7 @@ fn what_cannot_run_says_what_would() {
         change(&mut options);
         message(&pools, "static", &options)
     };
-    assert!(message(&pools, "lru", &good).contains("static, baseline, vfrm"));
+    assert!(message(&pools, "lru", &good).contains("static, baseline, iops-only"));
     assert!(message(&pools[..1], "vfrm", &good).contains("only one; add another"));
     assert!(message(&[], "static", &good).contains("0 pools"));
     assert!(message(&pools, "baseline:k=0", &good).contains("whole number from 1"));

@@ -6,10 +6,10 @@ use crate::synth::from_words;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use thermocline_policy::registry::{PolicySpec, entries};
-use thermocline_trace::recording::{EventReader, Packer};
+use thermocline_trace::recording::{Access, Encoder, Epoch, EventReader, Homes, Packer, PoolFill};
 use thermocline_trace::synth::Synth;
 use thermocline_trace::{Batch, ReadOptions, Request, open};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{Group, Tap};
 
 fn load() -> Load {
@@ -152,8 +152,8 @@ fn caches_and_unknown_names_are_no_placements() {
 }
 
 /// Blocks of records that no machine made.
-fn made_up(tell: impl FnOnce(&mut thermocline_trace::recording::Encoder)) -> Vec<u8> {
-    let mut encoder = thermocline_trace::recording::Encoder::new(Bytes::from_mib(1), &[]);
+fn made_up(tell: impl FnOnce(&mut Encoder)) -> Vec<u8> {
+    let mut encoder = Encoder::new(Bytes::from_mib(1), &[]);
     tell(&mut encoder);
     encoder.end();
     let mut packer = Packer::default();
@@ -164,18 +164,15 @@ fn made_up(tell: impl FnOnce(&mut thermocline_trace::recording::Encoder)) -> Vec
     file
 }
 
+/// An epoch of one volume, that says of its pools what version 1 said.
+fn epoch(pools: usize) -> Epoch {
+    let pool = PoolFill { capacity: 4, used: 1, figures: Vec::new() };
+    let (at, length, pools) = (Nanos(5), None, vec![pool; pools]);
+    Epoch { at, budget: u64::MAX, volumes: 1, length, pools }
+}
+
 #[test]
 fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
-    use thermocline_trace::recording::{Access, Epoch, Homes, PoolFill};
-    use thermocline_units::{ChunkId, PoolId, VolumeId};
-    let pool = PoolFill { capacity: 4, used: 1, figures: Vec::new() };
-    let epoch = |pools: usize| Epoch {
-        at: Nanos(5),
-        budget: u64::MAX,
-        volumes: 1,
-        length: None,
-        pools: vec![pool.clone(); pools],
-    };
     let homes = |pool| Homes { chunk: ChunkId::default(), count: 1, pool: Some(PoolId(pool)) };
     let says = |file: Vec<u8>, part: &str| {
         let error = replay(&file, None).err().unwrap().to_string();
@@ -227,13 +224,8 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
         }),
         "a volume that there is not",
     );
-    let access = Access {
-        at: Nanos(1),
-        chunk: elsewhere,
-        offset: Bytes(0),
-        bytes: Bytes(512),
-        write: false,
-    };
+    let (at, offset, bytes) = (Nanos(1), Bytes(0), Bytes(512));
+    let access = Access { at, chunk: elsewhere, offset, bytes, write: false };
     says(
         made_up(|e| {
             e.placed(Nanos(0), &name);

@@ -84,7 +84,8 @@ fn a_placement_sees_the_load_of_the_epoch_that_ends_and_not_of_those_before() {
     let disk = traits("hdd-15k");
     bench.group.set_traits(PoolId(1), Some(disk));
     bench.group.set_traits(PoolId(7), Some(disk));
-    // The first write of a chunk also makes its slot ready, so the second epoch is the one to look at.
+    // The first write of a chunk also makes its slot ready, so the second epoch is the one to look
+    // at.
     bench.write(0, 1, 4096);
     bench.pass(Nanos::from_secs(10));
     bench.write(0, 2, 4096);

@@ -40,7 +40,7 @@ fn streams_side_by_side_are_sequential_each() {
         // Only a chunk's beginning counts as a continuation without having been one.
         assert_eq!((counts.random_reads, counts.sequential_reads), (0, 8), "{counts:?}");
     }
-    let demand = activity.counts(0).demand(Nanos::from_secs(2));
+    let demand = activity.counts(0).demand(0.5);
     assert_eq!((demand.sequential_read_bytes, demand.random_read_bytes), (262_144.0, 0.0));
 }
 

@@ -1,8 +1,8 @@
 //! ChewAnalyzer's taxonomy and pattern-to-pool library: plain data that users may write themselves.
 //!
-//! A library has levels; a level has rules, of which the first that a chunk fits names its pattern and
-//! the pools for it, in order of preference. Reading one from a file is the business of whoever can
-//! read files.
+//! A library has levels; a level has rules, of which the first that a chunk fits names its pattern
+//! and the pools for it, in order of preference. Reading one from a file is the business of whoever
+//! can read files.
 
 use thermocline_units::{Bytes, PoolId};
 
@@ -256,9 +256,14 @@ impl Library {
 
     /// The rule of level `level`, counted from 0, that a chunk fits.
     pub(super) fn rule(&self, profile: &Profile, level: usize) -> &Rule {
+        &self.levels[level].rules[self.rule_number(profile, level)]
+    }
+
+    /// Which of the level's rules that is.
+    pub(super) fn rule_number(&self, profile: &Profile, level: usize) -> usize {
         let level = &self.levels[level];
         let weight = self.weight(profile, level.weight);
-        let fits = |rule: &&Rule| {
+        let fits = |rule: &Rule| {
             let when = &rule.when;
             when.intensity.has(profile.intensity.into())
                 && when.weight.has(weight)
@@ -266,7 +271,7 @@ impl Library {
                 && when.random.has(profile.random.into())
                 && when.overwritten.has(profile.overwritten.into())
         };
-        let rule = level.rules.iter().find(fits);
+        let rule = level.rules.iter().position(fits);
         rule.expect("the last rule of a level always fits")
     }
 }

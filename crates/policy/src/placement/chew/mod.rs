@@ -1,7 +1,8 @@
 //! ChewAnalyzer: chunks are classified level by level until there is a pool for them.
 //!
-//! 1. An epoch's accesses give each chunk an intensity, and shares of writes, of random accesses, and
-//!    of overwrites (see `activity`). A chunk that was not accessed keeps its group and its place.
+//! 1. An epoch's accesses give each chunk an intensity, and shares of writes, of random accesses,
+//!    and of overwrites (see `activity`). A chunk that was not accessed keeps its group and its
+//!    place.
 //! 2. On each level of the library ([`library`]) the chunks that have no pool yet are classified;
 //!    the heaviest first, each gets the first pool of its pattern if that has space and time left
 //!    (eq. 3.5). With `accept=group` a pattern's chunks get it all together, or none does.
@@ -11,23 +12,25 @@
 //!    place is needed, the lightest first, those that were not accessed before them; with
 //!    `demote=always` it goes in any case.
 //!
-//! Source: 000 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that fails
-//! sends all of its level to the next, placed or not, and any level that succeeds ends the search:
-//! this is the reading that can run. The source's performance of a pool (IOPS, throughput for
-//! sequential chunks on disks) is the pool's share of time here (see `demand`). When something moves,
-//! deadlines and proactive parts are the machine's.
+//! Source: 000 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that
+//! fails sends all of its level to the next, placed or not, and any level that succeeds ends the
+//! search: this is the reading that can run. The source's performance of a pool (IOPS, throughput
+//! for sequential chunks on disks) is the pool's share of time here (see `demand`). When something
+//! moves, deadlines and proactive parts are the machine's.
 //!
-//! State: 88 B a chunk: 66 of activity, 22 of the last verdict, from which `explain` tells. O(1) an
-//! access; O(n log n × levels) an epoch over the chunks touched, O(chunks above the slowest pool).
+//! State: 86 B a chunk: 62 of activity, 24 of the last verdict, from which `explain` tells. O(1) an
+//! access; O(chunks met × levels) an epoch, O(n log n) over those that some pool takes.
 
 pub mod library;
 mod pools;
+mod reasons;
 
-use self::library::{Level, Library, LibraryError, Profile, Thresholds};
+use self::library::{Library, LibraryError, Profile, Thresholds};
 use self::pools::{Refusal, Status};
 use super::activity::{Activity, Counts};
+use super::demand::Demand;
 use super::plan::Plan;
-use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, VolumeView, order};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -157,14 +160,6 @@ struct Verdict {
     late: u8,
 }
 
-/// A chunk on its way through the levels.
-#[derive(Debug, Clone, Copy)]
-struct Case {
-    number: u32,
-    chunk: ChunkId,
-    weight: f64,
-}
-
 /// See the module.
 #[derive(Debug)]
 struct Chew {
@@ -172,13 +167,15 @@ struct Chew {
     options: Options,
     activity: Activity,
     verdicts: Vec<Verdict>,
+    /// Of the view: how many pools there are, and 1 over the epoch's seconds.
     pools: u16,
+    per_second: f64,
 }
 
 impl Chew {
     fn new(library: Library, options: Options) -> Chew {
         let (activity, verdicts) = (Activity::default(), Vec::new());
-        Chew { library, options, activity, verdicts, pools: 0 }
+        Chew { library, options, activity, verdicts, pools: 0, per_second: 1.0 }
     }
 
     fn from_settings(settings: &Settings) -> Result<Chew, SettingsError> {
@@ -205,56 +202,42 @@ impl Chew {
         Ok(Chew::new(library, options))
     }
 
-    /// Gives every chunk that was touched a verdict; the chunks, heaviest first.
-    fn judge(&mut self, view: &dyn VolumeView) -> Vec<Case> {
+    /// Gives every chunk that was touched a verdict.
+    fn judge(&mut self, view: &dyn VolumeView) {
         let mut status = Status::of(view, &self.activity, self.options.peak);
-        let unit = self.library.unit;
-        for &number in self.activity.touched() {
-            let profile = profile(self.activity.counts(number), unit, view.epoch());
+        let mut open: Vec<u32> = self.activity.touched().collect();
+        for &number in &open {
+            let profile = profile(self.activity.counts(number), self.library.unit, self.per_second);
             self.verdicts[number as usize] = Verdict { profile, ..Verdict::default() };
         }
-        let case =
-            |&number: &u32| Case { number, chunk: self.activity.chunks.id(number), weight: 0.0 };
-        let mut open: Vec<Case> = self.activity.touched().iter().map(case).collect();
-        let all = open.clone();
-        for level in 0..self.library.levels.len() {
-            if open.is_empty() {
-                break;
+        let last = self.library.levels.len() - 1;
+        for level in 0..=last {
+            match self.options.accept {
+                Accept::Chunk => self.place_chunks(&open, level, &mut status),
+                Accept::Group => self.place_groups(&open, level, &mut status),
             }
-            self.weigh(&mut open, level);
-            open = match self.options.accept {
-                Accept::Chunk => self.place_chunks(open, level, &mut status, view),
-                Accept::Group => self.place_groups(open, level, &mut status, view),
-            };
+            open.retain(|&number| self.verdicts[number as usize].found == Found::Nowhere);
         }
-        for case in &open {
-            let to = status.fastest_with_space().unwrap_or(self.activity.home(case.number));
-            self.settle(case.number, to, Found::Left, &mut status, view);
+        for number in self.heaviest_first(open.into_iter(), last) {
+            let to = status.fastest_with_space().unwrap_or(self.activity.home(number));
+            self.settle(number, (to, Found::Left), &mut status);
         }
-        let mut all = all;
-        self.weigh(&mut all, self.library.levels.len() - 1);
-        all
     }
 
-    /// Sorts by the weight of a level, the heaviest first; of equally heavy ones by id.
-    fn weigh(&self, cases: &mut [Case], level: usize) {
+    /// Chunks by their weight on a level.
+    fn heaviest_first(&self, chunks: impl Iterator<Item = u32>, level: usize) -> Vec<u32> {
         let last = self.library.levels[level].weight;
-        for case in cases.iter_mut() {
-            let profile = &self.verdicts[case.number as usize].profile;
-            case.weight = self.library.weight(profile, last);
-        }
-        cases.sort_unstable_by(|a, b| b.weight.total_cmp(&a.weight).then(a.chunk.cmp(&b.chunk)));
+        let place = |number: u32| {
+            let weight = self.library.weight(&self.verdicts[number as usize].profile, last);
+            order::place(weight, self.activity.home(number), number)
+        };
+        let mut places: Vec<u64> = chunks.map(place).collect();
+        places.sort_unstable();
+        places.into_iter().map(order::number).collect()
     }
 
-    fn settle(
-        &mut self,
-        number: u32,
-        to: PoolId,
-        found: Found,
-        status: &mut Status,
-        view: &dyn VolumeView,
-    ) {
-        status.take(to, &self.activity.counts(number).demand(view.epoch()));
+    fn settle(&mut self, number: u32, (to, found): (PoolId, Found), status: &mut Status) {
+        status.take(to, &self.demand(number));
         let verdict = &mut self.verdicts[number as usize];
         (verdict.to, verdict.found) = (to, found);
     }
@@ -268,118 +251,98 @@ impl Chew {
         rule.pools[..tiers].iter().flat_map(move |tier| tier.pools(count))
     }
 
-    /// Gives each chunk its pool; those that got none.
-    fn place_chunks(
-        &mut self,
-        open: Vec<Case>,
-        level: usize,
-        status: &mut Status,
-        view: &dyn VolumeView,
-    ) -> Vec<Case> {
-        let mut left = Vec::new();
-        for case in open {
-            let demand = self.activity.counts(case.number).demand(view.epoch());
-            let mut late = false;
-            let found = self.choices(case.number, level).find(|&pool| {
-                let refusal = status.refuses(pool, &demand);
-                late |= refusal == Some(Refusal::Time);
-                refusal.is_none()
-            });
-            match found {
-                Some(to) => self.settle(case.number, to, Found::Level(level as u8), status, view),
-                None => {
-                    self.verdicts[case.number as usize].late |= u8::from(late) << level;
-                    left.push(case);
-                }
-            }
-        }
-        left
+    #[inline]
+    fn demand(&self, number: u32) -> Demand {
+        self.activity.counts(number).demand(self.per_second)
     }
 
-    /// Gives the chunks of each pattern their pool if all of them fit; the others.
-    fn place_groups(
-        &mut self,
-        open: Vec<Case>,
-        level: usize,
-        status: &mut Status,
-        view: &dyn VolumeView,
-    ) -> Vec<Case> {
-        let mut left = Vec::new();
-        let mut rest = open;
-        while let Some(first) = rest.first() {
-            let pattern = |case: &Case| {
-                &self.library.rule(&self.verdicts[case.number as usize].profile, level).pattern
-            };
-            let wanted = pattern(first);
-            let (group, others): (Vec<Case>, Vec<Case>) =
-                rest.iter().partition(|case| pattern(case) == wanted);
-            rest = others;
-            let mut trial = status.clone();
-            let fits = group.iter().all(|case| {
-                let demand = self.activity.counts(case.number).demand(view.epoch());
-                let found = self
-                    .choices(case.number, level)
-                    .find(|&pool| trial.refuses(pool, &demand).is_none());
-                found.inspect(|&pool| trial.take(pool, &demand)).is_some()
-            });
-            if fits {
-                let none_left = self.place_chunks(group, level, status, view);
-                assert!(none_left.is_empty(), "a group that fits is placed");
-            } else {
-                left.extend(group);
+    /// The first pool that takes a chunk on this level, or what the pools lacked.
+    fn choose(&self, number: u32, level: usize, status: &Status) -> Result<PoolId, Refusal> {
+        let demand = self.demand(number);
+        let mut refused = Refusal::Space;
+        for pool in self.choices(number, level) {
+            match status.refuses(pool, &demand) {
+                None => return Ok(pool),
+                Some(Refusal::Time) => refused = Refusal::Time,
+                Some(Refusal::Space) => {}
             }
         }
-        left
+        Err(refused)
+    }
+
+    fn refuse(&mut self, number: u32, level: usize, refusal: Refusal) {
+        self.verdicts[number as usize].late |= u8::from(refusal == Refusal::Time) << level;
+    }
+
+    /// Gives each of `open` its pool, as long as that takes it.
+    fn place_chunks(&mut self, open: &[u32], level: usize, status: &mut Status) {
+        // Pools only fill up: whom they refuse now need not be sorted.
+        let mut taken = Vec::new();
+        for &number in open {
+            match self.choose(number, level, status) {
+                Ok(_) => taken.push(number),
+                Err(refusal) => self.refuse(number, level, refusal),
+            }
+        }
+        for number in self.heaviest_first(taken.into_iter(), level) {
+            match self.choose(number, level, status) {
+                Ok(to) => self.settle(number, (to, Found::Level(level as u8)), status),
+                Err(refusal) => self.refuse(number, level, refusal),
+            }
+        }
+    }
+
+    /// Gives the chunks of each pattern their pool if all of them fit.
+    fn place_groups(&mut self, open: &[u32], level: usize, status: &mut Status) {
+        for rule in 0..self.library.levels[level].rules.len() {
+            let has = |number: &u32| {
+                let profile = &self.verdicts[*number as usize].profile;
+                self.library.rule_number(profile, level) == rule
+            };
+            let group: Vec<u32> = open.iter().copied().filter(has).collect();
+            let mut trial = status.clone();
+            let refused = group.iter().find_map(|&number| {
+                let to = self.choose(number, level, &trial);
+                let demand = self.demand(number);
+                to.map(|to| trial.take(to, &demand)).err()
+            });
+            match refused {
+                None => self.place_chunks(&group, level, status),
+                Some(why) => group.iter().for_each(|&number| self.refuse(number, level, why)),
+            }
+        }
     }
 
     /// Wishes what brings the chunks where the verdicts say.
-    fn plan(&self, judged: &[Case], view: &dyn VolumeView) -> Plan {
+    fn plan(&self, view: &dyn VolumeView) -> Plan {
+        let to = |number: u32| self.verdicts[number as usize].to;
+        let moving = |number: &u32| to(*number) != self.activity.home(*number);
         let mut plan = Plan::new(view);
-        for case in judged {
-            let (from, to) =
-                (self.activity.home(case.number), self.verdicts[case.number as usize].to);
+        let moving = self.activity.touched().filter(moving);
+        for number in self.heaviest_first(moving, self.library.levels.len() - 1) {
+            let (chunk, from) = (self.activity.chunks.id(number), self.activity.home(number));
             match self.options.demote {
-                Demote::Needed if to > from => plan.may_fall(case.chunk, from, to),
-                _ => plan.wish(case.chunk, from, to),
+                Demote::Needed if to(number) > from => plan.may_fall(chunk, from, to(number)),
+                _ => plan.wish(chunk, from, to(number)),
             }
         }
         for number in self.activity.standing() {
-            if self.activity.counts(number).accesses() == 0 {
+            if !self.activity.counts(number).is_touched() {
                 plan.may_yield(self.activity.chunks.id(number), self.activity.home(number));
             }
         }
         plan
     }
-
-    /// What happened to a chunk on one level, in words.
-    fn tell(&self, verdict: &Verdict, level: usize) -> String {
-        let rule = self.library.rule(&verdict.profile, level);
-        let Level { name, weight, .. } = &self.library.levels[level];
-        let weight = self.library.weight(&verdict.profile, *weight);
-        let wanted: Vec<_> = rule.pools.iter().map(|tier| tier.name()).collect();
-        let outcome = match verdict.found {
-            Found::Level(found) if usize::from(found) == level => {
-                format!("pool {} takes it", verdict.to.0)
-            }
-            _ if verdict.late >> level & 1 == 1 => "no time left".to_string(),
-            _ => "no space left".to_string(),
-        };
-        let (number, pattern) = (level + 1, &rule.pattern);
-        format!(
-            "level {number}, {name}: weight {weight:.1}, {pattern}, for {}: {outcome}",
-            wanted.join(", then ")
-        )
-    }
 }
 
 /// What a chunk was like.
-fn profile(counts: &Counts, unit: Bytes, epoch: Nanos) -> Profile {
+fn profile(counts: &Counts, unit: Bytes, per_second: f64) -> Profile {
     let share = |part: u64, all: u64| if all > 0 { part as f32 / all as f32 } else { 0.0 };
     let (read, written) = (u64::from(counts.sectors_read), u64::from(counts.sectors_written));
     let random = u64::from(counts.random_reads) + u64::from(counts.random_writes);
     let units = ((read + written) * 512) as f64 / unit.0 as f64;
     Profile {
-        intensity: (units / epoch.as_secs_f64()) as f32,
+        intensity: (units * per_second) as f32,
         writes: share(written, read + written),
         random: share(random, counts.accesses()),
         overwritten: share(counts.overwrites.into(), counts.writes()),
@@ -395,39 +358,15 @@ impl Placement for Chew {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         self.pools = view.pool_count();
+        self.per_second = 1.0 / view.epoch().as_secs_f64();
         self.verdicts.resize(self.activity.chunks.len() as usize, Verdict::default());
-        let judged = self.judge(view);
-        self.plan(&judged, view).propose(budget, moves);
+        self.judge(view);
+        self.plan(view).propose(budget, moves);
         self.activity.advance();
     }
 
     fn explain(&self, chunk: ChunkId) -> Vec<String> {
-        let number = self.activity.chunks.find(chunk).map(|number| number as usize);
-        let verdict = number.and_then(|number| self.verdicts.get(number));
-        let Some(verdict) = verdict.filter(|verdict| verdict.found != Found::Nowhere) else {
-            return Vec::new();
-        };
-        let Profile { intensity, writes, random, overwritten } = verdict.profile;
-        let percent = |share: f32| share * 100.0;
-        let unit = self.library.unit;
-        let mut lines = vec![format!(
-            "when last accessed: {intensity:.1} units of {unit} a second, {:.0} % of them written; \
-             {:.0} % of accesses random, {:.0} % of writes overwriting",
-            percent(writes),
-            percent(random),
-            percent(overwritten)
-        )];
-        let levels = match verdict.found {
-            Found::Level(level) => usize::from(level) + 1,
-            _ => self.library.levels.len(),
-        };
-        lines.extend((0..levels).map(|level| self.tell(verdict, level)));
-        if verdict.found == Found::Left {
-            let (pool, last) = (verdict.to.0, &self.library.levels[levels - 1]);
-            let weight = self.library.weight(&verdict.profile, last.weight);
-            lines.push(format!("left over, by weight {weight:.1}: pool {pool} takes it"));
-        }
-        lines
+        self.reasons(chunk)
     }
 
     fn footprint(&self) -> Footprint {

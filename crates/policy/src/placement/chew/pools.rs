@@ -1,12 +1,12 @@
 //! The status of pools while chunks are placed (000 §3.3, eq. 3.5): space and time left.
 //!
-//! Chunks that the placement knows count for the pool that they get, not for the one they are on; those
-//! that were not accessed keep nobody out, because they yield. What is on a pool beside them, on the
-//! slowest mostly chunks that were never met, takes its space.
+//! Chunks that the placement knows count for the pool that they get, not for the one they are on;
+//! those that were not accessed keep nobody out, because they yield. What is on a pool beside them,
+//! on the slowest mostly chunks that were never met, takes its space.
 
+use crate::placement::VolumeView;
 use crate::placement::activity::Activity;
-use crate::placement::demand::Demand;
-use crate::placement::{PoolTraits, VolumeView};
+use crate::placement::demand::{Costs, Demand};
 use thermocline_units::PoolId;
 
 /// Why a pool does not take a chunk.
@@ -18,7 +18,7 @@ pub(super) enum Refusal {
 
 #[derive(Debug, Clone)]
 struct Pool {
-    traits: PoolTraits,
+    costs: Costs,
     space: u64,
     time: f64,
 }
@@ -32,11 +32,12 @@ impl Status {
         let pool = |pool: u16| {
             let pool = PoolId(pool);
             let space = view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool));
-            Pool { traits: view.traits(pool), space, time: peak }
+            Pool { costs: Costs::of(&view.traits(pool)), space, time: peak }
         };
         let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
         for number in activity.standing() {
-            pools[usize::from(activity.home(number).0)].space += 1;
+            let space = &mut pools[usize::from(activity.home(number).0)].space;
+            *space = space.saturating_add(1);
         }
         Status(pools)
     }
@@ -46,7 +47,7 @@ impl Status {
         let pool = &self.0[usize::from(pool.0)];
         match pool {
             Pool { space: 0, .. } => Some(Refusal::Space),
-            _ if demand.utilisation(&pool.traits) > pool.time => Some(Refusal::Time),
+            _ if demand.utilisation(&pool.costs) > pool.time => Some(Refusal::Time),
             _ => None,
         }
     }
@@ -54,7 +55,7 @@ impl Status {
     pub(super) fn take(&mut self, pool: PoolId, demand: &Demand) {
         let pool = &mut self.0[usize::from(pool.0)];
         pool.space = pool.space.saturating_sub(1);
-        pool.time -= demand.utilisation(&pool.traits);
+        pool.time -= demand.utilisation(&pool.costs);
     }
 
     pub(super) fn fastest_with_space(&self) -> Option<PoolId> {

@@ -8,8 +8,9 @@ use crate::placement::{ChunkAccess, Placement};
 use expect_test::{Expect, expect};
 use thermocline_units::{Bytes, Nanos};
 
-/// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them sequential,
-/// because an empty one to a chunk far away stands between, and none to a cell that was written.
+/// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them
+/// sequential, because an empty one to a chunk far away stands between, and none to a cell that was
+/// written.
 fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
     let mut access = |index, offset, bytes, write| {
         let (at, chunk) = (Nanos(0), chunk(index));
@@ -58,9 +59,9 @@ fn with_room_everywhere_intensity_decides() {
 #[test]
 fn what_finds_no_space_is_classified_by_the_next_level() {
     let mut chew = chew("");
-    // 64 × 8 = 512 units and 40 × 8 = 320. The heaviest takes the fastest pool's only place. Chunk 2 is
-    // intensive read on the second level, and takes the other pool's; for chunk 1, which is written,
-    // that pool comes into question on the last level only.
+    // 64 × 8 = 512 units and 40 × 8 = 320. The heaviest takes the fastest pool's only place. Chunk
+    // 2 is intensive read on the second level, and takes the other pool's; for chunk 1, which is
+    // written, that pool comes into question on the last level only.
     ask(chew.as_mut(), 0, 64, true);
     ask(chew.as_mut(), 1, 40, true);
     ask(chew.as_mut(), 2, 40, false);

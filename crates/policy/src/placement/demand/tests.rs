@@ -1,12 +1,12 @@
 //! Shares of a pool's time, worked out by hand.
 
-use super::Demand;
+use super::{Costs, Demand};
 use crate::placement::PoolTraits;
 use thermocline_units::PoolId;
 
 #[test]
 fn a_disk_is_as_busy_as_its_random_requests_and_its_streams_together() {
-    let disk = PoolTraits::assumed(PoolId(1), 2);
+    let disk = Costs::of(&PoolTraits::assumed(PoolId(1), 2));
     let idle = Demand::default();
     let near = |one: f64, other: f64| (one - other).abs() < 1e-12;
     assert_eq!(idle.utilisation(&disk), 0.0);

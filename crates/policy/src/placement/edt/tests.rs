@@ -40,8 +40,8 @@ fn by_power_each_chunk_goes_where_what_it_consumes_takes_least_watts() {
     random(edt.as_mut(), 12, 6);
     stream(edt.as_mut(), 13, 1);
     let moves = propose_to(edt.as_mut(), &view);
-    // The idle chunks 0 and 1 sink to the disk, 12 and 39 rise to the SSD; the fastest pool, at 3 W a
-    // chunk, is for nobody.
+    // The idle chunks 0 and 1 sink to the disk, 12 and 39 rise to the SSD; the fastest pool, at 3 W
+    // a chunk, is for nobody.
     assert_eq!(moves, [(12, 1), (39, 1), (1, 2), (0, 2)]);
 }
 
@@ -63,8 +63,8 @@ fn a_pool_without_time_left_takes_no_more_chunks() {
     let mut edt = build("edt:by=power:watts=1000/100/1:memory=0:headroom=0.5");
     let at: Vec<_> = (0..4).map(|index| (index, 2)).collect();
     let view = Pools::new(&[9, 9, 9], &at);
-    // At these powers everybody wants to stay on the disk. 20 random reads are a quarter of its time,
-    // and half of it is to be had.
+    // At these powers everybody wants to stay on the disk. 20 random reads are a quarter of its
+    // time, and half of it is to be had.
     for round in (0..20).rev() {
         for index in 0..4 {
             let (offset, bytes) = (Bytes(4096 + round * 8192), Bytes(4096));

@@ -2,28 +2,28 @@
 //!
 //! At the end of a window (epoch):
 //! 1. *Load.* Each chunk's rate is λ_A = mean + α·σ of its rates in past windows (eq. 4), here
-//!    exponentially weighted. A pool's rate λ_D is the sum over its chunks, its service rate µ_D the mean
-//!    over the patterns it serves (eq. 5). See `queue`.
-//! 2. *Selection.* A chunk with more than `hot` on any but the fastest pool is a forward candidate; one
-//!    with less than `cold` above the slowest, whose volume's SLA is at least `loose`, a backward one. Its
-//!    destination is the least loaded faster (or slower) pool with room.
-//! 3. *Validation.* Both pools must keep up (eq. 7); the queue of its class at the destination may not
-//!    exceed what the SLA lets wait (eq. 8, times `tail`); a forward migration must shorten the
+//!    exponentially weighted. A pool's rate λ_D is the sum over its chunks, its service rate µ_D
+//!    the mean over the patterns it serves (eq. 5). See `queue`.
+//! 2. *Selection.* A chunk with more than `hot` on any but the fastest pool is a forward candidate;
+//!    one with less than `cold` above the slowest, whose volume's SLA is at least `loose`, a
+//!    backward one. Its destination is the least loaded faster (or slower) pool with room.
+//! 3. *Validation.* Both pools must keep up (eq. 7); the queue of its class at the destination may
+//!    not exceed what the SLA lets wait (eq. 8, times `tail`); a forward migration must shorten the
 //!    response times of both pools together, before, while and after it happens, by more than `e`
 //!    (eq. 9 to 16).
-//! 4. *Trigger.* A migration takes β · chunk / Δλ (eq. 17). Backward ones go first, coldest first, then
-//!    forward ones, hottest first; a pool serves one at a time; what does not end within the window is
-//!    dropped.
+//! 4. *Trigger.* A migration takes β · chunk / Δλ (eq. 17). Backward ones go first, coldest first,
+//!    then forward ones, hottest first; a pool serves one at a time; what does not end within the
+//!    window is dropped.
 //!
-//! Source: 001 §4.1. `form=corrected` mends what cannot run as printed: migration takes `share` of what
-//! is left of a disk's rate, not all of it, under which every response time is endless; benefit is
-//! positive when time is saved; pools are weighed by their rates; eq. 11 and 14 end with the next
-//! window's term, which the print lost. `form=printed` validates no forward migration, ever. Further
-//! differences: chunks are of the machine's size, not of 1 GB, so thresholds are smaller; the
-//! lowest priority of migration I/O is the machine's. NMsT, the source's base line, is `static`; SMsT is
-//! the machine's copying with locked chunks.
+//! Source: 001 §4.1. `form=corrected` mends what cannot run as printed: migration takes `share` of
+//! what is left of a disk's rate, not all of it, under which every response time is endless;
+//! benefit is positive when time is saved; pools are weighed by their rates; eq. 11 and 14 end with
+//! the next window's term, which the print lost. `form=printed` validates no forward migration,
+//! ever. Further differences: chunks are of the machine's size, not of 1 GB, so thresholds are
+//! smaller; the lowest priority of migration I/O is the machine's. NMsT, the source's base line, is
+//! `static`; SMsT is the machine's copying with locked chunks.
 //!
-//! State: 74 B a chunk: 66 of activity, 8 of mean and variance. O(1) an access; O(chunks met +
+//! State: 70 B a chunk: 62 of activity, 8 of mean and variance. O(1) an access; O(chunks met +
 //! candidates log candidates) an epoch.
 
 mod queue;
@@ -207,7 +207,7 @@ impl Lmst {
     /// The pools as queues, with what their chunks bring.
     fn queues(&self, view: &dyn VolumeView) -> Vec<Queue> {
         let mut mixes = vec![Mix::default(); usize::from(view.pool_count())];
-        for &number in self.activity.touched() {
+        for number in self.activity.touched() {
             mixes[usize::from(self.activity.home(number).0)].add(self.activity.counts(number));
         }
         let all = mixes.iter().fold(Mix::default(), |all, mix| all.and(mix));
@@ -274,8 +274,9 @@ impl Window<'_> {
         if start + takes > self.length {
             return false;
         }
-        let benefit = queue::Migration { rate, extra, takes, window: self.length };
-        if forward && !(benefit.of(source, destination, self.lmst.form) > self.lmst.e) {
+        let migration = queue::Migration { rate, extra, takes, window: self.length };
+        let pays = migration.benefit(source, destination, self.lmst.form) > self.lmst.e;
+        if forward && !pays {
             return false;
         }
         (self.busy[home], self.busy[there]) = (start + takes, start + takes);

@@ -1,9 +1,9 @@
 //! A pool as a single queue, M/M/1 with priorities by service level (001 §4.1.2, eq. 3 to 16).
 //!
-//! Rates are bytes a second. A pool serves µ of them, the mean over the patterns of its requests (eq.
-//! 5); a random request of s bytes takes 1/rate and, beyond 4 KiB, what a stream takes. The mean
-//! response time is s / (µ − λ) (eq. 9), the bytes that wait λ̄ / (µ − λ̄) · s (eq. 6), λ̄ the rates of all
-//! classes whose promise is at least as strict.
+//! Rates are bytes a second. A pool serves µ of them, the mean over the patterns of its requests
+//! (eq. 5); a random request of s bytes takes 1/rate and, beyond 4 KiB, what a stream takes. The
+//! mean response time is s / (µ − λ) (eq. 9), the bytes that wait λ̄ / (µ − λ̄) · s (eq. 6), λ̄ the
+//! rates of all classes whose promise is at least as strict.
 
 use crate::placement::activity::Counts;
 use crate::placement::zones::Form;
@@ -146,9 +146,9 @@ pub(super) struct Migration {
 }
 
 impl Migration {
-    /// What of the response time it saves over this window and the next; below 0 when it costs (eq. 10
-    /// to 16).
-    pub(super) fn of(&self, source: &Queue, destination: &Queue, form: Form) -> f64 {
+    /// What of the response time it saves over this window and the next; below 0 when it costs (eq.
+    /// 10 to 16).
+    pub(super) fn benefit(&self, source: &Queue, destination: &Queue, form: Form) -> f64 {
         let pools = [(source, -self.rate), (destination, self.rate)];
         let both = pools.map(|(queue, change)| {
             let without = 2.0 * queue.response(0.0) * self.window;

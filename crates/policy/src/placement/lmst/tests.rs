@@ -54,11 +54,11 @@ fn moving_load_from_a_busy_pool_to_an_idle_one_pays_and_back_it_does_not() {
     );
     busy.join(900_000.0, 0.02);
     let migration = Migration { rate: 400_000.0, extra: 50_000.0, takes: 1.0, window: 100.0 };
-    assert!(migration.of(&busy, &idle, Form::Corrected) > 0.3);
-    assert!(migration.of(&idle, &busy, Form::Corrected) < 0.0);
+    assert!(migration.benefit(&busy, &idle, Form::Corrected) > 0.3);
+    assert!(migration.benefit(&idle, &busy, Form::Corrected) < 0.0);
     // As printed the copy takes all that is left of a pool, and each response is endless meanwhile.
     let printed = Migration { extra: busy.spare(0.0), ..migration };
-    assert_eq!(printed.of(&busy, &idle, Form::Printed), f64::NEG_INFINITY);
+    assert_eq!(printed.benefit(&busy, &idle, Form::Printed), f64::NEG_INFINITY);
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn hot_chunks_come_up_hottest_first_and_cold_loose_ones_leave_before() {
 
 #[test]
 fn a_promise_that_would_be_broken_forbids_a_migration() {
-    // A small fast pool of 3 MiB a second, of which 2 MiB are asked for by chunk 0; chunk 1 brings half
-    // a MiB: requests of 100 KiB then wait for 5 others, 160 ms.
+    // A small fast pool of 3 MiB a second, of which 2 MiB are asked for by chunk 0; chunk 1 brings
+    // half a MiB: requests of 100 KiB then wait for 5 others, 160 ms.
     let run = |sla: &str| {
         let mut lmst = build(&format!("lmst:memory=0:e=-1000:share=0.9:loose=1s:sla={sla}"));
         let mut view = tiers(&[(0, 0), (1, 1)]);
