@@ -185,7 +185,10 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         match side {
             Side::Cache => self.status.read_hits.0 += u64::from(length),
             Side::Origin => {
-                self.status.read_misses.0 += u64::from(length);
+                let around = self.goes_around(&self.requests[request].bytes);
+                let status = &mut self.status;
+                let count = if around { &mut status.read_around } else { &mut status.read_misses };
+                count.0 += u64::from(length);
                 self.requests[request].missed.push(segment.bytes.clone());
             }
         }

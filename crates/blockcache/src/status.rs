@@ -13,8 +13,10 @@ pub struct Status {
     pub dirty: u32,
     /// Bytes of reads that the fast device answered.
     pub read_hits: Bytes,
-    /// Bytes of reads that the slow device answered.
+    /// Bytes of reads that the slow device answered, long ones aside.
     pub read_misses: Bytes,
+    /// Bytes of long reads that went around the fast device.
+    pub read_around: Bytes,
     /// Bytes of writes that the fast device took.
     pub written: Bytes,
     /// Bytes of writes that went around it.
@@ -39,6 +41,7 @@ impl Status {
             dirty: self.dirty,
             read_hits: counted(self.read_hits, before.read_hits),
             read_misses: counted(self.read_misses, before.read_misses),
+            read_around: counted(self.read_around, before.read_around),
             written: counted(self.written, before.written),
             written_around: counted(self.written_around, before.written_around),
             filled: counted(self.filled, before.filled),
@@ -48,7 +51,8 @@ impl Status {
         }
     }
 
-    /// Share of the bytes read that the fast device answered; none before the first read.
+    /// Share of the bytes read that the fast device answered, of those that did not go around it;
+    /// none before the first read.
     pub fn hit_ratio(&self) -> Option<f64> {
         let read = self.read_hits.0 + self.read_misses.0;
         (read > 0).then(|| self.read_hits.0 as f64 / read as f64)

@@ -148,12 +148,15 @@ pub struct BlockCache {
     pub cached_bytes: u64,
     /// Of this, what the pool's device does not have yet.
     pub dirty_bytes: u64,
-    /// Share of the bytes read that the fast device answered; null before the first read.
+    /// Share of the bytes read that the fast device answered, of those that did not go around it;
+    /// null before the first read.
     pub hit_ratio: Option<f64>,
     /// Bytes of reads that the fast device answered.
     pub hit_bytes: u64,
-    /// Bytes of reads that the pool's device answered.
+    /// Bytes of reads that the pool's device answered, long ones aside.
     pub missed_bytes: u64,
+    /// Bytes of long reads that went around it.
+    pub read_around_bytes: u64,
     /// Bytes of writes that the fast device took.
     pub written_bytes: u64,
     /// Bytes of writes that went around it.

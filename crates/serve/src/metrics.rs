@@ -172,11 +172,12 @@ impl Figures {
             let series = self.by_cache(|cache| Value::Gauge(figure(cache) as f64));
             family(encoder, (name, help), series)?;
         }
-        let counters: [(&str, &str, OfCache); 7] = [
+        let counters: [(&str, &str, OfCache); 8] = [
             ("cache_hit_bytes", "Bytes read from the block cache", |c| c.hit_bytes),
             ("cache_missed_bytes", "Bytes read from the device behind it", |c| c.missed_bytes),
+            ("cache_read_around_bytes", "Bytes read around it", |c| c.read_around_bytes),
             ("cache_written_bytes", "Bytes written to the block cache", |c| c.written_bytes),
-            ("cache_around_bytes", "Bytes written around it", |c| c.written_around_bytes),
+            ("cache_written_around_bytes", "Bytes written around it", |c| c.written_around_bytes),
             ("cache_filled_bytes", "Bytes kept after a read", |c| c.filled_bytes),
             ("cache_written_back_bytes", "Bytes taken back", |c| c.written_back_bytes),
             ("cache_table_bytes", "Bytes written to its table", |c| c.table_bytes),

@@ -97,7 +97,8 @@ pub struct CacheUse {
     pub profile: String,
     /// Bytes that it has room for.
     pub size_bytes: u64,
-    /// Share of the bytes read that the fast device answered; none when nothing was read.
+    /// Share of the bytes read that the fast device answered, of those that did not go around it;
+    /// none when nothing was read.
     pub hit_ratio: Option<f64>,
     /// Bytes of writes that the fast device took.
     pub written_bytes: u64,

@@ -27,6 +27,7 @@ fn block_cache(device: &PoolDevice<Disk>) -> Option<BlockCache> {
         hit_ratio: status.hit_ratio(),
         hit_bytes: status.read_hits.0,
         missed_bytes: status.read_misses.0,
+        read_around_bytes: status.read_around.0,
         written_bytes: status.written.0,
         written_around_bytes: status.written_around.0,
         filled_bytes: status.filled.0,
