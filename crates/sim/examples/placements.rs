@@ -6,11 +6,13 @@
 //!
 //! 1. *Traces*: prxy_0 and proj_2 of MSR Cambridge, if they are in `traces` under
 //!    THERMOCLINE_SHARED (`../shared` when it is not set), at the source's windows; otherwise two
-//!    stand-ins, at windows in proportion to their length. On `experiments/chew/pools.toml`.
+//!    stand-ins: as they came, and slowed down until one disk can serve them, with as many windows.
+//!    On `experiments/chew/pools.toml`.
 //! 2. *Sweep*: random requests of 4 KiB, 70 % reads, Zipf, offered at a half to twice of what the
 //!    fast pool's device can serve, on `experiments/chew/flash.toml`; several seeds.
 //!
-//! Placements are asked with their defaults. Latencies are of all reads and writes.
+//! Placements are asked with their defaults, ChewAnalyzer also with thresholds for these chunks: its
+//! own are for 256 MB. Latencies are of all reads and writes.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -35,30 +37,48 @@ const SEEDS: std::ops::Range<u64> = 1..4;
 /// Share of reads in the sweep.
 const READS: f64 = 0.7;
 
-/// A trace, and the windows at which placements decide.
+/// Thresholds of the source for its chunks of 256 MB, scaled to chunks of 4 MiB.
+const SCALED: &str = "chew:top=4.7:low=0.16:very-intense=7.8";
+
+/// A trace, the windows at which placements decide in its own time, and how fast it is run.
 struct Scene {
     name: &'static str,
     file: &'static str,
-    epoch: Nanos,
+    window: Nanos,
     chunk: Bytes,
+    speeds: &'static [f64],
 }
 
 const PUBLISHED: [Scene; 2] = [
-    Scene { name: "prxy_0", file: "prxy_0.csv.gz", epoch: minutes(45), chunk: Bytes::from_mib(64) },
-    Scene { name: "proj_2", file: "proj_2.csv.gz", epoch: minutes(60), chunk: Bytes::from_mib(64) },
+    Scene {
+        name: "prxy_0",
+        file: "prxy_0.csv.gz",
+        window: minutes(45),
+        chunk: Bytes::from_mib(64),
+        speeds: &[1.0],
+    },
+    Scene {
+        name: "proj_2",
+        file: "proj_2.csv.gz",
+        window: minutes(60),
+        chunk: Bytes::from_mib(64),
+        speeds: &[1.0],
+    },
 ];
 const STAND_INS: [Scene; 2] = [
     Scene {
         name: "CloudPhysics VM, 2 h",
         file: "cloudphysics_2h.csv.gz",
-        epoch: minutes(5),
+        window: minutes(5),
         chunk: Bytes::from_mib(4),
+        speeds: &[1.0, 0.1],
     },
     Scene {
         name: "PostgreSQL and a server's work on ext4, 13 min",
         file: "capA_srv_pg_ext4.csv.gz",
-        epoch: minutes(1),
+        window: minutes(1),
         chunk: Bytes::from_mib(4),
+        speeds: &[1.0, 0.02],
     },
 ];
 
@@ -100,18 +120,28 @@ fn trace_table(scene: &Scene) -> bool {
     let mut reader = open_all(std::slice::from_ref(&source), &ReadOptions::default())
         .expect("a trace in that folder can be read");
     let load = Load::read(&mut *reader, &|_| ()).expect("the load can be read");
-    let arrivals = Arrivals::Open { speed: 1.0 };
-    let (chunk, epoch) = (scene.chunk, scene.epoch);
-    let options = MachineOptions { chunk, epoch, arrivals, ..MachineOptions::default() };
-    let runs = run(&load, &pools("pools.toml"), &placements(), &options, &|_| ())
-        .expect("the machine runs");
+    for &speed in scene.speeds {
+        let epoch = Nanos((scene.window.0 as f64 / speed) as u64);
+        let (chunk, arrivals) = (scene.chunk, Arrivals::Open { speed });
+        let options = MachineOptions { chunk, epoch, arrivals, ..MachineOptions::default() };
+        let mut specs = placements();
+        specs.push(PolicySpec::parse(SCALED).expect("settings of chew"));
+        let runs = run(&load, &pools("pools.toml"), &specs, &options, &|_| ());
+        let speed = if speed == 1.0 { String::new() } else { format!(", {speed} times as fast") };
+        println!("\n### {}{speed}\n\nChunks of {chunk}, windows of {epoch}.\n", scene.name);
+        compare(&runs.expect("the machine runs"));
+    }
+    true
+}
+
+/// Every run beside the reference.
+fn compare(runs: &[Run]) {
     let reference = runs.iter().find(|run| run.policy == REFERENCE).expect("it is a placement");
-    println!("\n### {}\n\nChunks of {chunk}, windows of {epoch}.\n", scene.name);
     println!(
         "| placement | mean | beside {REFERENCE} | p99 | beside {REFERENCE} | migrated | \
          writes on SCM, SSD, HDD |\n|---|---:|---:|---:|---:|---:|---:|"
     );
-    for run in &runs {
+    for run in runs {
         let written: u64 = run.pools.iter().map(|pool| pool.written_bytes).sum();
         let writes = run
             .pools
@@ -128,7 +158,6 @@ fn trace_table(scene: &Scene) -> bool {
             writes.collect::<Vec<_>>().join(", "),
         );
     }
-    true
 }
 
 /// Requests a second that the fast pool's device can serve of this mixture.
