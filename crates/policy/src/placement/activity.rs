@@ -18,7 +18,7 @@
 
 use super::chunks::Chunks;
 use super::demand::Demand;
-use super::{ChunkAccess, VolumeView};
+use super::{ChunkAccess, Pattern, VolumeView};
 use thermocline_units::{Bytes, ChunkId, PoolId};
 
 const SECTOR: u64 = 512;
@@ -32,19 +32,11 @@ const CELLS: u64 = 64;
 pub(super) struct Counts {
     /// One bit a cell that was written.
     written: u64,
-    /// Accesses.
-    pub(super) random_reads: u32,
-    pub(super) random_writes: u32,
-    pub(super) sequential_reads: u32,
-    pub(super) sequential_writes: u32,
+    /// Accesses, and their units of 512 B, by pattern in the order of [`Pattern::ALL`].
+    accesses: [u32; 4],
+    sectors: [u32; 4],
     /// Writes of what had been written in the epoch.
     pub(super) overwrites: u32,
-    /// Units of 512 B.
-    pub(super) sectors_read: u32,
-    pub(super) sectors_written: u32,
-    /// Of both, those of sequential accesses.
-    sequential_read: u32,
-    sequential_written: u32,
     /// Where in the chunk the last access ended, in sectors.
     end: u32,
 }
@@ -53,47 +45,55 @@ impl Counts {
     /// Whether there was an access at all.
     #[inline]
     pub(super) fn is_touched(&self) -> bool {
-        self.random_reads | self.random_writes | self.sequential_reads | self.sequential_writes != 0
+        self.accesses != [0; 4]
     }
 
-    pub(super) fn reads(&self) -> u64 {
-        u64::from(self.random_reads) + u64::from(self.sequential_reads)
+    /// Accesses by pattern, in the order of [`Pattern::ALL`].
+    pub(super) fn by_pattern(&self) -> [u64; 4] {
+        self.accesses.map(u64::from)
     }
 
-    pub(super) fn writes(&self) -> u64 {
-        u64::from(self.random_writes) + u64::from(self.sequential_writes)
+    fn sum(counts: &[u32; 4], patterns: [Pattern; 2]) -> u64 {
+        patterns.iter().map(|&pattern| u64::from(counts[pattern as usize])).sum()
     }
 
     pub(super) fn accesses(&self) -> u64 {
-        self.reads() + self.writes()
+        self.by_pattern().iter().sum()
+    }
+
+    pub(super) fn writes(&self) -> u64 {
+        Counts::sum(&self.accesses, Pattern::WRITES)
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        Counts::sum(&self.accesses, Pattern::RANDOM)
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        (u64::from(self.sectors_read) + u64::from(self.sectors_written)) * SECTOR
+        self.sectors.iter().map(|&sectors| u64::from(sectors)).sum::<u64>() * SECTOR
+    }
+
+    pub(super) fn bytes_written(&self) -> u64 {
+        Counts::sum(&self.sectors, Pattern::WRITES) * SECTOR
     }
 
     /// What a second of it asks of a pool; `per_second` is 1 over the epoch's seconds.
     #[inline]
     pub(super) fn demand(&self, per_second: f64) -> Demand {
-        let rate = |count: u32| f64::from(count) * per_second;
-        let bytes = |sectors: u32| f64::from(sectors) * (SECTOR as f64 * per_second);
+        let [random_reads, random_writes, ..] =
+            self.accesses.map(|count| f64::from(count) * per_second);
+        let bytes = self.sectors.map(|count| f64::from(count) * (SECTOR as f64 * per_second));
+        let [random_read_bytes, random_written_bytes, ..] = bytes;
+        let [.., sequential_read_bytes, sequential_written_bytes] = bytes;
         Demand {
-            random_reads: rate(self.random_reads),
-            random_writes: rate(self.random_writes),
-            random_read_bytes: bytes(self.sectors_read - self.sequential_read),
-            random_written_bytes: bytes(self.sectors_written - self.sequential_written),
-            sequential_read_bytes: bytes(self.sequential_read),
-            sequential_written_bytes: bytes(self.sequential_written),
+            random_reads,
+            random_writes,
+            random_read_bytes,
+            random_written_bytes,
+            sequential_read_bytes,
+            sequential_written_bytes,
         }
     }
-}
-
-/// Where the last access of a volume ended.
-#[derive(Debug, Clone, Copy)]
-struct Tail {
-    chunk: u32,
-    /// In the chunk, in sectors.
-    end: u64,
 }
 
 /// See the module.
@@ -104,7 +104,8 @@ pub(super) struct Activity {
     /// Pools by chunk, as of the last `look`.
     homes: Vec<u16>,
     slowest: u16,
-    tails: Vec<Tail>,
+    /// By volume, where its last access ended, in sectors.
+    tails: Vec<u64>,
     chunk_sectors: u64,
 }
 
@@ -121,10 +122,6 @@ impl Default for Activity {
     }
 }
 
-fn add(count: &mut u32, more: u64) {
-    *count = u32::try_from(u64::from(*count) + more).unwrap_or(u32::MAX);
-}
-
 impl Activity {
     /// Counts an access; its chunk's number.
     #[inline]
@@ -135,57 +132,33 @@ impl Activity {
             self.counts.resize(index + 1, Counts::default());
         }
         let (first, sectors) = (access.offset.0 / SECTOR, access.bytes.0.div_ceil(SECTOR));
-        let near = self.follow(access.chunk, first, first + sectors);
+        let near = self.follow(access.chunk, first, sectors);
         let cells = self.cells(first, sectors);
         let counts = &mut self.counts[index];
-        let sequential = near || first == u64::from(counts.end);
+        // No branches: what comes next, nobody can predict.
+        let sequential = near | (first == u64::from(counts.end));
+        let pattern = usize::from(access.write) | usize::from(sequential) << 1;
         counts.end = (first + sectors) as u32;
-        let (accesses, all, of_streams) = match (access.write, sequential) {
-            (false, true) => (
-                &mut counts.sequential_reads,
-                &mut counts.sectors_read,
-                &mut counts.sequential_read,
-            ),
-            (false, false) => {
-                (&mut counts.random_reads, &mut counts.sectors_read, &mut counts.sequential_read)
-            }
-            (true, true) => (
-                &mut counts.sequential_writes,
-                &mut counts.sectors_written,
-                &mut counts.sequential_written,
-            ),
-            (true, false) => (
-                &mut counts.random_writes,
-                &mut counts.sectors_written,
-                &mut counts.sequential_written,
-            ),
-        };
-        add(accesses, 1);
-        add(all, sectors);
-        add(of_streams, if sequential { sectors } else { 0 });
-        if access.write {
-            add(&mut counts.overwrites, u64::from(counts.written & cells == cells));
-            counts.written |= cells;
-        }
+        counts.accesses[pattern] = counts.accesses[pattern].saturating_add(1);
+        let sum = u64::from(counts.sectors[pattern]) + sectors;
+        counts.sectors[pattern] = u32::try_from(sum).unwrap_or(u32::MAX);
+        let written = if access.write { cells } else { 0 };
+        let again = access.write & (counts.written & cells == cells);
+        counts.overwrites = counts.overwrites.saturating_add(u32::from(again));
+        counts.written |= written;
         number
     }
 
     /// Whether an access continues the last one of its volume, which it becomes.
     #[inline]
-    fn follow(&mut self, chunk: ChunkId, first: u64, end: u64) -> bool {
+    fn follow(&mut self, chunk: ChunkId, first: u64, sectors: u64) -> bool {
         let volume = chunk.volume.0 as usize;
         if volume >= self.tails.len() {
-            self.tails.resize(volume + 1, Tail { chunk: u32::MAX, end: 0 });
+            self.tails.resize(volume + 1, u64::MAX / 2);
         }
-        let last = std::mem::replace(&mut self.tails[volume], Tail { chunk: chunk.index, end });
-        let distance = if last.chunk == chunk.index {
-            first.abs_diff(last.end)
-        } else if last.chunk.wrapping_add(1) == chunk.index && last.chunk != u32::MAX {
-            self.chunk_sectors.saturating_sub(last.end) + first
-        } else {
-            u64::MAX
-        };
-        distance <= NEAR
+        let begin = u64::from(chunk.index) * self.chunk_sectors + first;
+        let last = std::mem::replace(&mut self.tails[volume], begin + sectors);
+        begin.abs_diff(last) <= NEAR
     }
 
     /// The cells of a range, one bit each.
@@ -251,12 +224,13 @@ impl Activity {
     pub(super) fn bytes(&self) -> u64 {
         let vectors = self.counts.capacity() * size_of::<Counts>()
             + self.homes.capacity() * 2
-            + self.tails.capacity() * size_of::<Tail>();
+            + self.tails.capacity() * 8;
         self.chunks.bytes() + vectors as u64
     }
 }
 
 const _: () = assert!(size_of::<Counts>() == 48);
+const _: () = assert!(Pattern::RandomWrite as usize == 1 && Pattern::SequentialRead as usize == 2);
 
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,13 @@
 //! al., FAST 2011), with reads and writes told apart because flash does, and the combined model of
 //! IOPS and throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
 
-use super::{PoolTraits, Service};
+use super::activity::Activity;
+use super::{Pattern, PoolTraits, Service};
+use thermocline_units::Nanos;
 
 const UNIT: f64 = 4096.0;
 
-/// Seconds that a pool takes for a unit of 4 KiB of each pattern.
+/// Seconds for a unit of 4 KiB of each pattern.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Costs {
     random_read: f64,
@@ -20,11 +22,23 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// What a unit takes of the pool's time.
     pub(super) fn of(traits: &PoolTraits) -> Costs {
         let time = |service: Service| 1.0 / service.per_second as f64;
         let [random_read, random_write, sequential_read, sequential_write] =
             traits.services.map(time);
         Costs { random_read, random_write, sequential_read, sequential_write }
+    }
+
+    /// What users wait for a unit on the idle pool: a random request its latency, which is longer
+    /// than its share of the time where a pool serves many at once; a stream its time.
+    pub(super) fn waiting(traits: &PoolTraits) -> Costs {
+        let alone = |pattern| traits.of(pattern).latency.as_secs_f64();
+        Costs {
+            random_read: alone(Pattern::RandomRead),
+            random_write: alone(Pattern::RandomWrite),
+            ..Costs::of(traits)
+        }
     }
 }
 
@@ -40,9 +54,9 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// The share of the pool's time that it takes; 1 is all of it.
+    /// Seconds a second that it costs: the share of a pool's time, when these are its costs.
     #[inline]
-    pub(super) fn utilisation(&self, pool: &Costs) -> f64 {
+    pub(super) fn time(&self, pool: &Costs) -> f64 {
         let beyond = |bytes: f64, requests: f64| (bytes / UNIT - requests).max(0.0);
         let read =
             beyond(self.random_read_bytes, self.random_reads) + self.sequential_read_bytes / UNIT;
@@ -52,6 +66,10 @@ impl Demand {
             + self.random_writes * pool.random_write
             + read * pool.sequential_read
             + written * pool.sequential_write
+    }
+
+    pub(super) fn written_bytes(&self) -> f64 {
+        self.random_written_bytes + self.sequential_written_bytes
     }
 
     /// Whether it is nothing.
@@ -110,6 +128,36 @@ impl From<[f32; 6]> for Demand {
             sequential_read_bytes,
             sequential_written_bytes,
         }
+    }
+}
+
+/// Demands of chunks by number, fading from epoch to epoch. State: 24 B a chunk.
+#[derive(Debug, Default)]
+pub(super) struct Faded(Vec<[f32; 6]>);
+
+impl Faded {
+    /// Takes an epoch in, with `memory` of what was before.
+    pub(super) fn fade(&mut self, activity: &Activity, epoch: Nanos, memory: f64) {
+        let per_second = 1.0 / epoch.as_secs_f64();
+        self.0.resize(activity.chunks.len() as usize, [0.0; 6]);
+        for (number, faded) in (0..).zip(&mut self.0) {
+            let now = activity.counts(number).demand(per_second);
+            *faded = now.blend(Demand::from(*faded), memory).into();
+        }
+    }
+
+    /// Chunks that there are demands of; their numbers are below this.
+    pub(super) fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn of(&self, number: u32) -> Demand {
+        Demand::from(self.0[number as usize])
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.0.capacity() * size_of::<[f32; 6]>()) as u64
     }
 }
 

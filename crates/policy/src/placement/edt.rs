@@ -26,7 +26,7 @@ mod packing;
 
 use self::packing::{Packing, Seat};
 use super::activity::Activity;
-use super::demand::{Costs, Demand};
+use super::demand::{Costs, Faded};
 use super::plan::Plan;
 use super::{Budget, ChunkAccess, Move, Pattern, Placement, PoolTraits, VolumeView};
 use crate::Footprint;
@@ -103,8 +103,7 @@ struct Edt {
     watts: Vec<f64>,
     prices: Vec<f64>,
     activity: Activity,
-    /// By chunk, faded.
-    demands: Vec<[f32; 6]>,
+    demands: Faded,
 }
 
 impl Edt {
@@ -119,7 +118,7 @@ impl Edt {
             watts: settings.numbers("watts", 1e-6, 1e6)?,
             prices: settings.numbers("prices", 1e-9, 1e6)?,
             activity: Activity::default(),
-            demands: Vec::new(),
+            demands: Faded::default(),
         })
     }
 
@@ -160,17 +159,6 @@ impl Edt {
         };
         (0..view.pool_count()).map(seat).collect()
     }
-
-    /// Takes the epoch into the faded demands.
-    fn fade(&mut self, epoch: Nanos) {
-        let per_second = 1.0 / epoch.as_secs_f64();
-        self.demands.resize(self.activity.chunks.len() as usize, [0.0; 6]);
-        for (number, faded) in (0..).zip(&mut self.demands) {
-            let now = self.activity.counts(number).demand(per_second);
-            let before = Demand::from(*faded);
-            *faded = now.blend(before, self.memory).into();
-        }
-    }
 }
 
 /// Mean latency that the epoch's mix of requests would have on the idle pool, in seconds; endless
@@ -199,11 +187,10 @@ impl Placement for Edt {
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
-        self.fade(view.epoch());
+        self.demands.fade(&self.activity, view.epoch(), self.memory);
         let activity = &self.activity;
-        let known = (0..)
-            .zip(&self.demands)
-            .map(|(number, demand)| (number, activity.home(number), Demand::from(*demand)));
+        let known = (0..self.demands.len())
+            .map(|number| (number, activity.home(number), self.demands.of(number)));
         let mut packing = Packing::new(self.seats(view), known);
         packing.correct(self.shed);
         let mut plan = Plan::new(view);
@@ -217,8 +204,7 @@ impl Placement for Edt {
     }
 
     fn footprint(&self) -> Footprint {
-        let demands = self.demands.capacity() * size_of::<[f32; 6]>();
-        Footprint { resident: 0, index: self.activity.bytes() + demands as u64 }
+        Footprint { resident: 0, index: self.activity.bytes() + self.demands.bytes() }
     }
 }
 

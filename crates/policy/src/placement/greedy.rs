@@ -49,7 +49,7 @@ impl Weight {
     fn of(self, counts: &Counts, slowest: &Costs, per_second: f64) -> f64 {
         match self {
             Weight::Requests => counts.accesses() as f64,
-            Weight::Combined => counts.demand(per_second).utilisation(slowest),
+            Weight::Combined => counts.demand(per_second).time(slowest),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod activity;
 mod baseline;
+mod benefit;
 pub mod chew;
 mod chunks;
 mod colloid;
@@ -52,6 +53,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     colloid::ENTRY,
     smq::ENTRY,
     lmst::ENTRY,
+    benefit::ENTRY,
 ];
 
 /// The fastest pool; what the flash managers call flash.

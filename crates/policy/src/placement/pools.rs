@@ -27,6 +27,10 @@ impl Pattern {
         Pattern::SequentialRead,
         Pattern::SequentialWrite,
     ];
+    /// Those that write.
+    pub const WRITES: [Pattern; 2] = [Pattern::RandomWrite, Pattern::SequentialWrite];
+    /// Those that are random.
+    pub const RANDOM: [Pattern; 2] = [Pattern::RandomRead, Pattern::RandomWrite];
 }
 
 /// How a pool serves one pattern.

@@ -53,9 +53,12 @@ fn every_built_in_profile_can_do_something_and_streams_no_slower_than_it_jumps()
     }
 }
 
+/// The length of an epoch, loads of all pools, traits of the second.
+type Sight = (Nanos, Vec<PoolLoad>, PoolTraits);
+
 /// Keeps what a placement could read at each decision.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(Nanos, Vec<PoolLoad>, PoolTraits)>>>);
+struct Seen(Arc<Mutex<Vec<Sight>>>);
 
 impl Tap for Seen {
     fn asked(&mut self, _: Nanos, _: &Request) {}

@@ -21,10 +21,11 @@ fn an_access_near_the_end_of_the_one_before_in_its_volume_is_sequential() {
     let second = activity.record(&access(1, 600, 8, false)); // 1,520 KiB on
     let third = activity.record(&access(2, 50, 8, false)); // 466 KiB on, in the next chunk
     let counts = activity.counts(first);
-    assert_eq!((counts.random_reads, counts.sequential_reads, counts.random_writes), (1, 1, 1));
-    assert_eq!((counts.sectors_read, counts.sectors_written), (56, 8));
-    assert_eq!(activity.counts(second).random_reads, 1);
-    assert_eq!(activity.counts(third).sequential_reads, 1);
+    // Random reads and writes, sequential reads and writes.
+    assert_eq!(counts.by_pattern(), [1, 1, 1, 0]);
+    assert_eq!((counts.bytes(), counts.bytes_written()), (32 * KIB, 4 * KIB));
+    assert_eq!(activity.counts(second).by_pattern(), [1, 0, 0, 0]);
+    assert_eq!(activity.counts(third).by_pattern(), [0, 0, 1, 0]);
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn streams_side_by_side_are_sequential_each() {
     for number in 0..3 {
         let counts = activity.counts(number);
         // Only a chunk's beginning counts as a continuation without having been one.
-        assert_eq!((counts.random_reads, counts.sequential_reads), (0, 8), "{counts:?}");
+        assert_eq!(counts.by_pattern(), [0, 0, 8, 0]);
     }
     let demand = activity.counts(0).demand(0.5);
     assert_eq!((demand.sequential_read_bytes, demand.random_read_bytes), (262_144.0, 0.0));
@@ -78,5 +79,7 @@ fn counters_saturate_instead_of_wrapping() {
     let mut activity = Activity::default();
     let whole = ChunkAccess { bytes: Bytes(1 << 40), ..access(0, 0, 0, true) };
     (0..5).for_each(|_| _ = activity.record(&whole));
-    assert_eq!(activity.counts(0).sectors_written, u32::MAX);
+    // The first is sequential, 2³¹ sectors of it; the other four are not, and too many.
+    let sectors = (1 << 31) + u64::from(u32::MAX);
+    assert_eq!(activity.counts(0).bytes_written(), sectors * 512);
 }

@@ -338,13 +338,11 @@ impl Chew {
 /// What a chunk was like.
 fn profile(counts: &Counts, unit: Bytes, per_second: f64) -> Profile {
     let share = |part: u64, all: u64| if all > 0 { part as f32 / all as f32 } else { 0.0 };
-    let (read, written) = (u64::from(counts.sectors_read), u64::from(counts.sectors_written));
-    let random = u64::from(counts.random_reads) + u64::from(counts.random_writes);
-    let units = ((read + written) * 512) as f64 / unit.0 as f64;
+    let units = counts.bytes() as f64 / unit.0 as f64;
     Profile {
         intensity: (units * per_second) as f32,
-        writes: share(written, read + written),
-        random: share(random, counts.accesses()),
+        writes: share(counts.bytes_written(), counts.bytes()),
+        random: share(counts.random(), counts.accesses()),
         overwritten: share(counts.overwrites.into(), counts.writes()),
     }
 }

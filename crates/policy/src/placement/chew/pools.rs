@@ -47,7 +47,7 @@ impl Status {
         let pool = &self.0[usize::from(pool.0)];
         match pool {
             Pool { space: 0, .. } => Some(Refusal::Space),
-            _ if demand.utilisation(&pool.costs) > pool.time => Some(Refusal::Time),
+            _ if demand.time(&pool.costs) > pool.time => Some(Refusal::Time),
             _ => None,
         }
     }
@@ -55,7 +55,7 @@ impl Status {
     pub(super) fn take(&mut self, pool: PoolId, demand: &Demand) {
         let pool = &mut self.0[usize::from(pool.0)];
         pool.space = pool.space.saturating_sub(1);
-        pool.time -= demand.utilisation(&pool.costs);
+        pool.time -= demand.time(&pool.costs);
     }
 
     pub(super) fn fastest_with_space(&self) -> Option<PoolId> {

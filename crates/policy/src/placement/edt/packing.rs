@@ -66,7 +66,7 @@ impl Packing {
                 continue;
             }
             items.push(Item { number, home, banned: false });
-            times.extend(seats.iter().map(|seat| demand.utilisation(&seat.costs)));
+            times.extend(seats.iter().map(|seat| demand.time(&seat.costs)));
             let free = &mut seats[usize::from(home.0)].free;
             *free = free.saturating_add(1);
         }

@@ -20,13 +20,7 @@ pub(super) struct Mix {
 
 impl Mix {
     pub(super) fn add(&mut self, counts: &Counts) {
-        let requests = [
-            counts.random_reads,
-            counts.random_writes,
-            counts.sequential_reads,
-            counts.sequential_writes,
-        ];
-        *self = self.and(&Mix { requests: requests.map(u64::from), bytes: counts.bytes() });
+        *self = self.and(&Mix { requests: counts.by_pattern(), bytes: counts.bytes() });
     }
 
     pub(super) fn and(&self, other: &Mix) -> Mix {

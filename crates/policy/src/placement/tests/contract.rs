@@ -22,6 +22,7 @@ fn second(epoch: u32) -> Nanos {
 fn movers() -> impl Iterator<Item = String> {
     let sensitive = |entry: &Entry| match entry.name {
         "hemem" => "hemem:hot-reads=1".to_string(),
+        "benefit" => "benefit:payback=1e6".to_string(),
         "lmst" => "lmst:hot=1KiB:cold=100:e=-1".to_string(),
         "chew" => "chew:top=0.001:low=0.0001".to_string(),
         name => name.to_string(),
@@ -32,7 +33,9 @@ fn movers() -> impl Iterator<Item = String> {
 /// Those that fill the fastest pool with whatever is hottest; the others weigh something else too,
 /// or leave what is there alone.
 fn fillers() -> impl Iterator<Item = String> {
-    movers().filter(|name| !["colloid", "smq", "lmst"].iter().any(|other| name.starts_with(other)))
+    movers().filter(|name| {
+        !["colloid", "smq", "lmst", "benefit"].iter().any(|other| name.starts_with(other))
+    })
 }
 
 #[test]
@@ -177,6 +180,7 @@ fn a_chunk_costs_the_bytes_that_its_algorithm_states() {
         ("edt", 86),
         ("chew", 86),
         ("lmst", 70),
+        ("benefit", 86),
         ("smq", 29),
         ("edt-strawman", 62),
         ("vfrm", 29),
