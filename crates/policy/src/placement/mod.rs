@@ -25,6 +25,7 @@ mod lmst;
 mod plan;
 mod pools;
 mod rank;
+pub mod shadow;
 mod smq;
 mod tiers;
 mod vfrm;
