@@ -27,6 +27,7 @@ mod order;
 mod plan;
 mod pools;
 mod rank;
+pub mod shadow;
 mod smq;
 mod tiers;
 mod vfrm;
