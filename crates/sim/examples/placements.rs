@@ -30,10 +30,12 @@ use thermocline_volume::{Copying, traits_of};
 /// What the source compares with.
 const REFERENCE: &str = "iops-only";
 /// Offered load, in units of what the fast pool can serve.
-const INTENSITIES: [f64; 6] = [0.5, 0.75, 0.9, 1.1, 1.5, 2.0];
+const INTENSITIES: [f64; 5] = [0.5, 0.9, 1.1, 1.5, 2.0];
 /// Requests of one run of the sweep, and seeds.
-const REQUESTS: u64 = 300_000;
+const REQUESTS: u64 = 600_000;
 const SEEDS: std::ops::Range<u64> = 1..4;
+/// What `smq` takes for one use, in runs of a few seconds.
+const BRISK: &str = "smq:period=10ms";
 /// Share of reads in the sweep.
 const READS: f64 = 0.7;
 
@@ -202,7 +204,9 @@ fn sweep() {
                 seed,
                 ..MachineOptions::default()
             };
-            let runs = run(&load, &pools, &placements(), &options, &|_| ());
+            let mut specs = placements();
+            specs.push(PolicySpec::parse(BRISK).expect("settings of smq"));
+            let runs = run(&load, &pools, &specs, &options, &|_| ());
             for (index, run) in runs.expect("the machine runs").into_iter().enumerate() {
                 if cells.len() <= index {
                     cells.push((run.policy.clone(), Vec::new()));
