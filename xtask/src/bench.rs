@@ -8,6 +8,8 @@
 //!   its latency while chunks move; arguments go to `xtask/bench/nbd.py`;
 //! - `tiers [ARGUMENT…]`: the engine beside dm-cache, dm-writecache and bcache, on the same slow
 //!   disk and fast device in user-mode Linux; arguments go to `xtask/bench/tiers.py`;
+//! - `forecast [ARGUMENT…]`: what the laboratory forecasts beside what the live engine did, for
+//!   several placements; arguments go to `xtask/bench/forecast.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -31,9 +33,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "tiers" => {
             measure(Path::new("python3"), "tiers.py", what, rest)
         }
+        Some((what, rest)) if what == "forecast" => {
+            measure(Path::new("python3"), "forecast.py", what, rest)
+        }
         Some((what, [])) if what == "read" => read(),
         _ => {
-            Err(Failure::Usage("bench takes caches, sweep, nbd, moving, tiers or read".to_string()))
+            let known = "caches, sweep, nbd, moving, tiers, forecast or read";
+            Err(Failure::Usage(format!("bench takes {known}")))
         }
     }
 }
