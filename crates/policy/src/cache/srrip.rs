@@ -100,7 +100,7 @@ impl Sets {
     #[inline]
     fn turn(&self, row: u32) -> u32 {
         let mixed = (u64::from(row) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        (mixed * u64::from(self.sets) >> 32) as u32
+        ((mixed * u64::from(self.sets)) >> 32) as u32
     }
 
     /// The row of `line`, and the slots of its set.
@@ -150,7 +150,7 @@ impl Sets {
     pub fn set_marks(&mut self, slot: u32, marks: u8) {
         assert!(marks < 64, "an owner has six bits");
         let state = &mut self.states[slot as usize];
-        *state = *state & PREDICTION | marks << 2;
+        *state = (*state & PREDICTION) | (marks << 2);
     }
 
     /// The line in `slot` was accessed: it is expected again soon.
@@ -216,7 +216,8 @@ impl Sets {
     fn age(&mut self, line: u32, by: u8) {
         for slot in self.set_of(line).1 {
             let state = &mut self.states[slot as usize];
-            *state = *state & !PREDICTION | (*state & PREDICTION).saturating_add(by).min(FAR);
+            let aged = (*state & PREDICTION).saturating_add(by).min(FAR);
+            *state = (*state & !PREDICTION) | aged;
         }
     }
 
