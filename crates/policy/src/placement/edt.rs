@@ -4,9 +4,10 @@
 //!    chunk of its capacity; of its time, see `demand`. Demands fade with `memory`.
 //! 2. Its ideal pool is the one on which consumption × power is least; with `by=cost` × price of
 //!    the pool, with `by=time` the time alone counts. Of equals the slowest.
-//! 3. *Throttling correction*: a pool is overloaded whose mean latency in the epoch was `throttle`
-//!    × that of an idle one. It takes no chunks, and its heaviest ones leave until `shed` of its
-//!    time is free.
+//! 3. *Throttling correction*: a pool is overloaded whose mean latency in the epoch, beside that of
+//!    an idle pool of its traits, was `throttle` × the least that it ever was: a device that is slower
+//!    than its traits say is not overloaded for that. An overloaded pool takes no chunks, and its
+//!    heaviest ones leave until `shed` of its time is free.
 //! 4. Chunks are placed by falling consumption, first fit: where it is, if that is its ideal pool
 //!    and has room in space and in time (up to `headroom`); else on the ideal pool; else on the
 //!    next cheapest with room in both. Where none has time left it stays where there is space.
@@ -54,7 +55,7 @@ const HEADROOM: Setting = Setting {
 const THROTTLE: Setting = Setting {
     name: "throttle",
     default: "5",
-    unit: "times the idle latency",
+    unit: "times the least latency",
     help: "mean latency from which on a pool is overloaded",
 };
 const SHED: Setting = Setting {
@@ -104,6 +105,8 @@ struct Edt {
     prices: Vec<f64>,
     activity: Activity,
     demands: Faded,
+    /// By pool: the least that an epoch's latency ever was, in idle latencies; at least 1.
+    least: Vec<f64>,
 }
 
 impl Edt {
@@ -119,6 +122,7 @@ impl Edt {
             prices: settings.numbers("prices", 1e-9, 1e6)?,
             activity: Activity::default(),
             demands: Faded::default(),
+            least: Vec::new(),
         })
     }
 
@@ -139,20 +143,23 @@ impl Edt {
     }
 
     /// The pools as seats for chunks.
-    fn seats(&self, view: &dyn VolumeView) -> Vec<Seat> {
+    fn seats(&mut self, view: &dyn VolumeView) -> Vec<Seat> {
+        self.least.resize(usize::from(view.pool_count()), f64::INFINITY);
+        for (pool, least) in (0..).map(PoolId).zip(&mut self.least) {
+            *least = slowness(view, pool).map_or(*least, |now| now.max(1.0).min(*least));
+        }
         let gib = view.chunk_size().0 as f64 / f64::from(1 << 30);
         let seat = |pool: u16| {
             let (id, traits) = (PoolId(pool), view.traits(PoolId(pool)));
             let capacity = view.capacity_chunks(id);
             let free = capacity.saturating_sub(view.used_chunks(id));
-            let idle = idle_latency(&traits, view, id);
-            let latency = view.load(id).latency().unwrap_or_default().as_secs_f64();
+            let least = self.least[usize::from(pool)];
             Seat {
                 costs: Costs::of(&traits),
                 share: 1.0 / capacity.max(1) as f64,
                 rate: self.rate(usize::from(pool), &traits, capacity as f64 * gib),
                 by_time: self.by == By::Time,
-                overloaded: latency > idle * self.throttle,
+                overloaded: slowness(view, id).is_some_and(|now| now > least * self.throttle),
                 free,
                 time: self.headroom,
             }
@@ -161,10 +168,10 @@ impl Edt {
     }
 }
 
-/// Mean latency that the epoch's mix of requests would have on the idle pool, in seconds; endless
+/// Mean latency of the epoch's requests, in what the same mix would take on the idle pool; none
 /// without requests.
-fn idle_latency(traits: &PoolTraits, view: &dyn VolumeView, pool: PoolId) -> f64 {
-    let load = view.load(pool);
+fn slowness(view: &dyn VolumeView, pool: PoolId) -> Option<f64> {
+    let (load, traits) = (view.load(pool), view.traits(pool));
     let alone = |pattern| traits.of(pattern).latency.as_secs_f64();
     let time = |count: u64, bytes: u64, random, stream: Pattern| {
         let beyond = (bytes / 4096).saturating_sub(count) as f64;
@@ -173,10 +180,8 @@ fn idle_latency(traits: &PoolTraits, view: &dyn VolumeView, pool: PoolId) -> f64
     let reads = time(load.reads, load.read_bytes.0, Pattern::RandomRead, Pattern::SequentialRead);
     let writes =
         time(load.writes, load.written_bytes.0, Pattern::RandomWrite, Pattern::SequentialWrite);
-    match load.requests() {
-        0 => f64::INFINITY,
-        requests => (reads + writes) / requests as f64,
-    }
+    let idle = (reads + writes) / load.requests() as f64;
+    load.latency().map(|latency| latency.as_secs_f64() / idle)
 }
 
 impl Placement for Edt {
@@ -188,10 +193,11 @@ impl Placement for Edt {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         self.demands.fade(&self.activity, view.epoch(), self.memory);
+        let seats = self.seats(view);
         let activity = &self.activity;
         let known = (0..self.demands.len())
             .map(|number| (number, activity.home(number), self.demands.of(number)));
-        let mut packing = Packing::new(self.seats(view), known);
+        let mut packing = Packing::new(seats, known);
         packing.correct(self.shed);
         let mut plan = Plan::new(view);
         packing.place(|number, from, to| {

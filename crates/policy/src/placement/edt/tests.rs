@@ -100,6 +100,24 @@ fn an_overloaded_pool_takes_nothing_and_sheds_its_heaviest() {
 }
 
 #[test]
+fn a_pool_that_never_was_as_fast_as_its_traits_say_is_not_overloaded() {
+    let mut edt = build("edt:memory=0");
+    let mut view = Pools::new(&[9, 9, 9], &[(0, 0), (3, 2)]);
+    let slow = PoolLoad {
+        reads: 96,
+        read_bytes: Bytes(96 << 16),
+        read_latency: Nanos(7_000_000),
+        ..PoolLoad::default()
+    };
+    view.loads[0] = slow;
+    for _ in 0..2 {
+        stream(edt.as_mut(), 0, 1);
+        stream(edt.as_mut(), 3, 5);
+        assert_eq!(propose_to(edt.as_mut(), &view), [(3, 0)]);
+    }
+}
+
+#[test]
 fn demand_fades_by_half_and_is_gone_in_the_end() {
     let mut edt = build("edt");
     let mut view = Pools::new(&[1, 9], &[(0, 1), (1, 1)]);
