@@ -1,6 +1,12 @@
 //! What the API says, as data: one definition for the server, the OpenAPI document and the
 //! command-line client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
 
+mod shadows;
+
+pub use shadows::{
+    Adopted, Adoption, Explanation, NewShadow, PlacementFigures, PoolWritten, Shadow,
+};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thermocline_units::Latencies;
@@ -23,6 +29,9 @@ pub struct Status {
     pub epoch_seconds: f64,
     /// Who decides about moves.
     pub policy: Policy,
+    /// Rivals of the policy, and what they would have done.
+    #[serde(default)]
+    pub shadows: Vec<Shadow>,
     /// Volumes that exist.
     pub volumes: Vec<Volume>,
     /// Pools, fastest first.

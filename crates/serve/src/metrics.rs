@@ -2,7 +2,7 @@
 //!
 //! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
-use crate::api::{BlockCache, Pool, Status};
+use crate::api::{BlockCache, PlacementFigures, Pool, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -49,6 +49,9 @@ enum Value<'a> {
 
 /// Takes one figure of a pool.
 type OfPool = fn(&Pool) -> u64;
+
+/// Takes one figure of a placement, if there is one.
+type OfPlacement = fn(&PlacementFigures) -> Option<f64>;
 
 /// Takes one figure of a block cache.
 type OfCache = fn(&BlockCache) -> u64;
@@ -98,6 +101,7 @@ impl Collector for Figures {
         self.group(&mut encoder)?;
         self.counters(&mut encoder)?;
         self.caches(&mut encoder)?;
+        self.shadows(&mut encoder)?;
         self.latencies(&mut encoder)
     }
 }
@@ -192,6 +196,52 @@ impl Figures {
     fn by_cache<'a>(&'a self, value: impl Fn(&'a BlockCache) -> Value<'a>) -> Series<'a> {
         let cached = self.status.pools.iter().filter_map(|pool| Some((pool, pool.cache.as_ref()?)));
         cached.map(|(pool, cache)| (vec![("pool", pool.name.as_str())], value(cache))).collect()
+    }
+
+    /// Of shadows, and of what was done meanwhile.
+    fn shadows(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let latency = |figures: &PlacementFigures| figures.mean_latency_us.map(|us| us / 1e6);
+        let gauges: [(&str, &str, OfPlacement); 2] = [
+            ("shadow_latency_seconds", "Expected mean latency, last epoch", latency),
+            ("shadow_fastest_pool_ratio", "Share of accesses it served, last epoch", |figures| {
+                figures.fastest_pool_share
+            }),
+        ];
+        for (name, help, figure) in gauges {
+            let both = self.status.shadows.iter().flat_map(|shadow| {
+                let of = |what, figures| {
+                    let labels = vec![("policy", shadow.name.as_str()), ("placement", what)];
+                    Some((labels, Value::Gauge(figure(figures)?)))
+                };
+                [of("shadow", &shadow.epoch), of("actual", &shadow.actual_epoch)]
+            });
+            family(encoder, (name, help), both.flatten().collect())?;
+        }
+        let both = self.status.shadows.iter().flat_map(|shadow| {
+            [("shadow", &shadow.total), ("actual", &shadow.actual_total)].into_iter().flat_map(
+                move |(what, figures)| {
+                    figures.written.iter().map(move |written| {
+                        let labels = vec![
+                            ("policy", shadow.name.as_str()),
+                            ("placement", what),
+                            ("pool", written.pool.as_str()),
+                        ];
+                        let bytes = written.client_bytes + written.moved_bytes;
+                        (labels, Value::Counter(bytes))
+                    })
+                },
+            )
+        });
+        let help = "Bytes written by clients and moves since the shadow began";
+        family(encoder, ("shadow_written_bytes", help), both.collect())?;
+        let both = self.status.shadows.iter().flat_map(|shadow| {
+            [("shadow", &shadow.total), ("actual", &shadow.actual_total)].map(|(what, figures)| {
+                let labels = vec![("policy", shadow.name.as_str()), ("placement", what)];
+                (labels, Value::Counter(figures.moved_bytes))
+            })
+        });
+        let help = "Bytes of chunks moved since the shadow began";
+        family(encoder, ("shadow_moved_bytes", help), both.collect())
     }
 
     /// A series with a value for each pool.

@@ -137,6 +137,7 @@ impl Group {
         if let Some(placement) = &mut self.placement {
             placement.observe(&access);
         }
+        self.shadows.observe(&access);
         if let Some(tap) = &mut self.tap {
             tap.accessed(&access);
         }

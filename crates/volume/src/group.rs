@@ -12,7 +12,8 @@
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
 //!   what a placement wants next;
-//! - [`crate::tap`] lets somebody listen;
+//! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see what
+//!   it sees;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
 //!   [`crate::seals`] keeps checksums; [`crate::housekeeping`] does what is due by the clock.
 
@@ -34,6 +35,7 @@ use crate::seals::Seals;
 use crate::settings::Settings;
 use crate::tap::Tap;
 use thermocline_policy::placement::Placement;
+use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{Nanos, PoolId, Slab};
 
@@ -88,6 +90,7 @@ pub struct Group {
     pub(crate) opening: Option<Opening>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
+    pub(crate) shadows: Shadows,
     pub(crate) tap: Option<Box<dyn Tap>>,
     pub(crate) epoch: u16,
     pub(crate) io_out: Vec<(PoolId, Ticket, Io)>,

@@ -47,6 +47,12 @@ impl Housekeeping {
             dying_volumes: Vec::new(),
         }
     }
+
+    /// Begins an epoch now.
+    pub(crate) fn begin_epoch(&mut self, now: Nanos, epoch: Nanos) {
+        self.epoch_began = now;
+        self.epoch_end = Nanos(now.0.saturating_add(epoch.0));
+    }
 }
 
 impl Group {
@@ -58,7 +64,7 @@ impl Group {
             || self.copier.has_wishes()
             || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
-        let epoch = self.placement.is_some().then_some(self.housekeeping.epoch_end);
+        let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
         match (due.then_some(self.housekeeping.round), epoch) {
             (Some(round), Some(epoch)) => Some(round.min(epoch)),
             (round, epoch) => round.or(epoch),
@@ -119,6 +125,7 @@ impl Group {
         let began = std::mem::replace(&mut self.housekeeping.epoch_began, now);
         self.housekeeping.epoch_length = now.saturating_sub(began).max(Nanos(1));
         self.pools.iter_mut().for_each(Pool::end_epoch);
+        self.end_epoch_of_shadows(now);
         let Some(mut placement) = self.placement.take() else { return };
         let mut moves: Vec<Move> = Vec::new();
         placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);

@@ -44,6 +44,7 @@ mod scheduler;
 mod scrub;
 mod seals;
 pub mod settings;
+mod shadowing;
 mod slots;
 mod switching;
 mod tap;

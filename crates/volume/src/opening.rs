@@ -23,6 +23,7 @@ use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings};
+use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
@@ -202,6 +203,7 @@ impl Group {
             opening: None,
             placement: None,
             placement_name: String::new(),
+            shadows: Shadows::default(),
             tap: None,
             housekeeping: Housekeeping::new(settings.epoch),
             epoch: 0,

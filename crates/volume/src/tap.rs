@@ -49,6 +49,11 @@ impl Group {
         std::mem::replace(&mut self.tap, tap)
     }
 
+    /// Whether somebody listens.
+    pub fn is_tapped(&self) -> bool {
+        self.tap.is_some()
+    }
+
     /// Tells the tap that a placement has taken over.
     pub(crate) fn tell_placed(&mut self) {
         if let Some(tap) = &mut self.tap {

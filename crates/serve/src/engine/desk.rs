@@ -1,9 +1,11 @@
 //! What an administrator may ask of a running engine. Everything here runs on the loop's thread and
 //! answers at once; what takes time is begun, and told of by jobs, states and events. By subject:
-//! volumes ([`mod@volumes`]), pools ([`mod@pools`]), what moves ([`mod@moves`]).
+//! volumes ([`mod@volumes`]), pools ([`mod@pools`]), what moves ([`mod@moves`]), what rivals would have
+//! moved ([`mod@shadows`]).
 
 mod moves;
 mod pools;
+mod shadows;
 mod volumes;
 
 use super::Engine;
@@ -11,7 +13,8 @@ use super::clients::Flushed;
 use crate::api::{Event, Journal, NewPolicy, Policy, Refused, Second, Severity, Status};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::placement::Placement;
+use thermocline_policy::registry::{Build, PolicySpec, entries};
 use thermocline_units::{Nanos, PoolId};
 use thermocline_volume::{AdminError, Group, Service, Tap};
 
@@ -29,6 +32,22 @@ impl From<AdminError> for Refused {
             _ => Refused::invalid(error),
         }
     }
+}
+
+/// A placement of the registry, that knows nothing yet.
+fn placement(spec: &str) -> Result<(PolicySpec, Box<dyn Placement>), Refused> {
+    let spec = PolicySpec::parse(spec).map_err(Refused::invalid)?;
+    let Build::Placement(build) = spec.entry.build else {
+        let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
+        let names: Vec<&str> = placements.map(|entry| entry.name).collect();
+        return Err(Refused::invalid(format!(
+            "`{}` is a cache, not a placement; those are: {}",
+            spec.entry.name,
+            names.join(", ")
+        )));
+    };
+    let placement = build(&spec.settings).map_err(Refused::invalid)?;
+    Ok((spec, placement))
 }
 
 impl<'a> Desk<'a> {
@@ -63,6 +82,7 @@ impl<'a> Desk<'a> {
             chunk_bytes: group.chunk_size().0,
             epoch_seconds: group.settings().epoch.as_secs_f64(),
             policy: self.policy(),
+            shadows: self.shadows(),
             volumes: self.volumes(),
             pools,
             operations_pending: group.operations_pending() as u64,
@@ -111,12 +131,7 @@ impl<'a> Desk<'a> {
         let placement = match wish.spec.as_str() {
             "none" => None,
             spec => {
-                let spec = PolicySpec::parse(spec).map_err(Refused::invalid)?;
-                let Build::Placement(build) = spec.entry.build else {
-                    let text = format!("`{}` is a cache, not a placement", spec.entry.name);
-                    return Err(Refused::invalid(text));
-                };
-                let placement = build(&spec.settings).map_err(Refused::invalid)?;
+                let (spec, placement) = placement(spec)?;
                 Some((spec.spelled_out(), placement))
             }
         };

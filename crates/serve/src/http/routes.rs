@@ -1,5 +1,7 @@
 //! Which request does what. The OpenAPI document is made from the same declarations.
 
+mod shadows;
+
 use crate::api::{
     Event, Extent, Heat, Job, NewJob, NewPolicy, NewPool, Operations, Policy, PolicyDescription,
     PolicySetting, Pool, Refused, Second, Status, Volume, VolumeSize,
@@ -69,6 +71,7 @@ fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(job, cancel_job))
         .routes(routes!(policies))
         .routes(routes!(policy, set_policy))
+        .merge(shadows::api())
         .routes(routes!(history))
         .routes(routes!(events))
 }

@@ -1,0 +1,98 @@
+//! Shadows, and why a chunk is where it is, as the API says them.
+
+use super::{Extent, Policy};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A policy that shall be a shadow: it sees what the one in force sees, and moves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewShadow {
+    /// `name[:key=value,…]`, which becomes its name.
+    pub policy: String,
+    /// One chunk in so many is watched; null: as the others, or all up to 4,096 chunks and one in 8
+    /// beyond.
+    #[serde(default)]
+    pub one_in: Option<u32>,
+}
+
+/// What a shadow would have done, beside what was done. Figures are of the chunks watched, times
+/// `one_in`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Shadow {
+    /// Its name: the policy as it was asked for.
+    pub name: String,
+    /// One chunk in so many is watched.
+    pub one_in: u32,
+    /// Since it began.
+    pub age_seconds: f64,
+    /// Whole epochs that the figures are of.
+    pub epochs: u64,
+    /// The shadow in all these epochs.
+    pub total: PlacementFigures,
+    /// What was really done in these epochs.
+    pub actual_total: PlacementFigures,
+    /// The shadow in the last epoch.
+    pub epoch: PlacementFigures,
+    /// What was really done in the last epoch.
+    pub actual_epoch: PlacementFigures,
+}
+
+/// What a placement comes to, by one and the same rule whether it decides or not.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PlacementFigures {
+    /// Accesses of requests to chunks.
+    pub accesses: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Expected mean latency; null: nothing was accessed.
+    pub mean_latency_us: Option<f64>,
+    /// Share of the accesses that the fastest pool served; null: nothing was accessed.
+    pub fastest_pool_share: Option<f64>,
+    /// Accesses that the fastest pool served.
+    pub fastest_pool_accesses: u64,
+    /// Bytes that the fastest pool served.
+    pub fastest_pool_bytes: u64,
+    /// Bytes of chunks that changed their pool.
+    pub moved_bytes: u64,
+    /// What was written to each pool.
+    pub written: Vec<PoolWritten>,
+}
+
+/// What was written to a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PoolWritten {
+    /// The pool's name.
+    pub pool: String,
+    /// By clients.
+    pub client_bytes: u64,
+    /// By moves.
+    pub moved_bytes: u64,
+}
+
+/// A shadow that shall decide from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Adoption {
+    /// The shadow's name.
+    pub shadow: String,
+}
+
+/// Who decides after an adoption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Adopted {
+    /// The policy.
+    pub policy: Policy,
+    /// Whether it knows what it has seen as a shadow; else it begins anew, because it had not seen
+    /// every chunk, or because a recording is made, which has to begin before its policy does.
+    pub knows: bool,
+}
+
+/// Why a chunk is where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The chunk: where it lives, and what was asked of it in this epoch.
+    pub chunk: Extent,
+    /// Who decides; "none": nobody.
+    pub policy: String,
+    /// Its reasons, the conclusion last; empty: it gives none, or has not met the chunk.
+    pub reasons: Vec<String>,
+}

@@ -1,0 +1,134 @@
+//! Shadows: added, told, ended, adopted; and why a chunk is where it is.
+
+use super::{Desk, placement};
+use crate::api::{
+    Adopted, Explanation, NewShadow, PlacementFigures, PoolWritten, Refused, Severity, Shadow,
+};
+use thermocline_policy::placement::shadow::tally::Tally;
+use thermocline_policy::placement::shadow::{Report, ShadowError};
+use thermocline_units::{ChunkId, PoolId};
+
+impl From<ShadowError> for Refused {
+    fn from(error: ShadowError) -> Refused {
+        match error {
+            ShadowError::NoSample(_) => Refused::invalid(error),
+            _ => Refused::conflict(error),
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// Shadows, in the order in which they began.
+    pub fn shadows(&self) -> Vec<Shadow> {
+        self.engine.group.shadows().reports().map(|report| self.shadow(&report)).collect()
+    }
+
+    fn shadow(&self, report: &Report<'_>) -> Shadow {
+        let one_in = self.engine.group.shadows().one_in();
+        let figures = |tally| self.placement_figures(tally, one_in.into());
+        Shadow {
+            name: report.name.to_string(),
+            one_in,
+            age_seconds: self.engine.now().saturating_sub(report.begun).as_secs_f64(),
+            epochs: report.epochs,
+            total: figures(report.total),
+            actual_total: figures(report.actual_total),
+            epoch: figures(report.epoch),
+            actual_epoch: figures(report.actual_epoch),
+        }
+    }
+
+    /// What the sample came to, told for all chunks.
+    fn placement_figures(&self, tally: &Tally, one_in: u64) -> PlacementFigures {
+        let (all, fastest) = (tally.all(), tally.fastest());
+        let group = &self.engine.group;
+        let written = (0..group.pool_count()).map(PoolId).map(|id| {
+            let served = tally.of(id);
+            PoolWritten {
+                pool: group.pool_status(id).expect("ids below the count exist").name,
+                client_bytes: served.written_bytes.0 * one_in,
+                moved_bytes: served.moved_in.0 * one_in,
+            }
+        });
+        PlacementFigures {
+            accesses: all.accesses() * one_in,
+            bytes: all.bytes().0 * one_in,
+            mean_latency_us: tally.mean_latency().map(|mean| mean.0 as f64 / 1e3),
+            fastest_pool_share: tally.fastest_share(),
+            fastest_pool_accesses: fastest.accesses() * one_in,
+            fastest_pool_bytes: fastest.bytes().0 * one_in,
+            moved_bytes: all.moved_in.0 * one_in,
+            written: written.collect(),
+        }
+    }
+
+    /// Lets a policy begin as a shadow.
+    ///
+    /// # Errors
+    /// When there is no such placement, a setting is wrong, it is a shadow already, or there are too
+    /// many.
+    pub fn add_shadow(&mut self, wish: &NewShadow) -> Result<Shadow, Refused> {
+        let (spec, placement) = placement(&wish.policy)?;
+        let now = self.engine.now();
+        self.engine.group.begin_shadow(now, (&spec.label, placement), wish.one_in)?;
+        let text = format!("{} is a shadow from now on", spec.label);
+        self.engine.event(Severity::Info, "policy", text);
+        let shadows = self.shadows();
+        Ok(shadows.into_iter().next_back().expect("it has just begun"))
+    }
+
+    /// Ends a shadow.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn remove_shadow(&mut self, name: &str) -> Result<(), Refused> {
+        match self.engine.group.end_shadow(name) {
+            Some(_) => {
+                let text = format!("{name} is no shadow any more");
+                self.engine.event(Severity::Info, "policy", text);
+                Ok(())
+            }
+            None => Err(self.no_shadow(name)),
+        }
+    }
+
+    fn no_shadow(&self, name: &str) -> Refused {
+        let names: Vec<&str> =
+            self.engine.group.shadows().reports().map(|report| report.name).collect();
+        let known = if names.is_empty() { "none".to_string() } else { names.join(", ") };
+        Refused::missing(format!("there is no shadow {name}; there are: {known}"))
+    }
+
+    /// Gives the decision about moves to a shadow. It takes over with what it has learnt if it has
+    /// seen every chunk; what it knows of a sample would count against all others. Where a recording
+    /// is made it begins anew too, so that the recording can be replayed.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn adopt(&mut self, name: &str) -> Result<Adopted, Refused> {
+        let group = &mut self.engine.group;
+        let knows = group.shadows().one_in() == 1 && !group.is_tapped();
+        let Some(own) = group.end_shadow(name) else { return Err(self.no_shadow(name)) };
+        let (spec, fresh) = placement(name)?;
+        let placement = if knows { own } else { fresh };
+        self.engine.group.set_named_placement(&spec.spelled_out(), placement);
+        self.engine.policy = spec.label;
+        let how = if knows { "with what it has seen as a shadow" } else { "anew" };
+        let text = format!("{name} decides about moves from now on, {how}");
+        self.engine.event(Severity::Info, "policy", text);
+        Ok(Adopted { policy: self.policy(), knows })
+    }
+
+    /// Where a chunk is, how hot it is, and why the policy wants it there.
+    ///
+    /// # Errors
+    /// When there is no such volume, or it ends before the offset.
+    pub fn explain(&self, volume: &str, offset: u64) -> Result<Explanation, Refused> {
+        let extents = self.extents(volume, offset, Some(1))?;
+        let chunk = extents.into_iter().next().expect("a byte is in a chunk");
+        let index = (offset / self.engine.group.chunk_size().0) as u32;
+        let id = ChunkId { volume: self.volume(volume)?, index };
+        let reasons = self.engine.group.explain(id).unwrap_or_default();
+        Ok(Explanation { chunk, policy: self.engine.policy.clone(), reasons })
+    }
+}

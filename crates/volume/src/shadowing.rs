@@ -1,0 +1,59 @@
+//! Shadows: rivals of the placement, told what it is told, and asked when it is; nothing that they
+//! propose happens. They see the view before the placement decides, so that no move of the epoch that
+//! begins is in it.
+
+use crate::group::Group;
+use thermocline_policy::placement::Placement;
+use thermocline_policy::placement::shadow::{ShadowError, Shadows};
+use thermocline_units::{ChunkId, Nanos};
+
+impl Group {
+    /// Lets a placement begin as a shadow: see [`Shadows::begin`]. Epochs pass from now on, also
+    /// when nobody decides.
+    ///
+    /// # Errors
+    /// See [`Shadows::begin`].
+    pub fn begin_shadow(
+        &mut self,
+        now: Nanos,
+        rival: (&str, Box<dyn Placement>),
+        one_in: Option<u32>,
+    ) -> Result<(), ShadowError> {
+        let mattered = self.epochs_matter();
+        let mut shadows = std::mem::take(&mut self.shadows);
+        let begun = shadows.begin(now, &self.view(), rival, one_in);
+        self.shadows = shadows;
+        begun?;
+        if !mattered {
+            self.housekeeping.begin_epoch(now, self.settings.epoch);
+        }
+        Ok(())
+    }
+
+    /// Ends a shadow: see [`Shadows::end`].
+    pub fn end_shadow(&mut self, name: &str) -> Option<Box<dyn Placement>> {
+        self.shadows.end(name)
+    }
+
+    /// The shadows.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
+    }
+
+    /// Why a chunk is where it is, in the words of the placement (see [`Placement::explain`]);
+    /// `None` when nobody decides.
+    pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
+        Some(self.placement.as_ref()?.explain(chunk))
+    }
+
+    /// Whether somebody is asked at an epoch's end.
+    pub(crate) fn epochs_matter(&self) -> bool {
+        self.placement.is_some() || !self.shadows.is_empty()
+    }
+
+    pub(crate) fn end_epoch_of_shadows(&mut self, now: Nanos) {
+        let mut shadows = std::mem::take(&mut self.shadows);
+        shadows.end_epoch(now, &self.view(), self.settings.copying.rate_per_second);
+        self.shadows = shadows;
+    }
+}
