@@ -11,8 +11,8 @@
 //! 2. *Sweep*: random requests of 4 KiB, 70 % reads, Zipf, offered at a half to twice of what the
 //!    fast pool's device can serve, on `experiments/chew/flash.toml`; several seeds.
 //!
-//! Placements are asked with their defaults, ChewAnalyzer also with thresholds for these chunks: its
-//! own are for 256 MB. Latencies are of all reads and writes.
+//! Placements are asked with their defaults, ChewAnalyzer also with thresholds for these chunks:
+//! its own are for 256 MB. Latencies are of all reads and writes.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
