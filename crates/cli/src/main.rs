@@ -58,6 +58,8 @@ enum Command {
     Migrate(commands::engine::migrate::Args),
     /// Who decides about moves on a running engine.
     Policy(commands::engine::policy::Args),
+    /// Rivals of a running engine's policy: what they would have done.
+    Shadow(commands::engine::shadow::Args),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Pool(args) => commands::engine::pool::run(args),
         Command::Migrate(args) => commands::engine::migrate::run(args),
         Command::Policy(args) => commands::engine::policy::run(args),
+        Command::Shadow(args) => commands::engine::shadow::run(args),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

@@ -248,6 +248,27 @@ function moves(operations, status) {
   at("pending").textContent = operations.pending ? operations.pending + " chunks to go" : "";
 }
 
+function shadows(status) {
+  const list = status.shadows || [];
+  at("shadows-frame").hidden = !list.length;
+  const table = element("table"), head = element("tr");
+  for (const text of ["policy", "epochs", "expected latency", "fastest pool serves", "moved", "written there", "latency, last epoch",
+    "fastest pool, last epoch"]) head.append(element("th", text));
+  table.append(head);
+  const percent = (share) => share === null ? "–" : (100 * share).toFixed(1) + " %";
+  const add = (name, epochs, total, epoch, kind) => {
+    const row = element("tr", undefined, kind), there = total.written[0] || { client_bytes: 0, moved_bytes: 0 };
+    for (const text of [name, epochs, micros(total.mean_latency_us), percent(total.fastest_pool_share), bytes(total.moved_bytes),
+      bytes(there.client_bytes + there.moved_bytes), micros(epoch.mean_latency_us), percent(epoch.fastest_pool_share)]) row.append(element("td", text));
+    table.append(row);
+  };
+  for (const shadow of list) {
+    add(shadow.name, shadow.epochs, shadow.total, shadow.epoch);
+    add("what was done", "", shadow.actual_total, shadow.actual_epoch, "quiet");
+  }
+  at("shadows").replaceChildren(table);
+}
+
 function events(fresh) {
   if (!fresh.length) return;
   state.events = state.events.concat(fresh).slice(-100);
@@ -270,6 +291,7 @@ async function tick() {
     }
     facts(status);
     pools(status);
+    shadows(status);
     volumes(status);
     if (state.volume) {
       const known = state.heat, from = known ? known.first_row + known.rows.length : 0;

@@ -16,6 +16,7 @@ mod program;
 mod record;
 mod record_real;
 mod redis;
+mod shadows;
 mod trace_convert;
 mod trace_stat;
 mod trace_synth;

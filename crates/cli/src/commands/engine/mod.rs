@@ -3,6 +3,7 @@
 pub(crate) mod migrate;
 pub(crate) mod policy;
 pub(crate) mod pool;
+pub(crate) mod shadow;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod volume;

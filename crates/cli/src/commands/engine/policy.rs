@@ -1,17 +1,19 @@
-//! `thermocline policy`: who decides about moves on a running engine.
+//! `thermocline policy`: who decides about moves on a running engine, and why.
 
 use super::{EngineArgs, span};
 use crate::error::CliError;
 use hyper::Method;
 use std::fmt::Write;
-use thermocline_serve::api::{NewPolicy, Policy, Status};
-use thermocline_units::Nanos;
+use thermocline_serve::api::{Adopted, Adoption, Explanation, NewPolicy, Policy, Pool, Status};
+use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline policy show
   thermocline policy set baseline:k=200 --epoch 1m
   thermocline policy set none                     nothing moves by itself
+  thermocline policy adopt edt                    the shadow edt decides from now on
+  thermocline policy explain v0 1GiB              why the chunk there is where it is
 
 `thermocline policies` lists what can be chosen.";
 
@@ -37,6 +39,19 @@ enum Command {
         #[arg(long, value_name = "TIME")]
         epoch: Option<Nanos>,
     },
+    /// Give the decision to a shadow, with what it has learnt if it watches every chunk and nothing
+    /// is recorded.
+    Adopt {
+        /// The shadow's name; `thermocline shadow list` tells them.
+        name: String,
+    },
+    /// Where a chunk is, how hot it is, and why the policy wants it there.
+    Explain {
+        /// The volume.
+        volume: String,
+        /// A place in the chunk, from the volume's start.
+        offset: Bytes,
+    },
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
@@ -46,6 +61,20 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Command::Set { spec, epoch } => {
             let wish = NewPolicy { spec, epoch_seconds: epoch.map(Nanos::as_secs_f64) };
             client.send(Method::PUT, "/v1/policy", &wish)?
+        }
+        Command::Adopt { name } => {
+            let wish = Adoption { shadow: name };
+            let adopted: Adopted = client.send(Method::POST, "/v1/policy/adopt", &wish)?;
+            return args.engine.answer(&adopted, |adopted| {
+                let how = if adopted.knows { "with what it has seen as a shadow" } else { "anew" };
+                format!("{} decides from now on, {how}\n", adopted.policy.spec)
+            });
+        }
+        Command::Explain { volume, offset } => {
+            let path = format!("/v1/policy/explain?volume={volume}&offset_bytes={}", offset.0);
+            let explanation: Explanation = client.get(&path)?;
+            let pools: Vec<Pool> = client.get("/v1/pools")?;
+            return args.engine.answer(&explanation, |told| explain(told, &volume, &pools));
         }
     };
     let status: Status = client.get("/v1/status")?;
@@ -60,4 +89,39 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
         out
     })
+}
+
+fn explain(told: &Explanation, volume: &str, pools: &[Pool]) -> String {
+    let chunk = &told.chunk;
+    let name = |id: &u16| {
+        let pool = pools.iter().find(|pool| pool.id == *id);
+        pool.map_or_else(|| id.to_string(), |pool| pool.name.clone())
+    };
+    let names: Vec<String> = chunk.pools.iter().map(name).collect();
+    let place = match names[..] {
+        [] => "holds nothing and reads as zeroes".to_string(),
+        _ => format!("lives on {}", names.join(", ")),
+    };
+    let (from, to) = (chunk.offset_bytes, chunk.offset_bytes + chunk.length_bytes);
+    let mut out = format!("{volume} from {} to {} {place}", Bytes(from), Bytes(to));
+    if let Some(to) = &chunk.redirected_to {
+        let _ = write!(out, "; its writes go to {}", name(to));
+    }
+    if chunk.pinned {
+        out.push_str("; it is pinned, so no policy moves it");
+    }
+    let _ = writeln!(out, "\n{} reads and {} writes in this epoch", chunk.reads, chunk.writes);
+    match (told.policy.as_str(), &told.reasons[..]) {
+        ("none", _) => out.push_str("nobody decides about moves\n"),
+        (policy, []) => {
+            let _ = writeln!(out, "{policy} gives no reasons, or has not met this chunk");
+        }
+        (policy, reasons) => {
+            let _ = writeln!(out, "{policy}, when it was last asked:");
+            reasons.iter().for_each(|reason| {
+                let _ = writeln!(out, "  {reason}");
+            });
+        }
+    }
+    out
 }

@@ -1,6 +1,6 @@
 //! `thermocline status`: a running engine at a glance.
 
-use super::{EngineArgs, micros, span};
+use super::{EngineArgs, micros, shadow, span};
 use crate::doors::moment;
 use crate::error::CliError;
 use crate::table;
@@ -53,6 +53,9 @@ fn text(status: &Status, events: &[Event]) -> String {
     }
     out.push('\n');
     out.push_str(&pools(status.chunk_bytes, &status.pools));
+    if !status.shadows.is_empty() {
+        let _ = write!(out, "\n{}", shadow::text(&status.shadows));
+    }
     let troubles: Vec<&Event> =
         events.iter().filter(|event| event.severity != Severity::Info).collect();
     for event in troubles.iter().rev().take(5).rev() {
