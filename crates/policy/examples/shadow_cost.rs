@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p thermocline-policy --example shadow_cost [CHUNKS [NAME…]]`
 //!
-//! A volume of CHUNKS chunks (default 1,000,000) on three pools of a tenth, three tenths and the rest;
-//! 4 KiB accesses drawn evenly, a third of them writes. For each placement, watching all chunks and
-//! one in 8: one shadow, and 8 of the same; the median and the fastest of five epochs of 1,000,000
-//! accesses, and of their ends. A shadow costs less than 3 % of a core at 100,000 accesses a second
-//! where an access costs less than 300 ns.
+//! A volume of CHUNKS chunks (default 1,000,000) on three pools of a tenth, three tenths and the
+//! rest; 4 KiB accesses drawn evenly, a third of them writes. For each placement, watching all
+//! chunks and one in 8: one shadow, and 8 of the same; the median and the fastest of five epochs of
+//! 1,000,000 accesses, and of their ends. A shadow costs less than 3 % of a core at 100,000
+//! accesses a second where an access costs less than 300 ns.
 // A program that measures and reports, not a decision.
 #![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
 

@@ -12,8 +12,8 @@
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
 //!   what a placement wants next;
-//! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see what
-//!   it sees;
+//! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
+//!   what it sees;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
 //!   [`crate::seals`] keeps checksums; [`crate::housekeeping`] does what is due by the clock.
 

@@ -1,6 +1,6 @@
 //! Shadows: rivals of the placement, told what it is told, and asked when it is; nothing that they
-//! propose happens. They see the view before the placement decides, so that no move of the epoch that
-//! begins is in it.
+//! propose happens. They see the view before the placement decides, so that no move of the epoch
+//! that begins is in it.
 
 use crate::group::Group;
 use thermocline_policy::placement::Placement;

@@ -2,35 +2,36 @@
 //!
 //! 1. A *sample* of the chunks is watched: all of them where the pools hold at most [`ALL_UP_TO`]
 //!    chunks, else one in [`ONE_IN`], or in as many as was asked for. Of each run of so many
-//!    neighbours one is in it, which one says a hash of volume and run: so regions are in the sample
-//!    by their size, and no stride of the load meets or misses it. An access to any other chunk costs
-//!    that hash and no more, whatever the number of shadows.
+//!    neighbours one is in it, which one says a hash of volume and run: so regions are in the
+//!    sample by their size, and no stride of the load meets or misses it. An access to any other
+//!    chunk costs that hash and no more, whatever the number of shadows.
 //! 2. Accesses to the sample are counted by chunk and pattern, and told to each rival as they come.
 //!    An access is *sequential* when it begins where the last one in its chunk ended, or first in
 //!    the epoch and at the chunk's start; what comes between on other chunks a sample cannot see.
-//! 3. At an epoch's end it is taken down where the sample is: the *actual* placement. A chunk that is
-//!    elsewhere than an epoch ago was moved.
+//! 3. At an epoch's end it is taken down where the sample is: the *actual* placement. A chunk that
+//!    is elsewhere than an epoch ago was moved.
 //! 4. A rival begins with the chunks where they are. A chunk written for the first time comes to it
 //!    where the machine has put it, or, if its pool is full there, on the next one with room.
-//! 5. Both are judged by one rule ([`mod@tally`]): a pool serves what the epoch asked of the chunks that
-//!    it has at the epoch's end (actual), or had since its beginning (rival), as if each had made
-//!    its moves of the epoch at its start. What no pool holds is read as zeroes and not judged.
-//! 6. Then the rival is asked, with a view of a machine smaller by the sample's share: the sample where
-//!    it would be, capacities and service rates divided, loads as judged. Proposals are carried out
-//!    at once, best first, as far as there is room and the copy rate allows: rate × epoch × share
-//!    bytes read from or written to each pool; what is left of it, less than a chunk, is added to
-//!    the next epoch's. Copies of a chunk beside the first one take no room in it.
+//! 5. Both are judged by one rule ([`mod@tally`]): a pool serves what the epoch asked of the chunks
+//!    that it has at the epoch's end (actual), or had since its beginning (rival), as if each had
+//!    made its moves of the epoch at its start. What no pool holds is read as zeroes and not
+//!    judged.
+//! 6. Then the rival is asked, with a view of a machine smaller by the sample's share: the sample
+//!    where it would be, capacities and service rates divided, loads as judged. Proposals are
+//!    carried out at once, best first, as far as there is room and the copy rate allows: rate ×
+//!    epoch × share bytes read from or written to each pool; what is left of it, less than a chunk,
+//!    is added to the next epoch's. Copies of a chunk beside the first one take no room in it.
 //!
-//! Figures begin with a rival's first whole epoch; the actual placement's are kept beside it from the
-//! same moment. Source: a smaller model of the whole, fed with a hashed sample, is miniature simulation
-//! (Waldspurger et al., ATC 2017), for placements instead of caches; there a line is in the sample by its
-//! own hash, so that a region's share of it varies. Not foreseen: how a rival's choice would have
-//! changed the load, and so the latency, of the pools.
+//! Figures begin with a rival's first whole epoch; the actual placement's are kept beside it from
+//! the same moment. Source: a smaller model of the whole, fed with a hashed sample, is miniature
+//! simulation (Waldspurger et al., ATC 2017), for placements instead of caches; there a line is in
+//! the sample by its own hash, so that a region's share of it varies. Not foreseen: how a rival's
+//! choice would have changed the load, and so the latency, of the pools.
 //!
 //! State: 58 B a sampled chunk and 2 B for each rival beside what the rival itself keeps, and 4 B a
-//! chunk of the volumes; the sample is bounded by the volumes' sizes. An access to the sample O(1) and
-//! each rival's `observe`, any other one hash; an epoch O(pools × chunks), once for all rivals, and
-//! O(n log n) over the sample.
+//! chunk of the volumes; the sample is bounded by the volumes' sizes. An access to the sample O(1)
+//! and each rival's `observe`, any other one hash; an epoch O(pools × chunks), once for all rivals,
+//! and O(n log n) over the sample.
 
 mod rival;
 pub mod tally;
@@ -268,8 +269,8 @@ impl Default for Shadows {
 }
 
 impl Shadows {
-    /// Lets `placement` begin as a shadow called `name`, knowing nothing yet; one chunk in `one_in` is
-    /// watched, or in as many as is the default. It may begin while an epoch is under way.
+    /// Lets `placement` begin as a shadow called `name`, knowing nothing yet; one chunk in `one_in`
+    /// is watched, or in as many as is the default. It may begin while an epoch is under way.
     ///
     /// # Errors
     /// When there are too many, the name is taken, or the sample is none or not that of the others.

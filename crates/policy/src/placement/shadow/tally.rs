@@ -1,12 +1,13 @@
 //! What pools served, or would have served, in figures; and how long that takes.
 //!
-//! The time of requests on a pool, of one pattern: the latency of a lone request of 4 KiB by the pool's
-//! [`PoolTraits`], and for what is longer the time of a stream of the same direction. This is corrected
-//! by the pool's *level*: the mean latency that the machine measured on it in the epoch, reads and
-//! writes apart, over the mean that the traits say for what the actual placement asked of it. So
-//! the traits say how patterns differ, and the measurement how fast the pool is now; the actual
-//! placement's mean comes out as it was measured. A pool with fewer than [`MEASURED_MIN`] requests of
-//! the direction in the epoch keeps its last level, and has that of its traits (1) before there was one.
+//! The time of requests on a pool, of one pattern: the latency of a lone request of 4 KiB by the
+//! pool's [`PoolTraits`], and for what is longer the time of a stream of the same direction. This
+//! is corrected by the pool's *level*: the mean latency that the machine measured on it in the
+//! epoch, reads and writes apart, over the mean that the traits say for what the actual placement
+//! asked of it. So the traits say how patterns differ, and the measurement how fast the pool is
+//! now; the actual placement's mean comes out as it was measured. A pool with fewer than
+//! [`MEASURED_MIN`] requests of the direction in the epoch keeps its last level, and has that of
+//! its traits (1) before there was one.
 
 use super::super::{ChunkAccess, FLASH, Pattern, PoolLoad, PoolTraits};
 use thermocline_units::{Bytes, Nanos, PoolId};

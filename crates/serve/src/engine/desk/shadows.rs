@@ -65,8 +65,8 @@ impl Desk<'_> {
     /// Lets a policy begin as a shadow.
     ///
     /// # Errors
-    /// When there is no such placement, a setting is wrong, it is a shadow already, or there are too
-    /// many.
+    /// When there is no such placement, a setting is wrong, it is a shadow already, or there are
+    /// too many.
     pub fn add_shadow(&mut self, wish: &NewShadow) -> Result<Shadow, Refused> {
         let (spec, placement) = placement(&wish.policy)?;
         let now = self.engine.now();
@@ -100,8 +100,8 @@ impl Desk<'_> {
     }
 
     /// Gives the decision about moves to a shadow. It takes over with what it has learnt if it has
-    /// seen every chunk; what it knows of a sample would count against all others. Where a recording
-    /// is made it begins anew too, so that the recording can be replayed.
+    /// seen every chunk; what it knows of a sample would count against all others. Where a
+    /// recording is made it begins anew too, so that the recording can be replayed.
     ///
     /// # Errors
     /// When there is none of this name.
