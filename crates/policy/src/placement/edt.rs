@@ -4,10 +4,10 @@
 //!    chunk of its capacity; of its time, see `demand`. Demands fade with `memory`.
 //! 2. Its ideal pool is the one on which consumption × power is least; with `by=cost` × price of
 //!    the pool, with `by=time` the time alone counts. Of equals the slowest.
-//! 3. *Throttling correction*: a pool is overloaded whose mean latency in the epoch, beside that of
-//!    an idle pool of its traits, was `throttle` × the least that it ever was: a device that is
-//!    slower than its traits say is not overloaded for that. An overloaded pool takes no chunks, and
-//!    its heaviest ones leave until `shed` of its time is free.
+//! 3. *Throttling correction*: a pool is overloaded whose mean latency in the epoch, beside that
+//!    of an idle pool of its traits, was `throttle` × the least that it ever was: a device that is
+//!    slower than its traits say is not overloaded for that. An overloaded pool takes no chunks,
+//!    and its heaviest ones leave until `shed` of its time is free.
 //! 4. Chunks are placed by falling consumption, first fit: where it is, if that is its ideal pool
 //!    and has room in space and in time (up to `headroom`); else on the ideal pool; else on the
 //!    next cheapest with room in both. Where none has time left it stays where there is space.
