@@ -7,6 +7,7 @@ mod operations;
 mod parts;
 mod requests;
 mod seals;
+mod shadows;
 mod tap;
 
 use crate::{
