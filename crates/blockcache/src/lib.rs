@@ -10,9 +10,9 @@
 //! is a device made of two devices. It is written back: a write is done when the fast device has
 //! it. It loses nothing in a crash: what a flush promised is found again, wherever it is.
 //!
-//! Start at `cache`; `requests` cuts requests into lines, `locks` keeps them in order, `commit` makes
-//! the table of dirty lines durable, `writeback` takes dirty lines to the slow device, `opening`
-//! formats and finds all of it again, `format` is the bytes.
+//! Start at `cache`; `requests` cuts requests into lines, `locks` keeps them in order, `commit`
+//! makes the table of dirty lines durable, `writeback` takes dirty lines to the slow device,
+//! `opening` formats and finds all of it again, `format` is the bytes.
 
 mod cache;
 mod commit;
