@@ -70,24 +70,24 @@ pub(crate) fn survey<'a, D: Device>(
     let found = config.pools.iter().map(|pool| {
         let device = match absence(&pool.device.path) {
             Some(reason) => Err(reason),
-            None => look_into(pool, ways)?,
+            None => Ok(look_into(pool, ways)?),
         };
         Ok(Found { config: pool, device })
     });
     found.collect()
 }
 
-/// A pool whose device is there; or why it is of no use.
+/// A pool whose device is there.
 fn look_into<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
-) -> Result<Result<(PoolDevice<D>, State), String>, CliError> {
+) -> Result<(PoolDevice<D>, State), CliError> {
     let name = pool.device.path.display();
     let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
     let state = look_at(&pool.device.path)?;
-    let Some(cache) = &pool.cache else { return Ok(Ok((PoolDevice::Bare(device), state))) };
+    let Some(cache) = &pool.cache else { return Ok((PoolDevice::Bare(device), state)) };
     match state {
-        State::Half => {}
+        State::Half if absence(&cache.device.path).is_none() => {}
         State::Pool(_) => {
             let text = format!(
                 "{name} is a pool without a block cache, and a cache can only be put in front of a \
@@ -104,12 +104,9 @@ fn look_into<D: Device>(
                 );
                 return Err(CliError::input(text));
             }
-            return Ok(Ok((PoolDevice::Bare(device), state)));
+            return Ok((PoolDevice::Bare(device), state));
         }
-        _ => return Ok(Ok((PoolDevice::Bare(device), state))),
-    }
-    if let Some(reason) = absence(&cache.device.path) {
-        return Ok(Err(format!("{reason}, and {name} is of no use without it")));
+        _ => return Ok((PoolDevice::Bare(device), state)),
     }
     let fast = (ways.open)(&cache.device).map_err(CliError::failed)?;
     let failed =
@@ -124,7 +121,7 @@ fn look_into<D: Device>(
         Label::Nothing if head.iter().all(|&byte| byte == 0) => State::Blank,
         Label::Nothing => State::Strange,
     };
-    Ok(Ok((device, state)))
+    Ok((device, state))
 }
 
 /// Why there is nothing to open; none when there is.
@@ -282,6 +279,9 @@ pub(crate) fn expected_size<D: Device>(found: &Found<'_, D>) -> Option<Bytes> {
 
 /// What to say about a device that lacks its companion.
 pub(crate) fn half(pool: &PoolConfig) -> String {
+    if let Some(reason) = pool.cache.as_ref().and_then(|cache| absence(&cache.device.path)) {
+        return format!("{reason}, and {} is of no use without it", pool.device.path.display());
+    }
     format!(
         "{} belongs to a pool with a block cache, and is of no use alone; give pool `{}` its `cache`",
         pool.device.path.display(),

@@ -232,3 +232,20 @@ fn a_first_start_that_ended_after_it_had_made_a_cache_is_begun_again() {
     run_once(&config);
     run_once(&config);
 }
+
+#[test]
+fn an_only_pool_whose_cache_is_gone_is_not_taken_for_a_first_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    config.pools.drain(..2);
+    config.pools[0].cache = Some(cache(&config, "hdd.cache"));
+    run_once(&config);
+    let (slow, lines) = (config.pools[0].device.path.clone(), config.data.join("hdd.cache"));
+    let (before, away) = (read(&slow), folder.path().join("away"));
+    std::fs::rename(&lines, &away).unwrap();
+    let said = refusal(&config);
+    assert!(said.contains("hdd.cache is missing or empty"), "{said}");
+    assert!(read(&slow) == before && !lines.exists(), "not a byte");
+    std::fs::rename(&away, &lines).unwrap();
+    run_once(&config);
+}
