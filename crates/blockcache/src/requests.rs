@@ -220,19 +220,22 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             }
         });
         for segment in segments {
-            let (side, offset) = self.place_of(&segment);
             let length = segment.length();
-            match side {
-                Side::Cache => self.status.written.0 += u64::from(length),
-                Side::Origin => self.status.written_around.0 += u64::from(length),
+            match segment.slot {
+                Some(_) => self.status.written.0 += u64::from(length),
+                None => self.status.written_around.0 += u64::from(length),
             }
             let from = (segment.bytes.start - bytes.start) as u32;
-            let data = data.slice(from..from + length);
-            self.requests[request].outstanding += 1;
-            let at = segment.bytes.start;
-            let task = Task::Piece { request, side, at, length, writes: true };
-            self.send(now, side, task, Io::Write { offset, data, fua });
+            self.write(now, request, &segment, data.slice(from..from + length), fua);
         }
+    }
+
+    fn write(&mut self, now: Nanos, request: u32, segment: &Segment, data: Payload, fua: bool) {
+        let (side, offset) = self.place_of(segment);
+        let (at, length) = (segment.bytes.start, segment.length());
+        self.requests[request].outstanding += 1;
+        let task = Task::Piece { request, side, at, length, writes: true };
+        self.send(now, side, task, Io::Write { offset, data, fua });
     }
 
     /// A slot for a line that has none.
@@ -273,12 +276,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let whole = self.bytes_of(line);
             let part = whole.start.max(bytes.start)..whole.end.min(bytes.end);
             let segment = Segment { slot: Some(slot), bytes: part };
-            let (side, offset) = self.place_of(&segment);
-            let (at, length) = (segment.bytes.start, segment.length());
-            self.requests[request].outstanding += 1;
-            let task = Task::Piece { request, side, at, length, writes: true };
-            let data = Payload::Zeroes(length);
-            self.send(now, side, task, Io::Write { offset, data, fua: false });
+            let zeroes = Payload::Zeroes(segment.length());
+            self.write(now, request, &segment, zeroes, false);
         }
     }
 
