@@ -12,12 +12,8 @@ fn placement(spec: &str) -> Box<dyn Placement> {
     build(&spec.settings).expect("its settings are right")
 }
 
-fn only(bench: &Bench) -> Report<'_> {
-    bench.group.shadows().reports().next().expect("there is one")
-}
-
-#[test]
-fn epochs_pass_for_a_shadow_where_nobody_decides_and_nothing_moves() {
+/// A volume of ten chunks over two pools, epochs of ten seconds.
+fn bench() -> Bench {
     let settings = Settings {
         epoch: Nanos::from_secs(10),
         fill: crate::Fill::SlowestFirst,
@@ -25,6 +21,16 @@ fn epochs_pass_for_a_shadow_where_nobody_decides_and_nothing_moves() {
     };
     let mut bench = Bench::with_settings(&[4, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(10 * CHUNK)).expect("a volume");
+    bench
+}
+
+fn only(bench: &Bench) -> Report<'_> {
+    bench.group.shadows().reports().next().expect("there is one")
+}
+
+#[test]
+fn epochs_pass_for_a_shadow_where_nobody_decides_and_nothing_moves() {
+    let mut bench = bench();
     bench.write(0, 1, 512);
     assert!(bench.group.explain(ChunkId::default()).is_none(), "nobody decides");
     let rival = ("baseline:k=1", placement("baseline:k=1"));
@@ -45,13 +51,7 @@ fn epochs_pass_for_a_shadow_where_nobody_decides_and_nothing_moves() {
 
 #[test]
 fn a_shadow_of_the_placement_in_force_comes_to_the_same_figures() {
-    let settings = Settings {
-        epoch: Nanos::from_secs(10),
-        fill: crate::Fill::SlowestFirst,
-        ..Bench::settings()
-    };
-    let mut bench = Bench::with_settings(&[4, 8], 0, settings);
-    bench.group.create_volume(Nanos(0), Bytes(10 * CHUNK)).expect("a volume");
+    let mut bench = bench();
     (0..10).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
     bench.group.set_named_placement("baseline:k=3", placement("baseline:k=3"));
     let rival = ("baseline:k=3", placement("baseline:k=3"));
