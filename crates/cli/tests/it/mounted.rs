@@ -1,18 +1,25 @@
 //! A volume as a mounted device of the system: nbdfuse makes it a file, a loop device makes that a
 //! disk. Needs root, FUSE and loop devices; tests say SKIPPED without them.
 //!
-//! Whatever was attached is detached when dropped, also when the engine below it is gone.
+//! Whatever was attached is detached when dropped, also when the engine below it is gone. One volume
+//! is mounted at a time: mkfs.btrfs refuses any device while another one's file is unreachable
+//! (`cannot check mount status`), which a test that kills its engine leaves for a moment.
 
 use crate::up::URI;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Whose turn it is to have a volume mounted.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A volume that is a device of the system, and perhaps mounted on `tree`.
 pub(crate) struct Mounted {
     folder: PathBuf,
     fuse: Child,
     device: Option<String>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// Runs a shell command to its end: its output, or what it complained about.
@@ -27,8 +34,10 @@ pub(crate) fn shell(folder: &Path, words: &str) -> Result<String, String> {
 }
 
 impl Mounted {
-    /// Makes the volume a device of the system.
+    /// Makes the volume a device of the system, once no other test has one.
     pub(crate) fn new(folder: &Path) -> Result<Mounted, String> {
+        // A test that failed in its turn has detached its volume: the turn is good all the same.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         std::fs::create_dir_all(folder.join("fuse")).map_err(|error| error.to_string())?;
         std::fs::create_dir_all(folder.join("tree")).map_err(|error| error.to_string())?;
         let fuse = Command::new("nbdfuse")
@@ -37,7 +46,7 @@ impl Mounted {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| error.to_string())?;
-        let mut mounted = Mounted { folder: folder.to_path_buf(), fuse, device: None };
+        let mut mounted = Mounted { folder: folder.to_path_buf(), fuse, device: None, _turn: turn };
         let start = Instant::now();
         while !folder.join("fuse/nbd").exists() {
             let ended = mounted.fuse.try_wait().map_err(|error| error.to_string())?;
