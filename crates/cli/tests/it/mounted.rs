@@ -1,9 +1,9 @@
 //! A volume as a mounted device of the system: nbdfuse makes it a file, a loop device makes that a
 //! disk. Needs root, FUSE and loop devices; tests say SKIPPED without them.
 //!
-//! Whatever was attached is detached when dropped, also when the engine below it is gone. One volume
-//! is mounted at a time: mkfs.btrfs refuses any device while another one's file is unreachable
-//! (`cannot check mount status`), which a test that kills its engine leaves for a moment.
+//! Whatever was attached is detached when dropped, also when the engine below it is gone. One
+//! volume is mounted at a time: mkfs.btrfs refuses any device while another one's file is
+//! unreachable (`cannot check mount status`), which a test that kills its engine leaves for a moment.
 
 use crate::up::URI;
 use std::path::{Path, PathBuf};
