@@ -2,8 +2,8 @@
 //! disk. Needs root, FUSE and loop devices; tests say SKIPPED without them.
 //!
 //! Whatever was attached is detached when dropped, also when the engine below it is gone. One
-//! volume is mounted at a time: mkfs.btrfs refuses any device while another one's file is
-//! unreachable (`cannot check mount status`), which a test that kills its engine leaves for a moment.
+//! volume is mounted at a time: mkfs.btrfs refuses any device while another one's file is out of
+//! reach (`cannot check mount status`), as it is for a moment after a test has killed its engine.
 
 use crate::up::URI;
 use std::path::{Path, PathBuf};
