@@ -140,7 +140,7 @@ impl Group {
         let living = self.pools.iter().filter(|pool| pool.is_alive());
         let slots = living.map(|pool| u64::from(pool.slots.total())).sum::<u64>()
             + u64::from(pool.slots.total());
-        let room = layout::slots_max(self.area_blocks);
+        let room = layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size);
         if slots > room {
             return Err(AdminError::TooManyChunks(slots, room));
         }

@@ -434,28 +434,20 @@ impl Group {
         }
     }
 
-    /// Whether something of the chunk was on dead pools only.
-    fn has_lost_part(&self, chunk: ChunkId) -> bool {
-        let dead = |place: Place| !self.pool(place.pool).is_alive();
-        let mut copies = self.map.copies(chunk).map(|copy| copy.place).peekable();
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        copies.peek().is_some() && copies.all(dead) || overlay.is_some_and(|o| dead(o.place))
-    }
-
     /// Puts the group out of service: no pool is left that could hold the journal.
     pub(crate) fn fail(&mut self, error: OpenError) {
         self.service = crate::group::Service::Failed(error);
         self.fail_everyone();
     }
 
-    /// Queues a record for every overlay that took blocks since its last one.
+    /// Queues a record for every chunk in two parts whose blocks changed sides since its last one.
     fn save_overlays(&mut self) {
         for chunk in std::mem::take(&mut self.copier.unsaved_overlays) {
             if !self.map.has(chunk) {
                 continue;
             }
-            let extra = self.map.extra_mut(chunk);
-            if extra.overlay.as_mut().is_some_and(|o| std::mem::replace(&mut o.unsaved, false)) {
+            let overlay = self.map.overlay_mut(chunk);
+            if overlay.is_some_and(|overlay| std::mem::replace(&mut overlay.unsaved, false)) {
                 let state: ChunkState = self.durable_state(chunk);
                 self.change(Record::Chunk(chunk, state), chunk, &[]);
             }

@@ -10,6 +10,7 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place};
 use crate::operation::{Operation, OperationKind};
+use crate::overlay::Side;
 use crate::request::RequestError;
 use crate::settings::Fill;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -33,7 +34,8 @@ impl Group {
 
     /// Notes when the copies were last written.
     pub(crate) fn touch_copies(&mut self, now: Nanos, chunk: ChunkId) {
-        if self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
+        let mirrored = self.map.overlay(chunk).is_some_and(|overlay| overlay.blocks.is_mirror());
+        if mirrored || self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
             self.map.extra_mut(chunk).last_write = now;
         }
     }
@@ -63,7 +65,7 @@ impl Group {
         self.uncount_prefetched(copy);
         self.uncount_prefetched(state.copies[0]);
         state.copies[0].prefetched = false;
-        state.dirty &= state.copies.len() > 1;
+        state.dirty &= state.may_differ();
         self.map.set_state(chunk, &state);
         let durable = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, durable), chunk, &[copy.place]);
@@ -90,6 +92,7 @@ impl Group {
         let several: Vec<ChunkId> =
             self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
         for chunk in several {
+            self.wish_on_the_living_side(chunk, pool);
             let mut state = self.map.state(chunk);
             let announced = state.dirty;
             let lost = state.lose_pool(pool);
@@ -108,6 +111,18 @@ impl Group {
             self.map.set_state(chunk, &state);
         }
         self.commit.queue_death(pool);
+    }
+
+    /// A pool died: a mirrored chunk that is on it shall be whole on its other side.
+    fn wish_on_the_living_side(&mut self, chunk: ChunkId, dead: PoolId) {
+        if !self.map.overlay(chunk).is_some_and(|overlay| overlay.blocks.is_mirror()) {
+            return;
+        }
+        let [base, above] = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side).pool);
+        if base == dead || above == dead {
+            let to = if base == dead { above } else { base };
+            self.copier.wish(Operation { kind: OperationKind::Migrate, chunk, to });
+        }
     }
 
     /// Gives the chunk of `part` its first slot, and makes it read as zeroes if it may not.

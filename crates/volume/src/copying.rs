@@ -11,7 +11,9 @@
 //! foreground write overlapped. MIGRATE, REPLICATE and PREFETCH *mirror*: a write goes to the
 //! original, and to the destination as well where blocks of it are present. REDIRECT *forwards*:
 //! whole blocks go to the destination alone, and become present with that; the journal keeps the
-//! bits. No piece is started that a write under way overlaps.
+//! bits. MIRROR leaves both sides for good, whichever of them has a block ([`crate::overlay`]), and
+//! a mirrored chunk is brought together on one of them by MIGRATE. No piece is started that a write
+//! under way overlaps.
 //!
 //! *Switching.* With all blocks present, the record that names the destination is queued. Until it
 //! is durable writes go to both places, so that either map is right; a write that fails on the
@@ -24,6 +26,7 @@ use crate::flight::{Flight, Owner};
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, Place};
 use crate::operation::{Operation, OperationId, OperationKind, Outcome};
+use crate::overlay::{Goal, Side};
 use crate::presence::Presence;
 use crate::throttle::Held;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,6 +36,8 @@ use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
 pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
+/// The largest chunk that can be mirrored: it has two bits a block.
+pub(crate) const MIRROR_CHUNK_MAX: u32 = REDIRECT_CHUNK_MAX / 2;
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
 const WISHES_MAX: usize = 4096;
 
@@ -40,6 +45,7 @@ const WISHES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) range: Range<u32>,
+    pub(crate) to: Place,
     /// Whether a foreground write overlapped it meanwhile.
     pub(crate) spoiled: bool,
 }
@@ -55,12 +61,14 @@ pub(crate) enum Stage {
 pub(crate) struct Copy {
     pub(crate) id: OperationId,
     pub(crate) what: Operation,
+    /// What it strives for, where the chunk is in two parts.
+    pub(crate) goal: Option<Goal>,
     pub(crate) stage: Stage,
-    /// Where the chunk goes; for a redirected chunk its overlay's place.
+    /// Where the chunk goes; one of the sides of a chunk in two parts.
     pub(crate) destination: Place,
-    /// The copy that a migration replaces.
+    /// The copy that a migration replaces, or the other side.
     pub(crate) source: Place,
-    /// Blocks at the destination; a redirected chunk keeps them in its overlay.
+    /// Blocks at the destination; a chunk in two parts keeps them in its overlay.
     pub(crate) presence: Presence,
     pub(crate) piece: Option<Piece>,
     pub(crate) cursor: u32,
@@ -84,18 +92,20 @@ impl Copy {
         if self.stage != Stage::Switching || self.failed {
             return;
         }
+        state.sealed = false;
         let prefetched = self.what.kind == OperationKind::Prefetch;
         let copy = ChunkCopy { place: self.destination, prefetched };
-        match self.what.kind {
-            OperationKind::Replicate | OperationKind::Prefetch => state.copies.push(copy),
-            OperationKind::Migrate | OperationKind::Redirect => {
+        match (self.goal, self.what.kind) {
+            (Some(Goal::Both), _) => return,
+            (Some(Goal::Base), _) => state.overlay = None,
+            (None, OperationKind::Replicate | OperationKind::Prefetch) => state.copies.push(copy),
+            (Some(Goal::Above) | None, _) => {
                 state.copies.retain(|other| other.place != self.source);
                 state.copies.insert(0, copy);
                 state.overlay = None;
             }
         }
         state.dirty |= state.copies.len() > 1;
-        state.sealed = false;
     }
 }
 
@@ -110,7 +120,7 @@ pub(crate) struct Copier {
     pub(crate) ids: u64,
     /// When a throttle lets an operation go on.
     pub(crate) wake: Option<Nanos>,
-    /// Chunks whose overlay took blocks that the journal has not been given.
+    /// Chunks in two parts with blocks that changed sides since the journal was told.
     pub(crate) unsaved_overlays: Vec<ChunkId>,
     pub(crate) overlays: usize,
 }
@@ -173,7 +183,7 @@ impl Copier {
     pub(crate) fn destinations(&self) -> impl Iterator<Item = Place> + '_ {
         let unmapped = |copy: &&Copy| {
             let taken_back = copy.stage == Stage::Switching && copy.failed;
-            copy.what.kind != OperationKind::Redirect && !taken_back
+            copy.goal.is_none() && !taken_back
         };
         self.operations.iter().map(|(_, copy)| copy).filter(unmapped).map(|copy| copy.destination)
     }
@@ -209,25 +219,25 @@ impl Group {
             let outcome = if copy.failed { Outcome::Failed } else { Outcome::Cancelled };
             return self.give_up(now, index, outcome);
         }
-        if self.presence_of(index).is_full() {
+        if self.is_complete(index) {
             return self.switch(now, index);
         }
         let chunk = copy.what.chunk;
         if !self.seal_is_at_hand(now, chunk, false) {
             return; // Its arrival leads back here.
         }
-        let Some(range) = self.next_piece(index) else { return };
+        let Some((range, to)) = self.next_piece(index) else { return };
         let copy = &self.copier.operations[index];
         if self.settings.copying.locking && self.has_parts_under_way(index) {
             return;
         }
         let (chunk, failed) = (copy.what.chunk, copy.failed_sources);
-        let source = self.best_source(chunk, &range, failed);
+        let source = self.best_source(chunk, &range, to, failed);
         let Some(source) = source else {
             self.copier.operations[index].failed = true;
             return self.advance(now, index);
         };
-        let (pools, held) = ([source.pool, copy.destination.pool], copy.held_since);
+        let (pools, held) = ([source.pool, to.pool], copy.held_since);
         let held = self.hold_back(now, &pools, range.end - range.start, held);
         self.copier.operations[index].held_since = held.since();
         if held != Held::Free {
@@ -237,25 +247,38 @@ impl Group {
         let io = Io::Read { offset, length: range.end - range.start };
         let copy = &mut self.copier.operations[index];
         copy.cursor = range.end;
-        copy.piece = Some(Piece { range, spoiled: false });
+        copy.piece = Some(Piece { range, to, spoiled: false });
         self.send(now, source.pool, Owner::Copy { operation: index }, io);
     }
 
-    fn presence_of(&self, index: u32) -> &Presence {
+    /// Whether every block is where it shall be, and no write is on its way to a side that goes.
+    fn is_complete(&self, index: u32) -> bool {
         let copy = &self.copier.operations[index];
-        if copy.what.kind != OperationKind::Redirect {
-            return &copy.presence;
-        }
-        let extra = self.map.extra(copy.what.chunk);
-        let overlay = extra.and_then(|extra| extra.overlay.as_ref());
-        &overlay.expect("a redirected chunk has an overlay").presence
+        let Some(goal) = copy.goal else { return copy.presence.is_full() };
+        let overlay = self.map.overlay(copy.what.chunk).expect("it has a goal");
+        let leaves = |part: &u32| {
+            let sides = &self.parts[*part].sides;
+            goal.side().is_some_and(|stays| sides.iter().any(|(_, side)| *side != stays))
+        };
+        let traffic = self.map.entry(copy.what.chunk).traffic;
+        overlay.blocks.is_at(goal) && !self.traffic[traffic].running.iter().any(leaves)
     }
 
-    /// A whole copy to read a piece from; never the one that is being filled.
-    fn best_source(&self, chunk: ChunkId, range: &Range<u32>, failed: u64) -> Option<Place> {
-        let destination = self.operation_on(chunk).map(|op| self.copier.operations[op].destination);
-        let failed = failed | destination.map_or(0, |place| 1 << place.pool.0);
-        self.best_copy(chunk, range, failed)
+    /// A place to read a piece from; never the one that is being filled.
+    fn best_source(
+        &self,
+        chunk: ChunkId,
+        range: &Range<u32>,
+        to: Place,
+        failed: u64,
+    ) -> Option<Place> {
+        let failed = failed | 1 << to.pool.0;
+        if self.goal_on(chunk).is_none() {
+            return self.best_copy(chunk, range, failed);
+        }
+        let mut sides =
+            [Side::Base, Side::Above].map(|side| self.place_on(chunk, side)).into_iter();
+        sides.find(|place| failed >> place.pool.0 & 1 == 0 && self.pool(place.pool).is_alive())
     }
 
     fn has_parts_under_way(&self, index: u32) -> bool {
@@ -263,18 +286,17 @@ impl Group {
         !self.traffic[traffic].running.is_empty()
     }
 
-    /// The next run of absent blocks that no write under way overlaps.
-    fn next_piece(&self, index: u32) -> Option<Range<u32>> {
+    /// The next run of missing blocks that no write under way overlaps, and where it is missing.
+    fn next_piece(&self, index: u32) -> Option<(Range<u32>, Place)> {
         let copy = &self.copier.operations[index];
-        let presence = self.presence_of(index);
         let length_max = (self.settings.copying.piece.0 as u32).min(self.chunk_size);
         let free = |range: &Range<u32>| !self.writes_under_way(copy.what.chunk, range);
         let mut from = copy.cursor;
         let mut wrapped = false;
         loop {
-            match presence.absent_run(from, length_max) {
-                Some(range) if free(&range) => return Some(range),
-                Some(range) => from = range.end,
+            match self.missing_run(copy, from, length_max) {
+                Some((range, to)) if free(&range) => return Some((range, to)),
+                Some((range, _)) => from = range.end,
                 None if !wrapped => (from, wrapped) = (0, true),
                 None => return None,
             }
@@ -282,6 +304,16 @@ impl Group {
                 return None;
             }
         }
+    }
+
+    fn missing_run(&self, copy: &Copy, from: u32, length_max: u32) -> Option<(Range<u32>, Place)> {
+        let Some(goal) = copy.goal else {
+            let range = copy.presence.absent_run(from, length_max)?;
+            return Some((range, copy.destination));
+        };
+        let overlay = self.map.overlay(copy.what.chunk).expect("it has a goal");
+        let (range, side) = overlay.blocks.run_towards(goal, from, length_max)?;
+        Some((range, self.place_on(copy.what.chunk, side)))
     }
 
     /// A device answered for an operation.
@@ -304,7 +336,7 @@ impl Group {
                 self.piece_over(now, index);
             }
             Ok(payload) if !flight.writes => {
-                let (destination, start) = (copy.destination, piece.range.start);
+                let (destination, start) = (piece.to, piece.range.start);
                 if copy.failed || !self.pool(destination.pool).is_alive() {
                     self.copier.operations[index].failed = true;
                     return self.piece_over(now, index);
@@ -339,8 +371,8 @@ impl Group {
         }
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
-        if copy.what.kind == OperationKind::Redirect {
-            self.overlay_arrived(chunk, &[range]);
+        if copy.goal.is_some() {
+            self.blocks_copied(chunk, &range);
         } else {
             copy.presence.insert(&range);
         }

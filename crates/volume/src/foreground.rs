@@ -8,6 +8,7 @@ use crate::commit::Waiter;
 use crate::flight::Flight;
 use crate::group::Group;
 use crate::map::{NONE, Place};
+use crate::overlay::Side;
 use crate::request::{Action, Piece, Priority, RequestError, RequestId};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -58,8 +59,10 @@ pub(crate) struct Part {
     pub(crate) failed: u64,
     pub(crate) succeeded: u64,
     pub(crate) error: Option<RequestError>,
-    /// Blocks that this part puts into the chunk's overlay.
-    pub(crate) overlay_runs: Vec<Range<u32>>,
+    /// Where its runs were sent, on a chunk in two parts.
+    pub(crate) sides: Vec<(Range<u32>, Side)>,
+    /// Pools whose part of a mirrored chunk failed it: one bit each.
+    pub(crate) avoided: u64,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
 }
@@ -208,7 +211,6 @@ impl Group {
         if self.is_opening(part) {
             return self.opened(now, part, pool, result);
         }
-        let state = &mut self.parts[part];
         match result {
             Ok(payload) if !flight.writes => {
                 if self.is_as_sealed(self.parts[part].chunk, at, &payload) {
@@ -218,9 +220,11 @@ impl Group {
                     self.reread(now, part, at..at + flight.bytes, pool);
                 }
             }
-            Ok(_) => state.succeeded |= bit(pool),
+            Ok(_) => self.parts[part].succeeded |= bit(pool),
             Err(_) if !flight.writes => self.reread(now, part, at..at + flight.bytes, pool),
+            Err(_) if self.write_elsewhere(part, at, pool) => {}
             Err(error) => {
+                let state = &mut self.parts[part];
                 state.failed |= bit(pool);
                 if error == DeviceError::NoSpace {
                     state.error = Some(RequestError::NoSpace);

@@ -5,14 +5,15 @@
 //! here does I/O, and nothing read from a disk can make it panic.
 
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Tag};
-use crate::presence::Presence;
+use crate::overlay::Blocks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
-/// Version of the layout; a group of another version is refused.
-pub(crate) const VERSION: u16 = 1;
+/// Version of the layout, written; those before it are read, later ones are refused. Version 2 has
+/// mirrored chunks.
+pub(crate) const VERSION: u16 = 2;
 /// Unit of metadata I/O.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
@@ -167,9 +168,9 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
                 encode_place(copy.place, out);
                 out.push(u8::from(copy.prefetched));
             }
-            if let Some((place, presence)) = &state.overlay {
+            if let Some((place, blocks)) = &state.overlay {
                 encode_place(*place, out);
-                let bits = presence.to_bytes();
+                let bits = blocks.to_bytes();
                 out.extend_from_slice(&(bits.len() as u16).to_le_bytes());
                 out.extend_from_slice(&bits);
             }
@@ -223,10 +224,13 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             let overlay = if flags >> 5 & 1 == 1 {
                 let place = reader.place()?;
                 let length = usize::from(reader.u16()?);
-                Some((place, Presence::from_bytes(chunk_size, reader.take(length)?)?))
+                Some((place, Blocks::from_bytes(chunk_size, reader.take(length)?)?))
             } else {
                 None
             };
+            if overlay.is_some() && copies.is_empty() {
+                return None; // It lies over a copy.
+            }
             let (dirty, sealed) = (flags >> 4 & 1 == 1, flags >> 6 & 1 == 1);
             let state = ChunkState { copies, dirty, sealed, tag, overlay };
             Some(Record::Chunk(chunk, state))
@@ -297,7 +301,7 @@ impl Superblock {
         if magic != SUPER_MAGIC || !has_crc(&block[12..BLOCK_BYTES], crc) {
             return None;
         }
-        if reader.u16()? != VERSION {
+        if !(1..=VERSION).contains(&reader.u16()?) {
             return None;
         }
         let this_pool = PoolId(reader.u16()?);

@@ -54,7 +54,7 @@ impl Group {
             for copy in self.map.copies(chunk) {
                 own(copy.place, format!("chunk {chunk}"));
             }
-            if let Some(overlay) = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref()) {
+            if let Some(overlay) = self.map.overlay(chunk) {
                 own(overlay.place, format!("the overlay of chunk {chunk}"));
             }
         }

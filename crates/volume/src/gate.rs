@@ -13,7 +13,7 @@ use crate::commit::Waiter;
 use crate::foreground::Verb;
 use crate::format::Record;
 use crate::group::Group;
-use crate::operation::OperationKind;
+use crate::presence::around_blocks;
 use thermocline_units::{ChunkId, Nanos};
 
 /// Copies of one piece that foreground writes may spoil before they wait for it.
@@ -44,7 +44,10 @@ impl Group {
             return idle;
         }
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
-        if writes && (traffic.dropping > 0 || self.writes_under_way(chunk, &range)) {
+        // No block of a chunk in two parts may be written on both sides at once.
+        let in_two = self.map.overlay(chunk).is_some();
+        let touched = if in_two { around_blocks(&range) } else { range.clone() };
+        if writes && (traffic.dropping > 0 || self.writes_under_way(chunk, &touched)) {
             return false;
         }
         if let Some(operation) = operation
@@ -78,7 +81,7 @@ impl Group {
         if piece.range.end <= range.start || range.end <= piece.range.start {
             return true;
         }
-        if operation.what.kind == OperationKind::Redirect || operation.spoils >= SPOILS_MAX {
+        if operation.goal.is_some() || operation.spoils >= SPOILS_MAX {
             return false;
         }
         piece.spoiled = true;
@@ -88,8 +91,8 @@ impl Group {
     /// Whether the journal knows that the chunk's copies may differ, where there are several, and
     /// that its seal is broken, where it had one.
     fn journal_expects_writes(&mut self, chunk: ChunkId) -> bool {
-        let extra = self.map.extra(chunk);
-        let equal = extra.is_some_and(|extra| !extra.others.is_empty() && !extra.dirty);
+        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
+        let equal = self.map.may_differ(chunk) && !announced;
         if !equal && !self.map.entry(chunk).is_sealed() {
             return true;
         }
@@ -126,7 +129,7 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].intent = false;
         self.break_seal(now, chunk);
-        if self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
+        if self.map.may_differ(chunk) {
             let extra = self.map.extra_mut(chunk);
             if !std::mem::replace(&mut extra.dirty, true) {
                 self.housekeeping.dirty_chunks.push(chunk);

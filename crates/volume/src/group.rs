@@ -29,6 +29,7 @@ use crate::operation::Finished;
 use crate::pool::{Pool, PoolState};
 use crate::proposal::Proposal;
 use crate::request::Reply;
+use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
@@ -84,6 +85,7 @@ pub struct Group {
     pub(crate) commit: Commit,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) copier: Copier,
+    pub(crate) routing: Routing,
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,

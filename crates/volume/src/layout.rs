@@ -7,18 +7,19 @@
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
+use crate::copying::REDIRECT_CHUNK_MAX;
 use crate::format::{BLOCK_BYTES, PAYLOAD_BYTES, Superblock};
 use crate::settings::VOLUMES_MAX;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
 
-/// Redirected chunks whose blocks the checkpoint must have room for.
-pub(crate) const OVERLAYS_MAX: usize = 32;
+/// Chunks in two parts that every checkpoint has room for.
+const OVERLAYS_FIXED: usize = 32;
 /// Slots begin at multiples of this.
 const ALIGNMENT: u64 = 64 << 10;
 /// Bytes of the record of a chunk with one copy; a further copy adds seven.
 const CHUNK_RECORD_BYTES: u64 = 20;
-/// Bytes of the record of a redirected chunk of 16 MiB: the longest record there is.
+/// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there is.
 pub(crate) const RECORD_BYTES_MAX: usize = 560;
 /// Bytes of a volume's record.
 const VOLUME_RECORD_BYTES: u64 = 13;
@@ -32,24 +33,45 @@ pub(crate) fn super_offset(which: u64) -> Bytes {
     Bytes(which * BLOCK)
 }
 
-/// Blocks of an area that holds the map of so many slots, grown as far as it may.
-pub(crate) fn area_blocks(slots: u64) -> u32 {
-    let usable = (PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64;
-    let blocks = (slots * GROWTH * CHUNK_RECORD_BYTES).div_ceil(usable) + fixed_blocks();
+/// Bytes of a block's records that are never wasted on one that does not fit.
+const USABLE: u64 = (PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64;
+
+/// Blocks of an area that holds the map of so many slots, grown as far as it may, and a fifth of
+/// them mirrored (the most that MOST mirrors).
+pub(crate) fn area_blocks(slots: u64, chunk_size: u32) -> u32 {
+    let bytes = slots * GROWTH * CHUNK_RECORD_BYTES + slots / 5 * overlay_bytes(chunk_size);
+    let blocks = bytes.div_ceil(USABLE) + fixed_blocks();
     u32::try_from(blocks).expect("2^32 slots need fewer blocks")
 }
 
-/// How many slots a group with such areas may have.
-pub(crate) fn slots_max(area_blocks: u32) -> u64 {
-    let usable = (PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64;
-    (u64::from(area_blocks) - fixed_blocks().min(u64::from(area_blocks))) * usable
-        / CHUNK_RECORD_BYTES
+/// How many slots a group with such areas may have while so many chunks are in two parts.
+pub(crate) fn slots_max(area_blocks: u32, overlays: usize, chunk_size: u32) -> u64 {
+    let overlays = overlays.saturating_sub(OVERLAYS_FIXED) as u64 * overlay_bytes(chunk_size);
+    map_bytes(area_blocks).saturating_sub(overlays) / CHUNK_RECORD_BYTES
 }
 
-/// Blocks for volumes and redirected chunks.
+/// How many chunks of a group with such areas and so many slots may be in two parts.
+pub(crate) fn overlays_max(area_blocks: u32, slots: u64, chunk_size: u32) -> usize {
+    let spare = map_bytes(area_blocks).saturating_sub(slots * CHUNK_RECORD_BYTES);
+    OVERLAYS_FIXED + (spare / overlay_bytes(chunk_size)) as usize
+}
+
+/// Bytes of an area's records beside the fixed ones.
+fn map_bytes(area_blocks: u32) -> u64 {
+    u64::from(area_blocks).saturating_sub(fixed_blocks()) * USABLE
+}
+
+/// Bytes that a chunk's record grows by when it is in two parts: place, length and bits.
+fn overlay_bytes(chunk_size: u32) -> u64 {
+    let bits = u64::from(chunk_size / BLOCK as u32).div_ceil(8);
+    8 + (2 * bits).min(u64::from(REDIRECT_CHUNK_MAX / BLOCK as u32 / 8))
+}
+
+/// Blocks for volumes and the first chunks in two parts.
 fn fixed_blocks() -> u64 {
-    let bytes = VOLUMES_MAX as u64 * VOLUME_RECORD_BYTES + (OVERLAYS_MAX * RECORD_BYTES_MAX) as u64;
-    bytes.div_ceil((PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64)
+    let bytes =
+        VOLUMES_MAX as u64 * VOLUME_RECORD_BYTES + (OVERLAYS_FIXED * RECORD_BYTES_MAX) as u64;
+    bytes.div_ceil(USABLE)
 }
 
 /// Offset of block `index` of the journal ring.

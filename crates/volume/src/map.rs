@@ -6,7 +6,7 @@
 //! Invariants: the first copy of an entry is the one that survives when copies may differ; an entry
 //! without a copy reads as zeroes.
 
-use crate::presence::Presence;
+use crate::overlay::{Blocks, Overlay};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A slot of a pool.
@@ -123,17 +123,8 @@ pub(crate) struct Extra {
     pub(crate) dirty: bool,
     /// When the last write to several copies ended.
     pub(crate) last_write: Nanos,
-    /// A partial copy whose blocks supersede the first copy's.
+    /// The part of the chunk that lies over its first copy.
     pub(crate) overlay: Option<Overlay>,
-}
-
-/// The redirected part of a chunk.
-#[derive(Debug, Clone)]
-pub(crate) struct Overlay {
-    pub(crate) place: Place,
-    pub(crate) presence: Presence,
-    /// Whether bits were set that the journal has not been given.
-    pub(crate) unsaved: bool,
 }
 
 /// Everything that the journal says about a chunk.
@@ -144,10 +135,15 @@ pub(crate) struct ChunkState {
     /// Whether the table of checksums at each of its slots is right.
     pub(crate) sealed: bool,
     pub(crate) tag: Tag,
-    pub(crate) overlay: Option<(Place, Presence)>,
+    pub(crate) overlay: Option<(Place, Blocks)>,
 }
 
 impl ChunkState {
+    /// Whether something stands in two places that may differ: whole copies, or shared blocks.
+    pub(crate) fn may_differ(&self) -> bool {
+        self.copies.len() > 1 || self.overlay.as_ref().is_some_and(|(_, b)| b.any_shared())
+    }
+
     /// Takes away the copies on a dead pool, unless there are no others; says which.
     pub(crate) fn lose_pool(&mut self, pool: PoolId) -> Vec<ChunkCopy> {
         let lost = |copy: &ChunkCopy| copy.place.pool == pool;
@@ -156,7 +152,7 @@ impl ChunkState {
         }
         let gone = self.copies.iter().copied().filter(lost).collect();
         self.copies.retain(|copy| !lost(copy));
-        self.dirty &= self.copies.len() > 1;
+        self.dirty &= self.may_differ();
         gone
     }
 }
@@ -239,6 +235,24 @@ impl ChunkMap {
         (index != NONE).then(|| &self.extras[index as usize])
     }
 
+    /// The chunk's second part, where it has one.
+    pub(crate) fn overlay(&self, chunk: ChunkId) -> Option<&Overlay> {
+        self.extra(chunk)?.overlay.as_ref()
+    }
+
+    pub(crate) fn overlay_mut(&mut self, chunk: ChunkId) -> Option<&mut Overlay> {
+        let index = self.entry(chunk).extra;
+        if index == NONE { None } else { self.extras[index as usize].overlay.as_mut() }
+    }
+
+    /// Whether something of the chunk stands in two places that may differ.
+    pub(crate) fn may_differ(&self, chunk: ChunkId) -> bool {
+        self.extra(chunk).is_some_and(|extra| {
+            let shared = |overlay: &Overlay| overlay.blocks.any_shared();
+            !extra.others.is_empty() || extra.overlay.as_ref().is_some_and(shared)
+        })
+    }
+
     /// The chunk's place in the side table, made when it has none.
     pub(crate) fn extra_mut(&mut self, chunk: ChunkId) -> &mut Extra {
         let mut index = self.entry(chunk).extra;
@@ -275,7 +289,7 @@ impl ChunkMap {
             tag: self.entry(chunk).tag,
             overlay: extra
                 .and_then(|extra| extra.overlay.as_ref())
-                .map(|overlay| (overlay.place, overlay.presence.clone())),
+                .map(|overlay| (overlay.place, overlay.blocks.clone())),
         }
     }
 
@@ -301,11 +315,11 @@ impl ChunkMap {
         let overlay = state.overlay.as_ref();
         *self.extra_mut(chunk) = Extra {
             others: state.copies[1..].to_vec(),
-            dirty: state.dirty && state.copies.len() > 1,
+            dirty: state.dirty && state.may_differ(),
             last_write,
-            overlay: overlay.map(|(place, presence)| Overlay {
+            overlay: overlay.map(|(place, blocks)| Overlay {
                 place: *place,
-                presence: presence.clone(),
+                blocks: blocks.clone(),
                 unsaved,
             }),
         };

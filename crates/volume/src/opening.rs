@@ -19,6 +19,7 @@ use crate::layout;
 use crate::map::ChunkMap;
 use crate::pool::{Pool, PoolSpec, PoolState};
 use crate::proposal::Proposal;
+use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
@@ -128,7 +129,7 @@ impl Group {
         check_settings(&settings, pools)?;
         let chunk_size = settings.chunk_size.0 as u32;
         let slots: u64 = pools.iter().map(|p| p.geometry.size.div_floor(settings.chunk_size)).sum();
-        let area_blocks = layout::area_blocks(slots);
+        let area_blocks = layout::area_blocks(slots, chunk_size);
         let regions = regions(settings.journal_blocks, area_blocks, pools, chunk_size);
         if !regions.contains(&true) {
             let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
@@ -177,6 +178,7 @@ impl Group {
 
     fn empty(settings: Settings, identity: u64) -> Group {
         Group {
+            routing: Routing::default(),
             now: Nanos(0),
             chunk_size: settings.chunk_size.0 as u32,
             service: Service::Opening,

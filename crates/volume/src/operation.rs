@@ -20,6 +20,10 @@ pub enum OperationKind {
     /// Send writes to the destination from now on, block by block, and bring the rest of the chunk
     /// after them.
     Redirect,
+    /// Add a copy that shares the load: a read goes to either, a write to one of them, and the map
+    /// remembers block by block which is the newer (MOST, FAST 2026). On a chunk that is mirrored
+    /// already: make both sides equal again. MIGRATE to one of its pools ends it.
+    Mirror,
 }
 
 /// One operation to be queued.
@@ -67,6 +71,9 @@ pub enum Refusal {
     /// Another operation holds the chunk.
     #[error("another operation is under way on the chunk; wait for it or cancel it")]
     Busy,
+    /// A chunk in two parts can only be brought together where one of them is.
+    #[error("the chunk is in two parts; migrate it to a pool that has one of them first")]
+    InTwoParts,
     /// The destination has no room, or the reserve has none left.
     #[error("the destination pool has no room")]
     NoRoom,

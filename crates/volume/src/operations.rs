@@ -1,10 +1,11 @@
 //! Operations come and go: what is accepted, what begins, what is cancelled.
 
-use crate::copying::{Copy, REDIRECT_CHUNK_MAX, Stage};
+use crate::copying::{Copy, MIRROR_CHUNK_MAX, REDIRECT_CHUNK_MAX, Stage};
 use crate::group::{Group, Service};
-use crate::layout::OVERLAYS_MAX;
-use crate::map::{NONE, Overlay, Place};
+use crate::layout;
+use crate::map::{NONE, Place};
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
+use crate::overlay::{Blocks, Goal, Overlay, Side};
 use crate::pool::PoolState;
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
@@ -64,8 +65,7 @@ impl Group {
             return Err(Refusal::Unmapped);
         }
         let pool = self.pools.get(usize::from(operation.to.0)).ok_or(Refusal::NoPool)?;
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let resumes = overlay.is_some_and(|o| o.place.pool == operation.to) && pool.is_alive();
+        let resumes = self.goal_of(operation).is_some() && pool.is_alive();
         if !pool.takes_chunks() && !resumes {
             return Err(Refusal::NoPool);
         }
@@ -80,13 +80,13 @@ impl Group {
 
     pub(crate) fn refuse_for_copies(&self, operation: &Operation) -> Result<(), Refusal> {
         let chunk = operation.chunk;
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        if let Some(overlay) = overlay {
-            // A chunk in two parts is brought together where its overlay is.
-            let together = overlay.place.pool == operation.to;
-            return match operation.kind {
-                OperationKind::Redirect | OperationKind::Migrate if together => Ok(()),
-                _ => Err(Refusal::Busy),
+        if let Some(overlay) = self.map.overlay(chunk) {
+            return match self.goal_of(operation) {
+                Some(goal) if goal == Goal::Both && overlay.blocks.is_at(goal) => {
+                    Err(Refusal::AlreadyThere)
+                }
+                Some(_) => Ok(()),
+                None => Err(Refusal::InTwoParts),
             };
         }
         if self.map.copies(chunk).any(|copy| copy.place.pool == operation.to) {
@@ -94,7 +94,7 @@ impl Group {
         }
         let copies = self.map.copies(chunk).count();
         let adds = matches!(operation.kind, OperationKind::Replicate | OperationKind::Prefetch);
-        let redirects = operation.kind == OperationKind::Redirect;
+        let redirects = matches!(operation.kind, OperationKind::Redirect | OperationKind::Mirror);
         if adds && copies >= COPIES_MAX || redirects && copies > 1 {
             return Err(Refusal::TooManyCopies);
         }
@@ -103,12 +103,41 @@ impl Group {
             OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.slots.free() == 0,
             OperationKind::Redirect => {
                 pool.free_beside_reserve() == 0
-                    || self.copier.overlays >= OVERLAYS_MAX
+                    || self.overlay_room() == 0
                     || self.chunk_size > REDIRECT_CHUNK_MAX
+            }
+            OperationKind::Mirror => {
+                pool.free_beside_reserve() == 0
+                    || self.overlay_room() == 0
+                    || self.chunk_size > MIRROR_CHUNK_MAX
             }
             _ => pool.free_beside_reserve() == 0,
         };
         if full { Err(Refusal::NoRoom) } else { Ok(()) }
+    }
+
+    /// What an operation would strive for on a chunk that is in two parts already; `None` when it is
+    /// not, or the operation makes no sense there.
+    fn goal_of(&self, operation: &Operation) -> Option<Goal> {
+        let blocks = &self.map.overlay(operation.chunk)?.blocks;
+        let on = |side| self.place_on(operation.chunk, side).pool == operation.to;
+        match operation.kind {
+            OperationKind::Redirect | OperationKind::Migrate if on(Side::Above) => {
+                Some(Goal::Above)
+            }
+            OperationKind::Migrate if on(Side::Base) && blocks.is_mirror() => Some(Goal::Base),
+            OperationKind::Mirror if blocks.is_mirror() && (on(Side::Above) || on(Side::Base)) => {
+                Some(Goal::Both)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many more chunks may be in two parts: the checkpoint has room for their bits.
+    fn overlay_room(&self) -> usize {
+        let slots = self.pools.iter().map(|pool| u64::from(pool.slots.total())).sum();
+        let most = layout::overlays_max(self.area_blocks, slots, self.chunk_size);
+        most.saturating_sub(self.copier.overlays)
     }
 
     /// The operation on a chunk, by its number in the copier.
@@ -127,34 +156,40 @@ impl Group {
         }
         let chunk = what.chunk;
         self.copier.chunks.insert(chunk, id);
-        let source = self.map.entry(chunk).first().expect("refused otherwise");
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let resumed = overlay.map(|overlay| overlay.place);
-        let destination = resumed.unwrap_or_else(|| {
+        let base = self.map.entry(chunk).first().expect("refused otherwise");
+        let mut goal = self.goal_of(&what);
+        let above = self.map.overlay(chunk).map(|overlay| overlay.place);
+        let above = above.unwrap_or_else(|| {
             let slots = &mut self.pools[usize::from(what.to.0)].slots;
             let (slot, _) = slots.take().expect("refused otherwise");
             Place { pool: what.to, slot }
         });
-        let presence = Presence::none(self.chunk_size);
-        let mut what = what;
-        if resumed.is_some() {
-            what.kind = OperationKind::Redirect;
-        } else if what.kind == OperationKind::Redirect {
-            let overlay = Overlay { place: destination, presence: presence.clone(), unsaved: true };
+        let blocks = match what.kind {
+            _ if goal.is_some() => None,
+            OperationKind::Redirect => Some((Goal::Above, Blocks::redirected(self.chunk_size))),
+            OperationKind::Mirror => Some((Goal::Both, Blocks::mirrored(self.chunk_size))),
+            _ => None,
+        };
+        if let Some((begun, blocks)) = blocks {
+            goal = Some(begun);
+            let overlay = Overlay { place: above, blocks, unsaved: true };
             self.map.extra_mut(chunk).overlay = Some(overlay);
             self.copier.unsaved_overlays.push(chunk);
             self.copier.overlays += 1;
         }
+        let (source, destination) =
+            if goal == Some(Goal::Base) { (above, base) } else { (base, above) };
         if what.kind == OperationKind::Prefetch {
             self.pool_mut(what.to).prefetched += 1;
         }
         let copy = Copy {
             id,
             what,
+            goal,
             stage: Stage::Copying,
             destination,
             source,
-            presence,
+            presence: Presence::none(self.chunk_size),
             piece: None,
             cursor: 0,
             spoils: 0,
@@ -176,7 +211,10 @@ impl Group {
             .copier
             .operations
             .iter()
-            .filter(|(_, copy)| copy.destination.pool == pool)
+            .filter(|(_, copy)| {
+                let either = copy.goal == Some(Goal::Both) && copy.source.pool == pool;
+                copy.destination.pool == pool || either
+            })
             .map(|(index, _)| index)
             .collect();
         for index in hit {
@@ -199,9 +237,11 @@ impl Group {
             .chunks()
             .filter(|chunk| !self.copier.chunks.contains_key(chunk))
             .filter_map(|chunk| {
-                let mut copies = self.map.copies(chunk);
-                let copy = copies.find(|copy| draining(self.pool(copy.place.pool)))?;
-                Some((chunk, copy.place.pool))
+                let copies = self.map.copies(chunk).map(|copy| copy.place);
+                let above = self.map.overlay(chunk).map(|overlay| overlay.place);
+                let mut places = copies.chain(above);
+                let place = places.find(|place| draining(self.pool(place.pool)))?;
+                Some((chunk, place.pool))
             })
             .take(batch)
             .collect();
@@ -211,8 +251,10 @@ impl Group {
                 self.drop_copy(chunk, from, false);
                 continue;
             }
-            let mut to = (0..self.pools.len()).map(|index| PoolId(index as u16));
-            // The first pool that takes it; when none does, the next round tries again.
+            let others = (0..self.pools.len()).map(|index| PoolId(index as u16));
+            // The first pool that takes it; when none does, the next round tries again. What lies
+            // over a copy elsewhere may have to be brought together here before it can leave.
+            let mut to = others.filter(|&to| to != from).chain([from]);
             to.any(|to| {
                 self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
             });

@@ -21,6 +21,11 @@ impl Presence {
         Presence { words: vec![0; blocks.div_ceil(64) as usize], blocks, absent: blocks }
     }
 
+    /// Blocks of the chunk.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
     /// How many blocks are present.
     pub(crate) fn count(&self) -> u64 {
         u64::from(self.blocks - self.absent)
@@ -73,20 +78,6 @@ impl Presence {
         let limit = self.blocks.min(start + (length_max / BLOCK).max(1));
         let end = (start..limit).find(|&block| self.holds(block)).unwrap_or(limit);
         Some(start * BLOCK..end * BLOCK)
-    }
-
-    /// Cuts `bytes` into runs whose blocks are all present or all absent.
-    pub(crate) fn runs(&self, bytes: &Range<u32>) -> Vec<(Range<u32>, bool)> {
-        let mut runs: Vec<(Range<u32>, bool)> = Vec::new();
-        for block in touched(bytes) {
-            let start = (block * BLOCK).max(bytes.start);
-            let end = ((block + 1) * BLOCK).min(bytes.end);
-            match runs.last_mut() {
-                Some((run, present)) if *present == self.holds(block) => run.end = end,
-                _ => runs.push((start..end, self.holds(block))),
-            }
-        }
-        runs
     }
 
     /// The bits as stored: little-endian, one a block.

@@ -14,16 +14,13 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 impl Group {
     pub(crate) fn begin_read(&mut self, now: Nanos, part: u32) {
         let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let Some(overlay) = overlay else {
+        if self.map.overlay(chunk).is_none() {
             self.read_run(now, part, range);
             return self.conclude_if_done(now, part);
-        };
-        let place = overlay.place;
-        for (run, present) in overlay.presence.runs(&range) {
-            if !present {
-                self.read_run(now, part, run);
-            } else if self.pool(place.pool).is_alive() {
+        }
+        for (run, side) in self.sources_of(part) {
+            let place = self.place_on(chunk, side);
+            if self.pool(place.pool).is_alive() {
                 self.part_read(now, part, place, run);
             } else {
                 self.parts[part].error = Some(RequestError::Io);
@@ -87,11 +84,12 @@ impl Group {
     /// A copy could not be read: it is dropped when another one can be, and the read goes there.
     pub(crate) fn reread(&mut self, now: Nanos, part: u32, run: Range<u32>, pool: PoolId) {
         let chunk = self.parts[part].chunk;
+        if self.map.overlay(chunk).is_some() {
+            return self.read_elsewhere(part, run, pool);
+        }
         self.parts[part].failed |= bit(pool);
-        let overlaid = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let only_there = overlaid.is_some_and(|o| o.place.pool == pool && o.presence.any_in(&run));
         let failed = self.parts[part].failed;
-        if only_there || self.best_copy(chunk, &run, failed).is_none() {
+        if self.best_copy(chunk, &run, failed).is_none() {
             self.parts[part].error = Some(RequestError::Io);
             return;
         }

@@ -18,6 +18,7 @@ use crate::layout;
 use crate::map::Place;
 use crate::opening::{OpenError, home_reads};
 use crate::operation::{Operation, OperationKind};
+use crate::overlay::Side;
 use crate::pool::{Pool, PoolState};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -175,6 +176,15 @@ impl Group {
         let chunks: Vec<ChunkId> = self.map.chunks().collect();
         for chunk in chunks {
             let mut state = self.map.state(chunk);
+            if state.dirty
+                && let Some((_, blocks)) = &mut state.overlay
+            {
+                // The base, as long as it lives.
+                let base = state.copies.first().map(|copy| copy.place.pool);
+                let lives = base.is_some_and(|pool| self.pool(pool).is_alive());
+                blocks.trust(if lives { Side::Base } else { Side::Above });
+                self.map.set_state(chunk, &state);
+            }
             if state.dirty && state.copies.len() > 1 {
                 for copy in state.copies.drain(1..) {
                     if !copy.prefetched {
@@ -194,11 +204,18 @@ impl Group {
             if !state.copies.is_empty() {
                 self.watch(Nanos(0), chunk);
             }
-            if let Some((place, _)) = state.overlay {
+            if let Some((place, blocks)) = state.overlay {
                 self.claim(place)?;
                 self.copier.overlays += 1;
-                let to = place.pool;
-                self.copier.wish(Operation { kind: OperationKind::Redirect, chunk, to });
+                let base = state.copies[0].place.pool;
+                let lives = |pool| self.pool(pool).is_alive();
+                let (kind, to) = match (blocks.is_mirror(), lives(base), lives(place.pool)) {
+                    (false, ..) => (OperationKind::Redirect, place.pool),
+                    (true, true, false) => (OperationKind::Migrate, base),
+                    (true, false, true) => (OperationKind::Migrate, place.pool),
+                    (true, ..) => (OperationKind::Mirror, place.pool),
+                };
+                self.copier.wish(Operation { kind, chunk, to });
             }
         }
         Ok(())

@@ -23,6 +23,8 @@ pub struct ChunkStatus {
     pub copies: Vec<ChunkCopy>,
     /// Where the redirected part is, when there is one.
     pub redirected_to: Option<PoolId>,
+    /// Where the other side is, when the chunk is mirrored.
+    pub mirrored_on: Option<PoolId>,
     /// Reads in this epoch.
     pub reads: u32,
     /// Writes in this epoch.
@@ -95,11 +97,16 @@ impl Group {
         if !self.map.has(chunk) {
             return None;
         }
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
+        let overlay = self.map.overlay(chunk);
+        let above = |mirrors| {
+            let overlay = overlay.filter(|overlay| overlay.blocks.is_mirror() == mirrors);
+            overlay.map(|overlay| overlay.place.pool)
+        };
         let (reads, writes) = self.map.entry(chunk).heat_in(self.epoch);
         Some(ChunkStatus {
             copies: self.map.copies(chunk).collect(),
-            redirected_to: overlay.map(|overlay| overlay.place.pool),
+            redirected_to: above(false),
+            mirrored_on: above(true),
             reads,
             writes,
             tag: self.map.entry(chunk).tag,

@@ -149,7 +149,8 @@ impl Group {
             failed: 0,
             succeeded: 0,
             error: None,
-            overlay_runs: Vec::new(),
+            sides: Vec::new(),
+            avoided: 0,
             unfit: 0,
         });
         self.scheduler.push(part, priority);

@@ -236,7 +236,7 @@ impl Group {
     fn is_whole(&self, chunk: ChunkId) -> bool {
         self.map.has(chunk)
             && self.operation_on(chunk).is_none()
-            && self.map.extra(chunk).is_none_or(|extra| extra.overlay.is_none())
+            && self.map.overlay(chunk).is_none()
     }
 
     /// A copy's piece was read, or could not be.

@@ -8,33 +8,22 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::map::Place;
 use crate::operation::{Finished, OperationKind, Outcome};
+use crate::overlay::Goal;
 use std::ops::Range;
 use thermocline_units::{ChunkId, Nanos};
 
 impl Group {
-    /// Blocks are in the overlay now, and nowhere else.
-    pub(crate) fn overlay_arrived(&mut self, chunk: ChunkId, runs: &[Range<u32>]) {
-        let Some(overlay) = self.map.extra_mut(chunk).overlay.as_mut() else { return };
-        let mut new = false;
-        for run in runs {
-            new |= overlay.presence.insert(run);
-        }
-        if new && !std::mem::replace(&mut overlay.unsaved, true) {
-            self.copier.unsaved_overlays.push(chunk);
-        }
-    }
-
     /// The destination, where a read may use it: all blocks of `range` are there.
     pub(crate) fn arriving_copy(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
         let copy = &self.copier.operations[self.operation_on(chunk)?];
-        let usable = copy.what.kind != OperationKind::Redirect && !copy.failed && !copy.cancelled;
+        let usable = copy.goal.is_none() && !copy.failed && !copy.cancelled;
         (usable && copy.presence.all_in(range)).then_some(copy.destination)
     }
 
     /// Where a write to `range` must go as well.
     pub(crate) fn mirror_of(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
         let copy = &self.copier.operations[self.operation_on(chunk)?];
-        let mirrors = copy.what.kind != OperationKind::Redirect && !copy.failed;
+        let mirrors = copy.goal.is_none() && !copy.failed;
         (mirrors && copy.presence.any_in(range)).then_some(copy.destination)
     }
 
@@ -49,7 +38,7 @@ impl Group {
         let Some(index) = self.operation_on(chunk) else { return };
         let copy = &mut self.copier.operations[index];
         let missed = failed >> copy.destination.pool.0 & 1 == 1;
-        if copy.what.kind == OperationKind::Redirect || safe && !missed {
+        if copy.goal.is_some() || safe && !missed {
             return;
         }
         match copy.stage {
@@ -77,8 +66,8 @@ impl Group {
             return;
         }
         let (chunk, destination) = (copy.what.chunk, copy.destination);
-        // A redirected chunk keeps its overlay: it may hold the only copy of some blocks.
-        let stays = copy.what.kind == OperationKind::Redirect;
+        // A chunk in two parts keeps both: either may hold the only copy of some blocks.
+        let stays = copy.goal.is_some();
         let left: &[Place] = if stays { &[] } else { &[destination] };
         let state = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, state), chunk, left);
@@ -87,16 +76,17 @@ impl Group {
     /// The record of the switch is durable.
     pub(crate) fn switch_durable(&mut self, now: Nanos, index: u32) {
         let copy = &self.copier.operations[index];
-        let (chunk, source, kind) = (copy.what.chunk, copy.source, copy.what.kind);
+        let (chunk, source, goal) = (copy.what.chunk, copy.source, copy.goal);
+        let moved = match goal {
+            Some(goal) => goal != Goal::Both,
+            None => copy.what.kind == OperationKind::Migrate,
+        };
         if copy.failed {
             return self.end_operation(now, index, Outcome::Failed);
         }
-        let had_source = self.map.copies(chunk).any(|other| other.place == source);
+        let had_source = goal.is_some() || self.map.copies(chunk).any(|c| c.place == source);
         let state = self.durable_state(chunk);
-        let moved = matches!(kind, OperationKind::Migrate | OperationKind::Redirect);
-        if kind == OperationKind::Redirect {
-            self.copier.overlays -= 1;
-        }
+        self.copier.overlays -= usize::from(goal.is_some() && moved);
         let dirty = state.dirty && state.copies.len() > 1;
         self.break_seal(now, chunk);
         self.map.set_state(chunk, &state);
@@ -114,7 +104,7 @@ impl Group {
     pub(crate) fn give_up(&mut self, now: Nanos, index: u32, outcome: Outcome) {
         let copy = &self.copier.operations[index];
         let (chunk, destination, kind) = (copy.what.chunk, copy.destination, copy.what.kind);
-        if kind == OperationKind::Redirect {
+        if copy.goal.is_some() {
             // The journal may name the overlay, and it may hold the only copy of some blocks.
             return self.end_operation(now, index, outcome);
         }

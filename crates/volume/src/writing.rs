@@ -6,7 +6,6 @@ use crate::foreground::{Verb, bit};
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::Place;
-use crate::operation::OperationKind;
 use crate::request::RequestError;
 use std::ops::Range;
 use thermocline_ports::Io;
@@ -29,8 +28,15 @@ impl Group {
             return self.conclude(now, part); // Zeroes onto what reads as zeroes.
         }
         let range = self.parts[part].range.clone();
-        if self.map.extra(chunk).is_some_and(|extra| extra.overlay.is_some()) {
-            self.write_by_blocks(now, part);
+        if self.map.overlay(chunk).is_some() {
+            let targets = self.targets_of(part);
+            for (run, side) in targets {
+                let place = self.place_on(chunk, side);
+                if self.pool(place.pool).is_alive() {
+                    self.parts[part].sides.push((run.clone(), side));
+                }
+                self.part_write(now, part, place, run);
+            }
         } else {
             let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
             for place in places {
@@ -41,39 +47,6 @@ impl Group {
             self.part_write(now, part, place, range);
         }
         self.conclude_if_done(now, part);
-    }
-
-    /// Writes blocks that the overlay holds, or may take, there, and the rest to the first copy.
-    pub(crate) fn write_by_blocks(&mut self, now: Nanos, part: u32) {
-        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
-        let takes = self.operation_on(chunk).is_some_and(|operation| {
-            let operation = &self.copier.operations[operation];
-            operation.what.kind == OperationKind::Redirect && operation.is_copying()
-        });
-        let base = self.map.entry(chunk).first().expect("an overlay lies over a copy");
-        let extra = self.map.extra(chunk).expect("called for overlaid chunks");
-        let overlay = extra.overlay.as_ref().expect("called for overlaid chunks");
-        let place = overlay.place;
-        let mut sends: Vec<(Place, Range<u32>)> = Vec::new();
-        let mut taken = Vec::new();
-        for (run, present) in overlay.presence.runs(&range) {
-            let inner = crate::presence::whole_blocks(&run);
-            if present {
-                sends.push((place, run));
-            } else if takes && !inner.is_empty() {
-                for edge in [run.start..inner.start, inner.end..run.end] {
-                    sends.extend((!edge.is_empty()).then_some((base, edge)));
-                }
-                sends.push((place, inner.clone()));
-                taken.push(inner);
-            } else {
-                sends.push((base, run));
-            }
-        }
-        self.parts[part].overlay_runs = taken;
-        for (place, run) in sends {
-            self.part_write(now, part, place, run);
-        }
     }
 
     pub(crate) fn part_write(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
@@ -103,19 +76,18 @@ impl Group {
         let state = &self.parts[part];
         let (chunk, range) = (state.chunk, state.range.clone());
         let (failed, succeeded) = (state.failed, state.succeeded);
-        let runs = state.overlay_runs.clone();
+        let sides = std::mem::take(&mut self.parts[part].sides);
+        if !sides.is_empty() {
+            self.blocks_written(chunk, &sides);
+        }
         if failed == 0 {
-            if !runs.is_empty() {
-                self.overlay_arrived(chunk, &runs);
-            }
             self.touch_copies(now, chunk);
             return;
         }
         let copies: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
         let safe = copies.iter().any(|p| succeeded & bit(p.pool) != 0 && failed & bit(p.pool) == 0);
         self.mirror_disagrees(chunk, &range, failed, safe);
-        let overlay = self.map.extra(chunk).and_then(|extra| extra.overlay.as_ref());
-        let overlay = overlay.map(|overlay| overlay.place);
+        let overlay = self.map.overlay(chunk).map(|overlay| overlay.place);
         let overlaid = overlay.is_some();
         // What failed on a copy that has been dropped since is no loss to a chunk in two parts.
         let missed = copies.iter().chain(&overlay).any(|place| failed & bit(place.pool) != 0);

@@ -6,7 +6,7 @@ use crate::format::{
 };
 use crate::layout::holds;
 use crate::map::{ChunkCopy, ChunkState, Place, Tag};
-use crate::presence::Presence;
+use crate::overlay::{Blocks, Side};
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
 const CHUNK: u32 = 1 << 20;
@@ -41,8 +41,11 @@ fn superblock() -> Superblock {
 
 fn records() -> Vec<Record> {
     let place = |pool, slot| Place { pool: PoolId(pool), slot };
-    let mut presence = Presence::none(CHUNK);
-    presence.insert(&(4096..40_960));
+    let mut redirected = Blocks::redirected(CHUNK);
+    redirected.written(Side::Above, &(4096..40_960));
+    let mut mirrored = Blocks::mirrored(CHUNK);
+    mirrored.copied(&(8192..65_536));
+    mirrored.written(Side::Base, &(8192..9000));
     let state = ChunkState {
         copies: vec![
             ChunkCopy { place: place(0, 5), prefetched: false },
@@ -51,11 +54,13 @@ fn records() -> Vec<Record> {
         dirty: true,
         sealed: true,
         tag: Tag { stream: 300, pattern: 4, pinned: true },
-        overlay: Some((place(2, 9), presence)),
+        overlay: Some((place(2, 9), redirected)),
     };
+    let mirror = ChunkState { overlay: Some((place(1, 2), mirrored)), ..state.clone() };
     vec![
         Record::Volume(VolumeId(1), Bytes(1 << 40)),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 77 }, state),
+        Record::Chunk(ChunkId { volume: VolumeId(1), index: 79 }, mirror),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 78 }, ChunkState::default()),
         Record::VolumeGone(VolumeId(4)),
         Record::PoolDead(PoolId(9)),

@@ -146,7 +146,9 @@ impl Runner<'_> {
             return Ok(()); // Deleted meanwhile.
         }
         let pools = self.pools_of(operation.chunk);
-        let there = pools.contains(&operation.to);
+        let mirrored = operation.kind == OperationKind::Mirror
+            && self.redirected(operation.chunk) == Some(operation.to);
+        let there = pools.contains(&operation.to) || mirrored;
         let alone =
             operation.kind != OperationKind::Migrate || pools.first() == Some(&operation.to);
         // A prefetched copy goes away when its slot is wanted, which may be at once.
@@ -177,9 +179,11 @@ impl Runner<'_> {
         copies.map(|copy| copy.place).collect()
     }
 
-    /// The pool that holds the redirected part of a chunk.
+    /// The pool of a chunk's second part: redirected, or the other side of a mirror, which may be
+    /// all there is of some blocks.
     pub(crate) fn redirected(&self, chunk: ChunkId) -> Option<PoolId> {
-        self.world.group().locate(chunk)?.redirected_to
+        let status = self.world.group().locate(chunk)?;
+        status.redirected_to.or(status.mirrored_on)
     }
 
     fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {

@@ -147,7 +147,12 @@ impl Runner<'_> {
         let takes = |pool: &PoolId| {
             self.state_of(usize::from(pool.0)) == Some(PoolState::Active) && !held.contains(pool)
         };
-        let able: Vec<PoolId> = (0..self.pools.len() as u16).map(PoolId).filter(takes).collect();
+        let mirrored = self.world.group().locate(chunk).and_then(|status| status.mirrored_on);
+        let able: Vec<PoolId> = match mirrored {
+            // To be made equal, or brought together on either side.
+            Some(other) => held.iter().copied().chain([other]).collect(),
+            None => (0..self.pools.len() as u16).map(PoolId).filter(takes).collect(),
+        };
         let to = match able.is_empty() {
             true => self.pool(to),
             false => able[usize::from(to) % able.len()],

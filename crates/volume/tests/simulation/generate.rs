@@ -115,8 +115,8 @@ impl Draws {
         let weights = KINDS.map(|(_, rate, absent)| {
             if dice.chance(absent) { 0 } else { dice.magnitude(1..=u64::from(4 * rate)) as u32 }
         });
-        use OperationKind::{Migrate, Prefetch, Redirect, Replicate};
-        let mut kinds = vec![Migrate, Replicate, Prefetch, Redirect];
+        use OperationKind::{Migrate, Mirror, Prefetch, Redirect, Replicate};
+        let mut kinds = vec![Migrate, Replicate, Prefetch, Redirect, Mirror];
         kinds.retain(|_| dice.chance(0.7));
         kinds.extend(kinds.is_empty().then_some(Migrate));
         let chunks = dice.magnitude(1..=40);

@@ -43,7 +43,7 @@ const SEEDS: u64 = 50;
 const THREADS: usize = 2;
 
 /// What the first seeds must run into, or they test less than they claim.
-const MUST_HAPPEN: [&str; 18] = [
+const MUST_HAPPEN: [&str; 19] = [
     "bits flipped",
     "crashes in service",
     "crashes while closing",
@@ -52,6 +52,7 @@ const MUST_HAPPEN: [&str; 18] = [
     "disks filled up",
     "disks killed",
     "migrations done",
+    "mirrors done",
     "operations cancelled",
     "operations failed",
     "orderly ends",

@@ -327,6 +327,7 @@ impl<'a> Runner<'a> {
                 (Outcome::Done, OperationKind::Replicate) => "replications done",
                 (Outcome::Done, OperationKind::Prefetch) => "prefetches done",
                 (Outcome::Done, OperationKind::Redirect) => "redirections done",
+                (Outcome::Done, OperationKind::Mirror) => "mirrors done",
                 (Outcome::Cancelled, _) => "operations cancelled",
                 (Outcome::Failed, _) => "operations failed",
             });

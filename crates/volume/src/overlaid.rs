@@ -1,0 +1,205 @@
+//! Chunks in two parts at work: which side a part reads and writes, and what becomes of one that a
+//! device fails.
+//!
+//! Where both sides hold a block, a part goes to one of them: the one that an operation strives
+//! for, else the one that routing names ([`crate::routing`]). Two parts in the same block wait for
+//! each other at the gate, so that no block is written on both sides at once.
+
+use crate::foreground::bit;
+use crate::group::Group;
+use crate::map::Place;
+use crate::overlay::{Goal, Holder, Overlay, Side};
+use crate::presence::{around_blocks, whole_blocks};
+use crate::request::RequestError;
+use std::ops::Range;
+use thermocline_units::{ChunkId, PoolId};
+
+impl Group {
+    fn overlay_of(&self, chunk: ChunkId) -> &Overlay {
+        self.map.overlay(chunk).expect("called for chunks in two parts")
+    }
+
+    /// Where a side of a chunk in two parts is.
+    pub(crate) fn place_on(&self, chunk: ChunkId, side: Side) -> Place {
+        match side {
+            Side::Above => self.overlay_of(chunk).place,
+            Side::Base => self.map.entry(chunk).first().expect("an overlay lies over a copy"),
+        }
+    }
+
+    fn is_alive_on(&self, chunk: ChunkId, side: Side) -> bool {
+        self.pool(self.place_on(chunk, side).pool).is_alive()
+    }
+
+    /// What the operation on a chunk strives for, where the chunk is in two parts.
+    pub(crate) fn goal_on(&self, chunk: ChunkId) -> Option<Goal> {
+        self.copier.operations[self.operation_on(chunk)?].goal
+    }
+
+    /// The side for a part where both would do; `None` where blocks stay where they are, as they
+    /// do in a redirected chunk that nobody brings together.
+    fn side_for(&mut self, chunk: ChunkId, write: bool) -> Option<Side> {
+        let towards = self.goal_on(chunk).filter(|_| write).and_then(Goal::side);
+        let towards = towards.filter(|&side| self.is_alive_on(chunk, side));
+        if towards.is_some() || !self.overlay_of(chunk).blocks.is_mirror() {
+            return towards;
+        }
+        match [Side::Base, Side::Above].map(|side| self.is_alive_on(chunk, side)) {
+            [true, false] => Some(Side::Base),
+            [false, true] => Some(Side::Above),
+            _ => Some(self.route(chunk)),
+        }
+    }
+
+    /// From where to read each run of a part of a chunk in two parts.
+    pub(crate) fn sources_of(&mut self, part: u32) -> Vec<(Range<u32>, Side)> {
+        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
+        let runs = self.overlay_of(chunk).blocks.runs(&range);
+        let shared = runs.iter().any(|(_, holder)| *holder == Holder::Both);
+        let choice = if shared { self.side_for(chunk, false) } else { None };
+        let mut sources = Vec::with_capacity(runs.len());
+        for (run, holder) in runs {
+            push_run(&mut sources, run, holder.or(choice));
+        }
+        sources
+    }
+
+    /// Where each run of a write to a chunk in two parts goes.
+    pub(crate) fn targets_of(&mut self, part: u32) -> Vec<(Range<u32>, Side)> {
+        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
+        let choice = self.side_for(chunk, true);
+        let mut targets = Vec::new();
+        for (run, holder) in self.overlay_of(chunk).blocks.runs(&range) {
+            let side = holder.or(choice);
+            match choice.filter(|&choice| choice != side) {
+                // Whole blocks may change sides; what is left of others is where they are.
+                Some(choice) => {
+                    let inner = whole_blocks(&run);
+                    push_run(&mut targets, run.start..inner.start.min(run.end), side);
+                    push_run(&mut targets, inner.clone(), choice);
+                    push_run(&mut targets, inner.end.max(run.start)..run.end, side);
+                }
+                None => push_run(&mut targets, run, side),
+            }
+        }
+        targets
+    }
+
+    /// Runs were written, each on its side.
+    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Side)]) {
+        let Some(overlay) = self.map.overlay_mut(chunk) else { return };
+        let mut changed = false;
+        for (run, side) in runs {
+            changed |= overlay.blocks.written(*side, run);
+        }
+        self.blocks_changed(chunk, changed);
+    }
+
+    /// A run was copied from one side to the other.
+    pub(crate) fn blocks_copied(&mut self, chunk: ChunkId, run: &Range<u32>) {
+        let Some(overlay) = self.map.overlay_mut(chunk) else { return };
+        let changed = overlay.blocks.copied(run);
+        self.blocks_changed(chunk, changed);
+    }
+
+    fn blocks_changed(&mut self, chunk: ChunkId, changed: bool) {
+        let overlay = self.map.overlay_mut(chunk).expect("the callers have it");
+        if changed && !std::mem::replace(&mut overlay.unsaved, true) {
+            self.copier.unsaved_overlays.push(chunk);
+        }
+    }
+
+    /// Where a run that a side's device failed may go instead, if anywhere.
+    fn other_side(&self, part: u32, run: &Range<u32>, pool: PoolId) -> Option<Side> {
+        let chunk = self.parts[part].chunk;
+        let overlay = self.map.overlay(chunk).filter(|overlay| overlay.blocks.is_mirror())?;
+        let other = self.side_at(chunk, pool).other();
+        let able = match self.parts[part].is_write() {
+            true => overlay.blocks.takes(other, run) && !self.is_parting(chunk),
+            false => !overlay.blocks.any_only_on(other.other(), run),
+        };
+        let place = self.place_on(chunk, other);
+        let untried = self.parts[part].avoided & bit(place.pool) == 0;
+        (able && untried && self.pool(place.pool).is_alive()).then_some(other)
+    }
+
+    fn side_at(&self, chunk: ChunkId, pool: PoolId) -> Side {
+        if self.overlay_of(chunk).place.pool == pool { Side::Above } else { Side::Base }
+    }
+
+    /// Whether a record is on its way to the journal that one of the sides is gone.
+    fn is_parting(&self, chunk: ChunkId) -> bool {
+        self.operation_on(chunk).is_some_and(|operation| {
+            let copy = &self.copier.operations[operation];
+            !copy.is_copying() && copy.goal.and_then(Goal::side).is_some()
+        })
+    }
+
+    /// What `pool` has of a run cannot be relied on: where the other side has it as well, that one
+    /// counts.
+    fn distrust(&mut self, chunk: ChunkId, run: &Range<u32>, pool: PoolId) {
+        let other = self.side_at(chunk, pool).other();
+        if self.is_parting(chunk) || !self.is_alive_on(chunk, other) {
+            return;
+        }
+        let runs = self.overlay_of(chunk).blocks.runs(run);
+        let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
+        let shared: Vec<(Range<u32>, Side)> = shared.map(|(run, _)| (run, other)).collect();
+        self.blocks_written(chunk, &shared);
+    }
+
+    /// The run of a write that begins at byte `at` failed: sends it to the other side of a mirrored
+    /// chunk where that may be; whether it did.
+    pub(crate) fn write_elsewhere(&mut self, part: u32, at: u32, pool: PoolId) -> bool {
+        let chunk = self.parts[part].chunk;
+        let sent = self.parts[part].sides.iter().position(|(run, _)| run.start == at);
+        let (Some(sent), Some(_)) = (sent, self.map.overlay(chunk)) else { return false };
+        let (run, _) = self.parts[part].sides.remove(sent);
+        let other = self.other_side(part, &run, pool);
+        self.distrust(chunk, &run, pool);
+        self.parts[part].avoided |= bit(pool);
+        let Some(side) = other else { return false };
+        self.parts[part].sides.push((run.clone(), side));
+        self.part_write(self.now, part, self.place_on(chunk, side), run);
+        true
+    }
+
+    /// A run of a chunk in two parts could not be read: reads it on the other side of a mirrored
+    /// chunk where that has it.
+    pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, pool: PoolId) {
+        let chunk = self.parts[part].chunk;
+        let other = self.other_side(part, &run, pool);
+        self.parts[part].avoided |= bit(pool);
+        let Some(side) = other else {
+            self.parts[part].error = Some(RequestError::Io);
+            return;
+        };
+        if !self.writes_under_way(chunk, &around_blocks(&run)) {
+            self.distrust(chunk, &run, pool);
+        }
+        self.part_read(self.now, part, self.place_on(chunk, side), run);
+    }
+
+    /// Whether a chunk has something that is on dead pools only.
+    pub(crate) fn has_lost_part(&self, chunk: ChunkId) -> bool {
+        let dead = |place: Place| !self.pool(place.pool).is_alive();
+        let mut copies = self.map.copies(chunk).map(|copy| copy.place).peekable();
+        let Some(overlay) = self.map.overlay(chunk) else {
+            return copies.peek().is_some() && copies.all(dead);
+        };
+        let whole = 0..self.chunk_size;
+        let lost =
+            |side| dead(self.place_on(chunk, side)) && overlay.blocks.any_only_on(side, &whole);
+        let both = [Side::Base, Side::Above].iter().all(|&side| dead(self.place_on(chunk, side)));
+        both || lost(Side::Base) || lost(Side::Above)
+    }
+}
+
+/// Appends a run, or lengthens the last one that goes to the same side.
+fn push_run(runs: &mut Vec<(Range<u32>, Side)>, run: Range<u32>, side: Side) {
+    match runs.last_mut() {
+        Some((last, same)) if *same == side && last.end == run.start => last.end = run.end,
+        _ if run.is_empty() => {}
+        _ => runs.push((run, side)),
+    }
+}
