@@ -257,8 +257,8 @@ impl Group {
         let Some(goal) = copy.goal else { return copy.presence.is_full() };
         let overlay = self.map.overlay(copy.what.chunk).expect("it has a goal");
         let leaves = |part: &u32| {
-            let sides = &self.parts[*part].sides;
-            goal.side().is_some_and(|stays| sides.iter().any(|(_, side)| *side != stays))
+            let sent = &self.parts[*part].sent;
+            goal.side().is_some() && sent.iter().any(|(_, place)| *place == copy.source)
         };
         let traffic = self.map.entry(copy.what.chunk).traffic;
         overlay.blocks.is_at(goal) && !self.traffic[traffic].running.iter().any(leaves)

@@ -8,7 +8,6 @@ use crate::commit::Waiter;
 use crate::flight::Flight;
 use crate::group::Group;
 use crate::map::{NONE, Place};
-use crate::overlay::Side;
 use crate::request::{Action, Piece, Priority, RequestError, RequestId};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -59,8 +58,9 @@ pub(crate) struct Part {
     pub(crate) failed: u64,
     pub(crate) succeeded: u64,
     pub(crate) error: Option<RequestError>,
-    /// Where its runs were sent, on a chunk in two parts.
-    pub(crate) sides: Vec<(Range<u32>, Side)>,
+    /// Where its runs were sent, on a chunk in two parts. Places, because the sides may change
+    /// under it: what was above may be the base by the time it is answered.
+    pub(crate) sent: Vec<(Range<u32>, Place)>,
     /// Pools whose part of a mirrored chunk failed it: one bit each.
     pub(crate) avoided: u64,
     /// Pools that could not open a slot for the chunk.

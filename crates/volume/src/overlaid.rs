@@ -85,12 +85,13 @@ impl Group {
         targets
     }
 
-    /// Runs were written, each on its side.
-    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Side)]) {
+    /// Runs were written, each at a place.
+    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) {
         let Some(overlay) = self.map.overlay_mut(chunk) else { return };
         let mut changed = false;
-        for (run, side) in runs {
-            changed |= overlay.blocks.written(*side, run);
+        for (run, place) in runs {
+            let side = if *place == overlay.place { Side::Above } else { Side::Base };
+            changed |= overlay.blocks.written(side, run);
         }
         self.blocks_changed(chunk, changed);
     }
@@ -144,7 +145,8 @@ impl Group {
         }
         let runs = self.overlay_of(chunk).blocks.runs(run);
         let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
-        let shared: Vec<(Range<u32>, Side)> = shared.map(|(run, _)| (run, other)).collect();
+        let place = self.place_on(chunk, other);
+        let shared: Vec<(Range<u32>, Place)> = shared.map(|(run, _)| (run, place)).collect();
         self.blocks_written(chunk, &shared);
     }
 
@@ -152,15 +154,16 @@ impl Group {
     /// chunk where that may be; whether it did.
     pub(crate) fn write_elsewhere(&mut self, part: u32, at: u32, pool: PoolId) -> bool {
         let chunk = self.parts[part].chunk;
-        let sent = self.parts[part].sides.iter().position(|(run, _)| run.start == at);
+        let sent = self.parts[part].sent.iter().position(|(run, _)| run.start == at);
         let (Some(sent), Some(_)) = (sent, self.map.overlay(chunk)) else { return false };
-        let (run, _) = self.parts[part].sides.remove(sent);
+        let (run, _) = self.parts[part].sent.remove(sent);
         let other = self.other_side(part, &run, pool);
         self.distrust(chunk, &run, pool);
         self.parts[part].avoided |= bit(pool);
         let Some(side) = other else { return false };
-        self.parts[part].sides.push((run.clone(), side));
-        self.part_write(self.now, part, self.place_on(chunk, side), run);
+        let place = self.place_on(chunk, side);
+        self.parts[part].sent.push((run.clone(), place));
+        self.part_write(self.now, part, place, run);
         true
     }
 

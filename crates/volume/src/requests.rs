@@ -149,7 +149,7 @@ impl Group {
             failed: 0,
             succeeded: 0,
             error: None,
-            sides: Vec::new(),
+            sent: Vec::new(),
             avoided: 0,
             unfit: 0,
         });

@@ -77,16 +77,18 @@ impl Group {
     pub(crate) fn switch_durable(&mut self, now: Nanos, index: u32) {
         let copy = &self.copier.operations[index];
         let (chunk, source, goal) = (copy.what.chunk, copy.source, copy.goal);
-        let moved = match goal {
-            Some(goal) => goal != Goal::Both,
-            None => copy.what.kind == OperationKind::Migrate,
-        };
+        let moved = goal.is_some() || copy.what.kind == OperationKind::Migrate;
         if copy.failed {
             return self.end_operation(now, index, Outcome::Failed);
         }
+        if goal == Some(Goal::Both) {
+            // The map has it all already. What the journal expects of writes is told elsewhere.
+            self.break_seal(now, chunk);
+            return self.end_operation(now, index, Outcome::Done);
+        }
         let had_source = goal.is_some() || self.map.copies(chunk).any(|c| c.place == source);
         let state = self.durable_state(chunk);
-        self.copier.overlays -= usize::from(goal.is_some() && moved);
+        self.copier.overlays -= usize::from(goal.is_some());
         let dirty = state.dirty && state.copies.len() > 1;
         self.break_seal(now, chunk);
         self.map.set_state(chunk, &state);

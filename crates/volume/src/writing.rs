@@ -33,7 +33,7 @@ impl Group {
             for (run, side) in targets {
                 let place = self.place_on(chunk, side);
                 if self.pool(place.pool).is_alive() {
-                    self.parts[part].sides.push((run.clone(), side));
+                    self.parts[part].sent.push((run.clone(), place));
                 }
                 self.part_write(now, part, place, run);
             }
@@ -76,10 +76,8 @@ impl Group {
         let state = &self.parts[part];
         let (chunk, range) = (state.chunk, state.range.clone());
         let (failed, succeeded) = (state.failed, state.succeeded);
-        let sides = std::mem::take(&mut self.parts[part].sides);
-        if !sides.is_empty() {
-            self.blocks_written(chunk, &sides);
-        }
+        let sent = std::mem::take(&mut self.parts[part].sent);
+        self.blocks_written(chunk, &sent);
         if failed == 0 {
             self.touch_copies(now, chunk);
             return;
