@@ -274,6 +274,9 @@ pub struct Extent {
     /// The pool that takes its writes, when they are redirected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirected_to: Option<u16>,
+    /// The pool of its other side, when it is mirrored: the two share its requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirrored_on: Option<u16>,
     /// Whether placements leave it where it is.
     #[serde(default)]
     pub pinned: bool,
@@ -295,6 +298,8 @@ pub enum Kind {
     Prefetch,
     /// Send their writes to the pool from now on, and the rest after them.
     Redirect,
+    /// Share their requests between where they are and the pool.
+    Mirror,
     /// Keep placements from moving them.
     Pin,
     /// Let placements move them again.
@@ -349,7 +354,7 @@ pub struct Job {
 /// One chunk's operation under way or queued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Operation {
-    /// What it does: migrate, replicate, prefetch, redirect.
+    /// What it does: migrate, replicate, prefetch, redirect, mirror.
     pub kind: String,
     /// The volume's name.
     pub volume: String,

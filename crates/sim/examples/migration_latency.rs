@@ -48,9 +48,9 @@ impl Placement for Restless {
         let (fast, below) = (on(FLASH), on(slow));
         self.turn += fast.len();
         for (index, &chunk) in fast.iter().enumerate() {
-            moves.push(Move { chunk, to: slow });
+            moves.push(Move::to(chunk, slow));
             let next = below[(self.turn + index) % below.len()];
-            moves.push(Move { chunk: next, to: FLASH });
+            moves.push(Move::to(next, FLASH));
         }
     }
 

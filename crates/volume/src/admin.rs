@@ -235,6 +235,7 @@ impl Group {
         self.proposal.replace(Vec::new());
         self.placement = placement;
         self.placement_name.clear();
+        self.begin_routing(self.now);
         self.tell_placed();
     }
 
@@ -244,6 +245,7 @@ impl Group {
         self.proposal.replace(Vec::new());
         self.placement = Some(placement);
         self.placement_name = name.to_string();
+        self.begin_routing(self.now);
         self.tell_placed();
     }
 

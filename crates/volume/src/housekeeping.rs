@@ -64,14 +64,13 @@ impl Group {
             || self.copier.has_wishes()
             || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
+        let round = due.then_some(self.housekeeping.round);
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        match (due.then_some(self.housekeeping.round), epoch) {
-            (Some(round), Some(epoch)) => Some(round.min(epoch)),
-            (round, epoch) => round.or(epoch),
-        }
+        [round, epoch, self.next_routing()].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
+        self.pump_routing(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }

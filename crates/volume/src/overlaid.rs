@@ -47,7 +47,7 @@ impl Group {
         match [Side::Base, Side::Above].map(|side| self.is_alive_on(chunk, side)) {
             [true, false] => Some(Side::Base),
             [false, true] => Some(Side::Above),
-            _ => Some(self.route(chunk)),
+            _ => Some(self.route(chunk, write)),
         }
     }
 

@@ -92,6 +92,26 @@ struct Counted {
     answered: [(u64, Nanos); 2],
 }
 
+impl Counted {
+    /// What was done between `before` and now.
+    fn since(&self, before: &Counted) -> PoolLoad {
+        let (counters, then) = (&self.counters, &before.counters);
+        let mean = |side: usize| {
+            let ((count, sum), (count_then, sum_then)) =
+                (self.answered[side], before.answered[side]);
+            Nanos(sum.saturating_sub(sum_then).0 / (count - count_then).max(1))
+        };
+        PoolLoad {
+            reads: counters.reads - then.reads,
+            writes: counters.writes - then.writes,
+            read_bytes: Bytes(counters.read_bytes - then.read_bytes),
+            written_bytes: Bytes(counters.written_bytes - then.written_bytes),
+            read_latency: mean(0),
+            write_latency: mean(1),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -117,6 +137,8 @@ pub(crate) struct Pool {
     /// What it did in the last epoch, and what had been counted when that ended.
     pub(crate) load: PoolLoad,
     counted: Counted,
+    /// What had been counted when the router was last asked.
+    counted_in_round: Counted,
     /// Mean latency of client requests, exponentially weighted (1/16), in nanoseconds.
     latency: f64,
     /// Bytes that operations may still move, and when that was true.
@@ -149,6 +171,7 @@ impl Pool {
             traits: None,
             load: PoolLoad::default(),
             counted: Counted::default(),
+            counted_in_round: Counted::default(),
             latency: 0.0,
             allowance: 0.0,
             allowance_at: Nanos(0),
@@ -188,21 +211,21 @@ impl Pool {
 
     /// Sums up the epoch that ends for the placement.
     pub(crate) fn end_epoch(&mut self) {
-        let counters = self.counters;
+        let now = self.count();
+        let before = std::mem::replace(&mut self.counted, now);
+        self.load = now.since(&before);
+    }
+
+    /// What it did since this was last asked.
+    pub(crate) fn end_round(&mut self) -> PoolLoad {
+        let now = self.count();
+        let before = std::mem::replace(&mut self.counted_in_round, now);
+        now.since(&before)
+    }
+
+    fn count(&self) -> Counted {
         let answered = self.latencies.each_ref().map(|all| (all.count(), all.sum()));
-        let before = std::mem::replace(&mut self.counted, Counted { counters, answered });
-        let mean = |side: usize| {
-            let ((count, sum), (count_then, sum_then)) = (answered[side], before.answered[side]);
-            Nanos(sum.saturating_sub(sum_then).0 / (count - count_then).max(1))
-        };
-        self.load = PoolLoad {
-            reads: counters.reads - before.counters.reads,
-            writes: counters.writes - before.counters.writes,
-            read_bytes: Bytes(counters.read_bytes - before.counters.read_bytes),
-            written_bytes: Bytes(counters.written_bytes - before.counters.written_bytes),
-            read_latency: mean(0),
-            write_latency: mean(1),
-        };
+        Counted { counters: self.counters, answered }
     }
 
     /// When operations may move `bytes` here: `now`, or a later moment.

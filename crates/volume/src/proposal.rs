@@ -7,7 +7,8 @@
 use crate::group::{Group, Service};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use std::collections::VecDeque;
-use thermocline_policy::placement::Move;
+use thermocline_policy::placement::{How, Move};
+use thermocline_units::{ChunkId, PoolId};
 
 /// Moves looked at to find one that can begin.
 const WINDOW: usize = 32;
@@ -43,6 +44,11 @@ impl Proposal {
 }
 
 impl Group {
+    /// The pool of the chunk's first copy.
+    fn home_of(&self, chunk: ChunkId) -> PoolId {
+        self.map.entry(chunk).first().expect("a chunk in two parts has a first copy").pool
+    }
+
     /// The next move that can begin.
     pub(crate) fn next_move(&mut self) -> Option<(OperationId, Operation)> {
         if !self.proposal.is_worth_a_look() || self.service != Service::Ready {
@@ -50,18 +56,27 @@ impl Group {
         }
         let mut at = 0;
         while at < self.proposal.moves.len().min(WINDOW) {
-            let Move { chunk, to } = self.proposal.moves[at];
+            let Move { chunk, to, how } = self.proposal.moves[at];
             if self.map.has(chunk) && self.map.entry(chunk).tag.pinned {
                 self.proposal.moves.remove(at);
                 continue;
             }
-            let operation = Operation { kind: OperationKind::Migrate, chunk, to };
+            let kind = match how {
+                How::Move => OperationKind::Migrate,
+                How::Mirror => OperationKind::Mirror,
+            };
+            let operation = Operation { kind, chunk, to };
             match self.refuse(&operation) {
                 Ok(()) => {
                     self.proposal.moves.remove(at);
                     return Some((self.copier.next_id(), operation));
                 }
                 Err(Refusal::NoRoom | Refusal::Busy) => at += 1,
+                Err(Refusal::InTwoParts) => {
+                    // A placement that knows no mirrors met one: it is brought together first, and
+                    // goes where it shall go when it is proposed again.
+                    self.proposal.moves[at] = Move::to(chunk, self.home_of(chunk));
+                }
                 Err(_) => {
                     self.proposal.moves.remove(at);
                 }

@@ -5,7 +5,7 @@
 
 use crate::group::Group;
 use crate::request::{Request, RequestId};
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, VolumeView};
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, PoolLoad, Route, VolumeView};
 use thermocline_units::Nanos;
 
 /// What a placement was asked at an epoch's end, and what it answered.
@@ -35,6 +35,9 @@ pub trait Tap: Send {
 
     /// The placement, if there is one, was told of an access.
     fn accessed(&mut self, access: &ChunkAccess);
+
+    /// The placement's router was asked by what pools did since it was last asked, and decided.
+    fn routed(&mut self, now: Nanos, loads: &[PoolLoad], route: Route);
 
     /// The placement has decided.
     fn decided(&mut self, decision: &Decision<'_>);

@@ -56,6 +56,14 @@ impl VolumeView for View<'_> {
         self.0.map.entry(chunk).first().map_or(slowest, |place| place.pool)
     }
 
+    fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        let several = self.0.map.chunks().filter(|&chunk| !self.0.map.is_simple(chunk));
+        for chunk in several {
+            let mirror = self.0.map.overlay(chunk).filter(|overlay| overlay.blocks.is_mirror());
+            mirror.into_iter().for_each(|overlay| visit(chunk, overlay.place.pool));
+        }
+    }
+
     fn used_chunks(&self, pool: PoolId) -> u64 {
         u64::from(self.0.pool(pool).slots.used())
     }

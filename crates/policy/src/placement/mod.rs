@@ -23,7 +23,10 @@ mod heat;
 mod hemem;
 mod linear;
 mod lmst;
+mod mirrors;
+mod most;
 mod order;
+mod orthus;
 mod plan;
 mod pools;
 mod rank;
@@ -31,8 +34,10 @@ pub mod shadow;
 mod smq;
 mod tiers;
 mod vfrm;
+mod warmth;
 mod zones;
 
+pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 
 use crate::Footprint;
@@ -55,6 +60,8 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     smq::ENTRY,
     lmst::ENTRY,
     benefit::ENTRY,
+    orthus::ENTRY,
+    most::ENTRY,
 ];
 
 /// The fastest pool; what the flash managers call flash.
@@ -112,15 +119,44 @@ pub trait VolumeView {
     /// moves that were refused, put off or undone, and chunks that were placed before it started,
     /// then need no bookkeeping of their own. O(chunks on the pool).
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId));
+
+    /// Shows every mirrored chunk once, by ascending id, with the pool of its other side; none
+    /// where nothing is mirrored. Its first side is where `pool_of` says, and both sides count as
+    /// used.
+    fn visit_mirrors(&self, _visit: &mut dyn FnMut(ChunkId, PoolId)) {}
 }
 
-/// A chunk shall move to a pool.
+/// A chunk shall come to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
     /// The chunk.
     pub chunk: ChunkId,
     /// Where to.
     pub to: PoolId,
+    /// How.
+    pub how: How,
+}
+
+/// How a chunk comes to a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// It is there alone then; a mirrored chunk is brought together on that side.
+    Move,
+    /// It is mirrored: also there, and the two share its requests. A mirrored chunk on one of its
+    /// pools: both sides are made equal again.
+    Mirror,
+}
+
+impl Move {
+    /// `chunk` moves to `to`.
+    pub const fn to(chunk: ChunkId, to: PoolId) -> Move {
+        Move { chunk, to, how: How::Move }
+    }
+
+    /// `chunk` is mirrored on `to`.
+    pub const fn mirror(chunk: ChunkId, to: PoolId) -> Move {
+        Move { chunk, to, how: How::Mirror }
+    }
 }
 
 /// How much a placement may propose in one epoch.
@@ -154,6 +190,12 @@ pub trait Placement: Send {
     /// nothing when the placement gives no reasons or has never met the chunk.
     fn explain(&self, _chunk: ChunkId) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The one who divides requests between the sides of mirrored chunks, where the placement does
+    /// that; else each goes where it waits least.
+    fn router(&mut self) -> Option<&mut dyn Router> {
+        None
     }
 
     /// Memory in use now.

@@ -40,10 +40,25 @@ impl Rooms {
         (pool.0 + 1..self.0.len() as u16).map(PoolId).find(|&pool| self.has_room(pool))
     }
 
+    /// Free chunks of a pool.
+    pub(super) fn free(&self, pool: PoolId) -> i128 {
+        self.0[usize::from(pool.0)]
+    }
+
+    /// A chunk takes room on a pool beside where it is.
+    pub(super) fn take(&mut self, pool: PoolId) {
+        self.0[usize::from(pool.0)] -= 1;
+    }
+
+    /// A chunk leaves one of its places.
+    pub(super) fn give_back(&mut self, pool: PoolId) {
+        self.0[usize::from(pool.0)] += 1;
+    }
+
     /// A chunk goes from one pool to another.
     pub(super) fn carry(&mut self, from: PoolId, to: PoolId) {
-        self.0[usize::from(from.0)] += 1;
-        self.0[usize::from(to.0)] -= 1;
+        self.give_back(from);
+        self.take(to);
     }
 }
 
@@ -122,7 +137,7 @@ impl Plan {
 
     fn carry(&mut self, chunk: ChunkId, from: PoolId, to: PoolId) -> Move {
         self.rooms.carry(from, to);
-        Move { chunk, to }
+        Move::to(chunk, to)
     }
 
     /// Pools with the order of their best rise, if they have one.

@@ -9,7 +9,7 @@ use self::machine::{Machine, chunk};
 use self::model::{G1, G2, History, Set, highest};
 use self::pools::Pools;
 use super::cooling::Cooling;
-use super::{Budget, ChunkAccess, Move, Placement};
+use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
 use crate::registry::{Build, PolicySpec};
 use proptest::prelude::*;
 use thermocline_units::{Bytes, ChunkId, Nanos};
@@ -40,7 +40,7 @@ pub(crate) fn write(placement: &mut dyn Placement, chunk: ChunkId, times: u64) {
     (0..times).for_each(|_| placement.observe(&ChunkAccess { write: true, ..access(chunk) }));
 }
 
-pub(crate) fn propose(placement: &mut dyn Placement, machine: &Machine) -> Vec<Move> {
+pub(crate) fn propose(placement: &mut dyn Placement, machine: &dyn VolumeView) -> Vec<Move> {
     let mut moves = Vec::new();
     placement.propose(Nanos(0), machine, Budget::UNLIMITED, &mut moves);
     moves

@@ -94,6 +94,7 @@ fn operation_kind(kind: Kind) -> Option<OperationKind> {
         Kind::Replicate => Some(OperationKind::Replicate),
         Kind::Prefetch => Some(OperationKind::Prefetch),
         Kind::Redirect => Some(OperationKind::Redirect),
+        Kind::Mirror => Some(OperationKind::Mirror),
         Kind::Pin | Kind::Unpin => None,
     }
 }

@@ -10,6 +10,19 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Nowhere.
 const NOWHERE: u16 = u16::MAX;
+/// Above the pool stands that of the other side, plus one, of a mirrored chunk.
+const MIRROR_SHIFT: u32 = 8;
+
+const _: () = assert!(thermocline_volume::settings::POOLS_MAX < 1 << MIRROR_SHIFT);
+
+/// The pool, and that of the other side, of an entry.
+fn places(home: u16) -> (Option<PoolId>, Option<PoolId>) {
+    if home == NOWHERE {
+        return (None, None);
+    }
+    let (pool, mirror) = (home & ((1 << MIRROR_SHIFT) - 1), home >> MIRROR_SHIFT);
+    (Some(PoolId(pool)), mirror.checked_sub(1).map(PoolId))
+}
 /// Entries of all tables together: 512 MiB of memory, which is 256 TiB in chunks of 1 MiB.
 const ENTRIES_MAX: usize = 1 << 28;
 
@@ -49,6 +62,15 @@ impl Homes {
         true
     }
 
+    /// The other sides of `count` chunks from `first` on, which live somewhere, are on `mirror`.
+    pub(super) fn mirror(&mut self, first: ChunkId, count: u32, mirror: PoolId) {
+        let homes = &mut self.volumes[first.volume.0 as usize];
+        let from = first.index as usize;
+        homes[from..from + count as usize]
+            .iter_mut()
+            .for_each(|home| *home |= (mirror.0 + 1) << MIRROR_SHIFT);
+    }
+
     #[inline]
     fn get(&self, chunk: ChunkId) -> u16 {
         let volume = self.volumes.get(chunk.volume.0 as usize);
@@ -69,12 +91,14 @@ impl Homes {
             for index in 0..now.len().max(then.len()) {
                 let home = at(now, index);
                 let chunk = ChunkId { volume, index: index as u32 };
-                let pool = (home != NOWHERE).then_some(PoolId(home));
+                let (pool, mirror) = places(home);
                 let changed = home != at(then, index);
                 match &mut run {
-                    Some(run) if changed && run.pool == pool => run.count += 1,
+                    Some(run) if changed && (run.pool, run.mirror) == (pool, mirror) => {
+                        run.count += 1;
+                    }
                     _ => {
-                        let next = changed.then_some(Run { chunk, count: 1, pool });
+                        let next = changed.then_some(Run { chunk, count: 1, pool, mirror });
                         std::mem::replace(&mut run, next).into_iter().for_each(&mut tell);
                     }
                 }
@@ -178,10 +202,7 @@ impl VolumeView for RecordedView {
     }
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
-        match self.homes.get(chunk) {
-            NOWHERE => PoolId(self.pool_count() - 1),
-            pool => PoolId(pool),
-        }
+        places(self.homes.get(chunk)).0.unwrap_or(PoolId(self.pool_count() - 1))
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
@@ -192,8 +213,19 @@ impl VolumeView for RecordedView {
         for (number, homes) in self.homes.volumes.iter().enumerate() {
             let volume = VolumeId(number as u32);
             for (index, &home) in homes.iter().enumerate() {
-                if home == pool.0 {
+                if places(home).0 == Some(pool) {
                     visit(ChunkId { volume, index: index as u32 });
+                }
+            }
+        }
+    }
+
+    fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        for (number, homes) in self.homes.volumes.iter().enumerate() {
+            let volume = VolumeId(number as u32);
+            for (index, &home) in homes.iter().enumerate() {
+                if let (Some(_), Some(mirror)) = places(home) {
+                    visit(ChunkId { volume, index: index as u32 }, mirror);
                 }
             }
         }

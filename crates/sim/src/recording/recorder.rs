@@ -12,8 +12,8 @@
 
 use super::homes::Homes;
 use std::collections::BTreeMap;
-use thermocline_policy::placement::{ChunkAccess, VolumeView};
-use thermocline_trace::recording::{self, Access, Ask, Asked, Encoder, Epoch, PoolFill};
+use thermocline_policy::placement::{ChunkAccess, How, Move, PoolLoad, Route, VolumeView};
+use thermocline_trace::recording::{self, Access, Ask, Asked, Encoder, Epoch, PoolFill, Routed};
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::settings;
 use thermocline_volume::{Action, Decision, Group, Request, RequestId, Tap};
@@ -78,6 +78,7 @@ impl<S: Sink> Recorder<S> {
                 assert!(kept, "a group has no chunk {chunk}");
             });
         }
+        view.visit_mirrors(&mut |chunk, mirror| self.looked.mirror(chunk, 1, mirror));
         self.looked.changes(&self.homes, |run| encoder.homes(&run));
         std::mem::swap(&mut self.looked, &mut self.homes);
     }
@@ -157,12 +158,21 @@ impl<S: Sink> Tap for Recorder<S> {
         self.pass_on();
     }
 
+    fn routed(&mut self, now: Nanos, loads: &[PoolLoad], route: Route) {
+        let Some(encoder) = &mut self.encoder else { return };
+        let pools = loads.iter().map(|load| load.figures().to_vec()).collect();
+        encoder.routed(&Routed { at: now, pools, shares: [route.reads, route.writes] });
+        self.pass_on();
+    }
+
     fn decided(&mut self, decision: &Decision<'_>) {
         let Some(encoder) = &mut self.encoder else { return };
         encoder.epoch(&epoch(decision));
         self.look(decision.view);
         let Some(encoder) = &mut self.encoder else { return };
-        decision.moves.iter().for_each(|step| encoder.proposed(step.chunk, step.to));
+        for Move { chunk, to, how } in decision.moves {
+            encoder.proposed(*chunk, *to, *how == How::Mirror);
+        }
         encoder.epoch_ended();
         self.pass_on();
     }

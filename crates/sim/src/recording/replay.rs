@@ -12,10 +12,12 @@
 use super::homes::RecordedView;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use thermocline_policy::placement::{
+    Budget, ChunkAccess, How, Move, Placement, PoolLoad, VolumeView,
+};
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_trace::TraceError;
-use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes};
+use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes, Routed};
 
 /// A recording that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +61,8 @@ pub struct EpochRow {
     pub proposed: u64,
     /// Moves in both proposals.
     pub common: u64,
-    /// Whether they are the same moves in the same order.
+    /// Whether they are the same moves in the same order, and requests to mirrored chunks were
+    /// routed alike.
     pub equal: bool,
 }
 
@@ -79,6 +82,8 @@ pub struct Replay {
     accesses: u64,
     recorded: Vec<Move>,
     proposed: Vec<Move>,
+    /// Whether a router said something else than the recorded one, in this epoch.
+    misrouted: bool,
 }
 
 impl Replay {
@@ -101,6 +106,7 @@ impl Replay {
             accesses: 0,
             recorded: Vec::new(),
             proposed: Vec::new(),
+            misrouted: false,
         })
     }
 
@@ -117,10 +123,12 @@ impl Replay {
                 Event::Accessed(access) => self.observe(&access),
                 Event::Epoch(epoch) => self.begin(epoch)?,
                 Event::Homes(homes) => self.settle(&homes)?,
-                Event::Proposed { chunk, to } => {
+                Event::Proposed { chunk, to, mirror } => {
                     self.in_epoch()?;
-                    self.recorded.push(Move { chunk, to });
+                    let how = if mirror { How::Mirror } else { How::Move };
+                    self.recorded.push(Move { chunk, to, how });
                 }
+                Event::Routed(routed) => self.route(&routed),
                 Event::EpochEnded => return self.judge().map(Some),
                 Event::Answered { .. } | Event::Ended => {}
             }
@@ -197,6 +205,17 @@ impl Replay {
         }
     }
 
+    /// Asks the router what the recorded one was asked.
+    fn route(&mut self, routed: &Routed) {
+        let loads = routed.pools.iter();
+        let loads = loads.map(|figures| PoolLoad::from_figures(figures).unwrap_or_default().0);
+        let loads: Vec<PoolLoad> = loads.collect();
+        let router = self.placement.as_mut().and_then(|placement| placement.router());
+        let route = router.map(|router| router.route(&loads));
+        let shares = route.map(|route| [route.reads, route.writes]);
+        self.misrouted |= !self.rival && shares != Some(routed.shares);
+    }
+
     fn begin(&mut self, epoch: Epoch) -> Result<(), ReplayError> {
         if self.epoch.is_some() {
             return Err(self.wrong("it begins before the one before has ended"));
@@ -236,6 +255,12 @@ impl Replay {
         if !self.view.homes.set(homes.chunk, homes.count, homes.pool) {
             return Err(self.wrong("it has more chunks than are believed"));
         }
+        if let Some(mirror) = homes.mirror {
+            if usize::from(mirror.0) >= self.view.pools.len() {
+                return Err(self.wrong("a chunk is mirrored on a pool that there is not"));
+            }
+            self.view.homes.mirror(homes.chunk, homes.count, mirror);
+        }
         Ok(())
     }
 
@@ -258,7 +283,7 @@ impl Replay {
             recorded: self.recorded.len() as u64,
             proposed: self.proposed.len() as u64,
             common: common(&self.recorded, &self.proposed),
-            equal: self.recorded == self.proposed,
+            equal: self.recorded == self.proposed && !std::mem::take(&mut self.misrouted),
         };
         Ok(row)
     }
@@ -269,8 +294,9 @@ fn common(one: &[Move], other: &[Move]) -> u64 {
     if one == other {
         return one.len() as u64;
     }
-    let one: BTreeSet<_> = one.iter().map(|step| (step.chunk, step.to)).collect();
-    other.iter().filter(|step| one.contains(&(step.chunk, step.to))).count() as u64
+    let known = |step: &Move| (step.chunk, step.to, step.how);
+    let one: BTreeSet<_> = one.iter().map(known).collect();
+    other.iter().filter(|step| one.contains(&known(step))).count() as u64
 }
 
 fn build(spec: &PolicySpec) -> Result<Box<dyn Placement>, ReplayError> {

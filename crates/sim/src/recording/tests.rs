@@ -173,7 +173,12 @@ fn epoch(pools: usize) -> Epoch {
 
 #[test]
 fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
-    let homes = |pool| Homes { chunk: ChunkId::default(), count: 1, pool: Some(PoolId(pool)) };
+    let homes = |pool| Homes {
+        chunk: ChunkId::default(),
+        count: 1,
+        pool: Some(PoolId(pool)),
+        mirror: None,
+    };
     let says = |file: Vec<u8>, part: &str| {
         let error = replay(&file, None).err().unwrap().to_string();
         assert!(error.contains(part), "{error}");

@@ -14,7 +14,7 @@ use crate::workload::{Block, Head, Names};
 use std::collections::BTreeSet;
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{
-    Budget, ChunkAccess, Move, Placement, PoolLoad, PoolTraits, VolumeView,
+    Budget, ChunkAccess, How, Move, Placement, PoolLoad, PoolTraits, VolumeView,
 };
 use thermocline_units::{Bytes, ChunkId, LineId, Nanos, PoolId};
 
@@ -271,7 +271,10 @@ impl Pools {
     }
 
     fn carry_out(&mut self, names: &Names, proposed: Move) {
-        let Move { chunk, to } = proposed;
+        let Move { chunk, to, how } = proposed;
+        if how == How::Mirror {
+            return; // What is counted here is what flash alone would serve.
+        }
         let id = names.find_chunk(chunk).expect("a placement moves only chunks it has observed");
         let place = &mut self.places[id.index()];
         assert_ne!(place.on_flash, to == FLASH, "a placement moves nothing that is there already");

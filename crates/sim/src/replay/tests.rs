@@ -189,11 +189,11 @@ impl Placement for LastEpoch {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, _: Budget, moves: &mut Vec<Move>) {
         let seen = std::mem::take(&mut self.seen);
         for &chunk in self.here.difference(&seen) {
-            moves.push(Move { chunk, to: PoolId(1) });
+            moves.push(Move::to(chunk, PoolId(1)));
         }
         for &chunk in seen.difference(&self.here) {
             assert_eq!(view.pool_of(chunk), PoolId(1));
-            moves.push(Move { chunk, to: PoolId(0) });
+            moves.push(Move::to(chunk, PoolId(0)));
         }
         self.here = seen;
     }

@@ -4,8 +4,10 @@
 //! made by somebody else costs no more memory than one of ours.
 
 use super::encoder::{Last, SECTOR};
-use super::format::{FIGURES_MAX, PAIRS_MAX, POOLS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, tag};
-use super::{Access, Ask, Asked, CHUNKS_MAX, Epoch, Event, Homes, PoolFill, VOLUMES_MAX};
+use super::format::{
+    FIGURES_MAX, PAIRS_MAX, POOLS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, places_of, tag,
+};
+use super::{Access, Ask, Asked, CHUNKS_MAX, Epoch, Event, Homes, PoolFill, Routed, VOLUMES_MAX};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Chunks that a pool is believed to hold.
@@ -137,8 +139,9 @@ impl Decoder {
             tag::MOVE => {
                 let chunk = self.chunk(records)?;
                 let to = PoolId(records.bounded("pool", POOLS_MAX - 1)? as u16);
-                Event::Proposed { chunk, to }
+                Event::Proposed { chunk, to, mirror: first & tag::MIRRORED != 0 }
             }
+            tag::ROUTED => Event::Routed(self.routed(records)?),
             tag::EPOCH_END => Event::EpochEnded,
             tag::PLACED => Event::Placed { at: self.time(records)?, name: records.text()? },
             tag::END => Event::Ended,
@@ -241,11 +244,7 @@ impl Decoder {
         for _ in 0..records.bounded("pools:", POOLS_MAX)? {
             let capacity = records.bounded("chunks of a pool:", POOL_CHUNKS_MAX)?;
             let used = records.bounded("chunks on a pool:", POOL_CHUNKS_MAX)?;
-            let count = match self.version {
-                1 => 0,
-                _ => records.bounded("figures:", FIGURES_MAX as u64)?,
-            };
-            let figures = (0..count).map(|_| records.number()).collect::<Decoded<_>>()?;
+            let figures = if self.version == 1 { Vec::new() } else { figures(records)? };
             pools.push(PoolFill { capacity, used, figures });
         }
         Ok(Epoch { at, budget, volumes, length, pools })
@@ -255,8 +254,24 @@ impl Decoder {
         let chunk = self.chunk(records)?;
         let room = (CHUNKS_MAX - chunk.index).min(RUN_MAX);
         let count = records.bounded("chunks in a run, less one:", u64::from(room) - 1)? as u32 + 1;
-        let pool = records.bounded("pool", POOLS_MAX)?.checked_sub(1);
+        let code = records.number()?;
+        let (pool, mirror) = places_of(code).ok_or_else(|| {
+            format!("chunks on the pools of code {code}; there are {POOLS_MAX} pools")
+        })?;
         self.last.chunk += u64::from(count) - 1;
-        Ok(Homes { chunk, count, pool: pool.map(|pool| PoolId(pool as u16)) })
+        Ok(Homes { chunk, count, pool, mirror })
     }
+
+    fn routed(&mut self, records: &mut Records<'_>) -> Decoded<Routed> {
+        let at = self.time(records)?;
+        let count = records.bounded("pools:", POOLS_MAX)?;
+        let pools = (0..count).map(|_| figures(records)).collect::<Decoded<_>>()?;
+        let mut share = || records.bounded("millionths:", 1_000_000).map(|share| share as u32);
+        Ok(Routed { at, pools, shares: [share()?, share()?] })
+    }
+}
+
+fn figures(records: &mut Records<'_>) -> Decoded<Vec<u64>> {
+    let count = records.bounded("figures:", FIGURES_MAX as u64)?;
+    (0..count).map(|_| records.number()).collect()
 }

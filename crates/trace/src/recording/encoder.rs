@@ -9,9 +9,11 @@
 //!
 //! No clock, no I/O. State: one block, and what the last record said.
 
-use super::format::{BLOCK_FULL, FIGURES_MAX, PAIRS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, tag};
+use super::format::{
+    BLOCK_FULL, FIGURES_MAX, PAIRS_MAX, RUN_MAX, SEEN_MAX, TEXT_MAX, places_code, tag,
+};
 use super::format::{put, put_difference, put_text};
-use super::{Access, Ask, Asked, Epoch, Homes};
+use super::{Access, Ask, Asked, Epoch, Homes, Routed};
 use std::collections::VecDeque;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -146,9 +148,7 @@ impl Encoder {
         for pool in &epoch.pools {
             put(&mut self.block, pool.capacity);
             put(&mut self.block, pool.used);
-            assert!(pool.figures.len() <= FIGURES_MAX, "{} figures", pool.figures.len());
-            put(&mut self.block, pool.figures.len() as u64);
-            pool.figures.iter().for_each(|&figure| put(&mut self.block, figure));
+            self.put_figures(&pool.figures);
         }
         self.close_if_full(None);
     }
@@ -162,7 +162,7 @@ impl Encoder {
             self.begin(tag::HOMES, homes.chunk.volume);
             self.put_chunk(homes.chunk);
             put(&mut self.block, u64::from(count - 1));
-            put(&mut self.block, homes.pool.map_or(0, |pool| u64::from(pool.0) + 1));
+            put(&mut self.block, places_code(homes.pool, homes.mirror));
             self.last.chunk += u64::from(count - 1);
             self.close_if_full(None);
             homes.chunk.index += count;
@@ -170,13 +170,29 @@ impl Encoder {
         }
     }
 
-    /// The placement proposes a move.
-    pub fn proposed(&mut self, chunk: ChunkId, to: PoolId) {
+    /// The placement proposes a move, or that the chunk be mirrored.
+    pub fn proposed(&mut self, chunk: ChunkId, to: PoolId, mirror: bool) {
         self.write_held();
-        self.begin(tag::MOVE, chunk.volume);
+        self.begin(tag::MOVE | if mirror { tag::MIRRORED } else { 0 }, chunk.volume);
         self.put_chunk(chunk);
         put(&mut self.block, u64::from(to.0));
         self.close_if_full(None);
+    }
+
+    /// The placement's router was asked, and decided.
+    ///
+    /// # Panics
+    /// When a pool has more than 64 figures.
+    pub fn routed(&mut self, routed: &Routed) {
+        self.write_held();
+        self.block.push(tag::ROUTED);
+        self.put_time(routed.at);
+        put(&mut self.block, routed.pools.len() as u64);
+        for figures in &routed.pools {
+            self.put_figures(figures);
+        }
+        routed.shares.iter().for_each(|&share| put(&mut self.block, u64::from(share)));
+        self.close_if_full(Some(routed.at));
     }
 
     /// That was all of the epoch.
@@ -232,6 +248,12 @@ impl Encoder {
             put(&mut self.block, u64::from(volume.0));
             self.last.volume = volume.0;
         }
+    }
+
+    fn put_figures(&mut self, figures: &[u64]) {
+        assert!(figures.len() <= FIGURES_MAX, "{} figures", figures.len());
+        put(&mut self.block, figures.len() as u64);
+        figures.iter().for_each(|&figure| put(&mut self.block, figure));
     }
 
     fn put_time(&mut self, at: Nanos) {

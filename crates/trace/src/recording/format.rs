@@ -7,12 +7,13 @@
 //! difference.
 
 use super::{CHUNKS_MAX, VOLUMES_MAX};
+use thermocline_units::PoolId;
 
 /// The bytes a recording begins with: no text does, and a copy that "repaired" line ends shows.
 pub(crate) const MAGIC: &[u8; 8] = b"\x89TCR\r\n\x1a\n";
-/// The version written. Version 1, which is read too, knew neither figures of pools nor where in a
-/// chunk an access begins.
-pub(crate) const VERSION: u16 = 2;
+/// The version written; those before it are read too. Version 1 knew neither figures of pools nor
+/// where in a chunk an access begins, version 2 no mirrored chunks.
+pub(crate) const VERSION: u16 = 3;
 const OLDEST: u16 = 1;
 /// Bytes of the file's head: magic, version, zero, CRC-32 of what stands before it.
 pub(crate) const FILE_HEAD: usize = 16;
@@ -60,15 +61,32 @@ pub(crate) mod tag {
     pub(crate) const PLACED: u8 = 13;
     pub(crate) const HEAD: u8 = 14;
     pub(crate) const END: u8 = 15;
+    pub(crate) const ROUTED: u8 = 16;
 
     pub(crate) const KIND: u8 = 0x1f;
     /// The volume follows; otherwise it is the one before.
     pub(crate) const VOLUME: u8 = 0x20;
+    /// The chunk shall be mirrored.
+    pub(crate) const MIRRORED: u8 = 0x40;
     /// The request is durable when answered.
     pub(crate) const FORCED: u8 = 0x40;
     /// The placement saw every part of the request before anything else happened; otherwise a
     /// number says how many.
     pub(crate) const SEEN: u8 = 0x80;
+}
+
+/// A chunk's places as one number, 0 for none: mirrored ones name a second pool.
+pub(crate) fn places_code(pool: Option<PoolId>, mirror: Option<PoolId>) -> u64 {
+    let [pool, mirror] = [pool, mirror].map(|pool| pool.map_or(0, |pool| u64::from(pool.0) + 1));
+    pool + mirror * (POOLS_MAX + 1)
+}
+
+/// What [`places_code`] gave.
+pub(crate) fn places_of(code: u64) -> Option<(Option<PoolId>, Option<PoolId>)> {
+    let [pool, mirror] = [code % (POOLS_MAX + 1), code / (POOLS_MAX + 1)];
+    let known = mirror <= POOLS_MAX && (mirror == 0 || pool > 0 && mirror != pool);
+    let place = |number: u64| number.checked_sub(1).map(|pool| PoolId(pool as u16));
+    known.then_some((place(pool), place(mirror)))
 }
 
 /// CRC-32 of IEEE 802.3.

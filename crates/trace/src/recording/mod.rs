@@ -147,6 +147,20 @@ pub struct Homes {
     pub count: u32,
     /// Where; `None`: nowhere any more.
     pub pool: Option<PoolId>,
+    /// Where the other side is of chunks that are mirrored; never without a pool.
+    pub mirror: Option<PoolId>,
+}
+
+/// What a placement's router was asked, and what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Routed {
+    /// When.
+    pub at: Nanos,
+    /// Figures of each pool since it was last asked, fastest pool first: numbers that mean something
+    /// to placements only, at most 64 a pool.
+    pub pools: Vec<Vec<u64>>,
+    /// Share of reads, and of writes, for the slower side, in millionths.
+    pub shares: [u32; 2],
 }
 
 /// One thing that happened.
@@ -183,7 +197,11 @@ pub enum Event {
         chunk: ChunkId,
         /// Where to.
         to: PoolId,
+        /// Whether it shall be mirrored there, not moved.
+        mirror: bool,
     },
+    /// The placement's router decided.
+    Routed(Routed),
     /// That was all of the proposal.
     EpochEnded,
     /// The recording was closed; nothing is missing.

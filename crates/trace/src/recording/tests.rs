@@ -1,7 +1,9 @@
 //! Recordings: what is told comes back, in few bytes; what is cut off, damaged or made up is known.
 
 use super::format::{BLOCK_FULL, BLOCK_HEAD, BlockHead, FILE_HEAD, checksum};
-use super::{Access, Ask, Asked, Encoder, Epoch, Event, EventReader, Homes, Packer, PoolFill};
+use super::{
+    Access, Ask, Asked, Encoder, Epoch, Event, EventReader, Homes, Packer, PoolFill, Routed,
+};
 use crate::TraceError;
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -33,7 +35,8 @@ fn tell(encoder: &mut Encoder, event: &Event) {
         Event::Accessed(access) => encoder.accessed(access),
         Event::Epoch(epoch) => encoder.epoch(epoch),
         Event::Homes(homes) => encoder.homes(homes),
-        Event::Proposed { chunk, to } => encoder.proposed(*chunk, *to),
+        Event::Proposed { chunk, to, mirror } => encoder.proposed(*chunk, *to, *mirror),
+        Event::Routed(routed) => encoder.routed(routed),
         Event::EpochEnded => encoder.epoch_ended(),
         Event::Ended => encoder.end(),
     }
@@ -93,10 +96,12 @@ fn a_life() -> Vec<Event> {
     events.extend(served(0, asked(5_000, Ask::Write, 61_440, 8192)));
     events.extend(served(1, asked(6_000, Ask::Flush, 0, 0)));
     events.push(Event::Epoch(epoch(9_000)));
-    events.push(Event::Homes(Homes { chunk: chunk(0, 0), count: 2, pool: Some(PoolId(1)) }));
-    events.push(Event::Homes(Homes { chunk: chunk(1, 70), count: 1, pool: None }));
-    events.push(Event::Proposed { chunk: chunk(0, 1), to: PoolId(0) });
-    events.push(Event::Proposed { chunk: chunk(1, 3), to: PoolId(1) });
+    let (pool, mirror) = (Some(PoolId(1)), Some(PoolId(63)));
+    events.push(Event::Homes(Homes { chunk: chunk(0, 0), count: 2, pool, mirror: None }));
+    events.push(Event::Homes(Homes { chunk: chunk(1, 70), count: 1, pool: None, mirror: None }));
+    events.push(Event::Homes(Homes { chunk: chunk(1, 90), count: 1, pool, mirror }));
+    events.push(Event::Proposed { chunk: chunk(0, 1), to: PoolId(0), mirror: false });
+    events.push(Event::Proposed { chunk: chunk(1, 3), to: PoolId(1), mirror: true });
     events.push(Event::EpochEnded);
     events.extend(served(2, asked(10_000, Ask::Read, 0, 512)));
     events.push(Event::Epoch(Epoch { budget: 3, ..epoch(18_000) }));
@@ -366,12 +371,19 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
                 vec![Event::Accessed(Access { at: Nanos(at), chunk, offset, bytes, write })]
             }
         ),
-        1 => (chunks.clone(), 1u32..99, 0u16..5).prop_map(|(chunk, count, pool)| {
-            vec![Event::Homes(Homes { chunk, count, pool: pool.checked_sub(1).map(PoolId) })]
+        1 => (chunks.clone(), 1u32..99, 0u16..5, 5u16..64).prop_map(|(chunk, count, pool, mirror)| {
+            let mirror = Some(PoolId(mirror)).filter(|_| pool > 0 && count % 2 == 0);
+            vec![Event::Homes(Homes { chunk, count, pool: pool.checked_sub(1).map(PoolId), mirror })]
         }),
-        1 => (chunks, 0u16..64).prop_map(|(chunk, to)| {
-            vec![Event::Proposed { chunk, to: PoolId(to) }]
+        1 => (chunks, 0u16..64, any::<bool>()).prop_map(|(chunk, to, mirror)| {
+            vec![Event::Proposed { chunk, to: PoolId(to), mirror }]
         }),
+        1 => (0u64..99, prop::collection::vec(any::<u64>(), 0..9), 0u32..=1_000_000).prop_map(
+            |(at, figures, share)| {
+                let pools = vec![figures, Vec::new()];
+                vec![Event::Routed(Routed { at: Nanos(at), pools, shares: [share, 0] })]
+            }
+        ),
         1 => Just(vec![Event::EpochEnded]),
     ];
     prop::collection::vec(one, 0..60).prop_map(|events| events.concat())

@@ -145,7 +145,7 @@ impl Placement for AllTo {
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, _: Budget, moves: &mut Vec<Move>) {
         for pool in (0..view.pool_count()).map(PoolId).filter(|&pool| pool != self.0) {
-            view.visit_pool(pool, &mut |chunk| moves.push(Move { chunk, to: self.0 }));
+            view.visit_pool(pool, &mut |chunk| moves.push(Move::to(chunk, self.0)));
         }
     }
 

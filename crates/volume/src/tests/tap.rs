@@ -3,7 +3,7 @@
 use super::{Bench, CHUNK};
 use crate::{Action, Decision, Request, RequestError, RequestId, Settings, Tap};
 use std::sync::{Arc, Mutex};
-use thermocline_policy::placement::ChunkAccess;
+use thermocline_policy::placement::{ChunkAccess, PoolLoad, Route};
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
@@ -43,6 +43,8 @@ impl Tap for Notes {
     fn accessed(&mut self, access: &ChunkAccess) {
         self.note(format!("{} {} {}", access.chunk, access.bytes.0, access.write));
     }
+
+    fn routed(&mut self, _: Nanos, _: &[PoolLoad], _: Route) {}
 
     fn decided(&mut self, decision: &Decision<'_>) {
         let home = decision.view.pool_of(ChunkId::default());

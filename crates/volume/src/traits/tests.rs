@@ -4,7 +4,7 @@ use super::traits_of;
 use crate::tests::Bench;
 use crate::{Decision, Request, RequestId, Settings, Tap};
 use std::sync::{Arc, Mutex};
-use thermocline_policy::placement::{ChunkAccess, Pattern, PoolLoad, PoolTraits};
+use thermocline_policy::placement::{ChunkAccess, Pattern, PoolLoad, PoolTraits, Route};
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_ports::model::Profile;
 use thermocline_units::{Bytes, Nanos, PoolId};
@@ -65,6 +65,8 @@ impl Tap for Seen {
     fn answered(&mut self, _: Nanos, _: RequestId, _: bool) {}
     fn placed(&mut self, _: Nanos, _: &str) {}
     fn accessed(&mut self, _: &ChunkAccess) {}
+
+    fn routed(&mut self, _: Nanos, _: &[PoolLoad], _: Route) {}
 
     fn decided(&mut self, decision: &Decision<'_>) {
         let view = decision.view;

@@ -35,7 +35,8 @@ impl Placement for Restless {
             let (chunk, from) = chunks.swap_remove(self.rng.below(chunks.len() as u64) as usize);
             let to = PoolId(self.rng.below(pools.into()) as u16);
             if to != from {
-                moves.push(Move { chunk, to });
+                let mirror = self.rng.below(4) == 0;
+                moves.push(if mirror { Move::mirror(chunk, to) } else { Move::to(chunk, to) });
             }
         }
     }

@@ -13,12 +13,13 @@ Examples:
   thermocline migrate v0 --to ssd                               all of v0 to the pool ssd
   thermocline migrate v0 --offset 1GiB --length 64MiB --to scm --wait
   thermocline migrate v0 --do replicate --to hdd                a copy of every chunk
+  thermocline migrate v0 --do mirror --to ssd                   share its requests with a pool
   thermocline migrate v0 --length 16MiB --do pin                keep placements from moving it";
 
 /// How often a job is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Migrate, replicate, prefetch, redirect, pin or unpin a range of a volume.
+/// Migrate, replicate, prefetch, redirect, mirror, pin or unpin a range of a volume.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -45,8 +46,9 @@ pub(crate) struct Args {
 
 fn kind(text: &str) -> Result<Kind, String> {
     let value = serde_json::Value::from(text);
-    serde_json::from_value(value)
-        .map_err(|_| "write migrate, replicate, prefetch, redirect, pin or unpin".to_string())
+    serde_json::from_value(value).map_err(|_| {
+        "write migrate, replicate, prefetch, redirect, mirror, pin or unpin".to_string()
+    })
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {

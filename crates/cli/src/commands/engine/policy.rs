@@ -107,6 +107,9 @@ fn explain(told: &Explanation, volume: &str, pools: &[Pool]) -> String {
     if let Some(to) = &chunk.redirected_to {
         let _ = write!(out, "; its writes go to {}", name(to));
     }
+    if let Some(other) = &chunk.mirrored_on {
+        let _ = write!(out, ", mirrored on {}", name(other));
+    }
     if chunk.pinned {
         out.push_str("; it is pinned, so no policy moves it");
     }

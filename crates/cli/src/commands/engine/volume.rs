@@ -114,6 +114,9 @@ fn map(extents: &[Extent], pools: &[Pool]) -> String {
         if let Some(to) = extent.redirected_to {
             place.push(format!("writes to {}", name(to)));
         }
+        if let Some(other) = extent.mirrored_on {
+            place.push(format!("mirrored on {}", name(other)));
+        }
         if extent.pinned {
             place.push("pinned".to_string());
         }

@@ -310,14 +310,14 @@ impl Placement for Lmst {
         for candidate in &backward {
             let to = window.destination(candidate.home.0 + 1..pools);
             if let Some(to) = to.filter(|&to| window.migrate(candidate, to, 0.0, false)) {
-                proposed.push(Move { chunk: candidate.chunk, to });
+                proposed.push(Move::to(candidate.chunk, to));
             }
         }
         let begin = window.busy.iter().copied().fold(0.0, f64::max);
         for candidate in &forward {
             let to = window.destination(0..candidate.home.0);
             if let Some(to) = to.filter(|&to| window.migrate(candidate, to, begin, true)) {
-                proposed.push(Move { chunk: candidate.chunk, to });
+                proposed.push(Move::to(candidate.chunk, to));
             }
         }
         proposed.truncate(usize::try_from(budget.moves).unwrap_or(usize::MAX));

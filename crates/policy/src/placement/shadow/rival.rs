@@ -116,7 +116,12 @@ impl Rival {
     }
 
     /// Moves a chunk, if it is where it can be moved from, and there is room and allowance.
+    ///
+    /// Mirrors are not judged: what they are worth depends on a load that nobody put on them.
     fn carry_out(&mut self, step: Move, watched: &Watched, view: &dyn VolumeView, bounded: bool) {
+        if step.how == crate::placement::How::Mirror {
+            return;
+        }
         let number = watched.chunks.find(step.chunk);
         let from = number.and_then(|number| self.homes.of(number));
         let (Some(number), Some(from)) = (number, from) else { return };

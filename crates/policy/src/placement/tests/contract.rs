@@ -34,7 +34,9 @@ fn movers() -> impl Iterator<Item = String> {
 /// or leave what is there alone.
 fn fillers() -> impl Iterator<Item = String> {
     movers().filter(|name| {
-        !["colloid", "smq", "lmst", "benefit"].iter().any(|other| name.starts_with(other))
+        !["colloid", "smq", "lmst", "benefit", "orthus", "most"]
+            .iter()
+            .any(|other| name.starts_with(other))
     })
 }
 

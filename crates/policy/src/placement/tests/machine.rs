@@ -1,6 +1,6 @@
 //! A machine of two pools that carries moves out and checks each against the joint's contract.
 
-use crate::placement::{FLASH, Move, PoolLoad, PoolTraits, VolumeView};
+use crate::placement::{FLASH, How, Move, PoolLoad, PoolTraits, VolumeView};
 use std::collections::BTreeSet;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -9,6 +9,8 @@ pub(crate) const DISK: PoolId = PoolId(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) flash: BTreeSet<ChunkId>,
+    /// Chunks that are on both.
+    pub(crate) mirrored: BTreeSet<ChunkId>,
     pub(crate) flash_capacity: u64,
     pub(crate) disk_capacity: u64,
     /// Chunks that exist; those not on flash are on disk.
@@ -25,6 +27,7 @@ impl Machine {
     pub(crate) fn new(capacity: u64, volumes: u32) -> Machine {
         Machine {
             flash: BTreeSet::new(),
+            mirrored: BTreeSet::new(),
             flash_capacity: capacity,
             disk_capacity: u64::MAX,
             chunks: 1 << 20,
@@ -35,14 +38,16 @@ impl Machine {
     /// Carries out the first `count` of `moves`; every one must be possible and do something.
     pub(crate) fn carry_out(&mut self, moves: &[Move], count: usize) {
         for (i, step) in moves.iter().take(count).enumerate() {
-            let done = if step.to == FLASH {
-                self.flash.insert(step.chunk)
-            } else {
-                assert_eq!(step.to, DISK, "move {i} goes to a pool that does not exist");
-                self.flash.remove(&step.chunk)
-            };
-            assert!(done, "move {i} of {} goes where the chunk is", step.chunk);
-            assert!(self.flash.len() as u64 <= self.flash_capacity, "move {i} overfills flash");
+            assert!(step.to <= DISK, "move {i} goes to a pool that does not exist");
+            let there = self.pool_of(step.chunk) == step.to;
+            let apart = step.how == How::Move && self.mirrored.remove(&step.chunk);
+            assert!(!there || apart, "move {i} of {} goes where the chunk is", step.chunk);
+            match (step.how, step.to) {
+                (How::Mirror, _) => assert!(self.mirrored.insert(step.chunk), "mirrored twice"),
+                (How::Move, FLASH) => _ = self.flash.insert(step.chunk),
+                (How::Move, _) => _ = self.flash.remove(&step.chunk),
+            }
+            assert!(self.used_chunks(FLASH) <= self.flash_capacity, "move {i} overfills flash");
             assert!(self.used_chunks(DISK) <= self.disk_capacity, "move {i} overfills the disk");
         }
     }
@@ -83,11 +88,19 @@ impl VolumeView for Machine {
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
         let flash = self.flash.len() as u64;
-        if pool == FLASH { flash } else { self.chunks - flash }
+        let there = if pool == FLASH { flash } else { self.chunks - flash };
+        let others = self.mirrored.iter().filter(|&&chunk| self.pool_of(chunk) != pool);
+        there + others.count() as u64
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
         assert_eq!(pool, FLASH, "what is on the slowest pool nobody looks at");
         self.flash.iter().copied().for_each(visit);
+    }
+
+    fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        for &chunk in &self.mirrored {
+            visit(chunk, if self.pool_of(chunk) == FLASH { DISK } else { FLASH });
+        }
     }
 }

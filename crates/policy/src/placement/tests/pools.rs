@@ -1,6 +1,6 @@
 //! A machine of any number of pools, its chunks in one volume, that refuses moves which do not fit.
 
-use crate::placement::{Move, PoolLoad, PoolTraits, VolumeView};
+use crate::placement::{How, Move, PoolLoad, PoolTraits, VolumeView};
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -9,6 +9,8 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 pub(crate) struct Pools {
     pub(crate) places: Vec<u64>,
     pub(crate) at: BTreeMap<u32, u16>,
+    /// Other sides of mirrored chunks.
+    pub(crate) mirrors: BTreeMap<u32, u16>,
     pub(crate) traits: Vec<PoolTraits>,
     pub(crate) loads: Vec<PoolLoad>,
     pub(crate) epoch: Nanos,
@@ -25,6 +27,7 @@ impl Pools {
         Pools {
             places: places.to_vec(),
             at: at.iter().copied().collect(),
+            mirrors: BTreeMap::new(),
             traits: (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect(),
             loads: vec![PoolLoad::default(); places.len()],
             epoch: Nanos::from_secs(1),
@@ -34,7 +37,16 @@ impl Pools {
     /// Carries all of `moves` out; each must do something and fit.
     pub(crate) fn carry_out(&mut self, moves: &[Move]) {
         for (i, step) in moves.iter().enumerate() {
-            let before = self.at.insert(step.chunk.index, step.to.0);
+            let index = step.chunk.index;
+            let before = match step.how {
+                How::Mirror => self.mirrors.insert(index, step.to.0),
+                // One of two sides goes.
+                How::Move if self.mirrors.remove(&index).is_some() => {
+                    self.at.insert(index, step.to.0);
+                    None
+                }
+                How::Move => self.at.insert(index, step.to.0),
+            };
             assert_ne!(before, Some(step.to.0), "move {i} goes where the chunk is");
             let (used, places) = (self.used_chunks(step.to), self.capacity_chunks(step.to));
             assert!(used <= places, "move {i} overfills pool {}", step.to.0);
@@ -76,11 +88,15 @@ impl VolumeView for Pools {
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
-        self.at.values().filter(|&&at| at == pool.0).count() as u64
+        self.at.values().chain(self.mirrors.values()).filter(|&&at| at == pool.0).count() as u64
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
         let there = self.at.iter().filter(|(_, at)| **at == pool.0);
         there.for_each(|(&index, _)| visit(chunk(index)));
+    }
+
+    fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        self.mirrors.iter().for_each(|(&index, &other)| visit(chunk(index), PoolId(other)));
     }
 }

@@ -78,6 +78,7 @@ impl Desk<'_> {
                 OperationKind::Replicate => "replicate",
                 OperationKind::Prefetch => "prefetch",
                 OperationKind::Redirect => "redirect",
+                OperationKind::Mirror => "mirror",
             }
             .to_string(),
             volume: status.operation.chunk.volume.to_string(),

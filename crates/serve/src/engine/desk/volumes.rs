@@ -99,6 +99,7 @@ impl Desk<'_> {
                 length_bytes: chunk_size.min(size - start),
                 pools: chunk.copies.iter().map(|copy| copy.place.pool.0).collect(),
                 redirected_to: chunk.redirected_to.map(|pool| pool.0),
+                mirrored_on: chunk.mirrored_on.map(|pool| pool.0),
                 pinned: chunk.tag.pinned,
                 reads: u64::from(chunk.reads),
                 writes: u64::from(chunk.writes),
@@ -177,5 +178,6 @@ impl Desk<'_> {
 
 /// Whether two neighbouring runs can be told as one.
 fn is_alike(one: &Extent, other: &Extent) -> bool {
-    (&one.pools, one.redirected_to, one.pinned) == (&other.pools, other.redirected_to, other.pinned)
+    let place = |extent: &Extent| (extent.redirected_to, extent.mirrored_on, extent.pinned);
+    one.pools == other.pools && place(one) == place(other)
 }
