@@ -3,6 +3,7 @@
 
 mod bytes_on_disk;
 mod label;
+mod mirrors;
 mod operations;
 mod parts;
 mod requests;

@@ -243,6 +243,31 @@ fn redirected_blocks_are_flushed_after_another_pool_died() {
     }
 }
 
+/// An operation that had made both sides of a mirror equal ended while the journal was being told
+/// to expect writes. It took the telling for told: the write began, the power failed, and the
+/// journal called both sides equal that were not.
+#[test]
+fn a_mirror_that_is_ready_does_not_let_writes_in_before_the_journal_expects_them() {
+    let mirror = Step::Operate { kind: OperationKind::Mirror, nth: 0, to: 0 };
+    for before in (1..60).step_by(2) {
+        for after in 1..8 {
+            let steps = [
+                Step::CreateVolume { sectors: 2 * CHUNK },
+                write(0, CHUNK, true),
+                Step::Settle,
+                mirror,
+                Step::Events { count: before },
+                write(3, 1, false),
+                Step::Events { count: after },
+                Step::Crash { survival: Survival::Kept },
+                ALL,
+                ALL,
+            ];
+            ends_well(before.into(), false, &[pool(9, 50), pool(12, 3)], &steps);
+        }
+    }
+}
+
 /// A locking copy waited for a pool whose only copy request newer operations took again and again;
 /// a client's write waited for the copy.
 #[test]
