@@ -19,7 +19,8 @@ const OVERLAYS_FIXED: usize = 32;
 const ALIGNMENT: u64 = 64 << 10;
 /// Bytes of the record of a chunk with one copy; a further copy adds seven.
 const CHUNK_RECORD_BYTES: u64 = 20;
-/// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there is.
+/// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there
+/// is.
 pub(crate) const RECORD_BYTES_MAX: usize = 560;
 /// Bytes of a volume's record.
 const VOLUME_RECORD_BYTES: u64 = 13;

@@ -116,8 +116,8 @@ impl Group {
         if full { Err(Refusal::NoRoom) } else { Ok(()) }
     }
 
-    /// What an operation would strive for on a chunk that is in two parts already; `None` when it is
-    /// not, or the operation makes no sense there.
+    /// What an operation would strive for on a chunk that is in two parts already; `None` when it
+    /// is not, or the operation makes no sense there.
     fn goal_of(&self, operation: &Operation) -> Option<Goal> {
         let blocks = &self.map.overlay(operation.chunk)?.blocks;
         let on = |side| self.place_on(operation.chunk, side).pool == operation.to;

@@ -1,9 +1,9 @@
 //! Mirrored chunks: who answers for blocks that two pools hold, and when that changes.
 //!
-//! The fast loop beside a placement's slow one: a [`Router`] is asked every [`ROUTING_PERIOD`], from
-//! what each pool did since, and names a share of requests for the slower side. The machine spreads
-//! them. Rules that routers share stand here: smoothed latencies, and steps of a ratio towards
-//! balance.
+//! The fast loop beside a placement's slow one: a [`Router`] is asked every [`ROUTING_PERIOD`],
+//! from what each pool did since, and names a share of requests for the slower side. The machine
+//! spreads them. Rules that routers share stand here: smoothed latencies, and steps of a ratio
+//! towards balance.
 
 use super::{Pattern, PoolLoad, PoolTraits};
 use thermocline_units::Nanos;
@@ -76,8 +76,9 @@ impl Meter {
 
     /// What one more request a second costs all of them, in seconds: L + x · dL/dx.
     ///
-    /// The curve is that of a queue, L = s + k · ρ/(1−ρ), ρ = x/µ: s is the profile's latency alone,
-    /// µ its rate, or the highest that was seen if that is more, k what the measured latency says.
+    /// The curve is that of a queue, L = s + k · ρ/(1−ρ), ρ = x/µ: s is the profile's latency
+    /// alone, µ its rate, or the highest that was seen if that is more, k what the measured latency
+    /// says.
     pub(super) fn marginal(&self, traits: &PoolTraits) -> f64 {
         let (alone, latency) = (alone(traits), self.latency_of(traits));
         let most = (traits.of(Pattern::RandomRead).per_second as f64).max(self.peak / BUSY_MAX);

@@ -1,8 +1,8 @@
 //! MOST: tiering, and mirrors of the hottest chunks by which load is balanced at once.
 //!
 //! 1. *Fast loop.* L_P and L_C are the smoothed latencies of the fastest pool and of the next one.
-//!    When L_P exceeds (1 + `theta`) · L_C, `step` more of the requests to mirrored blocks go to the
-//!    slower side; when it is below (1 − `theta`) · L_C, so much less. Otherwise nothing moves.
+//!    When L_P exceeds (1 + `theta`) · L_C, `step` more of the requests to mirrored blocks go to
+//!    the slower side; when it is below (1 − `theta`) · L_C, so much less. Otherwise nothing moves.
 //! 2. *Slow loop*, at an epoch's end, by what the fast loop said last:
 //!    - overloaded, and all requests to mirrored blocks diverted: the hottest chunks of the fastest
 //!      pool are mirrored, up to `mirrors` of all slots; beyond that hotter ones take the place of
@@ -12,9 +12,9 @@
 //! 3. Where less than `reserve` of the next pool is free, the coldest mirrors there are given up.
 //! 4. No more bytes move than `limit` a second of the epoch.
 //!
-//! `balance=marginal` is ours (not in the source): it compares what one more request costs all others,
-//! L + x · dL/dx, instead of L. Where these are equal the mean latency is least; where latencies are
-//! equal it is not. See `mirrors` for the curve.
+//! `balance=marginal` is ours (not in the source): it compares what one more request costs all
+//! others, L + x · dL/dx, instead of L. Where these are equal the mean latency is least; where
+//! latencies are equal it is not. See `mirrors` for the curve.
 //!
 //! Source: MOST (Cerberus), FAST 2026. Differs: its segments of 2 MiB are the machine's chunks, its
 //! loop of 200 ms turns every 100; where new data goes is the machine's business; blocks that are

@@ -4,18 +4,20 @@
 //! The fastest pool is a cache of whole chunks: the hottest are mirrored there, over their homes.
 //!
 //! 1. *Classic*: data is admitted, every request to a cached block goes to the cache. When the miss
-//!    ratio has changed by no more than `stable` in 100 ms and is not above `misses`, tuning begins.
-//! 2. *Tuning*: nothing is admitted. Three shares of cached reads for the cache are tried for 100 ms
-//!    each, la − `step`, la and la + `step`, from la = 1; the one with the least mean latency is
+//!    ratio has changed by no more than `stable` in 100 ms and is not above `misses`, tuning
+//!    begins.
+//! 2. *Tuning*: nothing is admitted. Three shares of cached reads for the cache are tried for 100
+//!    ms each, la − `step`, la and la + `step`, from la = 1; the one with the least mean latency is
 //!    the next la. Writes go to the cache as ever.
 //! 3. Back to classic when the miss ratio is 0.2 above what it was, or la stayed 1 twice.
-//! 4. At the end of an epoch of classic mode the chunks with the most accesses, older ones for less,
-//!    belong in the cache, as many as it holds; the others leave it: newer blocks are written back.
+//! 4. At the end of an epoch of classic mode the chunks with the most accesses, older ones for
+//!    less, belong in the cache, as many as it holds; the others leave it: newer blocks are written
+//!    back.
 //!
-//! Source: Wu et al., "The Storage Hierarchy is Not a Hierarchy" (FAST 2021), the rules of its block
-//! cache. Differs: chunks in place of 4 KiB blocks, and an epoch's hottest in place of every miss;
-//! 100 ms in place of 25; mean latency as what is sought, because the source's throughput says
-//! nothing of a load that does not depend on it.
+//! Source: Wu et al., "The Storage Hierarchy is Not a Hierarchy" (FAST 2021), the rules of its
+//! block cache. Differs: chunks in place of 4 KiB blocks, and an epoch's hottest in place of every
+//! miss; 100 ms in place of 25; mean latency as what is sought, because the source's throughput
+//! says nothing of a load that does not depend on it.
 //!
 //! State: 67 B a chunk, 16 B a mirrored one (`warmth`). O(1) an access, O(n log n) an epoch.
 

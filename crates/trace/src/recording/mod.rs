@@ -156,8 +156,8 @@ pub struct Homes {
 pub struct Routed {
     /// When.
     pub at: Nanos,
-    /// Figures of each pool since it was last asked, fastest pool first: numbers that mean something
-    /// to placements only, at most 64 a pool.
+    /// Figures of each pool since it was last asked, fastest pool first: numbers that mean
+    /// something to placements only, at most 64 a pool.
     pub pools: Vec<Vec<u64>>,
     /// Share of reads, and of writes, for the slower side, in millionths.
     pub shares: [u32; 2],

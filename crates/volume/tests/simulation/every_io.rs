@@ -84,6 +84,16 @@ fn scenario() -> Plan {
         write(0, CHUNK, false),
         flush,
         all,
+    ];
+    let steps = [steps, mirroring(), vec![Step::Close { cut: None }, all]].concat();
+    let pools = vec![pool(8, 20, true), pool(12, 100, false), pool(16, 400, false)];
+    Plan { seed: 0x10, settings, pools, steps }
+}
+
+/// A chunk is mirrored, written on either side, made equal, written and brought together.
+fn mirroring() -> Vec<Step> {
+    let (flush, few) = (Step::Flush { volume: 0 }, Step::Events { count: 3 });
+    vec![
         operate(OperationKind::Mirror, 2, 0),
         few,
         write(2, 12, false),
@@ -99,12 +109,8 @@ fn scenario() -> Plan {
         operate(OperationKind::Migrate, 2, 0),
         few,
         write(2, 8, true),
-        all,
-        Step::Close { cut: None },
-        all,
-    ];
-    let pools = vec![pool(8, 20, true), pool(12, 100, false), pool(16, 400, false)];
-    Plan { seed: 0x10, settings, pools, steps }
+        Step::Verify { eighths: 8 },
+    ]
 }
 
 /// Runs the scenario with every request going wrong in turn; how many runs that took.
