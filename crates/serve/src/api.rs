@@ -38,6 +38,9 @@ pub struct Status {
     pub pools: Vec<Pool>,
     /// Operations queued and under way, with the moves that the policy still wants.
     pub operations_pending: u64,
+    /// Moves of policies that were given up since the start.
+    #[serde(default)]
+    pub moves_dropped: MovesDropped,
     /// The journal.
     pub journal: Journal,
     /// NBD clients.
@@ -51,6 +54,15 @@ pub struct Status {
     /// Shares of client reads, by bytes, that the fastest pool has served since the start; null:
     /// nothing was read.
     pub fastest_pool_share: Option<f64>,
+}
+
+/// Why moves of policies were given up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MovesDropped {
+    /// They had not begun by their deadline.
+    pub expired: u64,
+    /// The part of the chunk that was brought first was slower there.
+    pub slower: u64,
 }
 
 /// A placement policy and its settings.

@@ -122,6 +122,11 @@ impl Figures {
         for (name, help, value) in gauges {
             family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value))])?;
         }
+        let dropped = [
+            (vec![("reason", "expired")], Value::Counter(status.moves_dropped.expired)),
+            (vec![("reason", "slower")], Value::Counter(status.moves_dropped.slower)),
+        ];
+        family(encoder, ("moves_dropped", "Moves of policies given up"), dropped.into())?;
         let written = Value::Counter(status.journal.written);
         family(encoder, ("journal_written_blocks", "Blocks written"), vec![(Vec::new(), written)])?;
         if let Some(share) = status.fastest_pool_share {

@@ -232,7 +232,7 @@ impl Group {
     /// Gives the decision about moves to a placement, or to nobody; what the one before has
     /// proposed and has not begun is dropped.
     pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {
-        self.proposal.replace(Vec::new());
+        self.proposal.replace(self.now, Vec::new());
         self.placement = placement;
         self.placement_name.clear();
         self.begin_routing(self.now);
@@ -242,7 +242,7 @@ impl Group {
     /// As [`Group::set_placement`], for a placement of the registry: `name` says which, with all
     /// its settings, so that a recording can be replayed.
     pub fn set_named_placement(&mut self, name: &str, placement: Box<dyn Placement>) {
-        self.proposal.replace(Vec::new());
+        self.proposal.replace(self.now, Vec::new());
         self.placement = Some(placement);
         self.placement_name = name.to_string();
         self.begin_routing(self.now);

@@ -29,6 +29,7 @@ use crate::operation::{Operation, OperationId, OperationKind, Outcome};
 use crate::overlay::{Goal, Side};
 use crate::presence::Presence;
 use crate::throttle::Held;
+use crate::trial::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -61,6 +62,9 @@ pub(crate) enum Stage {
 pub(crate) struct Copy {
     pub(crate) id: OperationId,
     pub(crate) what: Operation,
+    /// Whether the placement wanted it.
+    pub(crate) proposed: bool,
+    pub(crate) trial: Trial,
     /// What it strives for, where the chunk is in two parts.
     pub(crate) goal: Option<Goal>,
     pub(crate) stage: Stage,
@@ -123,6 +127,8 @@ pub(crate) struct Copier {
     /// Chunks in two parts with blocks that changed sides since the journal was told.
     pub(crate) unsaved_overlays: Vec<ChunkId>,
     pub(crate) overlays: usize,
+    /// Moves given up because the part that was brought first was slower, since opening.
+    pub(crate) trials_lost: u64,
 }
 
 impl Copier {
@@ -194,9 +200,13 @@ impl Group {
     pub(crate) fn pump_operations(&mut self, now: Nanos) {
         self.copier.wake = None;
         while self.copier.operations.len() < self.settings.copying.concurrent as usize {
-            let queued = self.copier.queue.pop_front();
-            let Some((id, operation)) = queued.or_else(|| self.next_move()) else { break };
-            self.begin_operation(now, id, operation);
+            if let Some((id, operation)) = self.copier.queue.pop_front() {
+                self.begin_operation(now, id, operation, false);
+            } else if let Some((id, operation)) = self.next_move() {
+                self.begin_operation(now, id, operation, true);
+            } else {
+                break;
+            }
         }
         if !self.copier.operations.is_empty() {
             // Oldest first: where only one may use a pool at a time, none waits forever.
@@ -223,6 +233,12 @@ impl Group {
             return self.switch(now, index);
         }
         let chunk = copy.what.chunk;
+        if !self.passes_trial(now, index) {
+            if self.copier.operations[index].cancelled {
+                self.advance(now, index);
+            }
+            return;
+        }
         if !self.seal_is_at_hand(now, chunk, false) {
             return; // Its arrival leads back here.
         }

@@ -208,6 +208,12 @@ impl Group {
     ) {
         let pool = flight.pool;
         self.parts[part].outstanding -= 1;
+        if !flight.writes
+            && result.is_ok()
+            && let Some(operation) = self.operation_on(self.parts[part].chunk)
+        {
+            self.note_trial(operation, pool, now.saturating_sub(flight.since));
+        }
         if self.is_opening(part) {
             return self.opened(now, part, pool, result);
         }

@@ -134,7 +134,7 @@ impl Group {
             tap.decided(&Decision { at: now, view, budget, moves: &moves });
             self.tap = Some(tap);
         }
-        self.proposal.replace(moves);
+        self.proposal.replace(now, moves);
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle

@@ -53,6 +53,7 @@ mod switching;
 mod tap;
 mod throttle;
 mod traits;
+mod trial;
 mod view;
 mod writing;
 
@@ -64,7 +65,9 @@ pub use map::{ChunkCopy, Place, Tag};
 pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
-pub use report::{ChunkStatus, JournalStatus, OperationStatus, PoolLatencies, VolumeStatus};
+pub use report::{
+    ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PoolLatencies, VolumeStatus,
+};
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::ScrubStatus;
 pub use seals::SealStatus;

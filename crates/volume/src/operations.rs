@@ -9,6 +9,7 @@ use crate::overlay::{Blocks, Goal, Overlay, Side};
 use crate::pool::PoolState;
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
+use crate::trial::Trial;
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
 impl Group {
@@ -44,7 +45,7 @@ impl Group {
 
     /// Cancels everything that can be cancelled.
     pub(crate) fn cancel_all(&mut self, now: Nanos) {
-        self.proposal.replace(Vec::new());
+        self.proposal.replace(now, Vec::new());
         let queued: Vec<OperationId> = self.copier.queue.iter().map(|(id, _)| *id).collect();
         for id in queued {
             self.cancel(now, id);
@@ -146,7 +147,14 @@ impl Group {
         if traffic == NONE { None } else { self.traffic[traffic].operation }
     }
 
-    pub(crate) fn begin_operation(&mut self, now: Nanos, id: OperationId, what: Operation) {
+    /// `proposed`: whether the placement wanted it.
+    pub(crate) fn begin_operation(
+        &mut self,
+        now: Nanos,
+        id: OperationId,
+        what: Operation,
+        proposed: bool,
+    ) {
         self.copier.chunks.remove(&what.chunk);
         if let Err(refusal) = self.refuse(&what) {
             let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
@@ -185,6 +193,8 @@ impl Group {
         let copy = Copy {
             id,
             what,
+            proposed,
+            trial: Trial::Before,
             goal,
             stage: Stage::Copying,
             destination,

@@ -144,6 +144,8 @@ pub(crate) struct Pool {
     /// Bytes that operations may still move, and when that was true.
     allowance: f64,
     allowance_at: Nanos,
+    /// When operations are next owed bytes here: mClock's reservation tag.
+    owed_at: Nanos,
 }
 
 impl Pool {
@@ -175,6 +177,7 @@ impl Pool {
             latency: 0.0,
             allowance: 0.0,
             allowance_at: Nanos(0),
+            owed_at: Nanos(0),
         }
     }
 
@@ -239,6 +242,18 @@ impl Pool {
         self.allowance_at = now;
         let missing = f64::from(bytes) - self.allowance;
         if missing <= 0.0 { now } else { Nanos(now.0 + (missing / rate * 1e9) as u64 + 1) }
+    }
+
+    /// When operations are owed their next bytes; `None`: nothing is kept for them.
+    pub(crate) fn owed_at(&self, copying: &Copying) -> Option<Nanos> {
+        copying.reserve_per_second.map(|_| self.owed_at)
+    }
+
+    /// Counts `bytes` that operations were owed: R = max(R + bytes/r, now).
+    pub(crate) fn repay(&mut self, now: Nanos, bytes: u32, copying: &Copying) {
+        let Some(rate) = copying.reserve_per_second else { return };
+        let span = f64::from(bytes) / (rate.0 as f64).max(1.0) * 1e9;
+        self.owed_at = Nanos(self.owed_at.max(now).0.saturating_add(span as u64));
     }
 
     /// Counts `bytes` against the allowance.

@@ -2,13 +2,14 @@
 //!
 //! A proposal is in order: a departure that makes room stands before the arrival that needs it. So
 //! a move whose destination is full waits while earlier ones are under way; moves behind it that
-//! have room may go first, within a window. The next epoch's proposal replaces what has not begun.
+//! have room may go first, within a window. The next epoch's proposal replaces what has not begun;
+//! with a deadline, what has not begun by then is dropped before that.
 
 use crate::group::{Group, Service};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use std::collections::VecDeque;
 use thermocline_policy::placement::{How, Move};
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId};
 
 /// Moves looked at to find one that can begin.
 const WINDOW: usize = 32;
@@ -19,13 +20,27 @@ pub(crate) struct Proposal {
     moves: VecDeque<Move>,
     /// Whether nothing in the window could begin when it was last looked at.
     stuck: bool,
+    /// When it was made.
+    since: Nanos,
+    /// Moves whose deadline passed before they began, since opening.
+    pub(crate) expired: u64,
 }
 
 impl Proposal {
     /// What is to be done, best first, instead of what has not begun yet.
-    pub(crate) fn replace(&mut self, moves: Vec<Move>) {
+    pub(crate) fn replace(&mut self, now: Nanos, moves: Vec<Move>) {
         self.moves = moves.into();
         self.stuck = false;
+        self.since = now;
+    }
+
+    /// Drops what has not begun by its deadline.
+    fn expire(&mut self, now: Nanos, deadline: Option<Nanos>) {
+        let late = |deadline: Nanos| now.saturating_sub(self.since) >= deadline;
+        if deadline.is_some_and(late) {
+            self.expired += self.moves.len() as u64;
+            self.moves.clear();
+        }
     }
 
     /// An operation has ended, or a slot is free.
@@ -44,13 +59,16 @@ impl Proposal {
 }
 
 impl Group {
-    /// The pool of the chunk's first copy.
-    fn home_of(&self, chunk: ChunkId) -> PoolId {
-        self.map.entry(chunk).first().expect("a chunk in two parts has a first copy").pool
+    /// The pool of a mirrored chunk's first side.
+    fn home_of_mirror(&self, chunk: ChunkId) -> Option<PoolId> {
+        let overlay = self.map.has(chunk).then(|| self.map.overlay(chunk)).flatten()?;
+        let home = self.map.entry(chunk).first().filter(|_| overlay.blocks.is_mirror())?;
+        Some(home.pool)
     }
 
     /// The next move that can begin.
     pub(crate) fn next_move(&mut self) -> Option<(OperationId, Operation)> {
+        self.proposal.expire(self.now, self.settings.copying.deadline);
         if !self.proposal.is_worth_a_look() || self.service != Service::Ready {
             return None;
         }
@@ -72,13 +90,14 @@ impl Group {
                     return Some((self.copier.next_id(), operation));
                 }
                 Err(Refusal::NoRoom | Refusal::Busy) => at += 1,
-                Err(Refusal::InTwoParts) => {
+                Err(refusal) => {
+                    self.proposal.moves.remove(at);
                     // A placement that knows no mirrors met one: it is brought together first, and
                     // goes where it shall go when it is proposed again.
-                    self.proposal.moves[at] = Move::to(chunk, self.home_of(chunk));
-                }
-                Err(_) => {
-                    self.proposal.moves.remove(at);
+                    let in_two = refusal == Refusal::InTwoParts;
+                    if let Some(home) = self.home_of_mirror(chunk).filter(|_| in_two) {
+                        self.proposal.moves.insert(at, Move::to(chunk, home));
+                    }
                 }
             }
         }

@@ -57,6 +57,15 @@ pub struct JournalStatus {
     pub written: u64,
 }
 
+/// Moves that a placement proposed and that were given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MovesDropped {
+    /// They had not begun by their deadline ([`crate::Copying::deadline`]).
+    pub expired: u64,
+    /// The part that was brought first was slower there ([`crate::Copying::trial`]).
+    pub slower: u64,
+}
+
 /// Latencies of client requests on a pool's device, from submission to completion.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolLatencies<'a> {
@@ -128,6 +137,11 @@ impl Group {
     /// Memory that the chunk map holds.
     pub fn map_memory(&self) -> Bytes {
         self.map.memory()
+    }
+
+    /// Proposed moves that were given up, since opening.
+    pub fn moves_dropped(&self) -> MovesDropped {
+        MovesDropped { expired: self.proposal.expired, slower: self.copier.trials_lost }
     }
 
     /// Operations queued and under way, with the moves that a placement still wants.

@@ -58,6 +58,10 @@ pub enum Fill {
 pub struct Copying {
     /// Bytes a second read from, or written to, one pool by operations; `None`: no limit.
     pub rate_per_second: Option<Bytes>,
+    /// Bytes a second that operations get on one pool however busy clients keep it; `None`: they
+    /// get on by patience alone. With `rate_per_second` as their limit and no weight at all,
+    /// operations are one client of mClock (Gulati et al., OSDI 2010).
+    pub reserve_per_second: Option<Bytes>,
     /// Copy requests in flight on one pool, at least 1.
     pub outstanding: u32,
     /// Foreground requests in flight on a pool above which operations hold back.
@@ -69,6 +73,12 @@ pub struct Copying {
     pub piece: Bytes,
     /// Operations under way at once.
     pub concurrent: u32,
+    /// A proposed move that has not begun for so long is dropped: the placement considers it anew
+    /// (S2's storage manager: 000 §3.3.3). `None`: it waits for its turn, until the next proposal.
+    pub deadline: Option<Nanos>,
+    /// Hundredths of a chunk that a placement's move to a faster pool brings first; the rest
+    /// follows when requests are no slower there (S2's proactive migration). 0: all at once.
+    pub trial: u32,
     /// Whether a chunk is locked for the whole copy, as the source does. Only to show what that
     /// costs.
     pub locking: bool,
@@ -92,11 +102,14 @@ impl Default for Copying {
     fn default() -> Copying {
         Copying {
             rate_per_second: Some(Bytes::from_mib(64)),
+            reserve_per_second: None,
             outstanding: 2,
             yield_above: 1,
             patience: Nanos(50_000_000),
             piece: Bytes::from_kib(128),
             concurrent: 4,
+            deadline: None,
+            trial: 0,
             locking: false,
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! For each pool: bytes a second, requests in flight, and a place behind the foreground. A piece
 //! goes when every pool that it touches lets it; held back by the foreground alone, it goes after a
-//! bounded patience all the same, so that no operation starves.
+//! bounded patience all the same, or as soon as bytes are owed from what is reserved for operations
+//! (mClock's R tags: what they get while the foreground is idle is not counted against those), so
+//! that no operation starves.
 
 use crate::group::Group;
 use thermocline_units::{Nanos, PoolId};
@@ -49,11 +51,14 @@ impl Group {
         }
         if pools.iter().any(|&pool| self.pool(pool).in_flight > copying.yield_above) {
             let since = held_since.unwrap_or(now);
-            let until = Nanos(since.0.saturating_add(copying.patience.0));
+            let patient = Nanos(since.0.saturating_add(copying.patience.0));
+            let owed = pools.iter().map(|&pool| self.pool(pool).owed_at(&copying)).max().flatten();
+            let until = owed.map_or(patient, |owed| owed.min(patient));
             if until > now {
                 self.wake_at(until);
                 return Held::Yielding(since);
             }
+            pools.iter().for_each(|&pool| self.pool_mut(pool).repay(now, bytes, &copying));
         }
         for &pool in pools {
             self.pool_mut(pool).spend(bytes, &copying);
@@ -61,7 +66,7 @@ impl Group {
         Held::Free
     }
 
-    fn wake_at(&mut self, at: Nanos) {
+    pub(crate) fn wake_at(&mut self, at: Nanos) {
         let wake = &mut self.copier.wake;
         *wake = Some(wake.map_or(at, |wake| wake.min(at)));
     }

@@ -367,6 +367,23 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
             _ => return Err(keys.file.problem(rate.line, wanted)),
         };
     }
+    if let Some(rate) = keys.text("reserve")? {
+        let wanted = "`reserve` is bytes a second from 4KiB on, as \"4MiB\", or \"none\"";
+        copying.reserve_per_second = match (&*rate.value, rate.value.parse::<Bytes>()) {
+            ("none", _) => None,
+            (_, Ok(bytes)) if bytes.0 >= u64::from(BLOCK) => Some(bytes),
+            _ => return Err(keys.file.problem(rate.line, wanted)),
+        };
+    }
+    if let Some(time) = keys.text("deadline")? {
+        let wanted = "`deadline` is a time from 1ms on, as \"30s\", or \"none\"";
+        copying.deadline = match (&*time.value, time.value.parse::<Nanos>()) {
+            ("none", _) => None,
+            (_, Ok(span)) if span.0 >= 1_000_000 => Some(span),
+            _ => return Err(keys.file.problem(time.line, wanted)),
+        };
+    }
+    copying.trial = keys.count("trial", 0..=99)?.unwrap_or(copying.trial);
     let (low, high) = (PIECE.start(), PIECE.end());
     let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"128KiB\"");
     let fits = |size: &Bytes| PIECE.contains(size) && size.0.is_multiple_of(u64::from(BLOCK));

@@ -10,7 +10,9 @@ mod volumes;
 
 use super::Engine;
 use super::clients::Flushed;
-use crate::api::{Event, Journal, NewPolicy, Policy, Refused, Second, Severity, Status};
+use crate::api::{
+    Event, Journal, MovesDropped, NewPolicy, Policy, Refused, Second, Severity, Status,
+};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
@@ -72,6 +74,7 @@ impl<'a> Desk<'a> {
         };
         let journal = group.journal();
         let pools = self.pools();
+        let dropped = group.moves_dropped();
         let read: u64 = pools.iter().map(|pool| pool.counters.read_bytes).sum();
         let fastest = pools.first().map_or(0, |pool| pool.counters.read_bytes);
         Status {
@@ -86,6 +89,7 @@ impl<'a> Desk<'a> {
             volumes: self.volumes(),
             pools,
             operations_pending: group.operations_pending() as u64,
+            moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
             journal: Journal {
                 blocks: journal.blocks,
                 used: journal.used,

@@ -1,9 +1,11 @@
 //! The four operations, without faults.
 
 use super::{Bench, CHUNK};
-use crate::{OperationKind, Outcome, Refusal};
+use crate::settings::{Copying, Fill};
+use crate::{OperationKind, Outcome, Refusal, Settings};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use thermocline_ports::faulty::{Background, Faults};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 fn bench() -> Bench {
@@ -172,4 +174,54 @@ fn a_pinned_chunk_is_left_alone_by_placements_also_after_a_crash_and_not_by_name
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 1), Outcome::Done);
     assert!(bench.group.locate(chunk(0)).unwrap().tag.pinned);
     bench.check();
+}
+
+/// A bench with 2 chunks of data on pool 1, which a placement wants on pool 0.
+fn wanted_up(copying: Copying) -> Bench {
+    let settings = Settings { fill: Fill::SlowestFirst, copying, ..Bench::settings() };
+    let mut bench = Bench::with_settings(&[4, 8], 0, settings);
+    bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
+    bench.write(0, 1, CHUNK as usize);
+    bench.write(CHUNK, 2, CHUNK as usize);
+    bench.flush();
+    bench.group.set_placement(Some(Box::new(AllTo(PoolId(0)))));
+    bench
+}
+
+#[test]
+fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
+    let rate_per_second = Some(Bytes(CHUNK / 8));
+    let (deadline, piece) = (Some(Nanos::from_secs(1)), Bytes::from_kib(4));
+    for (deadline, expired) in [(None, 0), (deadline, 1)] {
+        let copying =
+            Copying { rate_per_second, piece, concurrent: 1, deadline, ..Copying::default() };
+        let mut bench = wanted_up(copying);
+        let epoch = bench.settings.epoch;
+        bench.pass(Nanos(epoch.0 + 30_000_000_000));
+        assert_eq!(bench.group.moves_dropped().expired, expired);
+        assert_eq!(bench.pools_of(0), [0], "it had begun");
+        assert_eq!(bench.pools_of(1), [if expired == 1 { 1 } else { 0 }]);
+    }
+}
+
+#[test]
+fn a_chunk_whose_first_part_is_slower_at_the_faster_pool_stays() {
+    for (slow, stays) in [(0, true), (1, false)] {
+        let piece = Bytes::from_kib(16);
+        let copying = Copying { trial: 50, rate_per_second: None, piece, ..Copying::default() };
+        let mut bench = wanted_up(copying);
+        let background = if slow == 0 { Background::Garbage } else { Background::Zeroes };
+        let latency_mean = Nanos::from_micros(5_000);
+        bench.disks[slow].set_faults(Faults { background, latency_mean, ..Faults::NONE });
+        let epoch = bench.settings.epoch;
+        bench.pass(Nanos(epoch.0 + 1_000_000));
+        assert_eq!(bench.pools_of(0), [1], "it is tried");
+        for at in (0..CHUNK).step_by(4096).cycle().take(64) {
+            bench.read(at, 4096).expect("readable");
+        }
+        bench.pass(Nanos::from_secs(2));
+        assert_eq!(bench.pools_of(0), [if stays { 1 } else { 0 }]);
+        assert_eq!(bench.group.moves_dropped().slower, u64::from(stays));
+        bench.check();
+    }
 }

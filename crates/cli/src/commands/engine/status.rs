@@ -5,7 +5,7 @@ use crate::doors::moment;
 use crate::error::CliError;
 use crate::table;
 use std::fmt::Write;
-use thermocline_serve::api::{Event, Pool, Severity, Status};
+use thermocline_serve::api::{Event, MovesDropped, Pool, Severity, Status};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -40,11 +40,16 @@ fn text(status: &Status, events: &[Event]) -> String {
         "none" => String::new(),
         _ => format!(", asked every {}", span(status.epoch_seconds)),
     };
-    let _ = writeln!(
+    let _ = write!(
         out,
         "policy {}{epoch}; {} moves to go",
         status.policy.spec, status.operations_pending
     );
+    let MovesDropped { expired, slower } = status.moves_dropped;
+    if expired + slower > 0 {
+        let _ = write!(out, ", {expired} given up at their deadline, {slower} after a trial");
+    }
+    out.push('\n');
     if let Some(share) = status.fastest_pool_share {
         let _ = writeln!(out, "the fastest pool served {:.0} % of what was read", share * 100.0);
     }
