@@ -125,3 +125,22 @@ fn what_does_not_end_within_the_window_is_dropped() {
     let moves = propose_to(lmst.as_mut(), &view);
     assert!((1..50).contains(&moves.len()), "{} moves", moves.len());
 }
+
+#[test]
+fn chunks_migrate_between_tiers_of_like_pools_and_to_the_least_loaded_one() {
+    // Two fast pools and three slow ones. Chunk 0 loads the first fast pool; the hot chunk 1 comes
+    // to the second. Chunk 2 is cold: it leaves for the first slow pool, which has no load.
+    let mut lmst = build("lmst:memory=0");
+    let mut view = Pools::new(&[4, 4, 9, 9, 9], &[(0, 0), (1, 4), (2, 0), (3, 3)]);
+    view.traits = [500, 500, 160, 160, 160].map(|mib| serving(mib << 20)).to_vec();
+    view.epoch = Nanos::from_secs(10);
+    for (index, mib) in [(0, 80), (1, 60), (3, 1)] {
+        read(lmst.as_mut(), index, mib);
+    }
+    assert_eq!(propose_to(lmst.as_mut(), &view), [(2, 2), (1, 1), (3, 1)]);
+    // Were all alike, there would be nowhere to go.
+    let mut lmst = build("lmst:memory=0");
+    view.traits = vec![serving(160 << 20); 5];
+    read(lmst.as_mut(), 1, 60);
+    assert_eq!(propose_to(lmst.as_mut(), &view), []);
+}
