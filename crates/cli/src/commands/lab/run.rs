@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::output;
 use std::path::PathBuf;
-use thermocline_sim::experiment::{self, Config, Folders, Outcome};
+use thermocline_sim::experiment::{Experiment, Folders, Results};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,12 +39,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let text = std::fs::read_to_string(&path).map_err(|error| {
         CliError::input(format!("{name}: {error}; give an experiment's folder"))
     })?;
-    let config = Config::parse(&text, &name).map_err(CliError::input)?;
+    let experiment = Experiment::parse(&text, &name).map_err(CliError::input)?;
     let shared = std::env::var_os("THERMOCLINE_SHARED").unwrap_or_else(|| "../shared".into());
     let stand_ins = vec![PathBuf::from(shared).join("traces"), args.experiment];
     let folders = Folders { published: args.traces, stand_ins };
-    let outcome = experiment::run(&config, &folders, &mut |note| eprintln!("{note}"))
-        .map_err(CliError::input)?;
+    let outcome =
+        experiment.run(&folders, &mut |note| eprintln!("{note}")).map_err(CliError::input)?;
     let json = serde_json::to_string_pretty(&outcome).map_err(CliError::failed)?;
     if let Some(folder) = &args.out {
         write_results(folder, &outcome, &json)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn write_results(folder: &PathBuf, outcome: &Outcome, json: &str) -> Result<(), CliError> {
+fn write_results(folder: &PathBuf, outcome: &Results, json: &str) -> Result<(), CliError> {
     std::fs::create_dir_all(folder)
         .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
     let command: Vec<String> = std::env::args().skip(1).collect();
