@@ -66,7 +66,9 @@ enum Kind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tier {
-    pub(super) name: String,
+    /// What it is called, for readers.
+    #[serde(rename = "name")]
+    _name: String,
     pub(super) disks: u16,
     /// Units that a disk holds.
     pub(super) units: u64,
@@ -104,24 +106,41 @@ impl Rates {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Burst {
-    /// The rate at the peak, in means of the slot.
-    pub(super) peak: f64,
-    /// Share of the slot's time at the peak.
-    pub(super) peak_share: f64,
-    /// Mean length of a peak.
-    pub(super) peak_ms: f64,
     /// How likely a unit keeps its state from slot to slot, beyond chance.
     pub(super) persistence: f64,
+    pub(super) strict: Peaks,
+    pub(super) loose: Peaks,
+}
+
+/// The peaks of a bursty slot.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Peaks {
+    /// The rate at the peak, in means of the slot.
+    pub(super) rate: f64,
+    /// Share of the slot's time at the peak.
+    pub(super) share: f64,
+    /// Mean length of a peak.
+    pub(super) ms: f64,
 }
 
 impl Burst {
+    pub(super) fn of(&self, class: Class) -> Peaks {
+        match class {
+            Class::Strict => self.strict,
+            Class::Loose => self.loose,
+        }
+    }
+}
+
+impl Peaks {
     /// The rate between peaks, in means of the slot.
     pub(super) fn lull(&self) -> f64 {
-        (1.0 - self.peak * self.peak_share) / (1.0 - self.peak_share)
+        (1.0 - self.rate * self.share) / (1.0 - self.share)
     }
 
     pub(super) fn lull_ms(&self) -> f64 {
-        self.peak_ms * (1.0 - self.peak_share) / self.peak_share
+        self.ms * (1.0 - self.share) / self.share
     }
 }
 
@@ -238,8 +257,8 @@ impl Config {
             ),
             (
                 self.burst.is_possible(),
-                "`burst`: shares lie between 0 and 1, `persistence` below 1, `peak_ms` is above 0, \
-                 and peak times peak_share is at most 1",
+                "`burst`: share lies between 0 and 1, persistence is below 1, ms above 0, and rate \
+                 times share at most 1",
             ),
             (
                 self.copy.beta >= 1.0 && self.copy.pace > 0.0 && self.copy.piece > 0.0,
@@ -298,12 +317,14 @@ impl Rates {
 
 impl Burst {
     fn is_possible(&self) -> bool {
-        let share = |value: f64| value > 0.0 && value < 1.0;
-        share(self.peak_share)
-            && (0.0..1.0).contains(&self.persistence)
-            && self.peak > 0.0
-            && self.peak * self.peak_share <= 1.0
-            && self.peak_ms > 0.0
+        let possible = |peaks: Peaks| {
+            peaks.share > 0.0
+                && peaks.share < 1.0
+                && peaks.rate > 0.0
+                && peaks.rate * peaks.share <= 1.0
+                && peaks.ms > 0.0
+        };
+        (0.0..1.0).contains(&self.persistence) && possible(self.strict) && possible(self.loose)
     }
 }
 

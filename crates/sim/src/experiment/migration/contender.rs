@@ -1,7 +1,7 @@
 //! One placement on its own disks, under the requests that all contenders share.
 //!
-//! 1. At a slot's start the placement has observed one slot, the last or, if it foresees, the one
-//!    that begins, and proposes moves through the joint that the engine uses.
+//! 1. At a slot's start the placement has observed the last one, and proposes moves through the
+//!    joint that the engine uses.
 //! 2. The machine leaves out moves of units that are moving and moves to full disks, and copies the
 //!    others at `pace` of the rate that the busier of both disks had left in the slot observed.
 //! 3. Answers are tallied by application; those to units that move are tallied again.
@@ -27,8 +27,6 @@ pub(super) struct Plan {
     pub(super) policy: String,
     /// Copying outranks the requests to the unit that moves.
     pub(super) outranks: bool,
-    /// It decides on the slot that begins, not on the one that ended.
-    pub(super) foresees: bool,
 }
 
 /// What is there: applications, units and disks of one load.
@@ -103,7 +101,6 @@ impl<'a> Site<'a> {
 /// See the module.
 pub(super) struct Contender<'a> {
     site: &'a Site<'a>,
-    pub(super) foresees: bool,
     placement: Box<dyn Placement>,
     disks: Disks,
     tally: Tally,
@@ -134,7 +131,7 @@ impl<'a> Contender<'a> {
         let strict = site.units().map(|class| class == Class::Strict).collect();
         let disks = Disks::new(&rates, site.homes(), strict, copier);
         let tally = Tally::new(&site.classes, config.sla);
-        Ok(Contender { site, foresees: plan.foresees, placement, disks, tally })
+        Ok(Contender { site, placement, disks, tally })
     }
 
     /// Decides at `now`, ms, from the requests of one slot; `bursty` says which units burst in it.

@@ -142,7 +142,7 @@ impl Disks {
     /// Serves `requests` and all that waits, until `end`.
     pub(super) fn serve(&mut self, requests: &[Request], end: f64, note: &mut impl FnMut(Answer)) {
         let mut requests = requests.iter().peekable();
-        loop {
+        while !self.copies.is_empty() {
             let asked = requests.peek().map_or(f64::INFINITY, |request| request.at);
             let (disk, done) = self.next_done();
             let (copy, due) = self.next_piece();
@@ -157,6 +157,20 @@ impl Disks {
             } else if let Some(request) = requests.next() {
                 self.ask(request);
             }
+        }
+        // Without copies disks know nothing of each other, and none begins before the next slot.
+        for request in requests {
+            let disk = usize::from(self.homes[request.unit as usize]);
+            self.catch_up(disk, request.at, note);
+            self.ask(request);
+        }
+        (0..self.disks.len()).for_each(|disk| self.catch_up(disk, end, note));
+    }
+
+    /// Lets `disk` finish what is done by `now`.
+    fn catch_up(&mut self, disk: usize, now: f64, note: &mut impl FnMut(Answer)) {
+        while self.disks[disk].done_at <= now && self.disks[disk].serving.is_some() {
+            self.finish(disk, self.disks[disk].done_at, note);
         }
     }
 

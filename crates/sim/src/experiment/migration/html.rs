@@ -39,8 +39,6 @@ impl Outcome {
             series: vec![
                 series("bursty slots migrated", &|point| migrated(&point.lmst)),
                 series("response over NMsT's", &|point| self.over_nmst(&point.lmst)),
-                series("migrated, foreseeing", &|point| migrated(&point.foreseeing)),
-                series("response, foreseeing", &|point| self.over_nmst(&point.foreseeing)),
             ],
         }
     }

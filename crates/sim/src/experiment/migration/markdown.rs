@@ -1,6 +1,7 @@
 //! An outcome as Markdown: readable on a terminal and kept beside the experiment.
 
 use super::Outcome;
+use super::config::Peaks;
 use super::sheets::Sheet;
 use std::fmt::Write;
 
@@ -26,21 +27,27 @@ impl Outcome {
     pub(super) fn setup(&self) -> String {
         let config = &self.config;
         let (burst, copy) = (&config.burst, &config.copy);
+        let peaks = |peaks: &Peaks| {
+            format!(
+                "{} times its mean rate for {} of the time, {} ms at once, {:.2} times otherwise",
+                peaks.rate,
+                peaks.share,
+                peaks.ms,
+                peaks.lull()
+            )
+        };
         format!(
             "{} slots of {} in units of {}, both divided by {}; means and standard deviations over \
-             seeds {:?}. A bursty slot is an MMPP(2): at {} times its mean rate for {} of the time, \
-             {} ms at once, at {:.3} times otherwise; a unit keeps its state from slot to slot with \
-             probability {} beyond chance. Copying asks for {} of what is left of both disks, in \
+             seeds {:?}. A bursty slot is an MMPP(2). Loose applications: {}. Strict ones: {}. A unit \
+             keeps its state from slot to slot with probability {} beyond chance. Copying asks for {} of what is left of both disks, in \
              pieces of {} KiB. LMsT is `{}`.",
             config.slots,
             config.slot,
             config.unit,
             config.squeeze,
             config.seeds,
-            burst.peak,
-            burst.peak_share,
-            burst.peak_ms,
-            burst.lull(),
+            peaks(&burst.loose),
+            peaks(&burst.strict),
             burst.persistence,
             copy.pace,
             copy.piece,

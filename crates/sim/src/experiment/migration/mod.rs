@@ -19,6 +19,8 @@ mod html;
 mod markdown;
 mod measures;
 mod sheets;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 pub use config::Config;
@@ -71,12 +73,10 @@ pub struct Load {
     pub bursty_slots: f64,
     /// No migration.
     pub nmst: Runs,
-    /// LMsT, which has seen the slots that ended.
+    /// LMsT.
     pub lmst: Runs,
     /// The same, whose copying holds requests to the moving unit up.
     pub smst: Runs,
-    /// LMsT told of the slot that begins.
-    pub foreseeing: Runs,
 }
 
 /// LMsT with one setting changed.
@@ -84,10 +84,8 @@ pub struct Load {
 pub struct Point {
     /// The setting's value.
     pub value: f64,
-    /// LMsT, which has seen the slots that ended.
+    /// What came of it.
     pub lmst: Runs,
-    /// LMsT told of the slot that begins.
-    pub foreseeing: Runs,
 }
 
 /// What the experiment came to.
@@ -138,10 +136,10 @@ pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, Exper
     note("sensitivities");
     let (size, burst) = config.sensitive_load().expect("it was checked when it was read");
     let point = |setting: String, value: f64| {
-        let plans = [false, true].map(|foresees| Plan { foresees, ..lmst(config, &setting, size) });
-        let [lmst, foreseeing] = <[Runs; 2]>::try_from(repeat(config, size, burst, &plans)?.1)
+        let plan = lmst(config, &setting, size);
+        let [lmst] = <[Runs; 1]>::try_from(repeat(config, size, burst, &[plan])?.1)
             .expect("each plan has its runs");
-        Ok(Point { value, lmst, foreseeing })
+        Ok(Point { value, lmst })
     };
     let alpha = config.sensitivity.alpha.par_iter();
     let e = config.sensitivity.e.par_iter();
@@ -169,17 +167,15 @@ fn lmst(config: &Config, setting: &str, size: usize) -> Plan {
     let loose = config.sla.loose.to_string().replace(' ', "");
     let setting = if setting.is_empty() { String::new() } else { format!(":{setting}") };
     let policy = format!("{}:sla={}/{loose}{setting}", config.lmst, strict.join("/"));
-    Plan { policy, outranks: false, foresees: false }
+    Plan { policy, outranks: false }
 }
 
 fn load(config: &Config, size: usize, burst: usize) -> Result<Load, ExperimentError> {
     let plan = lmst(config, "", size);
-    let nmst = Plan { policy: config.nmst.clone(), outranks: false, foresees: false };
+    let nmst = Plan { policy: config.nmst.clone(), outranks: false };
     let smst = Plan { outranks: true, ..plan.clone() };
-    let foreseeing = Plan { foresees: true, ..plan.clone() };
-    let (bursty_slots, runs) = repeat(config, size, burst, &[nmst, plan, smst, foreseeing])?;
-    let [nmst, lmst, smst, foreseeing] =
-        <[Runs; 4]>::try_from(runs).expect("each plan has its runs");
+    let (bursty_slots, runs) = repeat(config, size, burst, &[nmst, plan, smst])?;
+    let [nmst, lmst, smst] = <[Runs; 3]>::try_from(runs).expect("each plan has its runs");
     Ok(Load {
         size: config.sizes[size].name.clone(),
         burst: config.bursts[burst],
@@ -187,7 +183,6 @@ fn load(config: &Config, size: usize, burst: usize) -> Result<Load, ExperimentEr
         nmst,
         lmst,
         smst,
-        foreseeing,
     })
 }
 
@@ -230,9 +225,7 @@ impl Task {
             let bursty: Vec<bool> = workload.bursty().collect();
             bursty_slots += bursty[first_loose..].iter().filter(|bursty| **bursty).count() as u64;
             for contender in &mut contenders {
-                if contender.foresees {
-                    contender.decide(&requests, &bursty, start);
-                } else if slot > 0 {
+                if slot > 0 {
                     contender.decide(&last.0, &last.1, start);
                 }
                 contender.serve(&requests, end);

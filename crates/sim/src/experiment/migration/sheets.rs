@@ -96,10 +96,8 @@ impl Outcome {
         sheet.row("NMsT V_Ratio, %, ours", of(&load.nmst, violations));
         sheet.row("LMsT M_Resp, ms, source", source(&printed_5.lmst_response));
         sheet.row("LMsT M_Resp, ms, ours", of(&load.lmst, response));
-        sheet.row("LMsT M_Resp, ms, ours, foreseeing", of(&load.foreseeing, response));
         sheet.row("LMsT V_Ratio, %, source", source(&printed_5.lmst_violations));
         sheet.row("LMsT V_Ratio, %, ours", of(&load.lmst, violations));
-        sheet.row("LMsT V_Ratio, %, ours, foreseeing", of(&load.foreseeing, violations));
         sheet
     }
 
@@ -109,9 +107,7 @@ impl Outcome {
         let names = (1..=count).map(|number| format!("D{number}"));
         let title = "Busy share of the disks at the same load, % (the source prints none)";
         let mut sheet = Sheet::new(title.to_string(), std::iter::once(String::new()).chain(names));
-        for (name, runs) in
-            [("NMsT", &load.nmst), ("LMsT", &load.lmst), ("LMsT, foreseeing", &load.foreseeing)]
-        {
+        for (name, runs) in [("NMsT", &load.nmst), ("LMsT", &load.lmst)] {
             let one = |at: usize| ours(runs.spread(|run| run.busy[at] * 100.0));
             sheet.row(name, (0..count).map(one));
         }
@@ -139,8 +135,6 @@ impl Outcome {
                 lowered(&ours(spread), spread.mean, load.nmst.mean(of))
             };
             sheet.row(&row("LMsT, ours"), loads.iter().map(|load| gain(load, &load.lmst)));
-            let foreseeing = loads.iter().map(|load| gain(load, &load.foreseeing));
-            sheet.row(&row("LMsT, ours, foreseeing"), foreseeing);
         }
         sheet
     }
@@ -158,8 +152,6 @@ impl Outcome {
             };
             let lmst = loads.iter().map(|load| added(load, &load.lmst));
             sheet.row(&format!("{}: LMsT", loads[0].size), lmst);
-            let foreseeing = loads.iter().map(|load| added(load, &load.foreseeing));
-            sheet.row(&format!("{}: LMsT, foreseeing", loads[0].size), foreseeing);
         }
         sheet
     }
@@ -178,26 +170,17 @@ impl Outcome {
         rows("Mgr_Resp, ms: SMsT", &source.smst_migrating, &|load| ours(load.smst.spread(moving)));
         rows("Burst_TS", &source.bursty_slots, &|load| format!("{:.0}", load.bursty_slots));
         rows("Mgr_Ratio, %", &source.migrated, &|load| ours(load.lmst.spread(migrated)));
-        let foreseeing = loads.iter().map(|load| ours(load.foreseeing.spread(migrated)));
-        sheet.row("Mgr_Ratio, %, ours, foreseeing", foreseeing);
         sheet
     }
 
     fn figure_16(&self, title: &str, setting: &str, points: &[Point]) -> Sheet {
-        let head = [
-            setting,
-            "Mgr_Ratio, %",
-            "M_Resp over NMsT's",
-            "Mgr_Ratio, %, foreseeing",
-            "M_Resp over NMsT's, foreseeing",
-        ];
+        let head = [setting, "Mgr_Ratio, %", "M_Resp over NMsT's"];
         let mut sheet = Sheet::new(title.to_string(), head.map(ToString::to_string));
         for point in points {
             let migrated = |runs: &Runs| ours(runs.spread(|run| run.migrated_percent));
             let ratio = |runs: &Runs| format!("{:.3}", self.over_nmst(runs));
-            let Point { value, lmst, foreseeing } = point;
-            let cells = [migrated(lmst), ratio(lmst), migrated(foreseeing), ratio(foreseeing)];
-            sheet.row(&value.to_string(), cells);
+            let Point { value, lmst } = point;
+            sheet.row(&value.to_string(), [migrated(lmst), ratio(lmst)]);
         }
         sheet
     }

@@ -74,7 +74,8 @@ impl Workload {
         let mut by_group = [0.0; GROUPS];
         for class in [Class::Strict, Class::Loose] {
             let pace = rates.of(class);
-            let levels = [pace.idle, pace.bursty * burst.lull(), pace.bursty * burst.peak];
+            let peaks = burst.of(class);
+            let levels = [pace.idle, pace.bursty * peaks.lull(), pace.bursty * peaks.rate];
             let first = class as usize * LEVELS;
             by_group[first..first + LEVELS].copy_from_slice(&levels.map(|kib| kib / rates.request));
         }
@@ -126,10 +127,9 @@ impl Workload {
             if !self.started || self.rng.unit_f64() >= self.burst.persistence {
                 self.units[number].bursty = self.rng.unit_f64() < self.share;
             }
-            let level = match self.units[number].bursty {
-                false => 0,
-                true => 1 + usize::from(self.rng.unit_f64() < self.burst.peak_share),
-            };
+            let Unit { class, bursty, .. } = self.units[number];
+            let peaks = self.rng.unit_f64() < self.burst.of(class).share;
+            let level = if bursty { 1 + usize::from(peaks) } else { 0 };
             self.enter(number, level, start);
         }
         self.started = true;
@@ -138,10 +138,11 @@ impl Workload {
     /// Puts a unit into the group of its level, until that ends.
     fn enter(&mut self, number: usize, level: usize, now: f64) {
         let unit = &mut self.units[number];
+        let peaks = self.burst.of(unit.class);
         unit.until = match level {
             0 => f64::INFINITY,
-            PEAK => now + self.rng.exponential(self.burst.peak_ms),
-            _ => now + self.rng.exponential(self.burst.lull_ms()),
+            PEAK => now + self.rng.exponential(peaks.ms),
+            _ => now + self.rng.exponential(peaks.lull_ms()),
         };
         unit.group = unit.class as usize * LEVELS + level;
         unit.index = self.groups[unit.group].len();
