@@ -12,6 +12,7 @@
 //!    not exceed what the SLA lets wait (eq. 8, times `tail`); a forward migration must shorten the
 //!    response times of both pools together, before, while and after it happens, by more than `e`
 //!    (eq. 9 to 16).
+//!    What a volume was promised counts before the settings `sla` and `loose`.
 //! 4. *Trigger.* A migration takes β · chunk / Δλ (eq. 17). Backward ones go first, coldest first,
 //!    then forward ones, hottest first; a pool serves one at a time; what does not end within the
 //!    window is dropped.
@@ -35,10 +36,10 @@ use self::tiers::Tiers;
 use super::activity::Activity;
 use super::plan::Rooms;
 use super::zones::{FORM, Form};
-use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, Sla, SlaClass, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 const ALPHA: Setting = Setting {
     name: "alpha",
@@ -68,13 +69,13 @@ const SLA: Setting = Setting {
     name: "sla",
     default: "20ms",
     unit: "latency, or latencies by volume as 1ms/20ms",
-    help: "mean latency that a volume is promised; the last holds for volumes beyond",
+    help: "latency of volumes that are promised none; the last holds for volumes beyond",
 };
 const LOOSE: Setting = Setting {
     name: "loose",
     default: "10ms",
     unit: "latency",
-    help: "promises from here on are loose: their cold chunks may leave faster pools",
+    help: "such volumes are loose from here on: their cold chunks may leave faster pools",
 };
 const TAIL: Setting = Setting {
     name: "tail",
@@ -147,6 +148,8 @@ struct Lmst {
     /// In seconds, by volume; the last holds for those beyond.
     slas: Vec<f64>,
     loose: f64,
+    /// What volumes are promised, by volume, as of the last `propose`.
+    promises: Vec<Option<Sla>>,
     tail: f64,
     e: f64,
     beta: f64,
@@ -177,6 +180,7 @@ impl Lmst {
             cold: settings.bytes("cold")?.0 as f64,
             slas: settings.durations("sla")?.iter().map(|sla| sla.as_secs_f64()).collect(),
             loose: settings.duration("loose")?.as_secs_f64(),
+            promises: Vec::new(),
             tail: settings.number("tail", 0.01, 1000.0)?,
             e: settings.number("e", -1000.0, 1.0)?,
             beta: settings.number("beta", 1.0, 100.0)?,
@@ -187,9 +191,26 @@ impl Lmst {
         })
     }
 
+    /// What the chunk's volume is promised.
+    fn promise(&self, chunk: ChunkId) -> Option<Sla> {
+        self.promises.get(chunk.volume.0 as usize).copied().flatten()
+    }
+
+    /// The latency that the chunk's volume may expect, in seconds.
     fn sla(&self, chunk: ChunkId) -> f64 {
+        if let Some(sla) = self.promise(chunk) {
+            return sla.latency.as_secs_f64();
+        }
         let last = *self.slas.last().expect("a setting has at least one value");
         self.slas.get(chunk.volume.0 as usize).copied().unwrap_or(last)
+    }
+
+    /// Whether cold chunks of the volume may leave faster pools.
+    fn is_loose(&self, chunk: ChunkId) -> bool {
+        match self.promise(chunk) {
+            Some(sla) => sla.class == SlaClass::Loose,
+            None => self.sla(chunk) >= self.loose,
+        }
     }
 
     /// Takes the window into the rates of all chunks.
@@ -236,7 +257,7 @@ impl Lmst {
                 forward.push(candidate);
             } else if candidate.rate < self.cold
                 && !tiers.slower(home).is_empty()
-                && self.sla(chunk) >= self.loose
+                && self.is_loose(chunk)
             {
                 backward.push(candidate);
             }
@@ -300,6 +321,8 @@ impl Placement for Lmst {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         self.note(view.epoch());
+        let volumes = (0..view.volume_count()).map(VolumeId);
+        self.promises = volumes.map(|volume| view.sla(volume)).collect();
         let tiers = Tiers::of(view);
         let (backward, forward) = self.select(&tiers);
         let mut window = Window {

@@ -15,7 +15,7 @@ use super::workload::Request;
 use crate::experiment::ExperimentError;
 use crate::lab::LabError;
 use thermocline_policy::placement::{
-    Budget, ChunkAccess, Move, Placement, PoolLoad, PoolTraits, Service, VolumeView,
+    Budget, ChunkAccess, Move, Placement, PoolLoad, PoolTraits, Service, Sla, SlaClass, VolumeView,
 };
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -254,6 +254,16 @@ impl VolumeView for Stand<'_> {
 
     fn volume_count(&self) -> u32 {
         self.site.classes.len() as u32
+    }
+
+    fn sla(&self, volume: VolumeId) -> Option<Sla> {
+        let class = *self.site.classes.get(volume.0 as usize)?;
+        let latency = self.site.config.sla.of(class);
+        let class = match class {
+            Class::Strict => SlaClass::Strict,
+            Class::Loose => SlaClass::Loose,
+        };
+        Some(Sla { latency, class })
     }
 
     fn pool_count(&self) -> u16 {

@@ -136,7 +136,7 @@ pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, Exper
     note("sensitivities");
     let (size, burst) = config.sensitive_load().expect("it was checked when it was read");
     let point = |setting: String, value: f64| {
-        let plan = lmst(config, &setting, size);
+        let plan = lmst(config, &setting);
         let [lmst] = <[Runs; 1]>::try_from(repeat(config, size, burst, &[plan])?.1)
             .expect("each plan has its runs");
         Ok(Point { value, lmst })
@@ -160,18 +160,14 @@ pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, Exper
     Ok(outcome)
 }
 
-/// The plan of LMsT with `setting`, told the service level of each application.
-fn lmst(config: &Config, setting: &str, size: usize) -> Plan {
-    let strict =
-        vec![config.sla.strict.to_string().replace(' ', ""); config.sizes[size].strict as usize];
-    let loose = config.sla.loose.to_string().replace(' ', "");
-    let setting = if setting.is_empty() { String::new() } else { format!(":{setting}") };
-    let policy = format!("{}:sla={}/{loose}{setting}", config.lmst, strict.join("/"));
-    Plan { policy, outranks: false }
+/// The plan of LMsT with `setting`, if any.
+fn lmst(config: &Config, setting: &str) -> Plan {
+    let separator = if setting.is_empty() { "" } else { ":" };
+    Plan { policy: format!("{}{separator}{setting}", config.lmst), outranks: false }
 }
 
 fn load(config: &Config, size: usize, burst: usize) -> Result<Load, ExperimentError> {
-    let plan = lmst(config, "", size);
+    let plan = lmst(config, "");
     let nmst = Plan { policy: config.nmst.clone(), outranks: false };
     let smst = Plan { outranks: true, ..plan.clone() };
     let (bursty_slots, runs) = repeat(config, size, burst, &[nmst, plan, smst])?;

@@ -164,7 +164,7 @@ fn lmst_relieves_the_slow_tier_without_outgrowing_the_fast_one() {
     let site = Site::new(&config, &config.sizes[1]);
     assert_eq!(site.units().count(), 70);
     let of = |policy: &str| Plan { policy: policy.to_string(), outranks: false };
-    let plans = vec![of("static"), super::lmst(&config, "", 1)];
+    let plans = vec![of("static"), super::lmst(&config, "")];
     let done = Task { size: 1, burst: 1, seed: 1, plans }.run(&config).unwrap();
     let [without, with] = &done.measures[..] else { panic!("two plans were run") };
     assert!(with.all.response_ms < without.all.response_ms);
