@@ -5,6 +5,7 @@ mod bytes_on_disk;
 mod label;
 mod operations;
 mod parts;
+mod promises;
 mod requests;
 mod seals;
 mod shadows;
