@@ -258,11 +258,11 @@ fn a_replayed_placement_sees_what_volumes_were_promised() {
                 e.epoch_ended();
             }
         });
-        let rows = replay(&file, None).unwrap();
+        let (rows, _) = replay(&file, None).unwrap();
         rows.iter().map(|row| row.proposed).collect::<Vec<_>>()
     };
-    let [strict, loose] = [[1_000_000, 0], [1_000_000, 1]];
-    assert_eq!(replayed(&[&strict, &loose, &strict, &[]]), [0, 1, 0, 1]);
+    let (strict, loose): (&[u64], &[u64]) = (&[1_000_000, 0], &[1_000_000, 1]);
+    assert_eq!(replayed(&[strict, loose, strict, &[]]), [0, 1, 0, 1]);
     let senseless = made_up(|e| {
         e.placed(Nanos(0), &lmst);
         e.epoch(&epoch(2));
