@@ -2,7 +2,7 @@
 //!
 //! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
-use crate::api::{BlockCache, PlacementFigures, Pool, Status};
+use crate::api::{BlockCache, PlacementFigures, Pool, Status, VolumeSla};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -137,7 +137,31 @@ impl Figures {
         let sizes = status.volumes.iter().map(|volume| {
             (vec![("volume", volume.name.as_str())], Value::Gauge(volume.size_bytes as f64))
         });
-        family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())
+        family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
+        self.promises(encoder)
+    }
+
+    /// Of volumes that are promised something.
+    fn promises(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let series = |value: fn(&VolumeSla) -> Value<'static>| -> Series<'_> {
+            let volumes = self.status.volumes.iter();
+            let promised = volumes.filter_map(|volume| Some((volume, volume.sla.as_ref()?)));
+            promised
+                .map(|(volume, sla)| {
+                    let labels =
+                        vec![("volume", volume.name.as_str()), ("class", sla.class.as_str())];
+                    (labels, value(sla))
+                })
+                .collect()
+        };
+        let latency = series(|sla| Value::Gauge(sla.latency_us / 1e6));
+        family(encoder, ("volume_sla_seconds", "Latency that the volume is promised"), latency)?;
+        let answered = series(|sla| Value::Counter(sla.answered));
+        let help = "Requests to the volume that were judged by its promise";
+        family(encoder, ("volume_sla_requests", help), answered)?;
+        let violations = series(|sla| Value::Counter(sla.violations));
+        let help = "Requests to the volume answered later than promised";
+        family(encoder, ("volume_sla_violations", help), violations)
     }
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {

@@ -248,6 +248,23 @@ function moves(operations, status) {
   at("pending").textContent = operations.pending ? operations.pending + " chunks to go" : "";
 }
 
+function promises(status) {
+  const list = status.volumes.filter((volume) => volume.sla);
+  at("promises-frame").hidden = !list.length;
+  if (!list.length) return;
+  const table = element("table"), head = element("tr");
+  for (const text of ["volume", "class", "promised", "requests", "later", "share", "by, on average"]) head.append(element("th", text));
+  table.append(head);
+  for (const volume of list) {
+    const sla = volume.sla, row = element("tr");
+    for (const text of [volume.name, sla.class, micros(sla.latency_us), number(sla.answered), number(sla.violations),
+      (100 * sla.violations / Math.max(sla.answered, 1)).toFixed(2) + " %",
+      sla.mean_excess_us === null ? "–" : micros(sla.mean_excess_us)]) row.append(element("td", text));
+    table.append(row);
+  }
+  at("promises").replaceChildren(table);
+}
+
 function shadows(status) {
   const list = status.shadows || [];
   at("shadows-frame").hidden = !list.length;
@@ -291,6 +308,7 @@ async function tick() {
     }
     facts(status);
     pools(status);
+    promises(status);
     shadows(status);
     volumes(status);
     if (state.volume) {

@@ -94,6 +94,7 @@ impl Group {
         self.map.volume_mut(id).expect("it lives").deleting = true;
         // Said now, for the next flush; and once more when the slots are given back.
         self.commit.queue_record(Record::VolumeGone(id));
+        self.promises.forget(id);
         self.copier.cancel_volume(id);
         self.housekeeping.dying_volumes.push(id);
         self.bury_volumes();

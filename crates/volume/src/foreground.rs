@@ -22,6 +22,8 @@ pub(crate) struct Ongoing {
     pub(crate) volume: VolumeId,
     pub(crate) action: Action,
     pub(crate) priority: Priority,
+    /// When it came.
+    pub(crate) since: Nanos,
     pub(crate) start: u64,
     pub(crate) cursor: u64,
     pub(crate) end: u64,

@@ -12,6 +12,7 @@
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
 //!   what a placement wants next;
+//! - [`crate::promises`] judges answers by what volumes are promised;
 //! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
 //!   what it sees;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
@@ -27,6 +28,7 @@ use crate::map::{ChunkMap, Place};
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
 use crate::pool::{Pool, PoolState};
+use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::request::Reply;
 use crate::routing::Routing;
@@ -86,6 +88,7 @@ pub struct Group {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) copier: Copier,
     pub(crate) routing: Routing,
+    pub(crate) promises: Promises,
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,

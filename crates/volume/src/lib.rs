@@ -36,6 +36,7 @@ mod overlaid;
 mod overlay;
 mod pool;
 mod presence;
+mod promises;
 mod proposal;
 mod reading;
 mod recovery;
@@ -65,6 +66,7 @@ pub use map::{ChunkCopy, Place, Tag};
 pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
+pub use promises::Promise;
 pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PoolLatencies, VolumeStatus,
 };

@@ -18,6 +18,7 @@ use crate::housekeeping::Housekeeping;
 use crate::layout;
 use crate::map::ChunkMap;
 use crate::pool::{Pool, PoolSpec, PoolState};
+use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
@@ -199,6 +200,7 @@ impl Group {
             commit: Commit::new(1, Vec::new()),
             checkpoint: Checkpoint::new(0, 0),
             copier: Copier::default(),
+            promises: Promises::default(),
             proposal: Proposal::default(),
             scrub: Scrub::default(),
             seals: Seals::default(),

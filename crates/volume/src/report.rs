@@ -5,6 +5,7 @@ use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
 use crate::operation::{Operation, OperationId};
 use crate::pool::PoolStatus;
+use crate::promises::Promise;
 use thermocline_units::{Bytes, ChunkId, Latencies, PoolId, VolumeId};
 
 /// A volume, as `volumes` tells.
@@ -14,6 +15,8 @@ pub struct VolumeStatus {
     pub id: VolumeId,
     /// Its size.
     pub size: Bytes,
+    /// What it is promised, and what was kept of it.
+    pub promise: Option<Promise>,
 }
 
 /// What is known about a chunk.
@@ -97,7 +100,8 @@ impl Group {
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
         (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
             let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
-            Some(VolumeStatus { id, size: volume.size })
+            let promise = self.promises.of(id).copied();
+            Some(VolumeStatus { id, size: volume.size, promise })
         })
     }
 

@@ -38,6 +38,7 @@ impl Group {
                     volume: request.volume,
                     action: request.action,
                     priority: request.priority,
+                    since: self.now,
                     start,
                     cursor: start,
                     end,
@@ -153,7 +154,11 @@ impl Group {
             avoided: 0,
             unfit: 0,
         });
-        self.scheduler.push(part, priority);
+        if self.promises.is_strict(chunk.volume) {
+            self.scheduler.push_strict(part, priority);
+        } else {
+            self.scheduler.push(part, priority);
+        }
     }
 
     pub(crate) fn list(&mut self, request: u32) {
@@ -194,6 +199,9 @@ impl Group {
             Some(error) => Err(error),
             None => Ok(request.pieces),
         };
+        if result.is_ok() {
+            self.promises.judge(request.volume, self.now.saturating_sub(request.since));
+        }
         self.reply(Reply { id: request.id, result });
     }
 

@@ -2,15 +2,24 @@
 //!
 //! Parts of foreground requests go to the end of the work queue; parts of background requests to
 //! the waiting queue, which is served when the work queue is empty or when a deadline has come.
-//! Without background requests this is FIFO, the source's default.
+//! Without background requests this is FIFO, the source's default; but for parts of volumes with a
+//! strict promise (S6: 001 §4.1.3.1), which go before the others of the work queue, and let one of
+//! those go after eight in a row.
 
 use crate::request::Priority;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::Nanos;
 
+/// Strict parts that go in a row while others wait.
+const STRICT_IN_A_ROW_MAX: u32 = 8;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
+    /// Work of strict volumes.
+    strict: VecDeque<u32>,
+    /// Of these, how many went since another did.
+    strict_in_a_row: u32,
     work: VecDeque<u32>,
     /// By deadline, then by order of arrival.
     waiting: BTreeMap<(Nanos, u64), u32>,
@@ -36,19 +45,38 @@ impl Scheduler {
         }
     }
 
+    /// The same, for a part of a volume with a strict promise.
+    pub(crate) fn push_strict(&mut self, part: u32, priority: Priority) {
+        match priority {
+            Priority::Foreground => self.strict.push_back(part),
+            Priority::Background { .. } => self.push(part, priority),
+        }
+    }
+
+    /// The next part of the work queue.
+    fn pop_work(&mut self) -> Option<u32> {
+        let turn = self.strict_in_a_row < STRICT_IN_A_ROW_MAX || self.work.is_empty();
+        if let Some(part) = turn.then(|| self.strict.pop_front()).flatten() {
+            self.strict_in_a_row += 1;
+            return Some(part);
+        }
+        self.strict_in_a_row = 0;
+        self.work.pop_front()
+    }
+
     /// The next part to start.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
         if self.under_way >= self.depth {
             return None;
         }
         let due = self.waiting.first_key_value().is_some_and(|((at, _), _)| *at <= now);
-        let idle = self.work.is_empty() && self.background_under_way < (self.depth / 8).max(1);
+        let idle = !self.has_queued() && self.background_under_way < (self.depth / 8).max(1);
         let part = if due || idle {
             let waiting = self.waiting.pop_first().map(|(_, part)| part);
             self.background_under_way += u32::from(waiting.is_some());
             waiting
         } else {
-            self.work.pop_front()
+            self.pop_work()
         };
         self.under_way += u32::from(part.is_some());
         part
@@ -62,9 +90,13 @@ impl Scheduler {
         }
     }
 
+    fn has_queued(&self) -> bool {
+        !self.work.is_empty() || !self.strict.is_empty()
+    }
+
     /// Whether `pop` would give something at once.
     pub(crate) fn has_work(&self) -> bool {
-        self.under_way < self.depth && !self.work.is_empty()
+        self.under_way < self.depth && self.has_queued()
     }
 
     /// When a waiting part becomes due; `None` while no part could start anyway.
@@ -77,6 +109,6 @@ impl Scheduler {
 
     /// Parts queued: (work, waiting).
     pub(crate) fn queued(&self) -> (usize, usize) {
-        (self.work.len(), self.waiting.len())
+        (self.work.len() + self.strict.len(), self.waiting.len())
     }
 }

@@ -6,6 +6,7 @@ mod label;
 mod mirrors;
 mod operations;
 mod parts;
+mod promises;
 mod requests;
 mod seals;
 mod shadows;

@@ -1,8 +1,8 @@
 //! What a placement sees of a group.
 
 use crate::group::Group;
-use thermocline_policy::placement::{PoolLoad, PoolTraits, VolumeView};
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A group, read-only.
 pub(crate) struct View<'a>(&'a Group);
@@ -32,6 +32,10 @@ impl VolumeView for View<'_> {
 
     fn volume_count(&self) -> u32 {
         self.0.map.volume_count()
+    }
+
+    fn sla(&self, volume: VolumeId) -> Option<Sla> {
+        self.0.promises.of(volume).map(|promise| promise.sla)
     }
 
     fn pool_count(&self) -> u16 {

@@ -23,7 +23,7 @@ use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
 use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
 use thermocline_serve::{Doors, Engine, TlsFiles, tls};
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, VolumeId};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,10 +111,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let log = Box::new(move |event: &Event| doors::tell(args.log, event));
     let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
     if engine.exports().is_empty() {
-        for &size in &config.volumes {
-            engine.desk().create_volume(size).map_err(CliError::input)?;
+        for volume in &config.volumes {
+            engine.desk().create_volume(volume.size).map_err(CliError::input)?;
         }
     }
+    promise(&mut engine, &config)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&config);
@@ -125,6 +126,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let recorded = recording.map_or(String::new(), Recording::finish);
     served?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
+}
+
+/// Promises volumes what the configuration says; what is not there any more is promised nothing.
+fn promise(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
+    let there: Vec<u32> = engine.exports().iter().map(|export| export.volume).collect();
+    for (number, volume) in (0..).zip(&config.volumes).filter(|(at, _)| there.contains(at)) {
+        engine.desk().promise(VolumeId(number), volume.sla).map_err(CliError::input)?;
+    }
+    Ok(())
 }
 
 /// Lets clients in; how the API and the page are reached.

@@ -18,6 +18,7 @@ pub(crate) use standard::Standard;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_units::Bytes;
@@ -30,8 +31,8 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// Fastest first; at least one.
     pub(crate) pools: Vec<PoolConfig>,
-    /// Sizes of the volumes that the first start makes: v0, v1, …; at least one.
-    pub(crate) volumes: Vec<Bytes>,
+    /// The volumes that the first start makes: v0, v1, …; at least one.
+    pub(crate) volumes: Vec<VolumeConfig>,
     /// Where NBD clients connect.
     pub(crate) nbd: NbdConfig,
     /// Where the API, the metrics and the dashboard are.
@@ -55,6 +56,15 @@ pub(crate) struct PoolConfig {
     pub(crate) profile: Option<Profile>,
     /// Kept free for prefetched copies.
     pub(crate) reserve: Bytes,
+}
+
+/// A volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VolumeConfig {
+    /// Bytes that clients see, when it is made.
+    pub(crate) size: Bytes,
+    /// What it is promised, at every start.
+    pub(crate) sla: Option<Sla>,
 }
 
 /// A file or a block device.
@@ -158,7 +168,8 @@ impl Config {
 
     /// Bytes of all volumes that the first start makes.
     pub(crate) fn volume_bytes(&self) -> Bytes {
-        Bytes(self.volumes.iter().fold(0, |sum: u64, size| sum.saturating_add(size.0)))
+        let sizes = self.volumes.iter().map(|volume| volume.size.0);
+        Bytes(sizes.fold(0, u64::saturating_add))
     }
 }
 

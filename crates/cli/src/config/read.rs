@@ -3,10 +3,12 @@
 use super::keys::{At, ConfigError, File, Keys};
 use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
+    VolumeConfig,
 };
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySettings, nearest};
 use thermocline_ports::SECTOR;
 use thermocline_ports::model::Profile;
@@ -198,20 +200,45 @@ fn emulation(
     Ok(Emulation { name, profile })
 }
 
-fn volumes(keys: &mut Keys<'_>) -> Result<Vec<Bytes>, ConfigError> {
+fn volumes(keys: &mut Keys<'_>) -> Result<Vec<VolumeConfig>, ConfigError> {
     let mut volumes = Vec::new();
     for mut table in keys.tables("volume")? {
         let wanted = "a multiple of 512 bytes above 0, such as \"100GiB\"";
         let size = table.quantity("size", wanted, |size| is_whole(size) && size.0 > 0)?;
         let size =
             size.ok_or_else(|| table.problem(format!("`size` is missing; it is {wanted}")))?;
-        volumes.push(size.value);
+        let sla = sla(&mut table)?;
+        volumes.push(VolumeConfig { size: size.value, sla });
         if volumes.len() > VOLUMES_MAX {
             return Err(table.problem(format!("there are more than {VOLUMES_MAX} volumes")));
         }
         table.finish()?;
     }
     Ok(volumes)
+}
+
+/// What a volume is promised.
+fn sla(keys: &mut Keys<'_>) -> Result<Option<Sla>, ConfigError> {
+    let wanted = "a time above 0, such as \"20ms\"";
+    let latency = keys.quantity("latency", wanted, |latency: &Nanos| latency.0 > 0)?;
+    let class = match keys.text("class")? {
+        None => None,
+        Some(At { value, line }) => {
+            let class = SlaClass::named(&value);
+            let wrong = "`class` must be \"strict\" or \"loose\": how the promise ranks";
+            Some((class.ok_or_else(|| keys.file.problem(line, wrong))?, line))
+        }
+    };
+    match (latency, class) {
+        (Some(latency), class) => {
+            let class = class.map_or(SlaClass::default(), |(class, _)| class);
+            Ok(Some(Sla { latency: latency.value, class }))
+        }
+        (None, Some((_, line))) => {
+            Err(keys.file.problem(line, "a `class` needs a `latency`: what is promised"))
+        }
+        (None, None) => Ok(None),
+    }
 }
 
 fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, ConfigError> {

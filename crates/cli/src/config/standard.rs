@@ -1,7 +1,9 @@
 //! What `thermocline up` runs without a configuration file: one volume on three files in a folder,
 //! slowed to what they are called.
 
-use super::{Config, ConfigError, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig};
+use super::{
+    Config, ConfigError, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, VolumeConfig,
+};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
@@ -64,7 +66,7 @@ impl Standard {
         Ok(Config {
             data: self.data.clone(),
             pools: pools.to_vec(),
-            volumes: vec![self.size],
+            volumes: vec![VolumeConfig { size: self.size, sla: None }],
             nbd: NbdConfig { socket, tcp: Vec::new(), tls: None },
             http: HttpConfig {
                 socket: self.data.join("http.sock"),

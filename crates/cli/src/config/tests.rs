@@ -1,9 +1,10 @@
 //! Configurations as people write them, right and wrong.
 
-use super::{Config, ConfigError, read};
+use super::{Config, ConfigError, VolumeConfig, read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_volume::{Fill, Settings};
 
@@ -41,7 +42,12 @@ fn the_example_is_read_as_it_says() {
     assert_eq!(cache.device.size, Some(Bytes::from_gib(1)));
     assert_eq!(cache.settings, thermocline_blockcache::Settings::default());
     assert!(config.pools[1].cache.is_none());
-    assert_eq!(config.volumes, [Bytes::from_gib(20), Bytes::from_mib(512)]);
+    let sla = Sla { latency: Nanos(1_000_000), class: SlaClass::Strict };
+    let volumes = [
+        VolumeConfig { size: Bytes::from_gib(20), sla: Some(sla) },
+        VolumeConfig { size: Bytes::from_mib(512), sla: None },
+    ];
+    assert_eq!(config.volumes, volumes);
     assert_eq!(config.volume_bytes(), Bytes::from_mib(20 * 1024 + 512));
     assert_eq!(config.nbd.tcp.len(), 3);
     let tls = config.nbd.tls.unwrap();
@@ -174,6 +180,9 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
         ),
         ("[copying]\npiece = \"6KiB\"\n", "line 11: `piece` must be a multiple of 4KiB"),
         ("[copying\n", "line 10"),
+        ("latency = \"0s\"\n", "line 10: `latency` must be a time above 0"),
+        ("latency = \"1ms\"\nclass = \"strickt\"\n", "line 11: `class` must be \"strict\""),
+        ("class = \"strict\"\n", "line 10: a `class` needs a `latency`"),
     ] {
         let said = said_about(more);
         assert!(said.contains(wanted), "{more} says {said}");

@@ -27,7 +27,7 @@ fn run_once(config: &Config) {
         assert!(!matches!(group.service(), Service::Failed(_)));
         if *group.service() == Service::Ready && !std::mem::replace(&mut made, true) {
             if group.volumes().next().is_none() {
-                group.create_volume(Nanos(0), config.volumes[0]).unwrap();
+                group.create_volume(Nanos(0), config.volumes[0].size).unwrap();
             }
             group.close(Nanos(0));
         }

@@ -29,6 +29,7 @@ mod order;
 mod orthus;
 mod plan;
 mod pools;
+mod promises;
 mod rank;
 pub mod shadow;
 mod smq;
@@ -39,9 +40,10 @@ mod zones;
 
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
+pub use promises::{Sla, SlaClass};
 
 use crate::Footprint;
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Registry entries of this folder's policies: one line each.
 pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
@@ -100,6 +102,11 @@ pub trait VolumeView {
 
     /// Volumes that exist; their ids are below this.
     fn volume_count(&self) -> u32;
+
+    /// What `volume` is promised; `None`: nothing, or there is no such volume.
+    fn sla(&self, _volume: VolumeId) -> Option<Sla> {
+        None
+    }
 
     /// Pools from fastest (0) to slowest.
     fn pool_count(&self) -> u16;

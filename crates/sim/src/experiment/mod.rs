@@ -7,6 +7,7 @@ mod config;
 mod expect;
 mod html;
 mod markdown;
+pub mod migration;
 #[cfg(test)]
 mod tests;
 
@@ -46,12 +47,98 @@ pub enum ExperimentError {
     /// A trace could not be replayed.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// A policy is not one that moves chunks.
+    #[error("`{policy}` is no placement; `thermocline policies` lists those")]
+    NoPlacement {
+        /// What was written.
+        policy: String,
+    },
     /// A policy is unknown.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A policy or a size cannot be run.
     #[error(transparent)]
     Lab(#[from] LabError),
+}
+
+/// An experiment of one of the kinds there are; `kind` in its description says which.
+#[derive(Debug, Clone)]
+pub enum Experiment {
+    /// Traces into policies at several sizes of flash; the kind when none is named.
+    Flash(Config),
+    /// Migration between tiers under service levels.
+    Migration(Box<migration::Config>),
+}
+
+/// What an experiment of some kind came to.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Results {
+    /// Traces into policies.
+    Flash(Outcome),
+    /// Migration between tiers.
+    Migration(Box<migration::Outcome>),
+}
+
+impl Experiment {
+    /// Reads a description from TOML.
+    ///
+    /// # Errors
+    /// When a key is unknown or missing, or a value not a quantity.
+    pub fn parse(text: &str, origin: &str) -> Result<Experiment, ConfigError> {
+        #[derive(serde::Deserialize)]
+        struct Kind {
+            kind: Option<toml::Value>,
+        }
+        match toml::from_str(text) {
+            Ok(Kind { kind: Some(_) }) => migration::Config::parse(text, origin)
+                .map(|config| Experiment::Migration(Box::new(config))),
+            Ok(Kind { kind: None }) | Err(_) => Config::parse(text, origin).map(Experiment::Flash),
+        }
+    }
+
+    /// Runs it. `note` is told what is going on, for people.
+    ///
+    /// # Errors
+    /// When its description is wrong, or no trace for it is there or readable.
+    pub fn run(
+        &self,
+        folders: &Folders,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Results, ExperimentError> {
+        match self {
+            Experiment::Flash(config) => run(config, folders, note).map(Results::Flash),
+            Experiment::Migration(config) => {
+                migration::run(config, note).map(|outcome| Results::Migration(Box::new(outcome)))
+            }
+        }
+    }
+}
+
+impl Results {
+    /// The whole of it as Markdown.
+    pub fn to_markdown(&self) -> String {
+        match self {
+            Results::Flash(outcome) => outcome.to_markdown(),
+            Results::Migration(outcome) => outcome.to_markdown(),
+        }
+    }
+
+    /// The whole of it as one self-contained HTML page; `command` made it.
+    pub fn to_html(&self, version: &str, command: &str) -> String {
+        match self {
+            Results::Flash(outcome) => outcome.to_html(version, command),
+            Results::Migration(outcome) => outcome.to_html(version, command),
+        }
+    }
+
+    /// Whether every expected feature appeared.
+    pub fn all_hold(&self) -> bool {
+        match self {
+            Results::Flash(outcome) => outcome.all_hold(),
+            Results::Migration(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
+        }
+    }
 }
 
 /// One workload's results.

@@ -4,7 +4,8 @@
 //! same table from those changes and shows it to a placement. State: 2 B a chunk, up to the last
 //! one that ever lived anywhere.
 
-use thermocline_policy::placement::{PoolLoad, PoolTraits, VolumeView};
+use std::collections::BTreeMap;
+use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_trace::recording::{CHUNKS_MAX, Epoch, Homes as Run, PoolFill, VOLUMES_MAX};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -121,6 +122,8 @@ pub(super) struct RecordedView {
     length: Nanos,
     volumes: u32,
     pub(super) pools: Vec<Pool>,
+    /// What volumes are promised.
+    pub(super) promises: BTreeMap<VolumeId, Sla>,
 }
 
 /// A pool at an epoch's end.
@@ -155,6 +158,7 @@ impl RecordedView {
             length: Nanos(1),
             volumes: 0,
             pools: Vec::new(),
+            promises: BTreeMap::new(),
         }
     }
 
@@ -191,6 +195,10 @@ impl VolumeView for RecordedView {
 
     fn volume_count(&self) -> u32 {
         self.volumes
+    }
+
+    fn sla(&self, volume: VolumeId) -> Option<Sla> {
+        self.promises.get(&volume).copied()
     }
 
     fn pool_count(&self) -> u16 {

@@ -12,9 +12,9 @@
 
 use super::homes::Homes;
 use std::collections::BTreeMap;
-use thermocline_policy::placement::{ChunkAccess, How, Move, PoolLoad, Route, VolumeView};
+use thermocline_policy::placement::{ChunkAccess, How, Move, PoolLoad, Route, Sla, VolumeView};
 use thermocline_trace::recording::{self, Access, Ask, Asked, Encoder, Epoch, PoolFill, Routed};
-use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 use thermocline_volume::settings;
 use thermocline_volume::{Action, Decision, Group, Request, RequestId, Tap};
 
@@ -43,6 +43,8 @@ pub struct Recorder<S: Sink> {
     /// Where chunks lived at the last epoch's end; and room to take down where they live now.
     homes: Homes,
     looked: Homes,
+    /// What volumes were promised then.
+    promises: BTreeMap<VolumeId, Sla>,
 }
 
 impl<S: Sink> Recorder<S> {
@@ -50,8 +52,9 @@ impl<S: Sink> Recorder<S> {
     pub fn new(group: &Group, sink: S) -> Recorder<S> {
         let encoder = Encoder::new(group.chunk_size(), &about(group));
         let (homes, looked) = (Homes::default(), Homes::default());
+        let (under_way, promises) = (BTreeMap::new(), BTreeMap::new());
         let mut recorder =
-            Recorder { encoder: Some(encoder), sink, under_way: BTreeMap::new(), homes, looked };
+            Recorder { encoder: Some(encoder), sink, under_way, homes, looked, promises };
         recorder.pass_on();
         recorder
     }
@@ -68,7 +71,7 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// Takes down where chunks live, and tells what changed.
+    /// Takes down where chunks live and what is promised, and tells what changed.
     fn look(&mut self, view: &dyn VolumeView) {
         let Some(encoder) = &mut self.encoder else { return };
         self.looked.clear();
@@ -79,6 +82,15 @@ impl<S: Sink> Recorder<S> {
             });
         }
         view.visit_mirrors(&mut |chunk, mirror| self.looked.mirror(chunk, 1, mirror));
+        for volume in (0..view.volume_count()).map(VolumeId) {
+            let (now, then) = (view.sla(volume), self.promises.get(&volume).copied());
+            if now != then {
+                let figures = now.map_or(Vec::new(), |sla| sla.figures().to_vec());
+                encoder.promised(volume, &figures);
+                self.promises.remove(&volume);
+                self.promises.extend(now.map(|sla| (volume, sla)));
+            }
+        }
         self.looked.changes(&self.homes, |run| encoder.homes(&run));
         std::mem::swap(&mut self.looked, &mut self.homes);
     }

@@ -13,11 +13,12 @@ use super::homes::RecordedView;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use thermocline_policy::placement::{
-    Budget, ChunkAccess, How, Move, Placement, PoolLoad, VolumeView,
+    Budget, ChunkAccess, How, Move, Placement, PoolLoad, Sla, VolumeView,
 };
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_trace::TraceError;
 use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes, Routed};
+use thermocline_units::VolumeId;
 
 /// A recording that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -129,6 +130,7 @@ impl Replay {
                     self.recorded.push(Move { chunk, to, how });
                 }
                 Event::Routed(routed) => self.route(&routed),
+                Event::Promised { volume, figures } => self.promise(volume, &figures)?,
                 Event::EpochEnded => return self.judge().map(Some),
                 Event::Answered { .. } | Event::Ended => {}
             }
@@ -203,6 +205,19 @@ impl Replay {
         if let Some(placement) = &mut self.placement {
             placement.observe(&ChunkAccess { at, chunk, offset, bytes, write });
         }
+    }
+
+    /// A volume is promised something else from this epoch on.
+    fn promise(&mut self, volume: VolumeId, figures: &[u64]) -> Result<(), ReplayError> {
+        self.in_epoch()?;
+        self.volumes_named = self.volumes_named.max(volume.0 + 1);
+        self.view.promises.remove(&volume);
+        let sla = Sla::from_figures(figures);
+        if sla.is_none() && !figures.is_empty() {
+            return Err(self.wrong("a promise makes no sense"));
+        }
+        self.view.promises.extend(sla.map(|sla| (volume, sla)));
+        Ok(())
     }
 
     /// Asks the router what the recorded one was asked.

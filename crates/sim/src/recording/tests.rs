@@ -241,3 +241,33 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
         "a volume that there is not",
     );
 }
+
+#[test]
+fn a_replayed_placement_sees_what_volumes_were_promised() {
+    let lmst = spec("lmst:memory=0").spelled_out();
+    let chunk = ChunkId { volume: VolumeId(0), index: 3 };
+    // A cold chunk on the fast pool, which leaves unless its volume's promise is strict.
+    let replayed = |promises: &[&[u64]]| {
+        let file = made_up(|e| {
+            e.placed(Nanos(0), &lmst);
+            for (figures, at) in promises.iter().zip(1..) {
+                let at = Nanos::from_secs(at * 10);
+                e.epoch(&Epoch { at, length: Some(Nanos::from_secs(10)), ..epoch(2) });
+                e.promised(VolumeId(0), figures);
+                e.homes(&Homes { chunk, count: 1, pool: Some(PoolId(0)), mirror: None });
+                e.epoch_ended();
+            }
+        });
+        let (rows, _) = replay(&file, None).unwrap();
+        rows.iter().map(|row| row.proposed).collect::<Vec<_>>()
+    };
+    let (strict, loose): (&[u64], &[u64]) = (&[1_000_000, 0], &[1_000_000, 1]);
+    assert_eq!(replayed(&[strict, loose, strict, &[]]), [0, 1, 0, 1]);
+    let senseless = made_up(|e| {
+        e.placed(Nanos(0), &lmst);
+        e.epoch(&epoch(2));
+        e.promised(VolumeId(0), &[0, 0]);
+    });
+    let error = replay(&senseless, None).err().unwrap().to_string();
+    assert!(error.contains("a promise makes no sense"), "{error}");
+}

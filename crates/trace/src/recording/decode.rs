@@ -141,6 +141,10 @@ impl Decoder {
                 let to = PoolId(records.bounded("pool", POOLS_MAX - 1)? as u16);
                 Event::Proposed { chunk, to, mirror: first & tag::MIRRORED != 0 }
             }
+            tag::PROMISED => {
+                let volume = VolumeId(self.last.volume);
+                Event::Promised { volume, figures: figures(records)? }
+            }
             tag::ROUTED => Event::Routed(self.routed(records)?),
             tag::EPOCH_END => Event::EpochEnded,
             tag::PLACED => Event::Placed { at: self.time(records)?, name: records.text()? },

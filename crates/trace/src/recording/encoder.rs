@@ -179,6 +179,17 @@ impl Encoder {
         self.close_if_full(None);
     }
 
+    /// What a volume is promised has changed: the placement sees these figures; none for nothing.
+    ///
+    /// # Panics
+    /// When there are more than 64 figures.
+    pub fn promised(&mut self, volume: VolumeId, figures: &[u64]) {
+        self.write_held();
+        self.begin(tag::PROMISED, volume);
+        self.put_figures(figures);
+        self.close_if_full(None);
+    }
+
     /// The placement's router was asked, and decided.
     ///
     /// # Panics

@@ -12,7 +12,7 @@ use thermocline_units::PoolId;
 /// The bytes a recording begins with: no text does, and a copy that "repaired" line ends shows.
 pub(crate) const MAGIC: &[u8; 8] = b"\x89TCR\r\n\x1a\n";
 /// The version written; those before it are read too. Version 1 knew neither figures of pools nor
-/// where in a chunk an access begins, version 2 no mirrored chunks.
+/// where in a chunk an access begins, version 2 neither mirrored chunks nor promises.
 pub(crate) const VERSION: u16 = 3;
 const OLDEST: u16 = 1;
 /// Bytes of the file's head: magic, version, zero, CRC-32 of what stands before it.
@@ -62,6 +62,7 @@ pub(crate) mod tag {
     pub(crate) const HEAD: u8 = 14;
     pub(crate) const END: u8 = 15;
     pub(crate) const ROUTED: u8 = 16;
+    pub(crate) const PROMISED: u8 = 17;
 
     pub(crate) const KIND: u8 = 0x1f;
     /// The volume follows; otherwise it is the one before.

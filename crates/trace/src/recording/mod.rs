@@ -200,6 +200,14 @@ pub enum Event {
         /// Whether it shall be mirrored there, not moved.
         mirror: bool,
     },
+    /// What the placement sees of a volume's promise from this epoch on, if it is not what it was
+    /// before.
+    Promised {
+        /// The volume.
+        volume: VolumeId,
+        /// Numbers that mean something to placements only, at most 64; none: nothing is promised.
+        figures: Vec<u64>,
+    },
     /// The placement's router decided.
     Routed(Routed),
     /// That was all of the proposal.

@@ -37,6 +37,7 @@ fn tell(encoder: &mut Encoder, event: &Event) {
         Event::Homes(homes) => encoder.homes(homes),
         Event::Proposed { chunk, to, mirror } => encoder.proposed(*chunk, *to, *mirror),
         Event::Routed(routed) => encoder.routed(routed),
+        Event::Promised { volume, figures } => encoder.promised(*volume, figures),
         Event::EpochEnded => encoder.epoch_ended(),
         Event::Ended => encoder.end(),
     }
@@ -96,6 +97,9 @@ fn a_life() -> Vec<Event> {
     events.extend(served(0, asked(5_000, Ask::Write, 61_440, 8192)));
     events.extend(served(1, asked(6_000, Ask::Flush, 0, 0)));
     events.push(Event::Epoch(epoch(9_000)));
+    let figures = vec![1_000_000, 0];
+    events.push(Event::Promised { volume: VolumeId(1), figures });
+    events.push(Event::Promised { volume: VolumeId(0), figures: Vec::new() });
     let (pool, mirror) = (Some(PoolId(1)), Some(PoolId(63)));
     events.push(Event::Homes(Homes { chunk: chunk(0, 0), count: 2, pool, mirror: None }));
     events.push(Event::Homes(Homes { chunk: chunk(1, 70), count: 1, pool: None, mirror: None }));
@@ -384,6 +388,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
                 vec![Event::Routed(Routed { at: Nanos(at), pools, shares: [share, 0] })]
             }
         ),
+        1 => (0u32..9, prop::collection::vec(any::<u64>(), 0..9)).prop_map(|(volume, figures)| {
+            vec![Event::Promised { volume: VolumeId(volume), figures }]
+        }),
         1 => Just(vec![Event::EpochEnded]),
     ];
     prop::collection::vec(one, 0..60).prop_map(|events| events.concat())

@@ -96,3 +96,16 @@ fn background_parts_do_not_fill_the_depth() {
     scheduler.ended(Priority::Background { deadline: Nanos(900) });
     assert!(scheduler.pop(Nanos(0)).is_some_and(|part| part < NONE));
 }
+
+#[test]
+fn strict_parts_go_first_and_let_another_go_after_eight_in_a_row() {
+    let mut scheduler = Scheduler::new(64);
+    (100..103).for_each(|part| scheduler.push(part, Priority::Foreground));
+    (0..12).for_each(|part| scheduler.push_strict(part, Priority::Foreground));
+    assert_eq!(scheduler.queued(), (15, 0));
+    let order: Vec<u32> = std::iter::from_fn(|| scheduler.pop(Nanos(0))).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 100, 8, 9, 10, 11, 101, 102]);
+    scheduler.push_strict(1, Priority::Background { deadline: Nanos(9) });
+    scheduler.push(2, Priority::Foreground);
+    assert_eq!(scheduler.pop(Nanos(0)), Some(2), "for whom nobody waits can wait");
+}

@@ -1,6 +1,6 @@
 //! `thermocline status`: a running engine at a glance.
 
-use super::{EngineArgs, micros, shadow, span};
+use super::{EngineArgs, micros, shadow, span, volume};
 use crate::doors::moment;
 use crate::error::CliError;
 use crate::table;
@@ -54,7 +54,7 @@ fn text(status: &Status, events: &[Event]) -> String {
         let _ = writeln!(out, "the fastest pool served {:.0} % of what was read", share * 100.0);
     }
     for volume in &status.volumes {
-        let _ = writeln!(out, "volume {}, {}", volume.name, Bytes(volume.size_bytes));
+        let _ = writeln!(out, "volume {}", volume::line(volume));
     }
     out.push('\n');
     out.push_str(&pools(status.chunk_bytes, &status.pools));

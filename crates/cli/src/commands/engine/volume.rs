@@ -1,6 +1,6 @@
 //! `thermocline volume`: volumes of a running engine.
 
-use super::EngineArgs;
+use super::{EngineArgs, micros};
 use crate::error::CliError;
 use crate::output;
 use crate::table;
@@ -64,7 +64,7 @@ enum Command {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let client = args.engine.client();
-    let line = |volume: &Volume| format!("{}, {}\n", volume.name, Bytes(volume.size_bytes));
+    let line = |volume: &Volume| line(volume) + "\n";
     match args.command {
         Command::List => {
             let volumes: Vec<Volume> = client.get("/v1/volumes")?;
@@ -98,6 +98,25 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             args.engine.answer(&extents, |extents| map(extents, &pools))
         }
     }
+}
+
+/// A volume in a line: its size, and what it is promised.
+pub(super) fn line(volume: &Volume) -> String {
+    let mut line = format!("{}, {}", volume.name, Bytes(volume.size_bytes));
+    if let Some(sla) = &volume.sla {
+        let share = sla.violations as f64 / sla.answered.max(1) as f64 * 100.0;
+        line += &format!(
+            ", promised {} ({}): {} of {} requests later, {share:.2} %",
+            micros(sla.latency_us),
+            sla.class,
+            sla.violations,
+            sla.answered
+        );
+        if let Some(excess) = sla.mean_excess_us {
+            line += &format!(", by {} on average", micros(excess));
+        }
+    }
+    line
 }
 
 fn map(extents: &[Extent], pools: &[Pool]) -> String {

@@ -3,16 +3,18 @@
 use crate::error::CliError;
 use crate::output;
 use std::path::PathBuf;
-use thermocline_sim::experiment::{self, Config, Folders, Outcome};
+use thermocline_sim::experiment::{Experiment, Folders, Results};
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline lab run experiments/vfrm --traces ~/msr-cambridge
   thermocline lab run experiments/gvfrm --out results/
+  thermocline lab run experiments/lmst
 
 The traces of MSR Cambridge are looked for by their published names (mds_0.csv.gz, …) in the folders
 given with --traces. Without them the stand-ins that the experiment names are used, from the folder
-`traces` under THERMOCLINE_SHARED (../shared when it is not set). Exit status 1: an expected feature did
+`traces` under THERMOCLINE_SHARED (../shared when it is not set); experiments/lmst makes its own load and
+needs none. Exit status 1: an expected feature did
 not appear.";
 
 /// Which experiment, and where its traces are.
@@ -39,12 +41,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let text = std::fs::read_to_string(&path).map_err(|error| {
         CliError::input(format!("{name}: {error}; give an experiment's folder"))
     })?;
-    let config = Config::parse(&text, &name).map_err(CliError::input)?;
+    let experiment = Experiment::parse(&text, &name).map_err(CliError::input)?;
     let shared = std::env::var_os("THERMOCLINE_SHARED").unwrap_or_else(|| "../shared".into());
     let stand_ins = vec![PathBuf::from(shared).join("traces"), args.experiment];
     let folders = Folders { published: args.traces, stand_ins };
-    let outcome = experiment::run(&config, &folders, &mut |note| eprintln!("{note}"))
-        .map_err(CliError::input)?;
+    let outcome =
+        experiment.run(&folders, &mut |note| eprintln!("{note}")).map_err(CliError::input)?;
     let json = serde_json::to_string_pretty(&outcome).map_err(CliError::failed)?;
     if let Some(folder) = &args.out {
         write_results(folder, &outcome, &json)?;
@@ -58,7 +60,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn write_results(folder: &PathBuf, outcome: &Outcome, json: &str) -> Result<(), CliError> {
+fn write_results(folder: &PathBuf, outcome: &Results, json: &str) -> Result<(), CliError> {
     std::fs::create_dir_all(folder)
         .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
     let command: Vec<String> = std::env::args().skip(1).collect();

@@ -4,13 +4,15 @@
 //! 1. *Load.* Each chunk's rate is λ_A = mean + α·σ of its rates in past windows (eq. 4), here
 //!    exponentially weighted. A pool's rate λ_D is the sum over its chunks, its service rate µ_D
 //!    the mean over the patterns it serves (eq. 5). See `queue`.
-//! 2. *Selection.* A chunk with more than `hot` on any but the fastest pool is a forward candidate;
+//! 2. *Selection.* A chunk with more than `hot` on any but the fastest tier is a forward candidate;
 //!    one with less than `cold` above the slowest, whose volume's SLA is at least `loose`, a
-//!    backward one. Its destination is the least loaded faster (or slower) pool with room.
+//!    backward one. Its destination is the least loaded pool with room of a faster (or slower)
+//!    tier; pools that are alike are one tier (see `tiers`).
 //! 3. *Validation.* Both pools must keep up (eq. 7); the queue of its class at the destination may
 //!    not exceed what the SLA lets wait (eq. 8, times `tail`); a forward migration must shorten the
 //!    response times of both pools together, before, while and after it happens, by more than `e`
 //!    (eq. 9 to 16).
+//!    What a volume was promised counts before the settings `sla` and `loose`.
 //! 4. *Trigger.* A migration takes β · chunk / Δλ (eq. 17). Backward ones go first, coldest first,
 //!    then forward ones, hottest first; a pool serves one at a time; what does not end within the
 //!    window is dropped.
@@ -27,15 +29,17 @@
 //! candidates log candidates) an epoch.
 
 mod queue;
+mod tiers;
 
 use self::queue::{Mix, Queue};
+use self::tiers::Tiers;
 use super::activity::Activity;
 use super::plan::Rooms;
 use super::zones::{FORM, Form};
-use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, Sla, SlaClass, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 const ALPHA: Setting = Setting {
     name: "alpha",
@@ -65,13 +69,13 @@ const SLA: Setting = Setting {
     name: "sla",
     default: "20ms",
     unit: "latency, or latencies by volume as 1ms/20ms",
-    help: "mean latency that a volume is promised; the last holds for volumes beyond",
+    help: "latency of volumes that are promised none; the last holds for volumes beyond",
 };
 const LOOSE: Setting = Setting {
     name: "loose",
     default: "10ms",
     unit: "latency",
-    help: "promises from here on are loose: their cold chunks may leave faster pools",
+    help: "such volumes are loose from here on: their cold chunks may leave faster pools",
 };
 const TAIL: Setting = Setting {
     name: "tail",
@@ -144,6 +148,8 @@ struct Lmst {
     /// In seconds, by volume; the last holds for those beyond.
     slas: Vec<f64>,
     loose: f64,
+    /// What volumes are promised, by volume, as of the last `propose`.
+    promises: Vec<Option<Sla>>,
     tail: f64,
     e: f64,
     beta: f64,
@@ -174,6 +180,7 @@ impl Lmst {
             cold: settings.bytes("cold")?.0 as f64,
             slas: settings.durations("sla")?.iter().map(|sla| sla.as_secs_f64()).collect(),
             loose: settings.duration("loose")?.as_secs_f64(),
+            promises: Vec::new(),
             tail: settings.number("tail", 0.01, 1000.0)?,
             e: settings.number("e", -1000.0, 1.0)?,
             beta: settings.number("beta", 1.0, 100.0)?,
@@ -184,9 +191,26 @@ impl Lmst {
         })
     }
 
+    /// What the chunk's volume is promised.
+    fn promise(&self, chunk: ChunkId) -> Option<Sla> {
+        self.promises.get(chunk.volume.0 as usize).copied().flatten()
+    }
+
+    /// The latency that the chunk's volume may expect, in seconds.
     fn sla(&self, chunk: ChunkId) -> f64 {
+        if let Some(sla) = self.promise(chunk) {
+            return sla.latency.as_secs_f64();
+        }
         let last = *self.slas.last().expect("a setting has at least one value");
         self.slas.get(chunk.volume.0 as usize).copied().unwrap_or(last)
+    }
+
+    /// Whether cold chunks of the volume may leave faster pools.
+    fn is_loose(&self, chunk: ChunkId) -> bool {
+        match self.promise(chunk) {
+            Some(sla) => sla.class == SlaClass::Loose,
+            None => self.sla(chunk) >= self.loose,
+        }
     }
 
     /// Takes the window into the rates of all chunks.
@@ -224,15 +248,16 @@ impl Lmst {
     }
 
     /// Backward candidates, coldest first, and forward ones, hottest first.
-    fn select(&self, view: &dyn VolumeView) -> (Vec<Candidate>, Vec<Candidate>) {
-        let slowest = PoolId(view.pool_count() - 1);
+    fn select(&self, tiers: &Tiers) -> (Vec<Candidate>, Vec<Candidate>) {
         let (mut backward, mut forward) = (Vec::new(), Vec::new());
         for number in 0..self.rates.len() as u32 {
             let (chunk, home) = (self.activity.chunks.id(number), self.activity.home(number));
             let candidate = Candidate { chunk, home, rate: self.expected(number) };
-            if candidate.rate > self.hot && home != FLASH {
+            if candidate.rate > self.hot && !tiers.faster(home).is_empty() {
                 forward.push(candidate);
-            } else if candidate.rate < self.cold && home != slowest && self.sla(chunk) >= self.loose
+            } else if candidate.rate < self.cold
+                && !tiers.slower(home).is_empty()
+                && self.is_loose(chunk)
             {
                 backward.push(candidate);
             }
@@ -296,26 +321,28 @@ impl Placement for Lmst {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         self.note(view.epoch());
-        let (backward, forward) = self.select(view);
-        let pools = view.pool_count();
+        let volumes = (0..view.volume_count()).map(VolumeId);
+        self.promises = volumes.map(|volume| view.sla(volume)).collect();
+        let tiers = Tiers::of(view);
+        let (backward, forward) = self.select(&tiers);
         let mut window = Window {
             lmst: self,
             queues: self.queues(view),
             rooms: Rooms::of(view),
-            busy: vec![0.0; usize::from(pools)],
+            busy: vec![0.0; usize::from(view.pool_count())],
             length: view.epoch().as_secs_f64(),
             bytes: self.beta * view.chunk_size().0 as f64,
         };
         let mut proposed = Vec::new();
         for candidate in &backward {
-            let to = window.destination(candidate.home.0 + 1..pools);
+            let to = window.destination(tiers.slower(candidate.home));
             if let Some(to) = to.filter(|&to| window.migrate(candidate, to, 0.0, false)) {
                 proposed.push(Move::to(candidate.chunk, to));
             }
         }
         let begin = window.busy.iter().copied().fold(0.0, f64::max);
         for candidate in &forward {
-            let to = window.destination(0..candidate.home.0);
+            let to = window.destination(tiers.faster(candidate.home));
             if let Some(to) = to.filter(|&to| window.migrate(candidate, to, begin, true)) {
                 proposed.push(Move::to(candidate.chunk, to));
             }

@@ -4,7 +4,7 @@ use super::queue::{Migration, Mix, Queue};
 use super::{Form, Rate};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose_to};
-use crate::placement::{ChunkAccess, Placement, PoolTraits, Service};
+use crate::placement::{ChunkAccess, Placement, PoolTraits, Service, Sla, SlaClass};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// A pool that serves so many bytes a second, whatever the pattern.
@@ -124,4 +124,56 @@ fn what_does_not_end_within_the_window_is_dropped() {
     // Nearly all of the slow pool's rate is asked for; the spare part grows with each that leaves.
     let moves = propose_to(lmst.as_mut(), &view);
     assert!((1..50).contains(&moves.len()), "{} moves", moves.len());
+}
+
+#[test]
+fn chunks_migrate_between_tiers_of_like_pools_and_to_the_least_loaded_one() {
+    // Two fast pools and three slow ones. Chunk 0 loads the first fast pool; the hot chunk 1 comes
+    // to the second. Chunk 2 is cold: it leaves for the first slow pool, which has no load.
+    let mut lmst = build("lmst:memory=0");
+    let mut view = Pools::new(&[4, 4, 9, 9, 9], &[(0, 0), (1, 4), (2, 0), (3, 3)]);
+    view.traits = [500, 500, 160, 160, 160].map(|mib| serving(mib << 20)).to_vec();
+    view.epoch = Nanos::from_secs(10);
+    for (index, mib) in [(0, 80), (1, 60), (3, 1)] {
+        read(lmst.as_mut(), index, mib);
+    }
+    assert_eq!(propose_to(lmst.as_mut(), &view), [(2, 2), (1, 1), (3, 1)]);
+    // Were all alike, there would be nowhere to go.
+    let mut lmst = build("lmst:memory=0");
+    view.traits = vec![serving(160 << 20); 5];
+    read(lmst.as_mut(), 1, 60);
+    assert_eq!(propose_to(lmst.as_mut(), &view), []);
+}
+
+#[test]
+fn a_volumes_own_promise_counts_before_the_settings() {
+    // As above: 160 ms are too long for a promise of 100 ms, and not for one of 300 ms.
+    let run = |sla: &str, promised: Option<u64>| {
+        let mut lmst = build(&format!("lmst:memory=0:e=-1000:share=0.9:loose=1s:sla={sla}"));
+        let mut view = tiers(&[(0, 0), (1, 1)]);
+        view.traits[0] = serving(3 << 20);
+        let class = SlaClass::Strict;
+        view.sla = promised.map(|ms| Sla { latency: Nanos(ms * 1_000_000), class });
+        read(lmst.as_mut(), 0, 20);
+        read(lmst.as_mut(), 1, 5);
+        propose_to(lmst.as_mut(), &view)
+    };
+    assert_eq!(run("100ms", Some(300)), [(1, 0)]);
+    assert_eq!(run("300ms", Some(100)), []);
+    assert_eq!(run("300ms", None), [(1, 0)]);
+}
+
+#[test]
+fn cold_chunks_of_loose_volumes_leave_and_those_of_strict_ones_stay() {
+    let run = |settings: &str, class: SlaClass| {
+        let mut lmst = build(&format!("lmst:memory=0:{settings}"));
+        let mut view = tiers(&[(0, 0), (1, 1)]);
+        view.sla = Some(Sla { latency: Nanos(5_000_000), class });
+        propose_to(lmst.as_mut(), &view)
+    };
+    // Whatever the settings take for loose.
+    for settings in ["loose=1ms", "loose=1s"] {
+        assert_eq!(run(settings, SlaClass::Loose), [(0, 1)]);
+        assert_eq!(run(settings, SlaClass::Strict), []);
+    }
 }

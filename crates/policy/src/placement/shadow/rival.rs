@@ -1,9 +1,9 @@
 //! One rival: its placement, where the chunks would be under it, and what that would have come to.
 
-use super::super::{Budget, Move, Placement, PoolLoad, PoolTraits, Service, VolumeView};
+use super::super::{Budget, Move, Placement, PoolLoad, PoolTraits, Service, Sla, VolumeView};
 use super::tally::Tally;
 use super::{Homes, Report, Watched};
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// See the module.
 pub(super) struct Rival {
@@ -191,6 +191,10 @@ impl VolumeView for Seen<'_> {
 
     fn volume_count(&self) -> u32 {
         self.view.volume_count()
+    }
+
+    fn sla(&self, volume: VolumeId) -> Option<Sla> {
+        self.view.sla(volume)
     }
 
     fn pool_count(&self) -> u16 {

@@ -1,6 +1,6 @@
 //! A machine of any number of pools, its chunks in one volume, that refuses moves which do not fit.
 
-use crate::placement::{How, Move, PoolLoad, PoolTraits, VolumeView};
+use crate::placement::{How, Move, PoolLoad, PoolTraits, Sla, VolumeView};
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -14,6 +14,8 @@ pub(crate) struct Pools {
     pub(crate) traits: Vec<PoolTraits>,
     pub(crate) loads: Vec<PoolLoad>,
     pub(crate) epoch: Nanos,
+    /// Of volume 0.
+    pub(crate) sla: Option<Sla>,
 }
 
 pub(crate) fn chunk(index: u32) -> ChunkId {
@@ -31,6 +33,7 @@ impl Pools {
             traits: (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect(),
             loads: vec![PoolLoad::default(); places.len()],
             epoch: Nanos::from_secs(1),
+            sla: None,
         }
     }
 
@@ -73,6 +76,10 @@ impl VolumeView for Pools {
 
     fn volume_count(&self) -> u32 {
         1
+    }
+
+    fn sla(&self, volume: VolumeId) -> Option<Sla> {
+        self.sla.filter(|_| volume.0 == 0)
     }
 
     fn pool_count(&self) -> u16 {

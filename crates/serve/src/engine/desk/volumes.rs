@@ -3,7 +3,9 @@
 use super::super::heat::{COLUMNS, ROW};
 use super::Desk;
 use crate::api::{Extent, Heat, Refused, Severity, Volume};
+use thermocline_policy::placement::Sla;
 use thermocline_units::{Bytes, ChunkId, VolumeId};
+use thermocline_volume::VolumeStatus;
 
 /// Extents told at once.
 const EXTENTS_MAX: usize = 10_000;
@@ -13,10 +15,25 @@ const SAMPLES: u64 = 64;
 impl Desk<'_> {
     /// Volumes that exist.
     pub fn volumes(&self) -> Vec<Volume> {
-        let exports = self.engine.exports.iter();
-        exports
-            .map(|export| Volume { name: export.name.clone(), size_bytes: export.size })
-            .collect()
+        let volume = |volume: VolumeStatus| Volume {
+            name: volume.id.to_string(),
+            size_bytes: volume.size.0,
+            sla: volume.promise.as_ref().map(Into::into),
+        };
+        self.engine.group.volumes().map(volume).collect()
+    }
+
+    /// Promises a volume something, or nothing any more. Nothing of it is kept over a restart.
+    ///
+    /// # Errors
+    /// When there is no such volume.
+    pub fn promise(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), Refused> {
+        Ok(self.engine.group.promise(volume, sla)?)
+    }
+
+    fn volume_told(&self, id: VolumeId) -> Volume {
+        let found = self.volumes().into_iter().find(|volume| volume.name == id.to_string());
+        found.expect("it was just made or grown")
     }
 
     /// Makes a volume that reads as zeroes.
@@ -29,7 +46,7 @@ impl Desk<'_> {
         self.engine.name_exports();
         self.engine.watch.note_volume(id, size.0);
         self.engine.event(Severity::Info, "volume", format!("{id} of {size} was made"));
-        Ok(Volume { name: id.to_string(), size_bytes: size.0 })
+        Ok(self.volume_told(id))
     }
 
     /// Makes a volume larger. Clients see the new size when they attach it again: the NBD standard
@@ -44,7 +61,7 @@ impl Desk<'_> {
         self.engine.name_exports();
         self.engine.watch.note_volume(id, size.0);
         self.engine.event(Severity::Info, "volume", format!("{id} has {size} now"));
-        Ok(Volume { name: id.to_string(), size_bytes: size.0 })
+        Ok(self.volume_told(id))
     }
 
     /// Deletes a volume with all it holds; requests of clients fail from now on.
