@@ -39,6 +39,9 @@ pub struct Status {
     pub pools: Vec<Pool>,
     /// Operations queued and under way, with the moves that the policy still wants.
     pub operations_pending: u64,
+    /// Bytes a second that operations may copy on a pool now; null: no limit.
+    #[serde(default)]
+    pub copy_rate_bytes: Option<u64>,
     /// Moves of policies that were given up since the start.
     #[serde(default)]
     pub moves_dropped: MovesDropped,

@@ -127,6 +127,11 @@ impl Figures {
             (vec![("reason", "slower")], Value::Counter(status.moves_dropped.slower)),
         ];
         family(encoder, ("moves_dropped", "Moves of policies given up"), dropped.into())?;
+        if let Some(rate) = status.copy_rate_bytes {
+            let help = "Bytes a second that operations may copy on a pool now";
+            let value = Value::Gauge(rate as f64);
+            family(encoder, ("copy_rate_bytes", help), vec![(Vec::new(), value)])?;
+        }
         let written = Value::Counter(status.journal.written);
         family(encoder, ("journal_written_blocks", "Blocks written"), vec![(Vec::new(), written)])?;
         if let Some(share) = status.fastest_pool_share {

@@ -27,6 +27,7 @@ use crate::housekeeping::Housekeeping;
 use crate::map::{ChunkMap, Place};
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
+use crate::pacing::Pacer;
 use crate::pool::{Pool, PoolState};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
@@ -89,6 +90,7 @@ pub struct Group {
     pub(crate) copier: Copier,
     pub(crate) routing: Routing,
     pub(crate) promises: Promises,
+    pub(crate) pacer: Pacer,
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,

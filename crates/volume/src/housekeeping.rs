@@ -66,11 +66,12 @@ impl Group {
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        [round, epoch, self.next_routing()].into_iter().flatten().min()
+        [round, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.pump_routing(now);
+        self.pump_pacing(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }

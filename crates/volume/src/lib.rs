@@ -34,6 +34,7 @@ mod operation;
 mod operations;
 mod overlaid;
 mod overlay;
+mod pacing;
 mod pool;
 mod presence;
 mod promises;

@@ -17,6 +17,7 @@ use crate::group::{Group, Service};
 use crate::housekeeping::Housekeeping;
 use crate::layout;
 use crate::map::ChunkMap;
+use crate::pacing::Pacer;
 use crate::pool::{Pool, PoolSpec, PoolState};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
@@ -180,6 +181,7 @@ impl Group {
     fn empty(settings: Settings, identity: u64) -> Group {
         Group {
             routing: Routing::default(),
+            pacer: Pacer::default(),
             now: Nanos(0),
             chunk_size: settings.chunk_size.0 as u32,
             service: Service::Opening,

@@ -52,6 +52,14 @@ impl Promises {
         }
     }
 
+    pub(crate) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (VolumeId, &Promise)> {
+        self.0.iter().map(|(&volume, promise)| (volume, promise))
+    }
+
     pub(crate) fn forget(&mut self, volume: VolumeId) {
         self.0.remove(&volume);
     }

@@ -143,6 +143,11 @@ impl Group {
         self.map.memory()
     }
 
+    /// Bytes a second that operations may copy on a pool now; `None`: no limit.
+    pub fn copy_rate(&self) -> Option<Bytes> {
+        self.paced().rate_per_second
+    }
+
     /// Proposed moves that were given up, since opening.
     pub fn moves_dropped(&self) -> MovesDropped {
         MovesDropped { expired: self.proposal.expired, slower: self.copier.trials_lost }

@@ -79,6 +79,10 @@ pub struct Copying {
     /// Hundredths of a chunk that a placement's move to a faster pool brings first; the rest
     /// follows when requests are no slower there (S2's proactive migration). 0: all at once.
     pub trial: u32,
+    /// Of the answers to a volume that is promised a latency, so many hundredths shall be in time:
+    /// `rate_per_second` is then the most, and the rate in force follows from what was late
+    /// (Aqueduct). `None`: the rate is what it is.
+    pub percentile: Option<u32>,
     /// Whether a chunk is locked for the whole copy, as the source does. Only to show what that
     /// costs.
     pub locking: bool,
@@ -110,6 +114,7 @@ impl Default for Copying {
             concurrent: 4,
             deadline: None,
             trial: 0,
+            percentile: None,
             locking: false,
         }
     }

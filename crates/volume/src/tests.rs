@@ -5,6 +5,7 @@ mod bytes_on_disk;
 mod label;
 mod mirrors;
 mod operations;
+mod pacing;
 mod parts;
 mod promises;
 mod requests;

@@ -39,7 +39,7 @@ impl Group {
         bytes: u32,
         held_since: Option<Nanos>,
     ) -> Held {
-        let copying = self.settings.copying;
+        let copying = self.paced();
         if pools.iter().any(|&pool| self.pool(pool).copies_in_flight >= copying.outstanding) {
             return Held::Throttled; // Their completions come back here.
         }

@@ -410,6 +410,9 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
             _ => return Err(keys.file.problem(time.line, wanted)),
         };
     }
+    if let Some(share) = keys.count("percentile", 50..=99)? {
+        copying.percentile = Some(share);
+    }
     copying.trial = keys.count("trial", 0..=99)?.unwrap_or(copying.trial);
     let (low, high) = (PIECE.start(), PIECE.end());
     let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"128KiB\"");

@@ -89,6 +89,7 @@ impl<'a> Desk<'a> {
             volumes: self.volumes(),
             pools,
             operations_pending: group.operations_pending() as u64,
+            copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
             moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
             journal: Journal {
                 blocks: journal.blocks,

@@ -280,6 +280,7 @@ fn a_locking_copy_gets_its_turn() {
         reserve_per_second: None,
         deadline: None,
         trial: 0,
+        percentile: None,
         piece: Bytes::from_kib(8),
         concurrent: 4,
         locking: true,

@@ -60,6 +60,7 @@ fn settings(dice: &mut Dice) -> Settings {
         patience: Nanos::from_micros(dice.magnitude(1..=20_000)),
         reserve_per_second: dice.chance(0.3).then(|| Bytes::from_mib(dice.magnitude(1..=64))),
         deadline: dice.chance(0.2).then(|| Nanos::from_micros(dice.magnitude(1..=100_000))),
+        percentile: None,
         trial: if dice.chance(0.3) { dice.between(1..=100) as u32 } else { 0 },
         piece: Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4)),
         concurrent: dice.between(1..=6) as u32,

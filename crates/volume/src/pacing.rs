@@ -1,0 +1,92 @@
+//! How fast operations may copy while volumes are promised something: an integral controller.
+//!
+//! 1. Every [`WINDOW`], each volume that is promised a latency and was asked enough has a share of
+//!    late answers; `Copying::percentile` says how many may be late. The error of a volume is what
+//!    is left of that share, −5 to 1 of it.
+//! 2. The worst error counts: R(k) = R(k−1) + `GAIN` · E · R_max, never below the reservation and
+//!    never above R_max, which is `Copying::rate_per_second`.
+//! 3. Without a promise in danger the rate grows to R_max; it begins there.
+//!
+//! Source: Aqueduct (Lu, Alvarez and Wilkes, FAST 2002). Differs: its error is of mean latencies and
+//! of a contract in their units; here promises are of a percentile, so the share of late answers is
+//! what is held. Its gain comes from an identified model; this one is low and fixed.
+
+use crate::group::Group;
+use crate::settings::Copying;
+use std::collections::BTreeMap;
+use thermocline_units::{Bytes, Nanos, VolumeId};
+
+/// How often the rate is set.
+const WINDOW: Nanos = Nanos(1_000_000_000);
+/// Answers in a window from which on a volume's share means something.
+const ANSWERS: u64 = 20;
+/// Share of the highest rate that an error of 1 changes in a window.
+const GAIN: f64 = 0.1;
+/// Errors below this are no worse: two windows bring the rate to its least.
+const ERROR_LEAST: f64 = -5.0;
+/// The least rate, in parts of the highest, where nothing is reserved.
+const LEAST: u64 = 64;
+/// What "no limit" is.
+const UNLIMITED: Bytes = Bytes::from_gib(1);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Pacer {
+    /// Bytes a second; `None`: what the settings say.
+    pub(crate) rate: Option<Bytes>,
+    /// When it is set anew.
+    next: Nanos,
+    /// What had been answered, and late, when it was set last.
+    before: BTreeMap<VolumeId, (u64, u64)>,
+}
+
+impl Group {
+    /// The throttle's settings, at the rate of now.
+    pub(crate) fn paced(&self) -> Copying {
+        let copying = self.settings.copying;
+        Copying { rate_per_second: self.pacer.rate.or(copying.rate_per_second), ..copying }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.settings.copying.percentile.is_some() && self.promises.any()
+    }
+
+    /// When the rate is set anew; `None` when nothing is to be kept.
+    pub(crate) fn next_pacing(&self) -> Option<Nanos> {
+        self.is_paced().then_some(self.pacer.next)
+    }
+
+    /// Sets the rate, where it is time.
+    pub(crate) fn pump_pacing(&mut self, now: Nanos) {
+        let Some(percentile) = self.settings.copying.percentile.filter(|_| self.is_paced()) else {
+            self.pacer.rate = None;
+            return;
+        };
+        if now < self.pacer.next {
+            return;
+        }
+        self.pacer.next = Nanos(now.0 + WINDOW.0);
+        let error = self.worst_error(1.0 - f64::from(percentile) / 100.0);
+        let copying = self.settings.copying;
+        let most = copying.rate_per_second.unwrap_or(UNLIMITED).0;
+        let least = copying.reserve_per_second.map_or(most / LEAST, |rate| rate.0).min(most);
+        let rate = self.pacer.rate.unwrap_or(Bytes(most)).0 as f64 + GAIN * error * most as f64;
+        self.pacer.rate = Some(Bytes((rate as u64).clamp(least.max(1), most.max(1))));
+    }
+
+    /// 1 where nothing is in danger; less, down to [`ERROR_LEAST`], where more than `allowed` of a
+    /// volume's answers were late.
+    fn worst_error(&mut self, allowed: f64) -> f64 {
+        let mut worst: f64 = 1.0;
+        for (volume, promise) in self.promises.iter() {
+            let now = (promise.answered, promise.violations);
+            let before = self.pacer.before.insert(volume, now).unwrap_or((0, 0));
+            let answered = now.0.saturating_sub(before.0);
+            let late = now.1.saturating_sub(before.1);
+            if answered >= ANSWERS {
+                worst = worst.min((allowed - late as f64 / answered as f64) / allowed);
+            }
+        }
+        worst.max(ERROR_LEAST)
+    }
+}
