@@ -123,9 +123,9 @@ impl Runner<'_> {
     }
 
     /// Reads a volume behind the model's back.
-    pub(crate) fn probe(&mut self, volume: VolumeId, sectors: u64) -> Result<(), String> {
+    pub(crate) fn probe(&mut self, volume: VolumeId, range: Range<u64>) -> Result<(), String> {
         self.requests += 1;
-        let action = action(self.requests, 0, &(0..sectors), Deed::Read);
+        let action = action(self.requests, 0, &range, Deed::Read);
         let id = RequestId(self.requests);
         let request = Request { id, volume, action, priority: Priority::Foreground };
         self.probe = Some((id.0, None));

@@ -250,20 +250,25 @@ impl Model {
         doubtful.collect()
     }
 
-    /// Settles which of several volumes of id `id` came back by the contents of the whole of it;
-    /// without contents, which a dead pool may keep from us, the youngest.
+    /// Settles which of several volumes of id `id` came back by what was read of it, in runs; of
+    /// those that it may be the youngest, as a dead pool may keep some contents from us.
     ///
     /// # Errors
     /// When it is none of them.
-    pub(crate) fn choose(&mut self, id: VolumeId, pieces: Option<&[Piece]>) -> Result<(), String> {
+    pub(crate) fn choose(
+        &mut self,
+        id: VolumeId,
+        read: &[(Range<u64>, Vec<Piece>)],
+    ) -> Result<(), String> {
         let now = self.tick();
         let fits = |volume: &Volume| {
-            let Some(pieces) = pieces else { return Some(()) };
-            let range = 0..volume.sectors.count();
-            let (deed, birth) = (Deed::Read, volume.birth);
-            let flight = Flight { deed, birth, volume: id, range, submitted: now, event: 0 };
-            let seen = identify(pieces, &flight, volume.birth).ok()?;
-            volume.sectors.clone().observe(0, &seen, now, now).ok()
+            read.iter().try_for_each(|(range, pieces)| {
+                let (deed, birth, range) = (Deed::Read, volume.birth, range.clone());
+                let start = range.start;
+                let flight = Flight { deed, birth, volume: id, range, submitted: now, event: 0 };
+                let seen = identify(pieces, &flight, volume.birth).ok()?;
+                volume.sectors.clone().observe(start, &seen, now, now).ok()
+            })
         };
         let births: Vec<u32> = self
             .volumes

@@ -133,10 +133,17 @@ impl Runner<'_> {
         self.model.adopt(&found)?;
         for id in self.model.doubtful() {
             let (_, sectors) = found.iter().find(|(found, _)| *found == id).expect("just adopted");
-            self.probe(id, *sectors)?;
-            let (_, reply) = self.probe.take().expect("just read");
-            let pieces = reply.and_then(|reply| reply.result.ok());
-            self.model.choose(id, pieces.as_deref())?;
+            // By chunks: what a dead pool keeps from us does not hide the rest.
+            let per_chunk = self.sectors_per_chunk();
+            let mut read = Vec::new();
+            for start in (0..*sectors).step_by(per_chunk as usize) {
+                let range = start..(start + per_chunk).min(*sectors);
+                self.probe(id, range.clone())?;
+                let (_, reply) = self.probe.take().expect("just read");
+                let pieces = reply.and_then(|reply| reply.result.ok());
+                read.extend(pieces.map(|pieces| (range, pieces)));
+            }
+            self.model.choose(id, &read)?;
         }
         self.retire()
     }
