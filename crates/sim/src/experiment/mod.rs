@@ -65,7 +65,7 @@ pub enum ExperimentError {
 #[derive(Debug, Clone)]
 pub enum Experiment {
     /// Traces into policies at several sizes of flash; the kind when none is named.
-    Flash(Config),
+    Flash(Box<Config>),
     /// Migration between tiers under service levels.
     Migration(Box<migration::Config>),
 }
@@ -93,7 +93,9 @@ impl Experiment {
         match toml::from_str(text) {
             Ok(Kind { kind: Some(_) }) => migration::Config::parse(text, origin)
                 .map(|config| Experiment::Migration(Box::new(config))),
-            Ok(Kind { kind: None }) | Err(_) => Config::parse(text, origin).map(Experiment::Flash),
+            Ok(Kind { kind: None }) | Err(_) => {
+                Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config)))
+            }
         }
     }
 

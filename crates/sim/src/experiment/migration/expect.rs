@@ -81,16 +81,7 @@ impl Expectation {
                     holds: low >= -within_points && high <= *within_points,
                 }
             }
-            Expectation::GainShrinks => {
-                let (light, heavy) = (gain(first(loads)), gain(last(loads)));
-                Verdict {
-                    claim: format!(
-                        "LMsT's gain in mean response shrinks from the lightest load to the \
-                         heaviest: {light:.1} % and {heavy:.1} %"
-                    ),
-                    holds: heavy < light,
-                }
-            }
+            Expectation::GainShrinks => gain_shrinks(loads),
             Expectation::StrictKept { within_percent } => strict(loads, *within_percent),
             Expectation::SynchronisationCosts => {
                 let moving = |runs: &Runs| runs.mean(|run| run.moving_response_ms);
@@ -169,6 +160,17 @@ fn improves(loads: &[Load]) -> Verdict {
             loads.len()
         ),
         holds: better == loads.len(),
+    }
+}
+
+fn gain_shrinks(loads: &[Load]) -> Verdict {
+    let (light, heavy) = (gain(first(loads)), gain(last(loads)));
+    Verdict {
+        claim: format!(
+            "LMsT's gain in mean response shrinks from the lightest load to the heaviest: \
+             {light:.1} % and {heavy:.1} %"
+        ),
+        holds: heavy < light,
     }
 }
 
