@@ -5,6 +5,9 @@ use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, Run, run, run_tap
 use crate::synth::from_words;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
+use thermocline_policy::placement::chew::library::{
+    Library, NAME_BYTES_MAX, Rule, SPELLED_BYTES_MAX, Thresholds,
+};
 use thermocline_policy::registry::{PolicySpec, entries};
 use thermocline_trace::recording::{Access, Encoder, Epoch, EventReader, Homes, Packer, PoolFill};
 use thermocline_trace::synth::Synth;
@@ -78,6 +81,29 @@ fn every_placement_of_the_registry_proposes_the_same_again() {
         assert!(rows.iter().map(|row| row.accesses).sum::<u64>() >= 20_000);
         assert_eq!(replay.torn(), None);
     }
+}
+
+#[test]
+fn a_library_of_ones_own_is_in_the_recording_however_long_it_may_be() {
+    let load = load();
+    let mut library = Library::three_pools(Thresholds { low: 0.01, top: 0.5, very_intense: 2.0 });
+    library.name = "mine".to_string();
+    let rules = &mut library.levels[0].rules;
+    let more = Rule { pattern: "x".repeat(NAME_BYTES_MAX), ..rules[0].clone() };
+    while Library::parse(&library.spelled_out()).is_ok() {
+        library.levels[0].rules.insert(1, more.clone());
+    }
+    library.levels[0].rules.remove(1);
+    let text = library.spelled_out();
+    assert!(text.len() + 100 > SPELLED_BYTES_MAX, "{} B", text.len());
+    let policy = format!("chew:demote=always:library={text}");
+    let (rows, replay) = replay(&recorded(&load, &policy), None).unwrap();
+    assert_eq!(replay.placement(), spec(&policy).spelled_out());
+    assert!(rows.iter().all(|row| row.equal), "{rows:?}");
+    let others = rows.iter().map(|row| row.recorded).sum::<u64>();
+    assert!(others > 0, "it proposes nothing");
+    let (rows, _) = self::replay(&recorded(&load, &policy), Some("chew:demote=always")).unwrap();
+    assert!(rows.iter().any(|row| !row.equal), "it decides as the built-in one");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! virtual time; or a live volume's recording told again.
 
 use super::{volume_replay, volume_table};
+use crate::config::library;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit as Counted};
@@ -157,7 +158,7 @@ enum First {
 const POLICIES: [&str; 2] = ["static", "baseline"];
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let parse = |word: &str| PolicySpec::parse(word).map_err(CliError::input);
+    let parse = |word: &str| library::policy(word).map_err(CliError::input);
     let mut specs: Vec<PolicySpec> =
         args.policy.iter().map(|word| parse(word)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.replay {

@@ -24,6 +24,7 @@
 pub mod library;
 mod pools;
 mod reasons;
+mod spelling;
 
 use self::library::{Library, LibraryError, Profile, Thresholds};
 use self::pools::{Refusal, Status};
@@ -86,11 +87,20 @@ const DEMOTE: Setting = Setting {
     help: "when chunks that belong on a slower pool go there",
 };
 
+const LIBRARY: Setting = Setting {
+    name: "library",
+    default: CASE_STUDY,
+    unit: "three-pools or a TOML file",
+    help: "taxonomy, thresholds and pools by pattern; top, low, weights are those of three-pools",
+};
+/// The library whose thresholds and weights are settings.
+const CASE_STUDY: &str = "three-pools";
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "chew",
     summary: "classifies chunks by intensity, writes, randomness and overwrites until a pool fits",
     source: "ChewAnalyzer, 000 ch. 3",
-    settings: &[TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
+    settings: &[LIBRARY, TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
     build: Build::Placement(|settings| Ok(Box::new(Chew::from_settings(settings)?))),
 };
 
@@ -179,19 +189,7 @@ impl Chew {
     }
 
     fn from_settings(settings: &Settings) -> Result<Chew, SettingsError> {
-        let threshold = |key| settings.number(key, 0.0, 1e12);
-        let weight = |key| settings.number(key, 1.0, 1e6);
-        let thresholds = Thresholds {
-            low: threshold("low")?,
-            top: threshold("top")?,
-            very_intense: threshold("very-intense")?,
-        };
-        let library = Library {
-            write: weight("write")?,
-            random: weight("random")?,
-            overwrite: weight("overwrite")?,
-            ..Library::three_pools(thresholds)
-        };
+        let library = library_from(settings)?;
         let options = Options {
             peak: settings.number("peak", 1e-6, 100.0)?,
             accept: [Accept::Chunk, Accept::Group]
@@ -333,6 +331,41 @@ impl Chew {
         }
         plan
     }
+}
+
+/// The library that the settings name, or spell out.
+fn library_from(settings: &Settings) -> Result<Library, SettingsError> {
+    let own = settings.text("library");
+    if own != CASE_STUDY {
+        let shaped = [TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE];
+        if let Some(Setting { name, .. }) =
+            shaped.iter().find(|setting| settings.text(setting.name) != setting.default)
+        {
+            return Err(settings.wrong(
+                name,
+                "no such setting beside a library of one's own: it stands in the library"
+                    .to_string(),
+            ));
+        }
+        return Library::parse(own).map_err(|error| {
+            let value = own.split('{').next().unwrap_or_default().to_string();
+            let expected = format!("three-pools or a library; {}", error.problem);
+            SettingsError::Value { key: "library".to_string(), value, expected }
+        });
+    }
+    let threshold = |key| settings.number(key, 0.0, 1e12);
+    let weight = |key| settings.number(key, 1.0, 1e6);
+    let thresholds = Thresholds {
+        low: threshold("low")?,
+        top: threshold("top")?,
+        very_intense: threshold("very-intense")?,
+    };
+    Ok(Library {
+        write: weight("write")?,
+        random: weight("random")?,
+        overwrite: weight("overwrite")?,
+        ..Library::three_pools(thresholds)
+    })
 }
 
 /// What a chunk was like.

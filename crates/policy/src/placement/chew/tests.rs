@@ -5,6 +5,7 @@ use super::{Options, build as build_from};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose_to};
 use crate::placement::{ChunkAccess, Placement};
+use crate::registry::{Build, PolicySpec};
 use expect_test::{Expect, expect};
 use thermocline_units::{Bytes, Nanos};
 
@@ -204,4 +205,64 @@ fn a_library_of_ones_own_decides_and_a_wrong_one_says_what_is_wrong() {
     wrong(|library| library.levels[0].rules[0].pools.clear(), "`read only` of level `intensity`");
     wrong(|library| library.write = f64::NAN, "weight write = NaN");
     wrong(|library| library.unit = Bytes(0), "a unit of 0 B");
+}
+
+#[test]
+fn a_library_spelled_out_is_the_same_library() {
+    let mut library =
+        Library::three_pools(Thresholds { low: 0.1, top: 1.0 / 3.0, very_intense: 1e9 });
+    let rules = &mut library.levels[1].rules;
+    rules[0].when.random = Range::between(-1.0, 0.7_f64.next_up());
+    rules[0].pools = vec![Tier::Slowest, Tier::Middle, Tier::Fastest];
+    let text = library.spelled_out();
+    assert_eq!(Library::parse(&text), Ok(library));
+    assert!(!text.contains([':', '+', ',']), "{text}");
+    assert!(text.len() < 1200, "{} B", text.len());
+}
+
+#[test]
+fn a_line_that_is_cut_or_changed_is_no_library_and_never_panics() {
+    let text = Library::three_pools(Thresholds::default()).spelled_out();
+    for cut in 0..text.len() {
+        assert!(Library::parse(&text[..cut]).is_err(), "cut at {cut}");
+        for other in ['{', '}', ';', '|', '@', '[', '=', '.', '9', 'x', 'é'] {
+            let mut changed = text.clone();
+            changed.replace_range(cut..=cut, &other.to_string());
+            if let Ok(library) = Library::parse(&changed) {
+                assert_eq!(Library::parse(&library.spelled_out()), Ok(library), "{changed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_library_in_the_settings_decides_as_the_same_one_built_by_hand() {
+    let mut library = Library::three_pools(Thresholds { top: 100.0, ..Thresholds::default() });
+    library.name = "mine".to_string();
+    let mut own = build(&format!("chew:demote=always:library={}", library.spelled_out()));
+    let mut same = chew(":top=100");
+    for chew in [&mut own, &mut same] {
+        ask(chew.as_mut(), 0, 20, false);
+        ask(chew.as_mut(), 1, 10, true);
+    }
+    let moves = propose_to(own.as_mut(), &pools(1, 500));
+    assert_eq!(moves, [(0, 0), (1, 1)]);
+    assert_eq!(propose_to(same.as_mut(), &pools(1, 500)), moves);
+    assert_eq!(own.explain(chunk(1)), same.explain(chunk(1)));
+}
+
+#[test]
+fn thresholds_beside_a_library_of_ones_own_are_refused() {
+    let said = |settings: &str| {
+        let spec = PolicySpec::parse(&format!("chew:{settings}")).unwrap();
+        let Build::Placement(build) = spec.entry.build else { unreachable!("it is a placement") };
+        build(&spec.settings).err().expect("these do not fit").to_string()
+    };
+    let own = Library::three_pools(Thresholds::default()).spelled_out();
+    let beside = said(&format!("top=5:library={own}"));
+    assert!(beside.contains("`top=5`") && beside.contains("stands"), "{beside}");
+    assert!(said("library=mine.toml").contains("`library=mine.toml`: expected three-pools or"));
+    let broken = own.replace("fastest", "");
+    let broken = said(&format!("library={broken}"));
+    assert!(broken.contains("names no pool") && !broken.contains('{'), "{broken}");
 }
