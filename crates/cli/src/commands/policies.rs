@@ -2,7 +2,9 @@
 //!
 //! Prints what the registry says and knows no policy itself. A word narrows the list; one that
 //! leaves a single policy, or is the name of one, shows that policy with its settings. Beside that,
-//! what placements reason with: ChewAnalyzer's library.
+//! what placements reason with: ChewAnalyzer's library; and why a chunk is where it is ([`explain`]).
+
+mod explain;
 
 use crate::config::library;
 use crate::error::CliError;
@@ -22,6 +24,7 @@ Examples:
   thermocline policies filter           the admission filters
   thermocline policies --json           for programs
   thermocline policies library >mine.toml             ChewAnalyzer's rules, to be edited
+  thermocline policies explain chew web.csv.gz --chunk 17     why is that chunk where it is?
   thermocline policies library mine.toml              checked, and as the API takes it
 
 Settings follow the name after colons, a filter stands in front: lirs:hir=0.02, larc+arc.";
@@ -43,6 +46,7 @@ pub(crate) struct Args {
 }
 
 #[derive(clap::Subcommand)]
+#[allow(clippy::large_enum_variant)] // One value in a run.
 enum Command {
     /// ChewAnalyzer's taxonomy, thresholds and pattern-to-pool library, as a TOML file.
     Library {
@@ -50,6 +54,9 @@ enum Command {
         /// recordings, and where no file can be named.
         file: Option<PathBuf>,
     },
+    /// Why a chunk is where it is, level by level: runs a placement over a trace, or over what a
+    /// recording told one, and asks it about the chunk at the end.
+    Explain(explain::Args),
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
@@ -62,6 +69,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let library = library::load(&path).map_err(CliError::input)?;
             return output::print(&(library.spelled_out() + "\n"));
         }
+        Some(Command::Explain(args)) => return explain::run(args),
         None => {}
     }
     let found = select(args.word.as_deref()).map_err(CliError::input)?;

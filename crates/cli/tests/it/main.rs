@@ -12,6 +12,7 @@ mod lab_volume;
 mod mounted;
 mod mounts;
 mod nbd_clients;
+mod policies;
 mod program;
 mod record;
 mod record_real;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
-use thermocline_units::Nanos;
+use thermocline_units::{ChunkId, Nanos};
 
 /// See the module.
 pub(super) struct Counted {
@@ -39,6 +39,10 @@ impl Placement for Counted {
         let before = moves.len();
         self.placement.propose(now, view, budget, moves);
         self.proposed.fetch_add((moves.len() - before) as u64, Ordering::Relaxed);
+    }
+
+    fn explain(&self, chunk: ChunkId) -> Vec<String> {
+        self.placement.explain(chunk)
     }
 
     fn footprint(&self) -> Footprint {

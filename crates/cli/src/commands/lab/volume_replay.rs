@@ -62,12 +62,7 @@ pub(super) fn run(path: &Path, rival: Option<&PolicySpec>, form: Form) -> Result
 }
 
 fn replay(path: &Path, rival: Option<&PolicySpec>) -> Result<Outcome, CliError> {
-    let name = path.display().to_string();
-    let unreadable = |error: std::io::Error| CliError::input(format!("{name}: {error}"));
-    let file = File::open(path).map_err(unreadable)?;
-    let size = file.metadata().map_err(unreadable)?.len();
-    let events = EventReader::open(Box::new(file), &name).map_err(CliError::input)?;
-    let mut replay = Replay::new(events, rival).map_err(CliError::input)?;
+    let (mut replay, size) = open(path, rival)?;
     let bar = Progress::bar(Some(size), Unit::Bytes, "replaying");
     let mut rows = Vec::new();
     let mut difference = None;
@@ -84,8 +79,18 @@ fn replay(path: &Path, rival: Option<&PolicySpec>) -> Result<Outcome, CliError> 
     Ok(Outcome { placement, about: replay.about().to_vec(), rows, difference, torn: replay.torn() })
 }
 
+/// A replay of a file, and the file's bytes.
+pub(crate) fn open(path: &Path, rival: Option<&PolicySpec>) -> Result<(Replay, u64), CliError> {
+    let name = path.display().to_string();
+    let unreadable = |error: std::io::Error| CliError::input(format!("{name}: {error}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
+    let events = EventReader::open(Box::new(file), &name).map_err(CliError::input)?;
+    Ok((Replay::new(events, rival).map_err(CliError::input)?, size))
+}
+
 #[allow(clippy::print_stderr)]
-fn note(text: Option<&str>) {
+pub(crate) fn note(text: Option<&str>) {
     if let Some(text) = text {
         eprintln!("note: {text}");
     }
