@@ -160,19 +160,13 @@ impl Outcome {
         self.write_verdict(rival, out)
     }
 
-    /// The placement without the libraries that its settings spell out.
-    fn placement(&self) -> String {
-        PolicySpec::parse(&self.placement)
-            .map_or_else(|_| self.placement.clone(), |spec| spec.label)
-    }
-
     fn write_verdict(&self, rival: bool, out: &mut String) -> std::fmt::Result {
         let (then, now) = (self.total(|row| row.recorded), self.total(|row| row.proposed));
         let (epochs, accesses) = (self.rows.len(), count(self.total(|row| row.accesses)));
         if let Some((difference, recorded, proposed)) = &self.difference {
             let epoch = self.rows.last().map_or(0, |row| row.epoch);
             let at = difference.index;
-            writeln!(out, "epoch {epoch} parts at move {}: {}", at + 1, self.placement())?;
+            writeln!(out, "epoch {epoch} parts at move {}: {}", at + 1, shown(&self.placement))?;
             write_moves(out, "then", recorded, at)?;
             return write_moves(out, "now", proposed, at);
         }
@@ -181,19 +175,24 @@ impl Outcome {
                 out,
                 "equal: {epochs} epochs, {accesses} accesses, {} moves proposed: {}",
                 count(then),
-                self.placement()
+                shown(&self.placement)
             );
         }
         let common = self.total(|row| row.common);
         writeln!(
             out,
             "{} would have proposed {} moves, of which {} were among the {} that were",
-            self.placement(),
+            shown(&self.placement),
             count(now),
             count(common),
             count(then)
         )
     }
+}
+
+/// A placement as a recording names it, without the libraries that its settings spell out.
+pub(crate) fn shown(name: &str) -> String {
+    PolicySpec::parse(name).map_or_else(|_| name.to_string(), |spec| spec.label)
 }
 
 /// The moves of one proposal around the place where it parts from the other.

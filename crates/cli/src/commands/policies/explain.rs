@@ -128,15 +128,11 @@ fn replayed(path: &Path, rival: Option<&PolicySpec>, chunk: ChunkId) -> Result<A
     drop(bar);
     volume_replay::note(replay.torn().as_deref());
     let (home, reasons) = replay.explain(chunk);
-    let told = replay.placement().to_string();
-    Ok(Answer {
-        policy: PolicySpec::parse(&told).map_or(told, |spec| spec.label),
-        chunk,
-        chunk_size: replay.chunk_size(),
-        home,
-        pools: Vec::new(),
-        reasons,
-    })
+    let policy = match rival {
+        Some(rival) => rival.label.clone(),
+        None => volume_replay::shown(replay.placement()),
+    };
+    Ok(Answer { policy, chunk, chunk_size: replay.chunk_size(), home, pools: Vec::new(), reasons })
 }
 
 impl Answer {
