@@ -128,7 +128,7 @@ impl Benefit {
         };
         let with_demand = (0..self.demands.len()).filter(|&n| !self.demands.of(n).is_none());
         let mut places: Vec<u64> = with_demand.filter_map(saved).collect();
-        places.sort_unstable();
+        order::sort(&mut places);
         places
     }
 }

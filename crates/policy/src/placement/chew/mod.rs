@@ -230,7 +230,7 @@ impl Chew {
             order::place(weight, self.activity.home(number), number)
         };
         let mut places: Vec<u64> = chunks.map(place).collect();
-        places.sort_unstable();
+        order::sort(&mut places);
         places.into_iter().map(order::number).collect()
     }
 

@@ -112,7 +112,7 @@ impl Packing {
         let place =
             |(index, item): (usize, &Item)| order::place(best(index), item.home, index as u32);
         let mut order: Vec<u64> = self.items.iter().enumerate().map(place).collect();
-        order.sort_unstable();
+        order::sort(&mut order);
         order
     }
 
