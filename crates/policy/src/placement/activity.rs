@@ -57,6 +57,16 @@ impl Counts {
         self.accesses != [0; 4]
     }
 
+    /// Adds what another chunk was asked for; which cells were written is forgotten.
+    pub(super) fn add(&mut self, other: &Counts) {
+        let add = |sums: &mut [u32; 4], more: &[u32; 4]| {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        };
+        add(&mut self.accesses, &other.accesses);
+        add(&mut self.sectors, &other.sectors);
+        self.overwrites = self.overwrites.saturating_add(other.overwrites);
+    }
+
     /// Accesses by pattern, in the order of [`Pattern::ALL`].
     pub(super) fn by_pattern(&self) -> [u64; 4] {
         self.accesses.map(u64::from)
@@ -243,6 +253,15 @@ impl Activity {
             });
         }
         self.counts.resize(self.homes.len(), Counts::default());
+    }
+
+    /// The same, and meets the chunks of the slowest pool, too: every chunk that lives is known.
+    pub(super) fn look_everywhere(&mut self, view: &dyn VolumeView) {
+        self.look(view);
+        view.visit_pool(PoolId(self.slowest), &mut |chunk| _ = self.chunks.number(chunk));
+        let count = self.chunks.len() as usize;
+        self.homes.resize(count, self.slowest);
+        self.counts.resize(count, Counts::default());
     }
 
     /// Where `chunk` was at the last `look`; on the slowest pool, or nowhere yet, when it was on no

@@ -15,6 +15,7 @@ pub const WEIGHTS: std::ops::RangeInclusive<f64> = 1.0..=1e6;
 pub const SPELLED_BYTES_MAX: usize = 3072;
 /// Bytes of a name of a library, a level or a pattern, at most.
 pub const NAME_BYTES_MAX: usize = 48;
+const _: () = assert!(LEVELS_MAX * 8 <= u64::BITS as usize);
 /// What names may not have, because it separates policies, their settings, or what a library
 /// spelled out consists of.
 pub const NAME_FORBIDDEN: [char; 12] = [':', '+', ',', ';', '|', '@', '&', '>', '[', ']', '{', '}'];
@@ -369,6 +370,12 @@ impl Library {
         };
         let random = if last >= Dimension::Random { more(random, self.random) } else { 1.0 };
         intensity * more(writes, written) * random
+    }
+
+    /// The rules that a chunk fits, a byte a level: two chunks of the same pattern have the same.
+    pub(super) fn pattern(&self, profile: &Profile) -> u64 {
+        let rule = |level: usize| self.rule_number(profile, level).min(usize::from(u8::MAX)) as u64;
+        (0..self.levels.len()).fold(0, |pattern, level| pattern << 8 | rule(level))
     }
 
     /// The rule of level `level`, counted from 0, that a chunk fits.

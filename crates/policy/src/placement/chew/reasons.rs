@@ -1,20 +1,15 @@
-//! Why ChewAnalyzer put a chunk where it is, level by level, in words.
+//! Why ChewAnalyzer put a chunk, or a run of chunks, where it is, level by level, in words.
 //!
-//! Told again from the verdict that was kept: what the chunk was like, where it was taken, and on
+//! Told again from the verdict that was kept: what it was like, where it was taken, and on
 //! which levels time was what pools lacked.
 
+use super::classify::{Classifier, Found, Verdict};
 use super::library::{Level, Profile};
-use super::{Chew, Found, Verdict};
-use thermocline_units::ChunkId;
 
-impl Chew {
-    /// The reasons of the last verdict about a chunk; nothing when there was none.
-    pub(super) fn reasons(&self, chunk: ChunkId) -> Vec<String> {
-        let number = self.activity.chunks.find(chunk).map(|number| number as usize);
-        let verdict = number.and_then(|number| self.verdicts.get(number));
-        let Some(verdict) = verdict.filter(|verdict| verdict.found != Found::Nowhere) else {
-            return Vec::new();
-        };
+impl Classifier {
+    /// The reasons of the last verdict about a case; nothing when there was none.
+    pub(super) fn reasons(&self, case: u32) -> Vec<String> {
+        let Some(verdict) = self.known(case) else { return Vec::new() };
         let Profile { intensity, writes, random, overwritten } = verdict.profile;
         let percent = |share: f32| share * 100.0;
         let unit = self.library.unit;
@@ -38,7 +33,7 @@ impl Chew {
         lines
     }
 
-    /// What happened to a chunk on one level, in words.
+    /// What happened to a case on one level, in words.
     fn tell(&self, verdict: &Verdict, level: usize) -> String {
         let rule = self.library.rule(&verdict.profile, level);
         let Level { name, weight, .. } = &self.library.levels[level];

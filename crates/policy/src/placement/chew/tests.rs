@@ -12,7 +12,7 @@ use thermocline_units::{Bytes, Nanos};
 /// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them
 /// sequential, because an empty one to a chunk far away stands between, and none to a cell that was
 /// written.
-fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
+pub(super) fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
     let mut access = |index, offset, bytes, write| {
         let (at, chunk) = (Nanos(0), chunk(index));
         chew.observe(&ChunkAccess { at, chunk, offset: Bytes(offset), bytes: Bytes(bytes), write });
