@@ -282,6 +282,12 @@ impl Activity {
         &self.counts[number as usize]
     }
 
+    /// Chunks above the slowest pool that the epoch did not touch.
+    pub(super) fn idle(&self) -> impl Iterator<Item = u32> {
+        let above = (0..).zip(&self.homes).filter(|(_, home)| **home != self.slowest);
+        above.map(|(number, _)| number).filter(|&number| !self.counts(number).is_touched())
+    }
+
     /// Chunks that count at the epoch's end: touched in it, or above the slowest pool. In the order
     /// in which they were met.
     pub(super) fn standing(&self) -> impl Iterator<Item = u32> {

@@ -5,7 +5,7 @@
 //! that is sorted: ten times as fast as chunks with their weights, for a million of them.
 //!
 //! [`sort`] sorts by radix: chunks are told by ascending number, so that the upper half of the word
-//! is all there is to sort by, in three passes of 11 bits from the lowest on; a pass in which all
+//! is all there is to sort by, in four passes of 8 bits from the lowest on; a pass in which all
 //! have the same digit is left out. State: 8 B a chunk while it sorts.
 
 use thermocline_units::PoolId;
@@ -33,9 +33,9 @@ pub(super) fn number(place: u64) -> u32 {
     place as u32
 }
 
-/// Bits of a digit, and digits above the number: 3 × 11 ≥ 32.
-const DIGIT_BITS: u32 = 11;
-const DIGITS: u32 = 3;
+/// Bits of a digit, and digits above the number: 4 × 8 ≥ 32.
+const DIGIT_BITS: u32 = 8;
+const DIGITS: u32 = 4;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 /// Fewer are sorted faster by comparing.
 const RADIX_FROM: usize = 2048;

@@ -13,15 +13,16 @@
 //! Pools only fill up while cases are placed, so a pool that refused a case once refuses it on
 //! every later level; it is not asked again, but for the reason.
 //!
-//! State: 24 B a case. O(cases × levels), O(n log n) over those that some pool takes.
+//! State: 24 B a case, and 32 B while it is placed. O(cases × levels), O(n log n) over those that some pool takes.
 
-use super::library::{Library, Profile};
+use super::library::Library;
 use super::pools::{Refusal, Status};
 use super::settings::{Accept, Options};
+use super::taxonomy::{Profile, Taxonomy};
 use crate::placement::activity::{Activity, Counts};
 use crate::placement::demand::Demand;
 use crate::placement::{VolumeView, order};
-use thermocline_units::{Bytes, PoolId};
+use thermocline_units::{Bytes, PoolId, prefetch};
 
 /// What is classified, by number.
 pub(super) trait Cases {
@@ -52,6 +53,9 @@ impl Cases for Activity {
     }
 }
 
+/// Cases that are asked for ahead of their turn, when they are taken by weight.
+const AHEAD: usize = 16;
+
 /// Where a verdict was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Found {
@@ -78,16 +82,47 @@ pub(super) struct Verdict {
 
 const _: () = assert!(size_of::<Verdict>() == 24);
 
+/// What became of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing yet; there is no other pool for it on its level.
+    Only,
+    /// Nothing yet; or no pool of its level takes it, as its verdict says already.
+    First,
+    Accepted,
+    /// The pool has no time left for it.
+    Late,
+    /// The pool has no space left for it.
+    Full,
+}
+
+/// A pool that would take a case, and the share of its time.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    time: f64,
+    case: u32,
+    pool: PoolId,
+    kind: Kind,
+}
+
+const _: () = assert!(size_of::<Offer>() == 16);
+
 /// A case that no pool of its pattern takes: why, and the bits of the pools that refused it.
 struct Refused {
     why: Refusal,
     pools: u16,
 }
 
+/// The bit of a pool; none for the 17th and those beyond.
+#[inline]
+fn bit(pool: PoolId) -> u16 {
+    1_u16.checked_shl(pool.0.into()).unwrap_or(0)
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Classifier {
-    pub(super) library: Library,
+    pub(super) taxonomy: Taxonomy,
     pub(super) options: Options,
     verdicts: Vec<Verdict>,
     /// Of the view: how many pools there are, and 1 over the epoch's seconds.
@@ -97,12 +132,14 @@ pub(super) struct Classifier {
 
 impl Classifier {
     pub(super) fn new(library: Library, options: Options) -> Classifier {
-        Classifier { library, options, verdicts: Vec::new(), pools: 0, per_second: 1.0 }
+        let taxonomy = Taxonomy::new(library);
+        Classifier { taxonomy, options, verdicts: Vec::new(), pools: 0, per_second: 1.0 }
     }
 
     /// Begins an epoch's end, with `cases` numbers.
     pub(super) fn begin(&mut self, view: &dyn VolumeView, cases: usize) {
         self.pools = view.pool_count();
+        self.taxonomy.set_pools(self.pools);
         self.per_second = 1.0 / view.epoch().as_secs_f64();
         self.verdicts.resize(cases, Verdict::default());
     }
@@ -123,29 +160,51 @@ impl Classifier {
     }
 
     pub(super) fn profile(&self, counts: &Counts) -> Profile {
-        profile(counts, self.library.unit, self.per_second)
+        profile(counts, self.taxonomy.library().unit, self.per_second)
     }
 
-    /// Gives every case of `open` a verdict. They are told by ascending number.
-    pub(super) fn judge(&mut self, cases: &impl Cases, mut open: Vec<u32>, status: &mut Status) {
-        for &case in &open {
+    /// Gives every case that is told a verdict. They are told by ascending number.
+    pub(super) fn judge(&mut self, cases: &impl Cases, told: &[u32], status: &mut Status) {
+        for &case in told {
             let profile = self.profile(cases.counts(case));
             self.verdicts[case as usize] = Verdict { profile, ..Verdict::default() };
         }
-        let last = self.library.levels.len() - 1;
-        for level in 0..=last {
+        let mut open = told.to_vec();
+        for level in 0..self.taxonomy.level_count() {
             match self.options.accept {
                 Accept::Chunk => self.place_each(cases, &open, level, status),
                 Accept::Group => self.place_groups(cases, &open, level, status),
             }
             open.retain(|&case| self.verdict(case).found == Found::Nowhere);
         }
-        for case in self.heaviest_first(cases, open.into_iter()) {
+        self.place_left(cases, &open, status);
+    }
+
+    /// Gives cases that no pool of their pattern takes the fastest pool with space, by weight.
+    fn place_left(&mut self, cases: &impl Cases, left: &[u32], status: &mut Status) {
+        let mut places = self.places(cases, left.iter().copied(), self.taxonomy.level_count() - 1);
+        order::sort(&mut places);
+        for (at, case) in places.iter().map(|&place| order::number(place)).enumerate() {
+            if let Some(&next) = places.get(at + AHEAD) {
+                prefetch(&self.verdicts, order::number(next) as usize);
+            }
             let fits = |pool| status.has_space(pool, cases.room(case, pool));
             let to = (0..self.pools).map(PoolId).find(|&pool| fits(pool));
             let to = to.unwrap_or(cases.home(case));
-            let time = status.time(to, &self.demand(cases, case));
-            self.settle(cases, case, (to, time, Found::Left), status);
+            status.take(to, cases.room(case, to), 0.0);
+            let verdict = &mut self.verdicts[case as usize];
+            (verdict.to, verdict.found) = (to, Found::Left);
+        }
+    }
+
+    /// Charges what was left over for the time of its pools; [`Classifier::judge`] does not, because
+    /// nothing that it decides depends on it.
+    pub(super) fn charge_left(&self, cases: &impl Cases, judged: &[u32], status: &mut Status) {
+        for &case in judged {
+            let Verdict { to, found, .. } = *self.verdict(case);
+            if found == Found::Left {
+                status.take(to, 0, status.time(to, &self.demand(cases, case)));
+            }
         }
     }
 
@@ -161,47 +220,25 @@ impl Classifier {
         &self,
         cases: &impl Cases,
         chosen: impl Iterator<Item = u32>,
-    ) -> Vec<u32> {
-        self.by_weight(cases, chosen, self.library.levels.len() - 1)
+    ) -> impl Iterator<Item = u32> {
+        let mut places = self.places(cases, chosen, self.taxonomy.level_count() - 1);
+        order::sort(&mut places);
+        places.into_iter().map(order::number)
     }
 
-    /// Cases by their weight on a level.
-    fn by_weight(
+    /// The places of cases in the order of their weight on a level.
+    fn places(
         &self,
         cases: &impl Cases,
         chosen: impl Iterator<Item = u32>,
         level: usize,
-    ) -> Vec<u32> {
-        let last = self.library.levels[level].weight;
-        let place = |case: u32| {
-            let weight = self.library.weight(&self.verdict(case).profile, last);
-            order::place(weight, cases.home(case), case)
-        };
-        let mut places: Vec<u64> = chosen.map(place).collect();
-        order::sort(&mut places);
-        places.into_iter().map(order::number).collect()
+    ) -> Vec<u64> {
+        chosen.map(|case| order::place(self.weight(case, level), cases.home(case), case)).collect()
     }
 
-    fn settle(
-        &mut self,
-        cases: &impl Cases,
-        case: u32,
-        (to, time, found): (PoolId, f64, Found),
-        status: &mut Status,
-    ) {
-        status.take(to, cases.room(case, to), time);
-        let verdict = &mut self.verdicts[case as usize];
-        (verdict.to, verdict.found) = (to, found);
-    }
-
-    /// The pools that the pattern of a case may have on this level.
     #[inline]
-    fn choices(&self, profile: &Profile, level: usize) -> impl Iterator<Item = PoolId> {
-        let rule = self.library.rule(profile, level);
-        let tiers = if level + 1 < self.library.levels.len() { 1 } else { rule.pools.len() };
-        let count = self.pools;
-        // More than one top choice: pools in the middle are equally good.
-        rule.pools[..tiers].iter().flat_map(move |tier| tier.pools(count))
+    fn weight(&self, case: u32, level: usize) -> f64 {
+        self.taxonomy.weight_on(&self.verdict(case).profile, level)
     }
 
     #[inline]
@@ -209,26 +246,27 @@ impl Classifier {
         cases.counts(case).demand(self.per_second)
     }
 
-    /// The first pool that takes a case on this level, and the time that it takes.
+    /// The first pool that takes a case on this level.
     fn choose(
         &self,
         cases: &impl Cases,
         case: u32,
         level: usize,
         status: &Status,
-    ) -> Result<(PoolId, f64), Refused> {
+    ) -> Result<Offer, Refused> {
         let verdict = self.verdict(case);
+        let choices = self.taxonomy.choices(&verdict.profile, level);
         let mut refused = Refused { why: Refusal::Space, pools: 0 };
-        for pool in self.choices(&verdict.profile, level) {
-            let bit = 1_u16.checked_shl(pool.0.into()).unwrap_or(0);
-            refused.pools |= bit;
+        for &pool in choices {
+            refused.pools |= bit(pool);
             if !status.has_space(pool, cases.room(case, pool)) {
                 continue;
             }
-            if verdict.refused & bit == 0 {
+            if verdict.refused & bit(pool) == 0 {
                 let time = status.time(pool, &self.demand(cases, case));
                 if status.has_time(pool, time) {
-                    return Ok((pool, time));
+                    let kind = if choices.len() == 1 { Kind::Only } else { Kind::First };
+                    return Ok(Offer { time, case, pool, kind });
                 }
             }
             refused.why = Refusal::Time;
@@ -243,21 +281,68 @@ impl Classifier {
     /// Gives each of `open` its pool, as long as that takes it.
     fn place_each(&mut self, cases: &impl Cases, open: &[u32], level: usize, status: &mut Status) {
         // Whom pools refuse now need not be sorted.
-        let mut taken = Vec::new();
+        let mut offers = Vec::with_capacity(open.len());
         for &case in open {
             match self.choose(cases, case, level, status) {
-                Ok(_) => taken.push(case),
+                Ok(offer) => offers.push(offer),
                 Err(refused) => self.note(case, level, &refused),
             }
         }
-        for case in self.by_weight(cases, taken.into_iter(), level) {
-            match self.choose(cases, case, level, status) {
-                Ok((to, time)) => {
-                    let found = Found::Level(level as u8);
-                    self.settle(cases, case, (to, time, found), status);
+        self.accept(cases, &mut offers, level, status);
+        // Verdicts are written in their order: by weight they would be far apart.
+        for offer in offers {
+            let verdict = &mut self.verdicts[offer.case as usize];
+            match offer.kind {
+                Kind::Accepted => {
+                    (verdict.to, verdict.found) = (offer.pool, Found::Level(level as u8));
                 }
-                Err(refused) => self.note(case, level, &refused),
+                Kind::Late | Kind::Full => {
+                    let why = if offer.kind == Kind::Late { Refusal::Time } else { Refusal::Space };
+                    self.note(offer.case, level, &Refused { why, pools: bit(offer.pool) });
+                }
+                Kind::Only | Kind::First => {}
             }
+        }
+    }
+
+    /// Accepts offers as long as the pools can, the heaviest first.
+    fn accept(
+        &mut self,
+        cases: &impl Cases,
+        offers: &mut [Offer],
+        level: usize,
+        status: &mut Status,
+    ) {
+        let place = |(number, offer): (u32, &Offer)| {
+            order::place(self.weight(offer.case, level), cases.home(offer.case), number)
+        };
+        let mut places: Vec<u64> = (0..).zip(offers.iter()).map(place).collect();
+        order::sort(&mut places);
+        for (at, number) in places.iter().map(|&place| order::number(place)).enumerate() {
+            if let Some(&next) = places.get(at + AHEAD) {
+                prefetch(offers, order::number(next) as usize);
+            }
+            let Offer { time, case, pool, kind } = offers[number as usize];
+            let space = status.has_space(pool, cases.room(case, pool));
+            let offer = match (space && status.has_time(pool, time), kind) {
+                (true, _) => Offer { time, case, pool, kind: Kind::Accepted },
+                (false, Kind::Only) => {
+                    let kind = if space { Kind::Late } else { Kind::Full };
+                    Offer { time, case, pool, kind }
+                }
+                // Another pool of its pattern may take it.
+                (false, _) => match self.choose(cases, case, level, status) {
+                    Ok(offer) => Offer { kind: Kind::Accepted, ..offer },
+                    Err(refused) => {
+                        self.note(case, level, &refused);
+                        continue;
+                    }
+                },
+            };
+            if offer.kind == Kind::Accepted {
+                status.take(offer.pool, cases.room(case, offer.pool), offer.time);
+            }
+            offers[number as usize] = offer;
         }
     }
 
@@ -275,14 +360,16 @@ impl Classifier {
         level: usize,
         status: &mut Status,
     ) {
-        for rule in 0..self.library.levels[level].rules.len() {
+        for rule in 0..self.taxonomy.library().levels[level].rules.len() {
             let has =
-                |case: &u32| self.library.rule_number(&self.verdict(*case).profile, level) == rule;
+                |case: &u32| self.taxonomy.rule_number(&self.verdict(*case).profile, level) == rule;
             let group: Vec<u32> = open.iter().copied().filter(has).collect();
             let mut trial = status.clone();
             let refused = group.iter().find_map(|&case| {
                 let chosen = self.choose(cases, case, level, &trial);
-                let taken = chosen.map(|(to, time)| trial.take(to, cases.room(case, to), time));
+                let taken = chosen.map(|Offer { pool, time, .. }| {
+                    trial.take(pool, cases.room(case, pool), time);
+                });
                 taken.err().map(|refused| refused.why)
             });
             match refused {

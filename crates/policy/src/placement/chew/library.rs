@@ -93,10 +93,6 @@ impl Range {
     pub const fn between(from: f64, to: f64) -> Range {
         Range { from, to }
     }
-
-    fn has(self, number: f64) -> bool {
-        self.from <= number && number < self.to
-    }
 }
 
 /// What a chunk must be like to fit a rule: all of it.
@@ -194,16 +190,6 @@ pub struct Level {
     pub weight: Dimension,
     /// Tried in order; the first that fits holds.
     pub rules: Vec<Rule>,
-}
-
-/// What a chunk was like in an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Profile {
-    /// Units a second.
-    pub(super) intensity: f32,
-    pub(super) writes: f32,
-    pub(super) random: f32,
-    pub(super) overwritten: f32,
 }
 
 /// All of it.
@@ -356,47 +342,6 @@ impl Library {
                  fewer rules or shorter names"
             )),
         }
-    }
-
-    /// The weight of a chunk with dimensions up to `last`.
-    pub(super) fn weight(&self, profile: &Profile, last: Dimension) -> f64 {
-        let [intensity, writes, random, overwritten] =
-            [profile.intensity, profile.writes, profile.random, profile.overwritten].map(f64::from);
-        let more = |share: f64, factor: f64| 1.0 + share * (factor - 1.0);
-        let written = match last {
-            Dimension::Intensity => 1.0,
-            Dimension::Write | Dimension::Random => self.write,
-            Dimension::Overwrite => self.write * more(overwritten, self.overwrite),
-        };
-        let random = if last >= Dimension::Random { more(random, self.random) } else { 1.0 };
-        intensity * more(writes, written) * random
-    }
-
-    /// The rules that a chunk fits, a byte a level: two chunks of the same pattern have the same.
-    pub(super) fn pattern(&self, profile: &Profile) -> u64 {
-        let rule = |level: usize| self.rule_number(profile, level).min(usize::from(u8::MAX)) as u64;
-        (0..self.levels.len()).fold(0, |pattern, level| pattern << 8 | rule(level))
-    }
-
-    /// The rule of level `level`, counted from 0, that a chunk fits.
-    pub(super) fn rule(&self, profile: &Profile, level: usize) -> &Rule {
-        &self.levels[level].rules[self.rule_number(profile, level)]
-    }
-
-    /// Which of the level's rules that is.
-    pub(super) fn rule_number(&self, profile: &Profile, level: usize) -> usize {
-        let level = &self.levels[level];
-        let weight = self.weight(profile, level.weight);
-        let fits = |rule: &Rule| {
-            let when = &rule.when;
-            when.intensity.has(profile.intensity.into())
-                && when.weight.has(weight)
-                && when.writes.has(profile.writes.into())
-                && when.random.has(profile.random.into())
-                && when.overwritten.has(profile.overwritten.into())
-        };
-        let rule = level.rules.iter().position(fits);
-        rule.expect("the last rule of a level always fits")
     }
 }
 

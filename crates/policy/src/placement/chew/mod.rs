@@ -24,6 +24,7 @@ mod reasons;
 mod runs;
 mod settings;
 mod spelling;
+mod taxonomy;
 
 pub(super) use runs::ENTRY as RUNS;
 pub use settings::{Accept, Demote, Options};
@@ -75,20 +76,18 @@ impl Chew {
     }
 
     /// Wishes what brings the chunks where the verdicts say.
-    fn plan(&self, view: &dyn VolumeView) -> Plan {
+    fn plan(&self, view: &dyn VolumeView, touched: &[u32]) -> Plan {
         let (classifier, activity) = (&self.classifier, &self.activity);
         let to = |number: u32| classifier.verdict(number).to;
         let moving = |number: &u32| to(*number) != activity.home(*number);
         let mut plan = Plan::new(view);
-        let moving = activity.touched().filter(moving);
+        let moving = touched.iter().copied().filter(moving);
         for number in classifier.heaviest_first(activity, moving) {
             let (chunk, from) = (activity.chunks.id(number), activity.home(number));
             wish(&mut plan, classifier.options.demote, chunk, (from, to(number)));
         }
-        for number in activity.standing() {
-            if !activity.counts(number).is_touched() {
-                plan.may_yield(activity.chunks.id(number), activity.home(number));
-            }
+        for number in activity.idle() {
+            plan.may_yield(activity.chunks.id(number), activity.home(number));
         }
         plan
     }
@@ -111,10 +110,11 @@ impl Placement for Chew {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.activity.look(view);
         self.classifier.begin(view, self.activity.chunks.len() as usize);
-        let mut status = Status::of(view, &self.activity, self.classifier.options.peak);
-        let touched = self.activity.touched().collect();
-        self.classifier.judge(&self.activity, touched, &mut status);
-        self.plan(view).propose(budget, moves);
+        let touched: Vec<u32> = self.activity.touched().collect();
+        let (peak, numbers) = (self.classifier.options.peak, touched.iter().copied());
+        let mut status = Status::of(view, &self.activity, numbers, peak);
+        self.classifier.judge(&self.activity, &touched, &mut status);
+        self.plan(view, &touched).propose(budget, moves);
         self.activity.advance();
     }
 

@@ -28,14 +28,21 @@ struct Pool {
 pub(super) struct Status(Vec<Pool>);
 
 impl Status {
-    pub(super) fn of(view: &dyn VolumeView, activity: &Activity, peak: f64) -> Status {
+    /// The status of a machine whose pools may be busy with chunks for `peak` of their time;
+    /// `touched` are the chunks that were accessed.
+    pub(super) fn of(
+        view: &dyn VolumeView,
+        activity: &Activity,
+        touched: impl Iterator<Item = u32>,
+        peak: f64,
+    ) -> Status {
         let pool = |pool: u16| {
             let pool = PoolId(pool);
             let space = view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool));
             Pool { costs: Costs::of(&view.traits(pool)), space, time: peak }
         };
         let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
-        for number in activity.standing() {
+        for number in touched.chain(activity.idle()) {
             let space = &mut pools[usize::from(activity.home(number).0)].space;
             *space = space.saturating_add(1);
         }

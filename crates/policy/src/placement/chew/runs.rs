@@ -272,7 +272,7 @@ impl ChewRuns {
         let there = self.cut.parts(run).filter(|&part| self.pieces.is_there(part));
         let mut patterns = there.map(|part| {
             let profile = self.classifier.profile(self.pieces.counts(part));
-            self.classifier.library.pattern(&profile)
+            self.classifier.taxonomy.pattern(&profile)
         });
         let first = patterns.next()?;
         patterns.all(|pattern| pattern == first).then_some(first)
@@ -330,7 +330,7 @@ impl ChewRuns {
                 parts.extend(self.cut.parts(run).filter(|&part| self.pieces.is_touched(part)));
             }
         }
-        self.classifier.judge(&self.pieces, parts, status);
+        self.classifier.judge(&self.pieces, &parts, status);
     }
 
     /// The case that a chunk is in now.
@@ -405,9 +405,11 @@ impl Placement for ChewRuns {
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         self.look(view);
         self.merge();
-        let mut status = Status::of(view, &self.activity, self.classifier.options.peak);
+        let (peak, chunks) = (self.classifier.options.peak, self.activity.touched());
+        let mut status = Status::of(view, &self.activity, chunks, peak);
         let touched = self.touched();
-        self.classifier.judge(&self.pieces, touched, &mut status);
+        self.classifier.judge(&self.pieces, &touched, &mut status);
+        self.classifier.charge_left(&self.pieces, &touched, &mut status);
         self.split(&mut status);
         self.plan(view).propose(budget, moves);
         self.activity.advance();

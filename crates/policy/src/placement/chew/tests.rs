@@ -1,13 +1,14 @@
 //! ChewAnalyzer against hand-worked epochs on the three pools of its case study.
 
-use super::library::{Dimension, Library, Profile, Range, Rule, Thresholds, Tier, When};
+use super::library::{Dimension, Library, Range, Rule, Thresholds, Tier, When};
+use super::taxonomy::{Profile, Taxonomy};
 use super::{Options, build as build_from};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose_to};
 use crate::placement::{ChunkAccess, Placement};
 use crate::registry::{Build, PolicySpec};
 use expect_test::{Expect, expect};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, Nanos, Rng};
 
 /// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them
 /// sequential, because an empty one to a chunk far away stands between, and none to a cell that was
@@ -136,20 +137,20 @@ fn time_that_a_pool_does_not_have_is_a_reason_too() {
 #[test]
 fn weights_take_in_one_dimension_after_the_other() {
     let library = Library::three_pools(Thresholds::default());
+    assert!(library.levels.iter().map(|level| level.weight).eq(Dimension::ALL));
+    let taxonomy = Taxonomy::new(library);
     let profile = Profile { intensity: 100.0, writes: 0.5, random: 0.25, overwritten: 0.5 };
-    let weight = |last| library.weight(&profile, last);
-    assert_eq!(weight(Dimension::Intensity), 100.0);
-    assert_eq!(weight(Dimension::Write), 150.0); // half of it counts twice
-    assert_eq!(weight(Dimension::Random), 187.5); // a quarter of that twice
-    assert_eq!(weight(Dimension::Overwrite), 250.0); // writes count 2 × 1.5: 100 × 2 × 1.25
+    let weights = [0, 1, 2, 3].map(|level| taxonomy.weight_on(&profile, level));
+    // Half of it counts twice; a quarter of that twice; writes count 2 × 1.5: 100 × 2 × 1.25.
+    assert_eq!(weights, [100.0, 150.0, 187.5, 250.0]);
 }
 
 #[test]
 fn the_case_study_sorts_its_patterns_as_the_source_says() {
-    let library = Library::three_pools(Thresholds::default());
+    let taxonomy = Taxonomy::new(Library::three_pools(Thresholds::default()));
     let of = |level: usize, intensity: f32, writes: f32, random: f32, overwritten: f32| {
         let profile = Profile { intensity, writes, random, overwritten };
-        let rule = library.rule(&profile, level);
+        let rule = taxonomy.rule(&profile, level);
         (rule.pattern.clone(), rule.pools[0])
     };
     for (level, profile, pattern, tier) in [
@@ -265,4 +266,36 @@ fn thresholds_beside_a_library_of_ones_own_are_refused() {
     let broken = own.replace("fastest", "");
     let broken = said(&format!("library={broken}"));
     assert!(broken.contains("names no pool") && !broken.contains('{'), "{broken}");
+}
+
+#[test]
+fn a_cold_case_fits_the_rule_that_it_fits_when_all_are_tried() {
+    let mut rng = Rng::seeded(2);
+    let mut library = Library::three_pools(Thresholds { low: 0.3, top: 20.0, very_intense: 50.0 });
+    library.levels[2].rules[0].when = When { random: Range::below(0.2), ..When::ALWAYS };
+    let taxonomy = Taxonomy::new(library.clone());
+    let mut last = [0; 4];
+    for _ in 0..20_000 {
+        let share = |rng: &mut Rng| [0.0, 1.0, rng.unit_f64() as f32][rng.below(3) as usize];
+        let intensity = (rng.unit_f64() * 8.0 - 5.0).exp2() as f32;
+        let (writes, random, overwritten) = (share(&mut rng), share(&mut rng), share(&mut rng));
+        let profile = Profile { intensity, writes, random, overwritten };
+        for (number, level) in library.levels.iter().enumerate() {
+            let weight = taxonomy.weight_on(&profile, number);
+            let numbers = [intensity, writes, random, overwritten].map(f64::from);
+            let [intensity, writes, random, overwritten] = numbers;
+            let fits = |rule: &Rule| {
+                let has = |range: Range, number: f64| range.from <= number && number < range.to;
+                has(rule.when.intensity, intensity)
+                    && has(rule.when.weight, weight)
+                    && has(rule.when.writes, writes)
+                    && has(rule.when.random, random)
+                    && has(rule.when.overwritten, overwritten)
+            };
+            let expected = level.rules.iter().position(fits).unwrap();
+            assert_eq!(taxonomy.rule_number(&profile, number), expected, "{profile:?}");
+            last[number] += u32::from(expected + 1 == level.rules.len());
+        }
+    }
+    assert!(last.iter().all(|count| (1000..19_000).contains(count)), "{last:?}");
 }
