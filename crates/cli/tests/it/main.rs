@@ -18,6 +18,7 @@ mod record;
 mod record_real;
 mod redis;
 mod shadows;
+mod trace_chunks;
 mod trace_convert;
 mod trace_stat;
 mod trace_synth;

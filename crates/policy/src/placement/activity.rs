@@ -204,6 +204,13 @@ impl Activity {
         number
     }
 
+    /// Catches up; chunks are of this size from now on, a power of two.
+    pub(super) fn set_chunk_size(&mut self, size: Bytes) {
+        self.catch_up();
+        self.chunk_sectors = (size.0 / SECTOR).max(1);
+        self.cell_bits = (self.chunk_sectors / CELLS).max(1).ilog2();
+    }
+
     /// Counts what still waits.
     pub(super) fn catch_up(&mut self) {
         for at in self.oldest..self.oldest + AHEAD {
@@ -237,9 +244,7 @@ impl Activity {
 
     /// Catches up, and takes note of where every chunk is.
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
-        self.catch_up();
-        self.chunk_sectors = (view.chunk_size().0 / SECTOR).max(1);
-        self.cell_bits = (self.chunk_sectors / CELLS).max(1).ilog2();
+        self.set_chunk_size(view.chunk_size());
         self.slowest = view.pool_count() - 1;
         self.homes.clear();
         self.homes.resize(self.chunks.len() as usize, self.slowest);

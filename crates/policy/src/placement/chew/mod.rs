@@ -17,6 +17,7 @@
 //! State: 86 B a chunk: 62 of activity, 24 of the last verdict, from which `explain` tells. O(1) an
 //! access; O(chunks met × levels) an epoch, O(n log n) over those that some pool takes.
 
+pub mod analysis;
 mod classify;
 pub mod library;
 mod pools;

@@ -150,6 +150,18 @@ impl Taxonomy {
         &self.levels[level].rules[self.rule_number(profile, level)].pools
     }
 
+    /// Below which intensity a case fits only the last rules of all levels but the first.
+    pub(super) fn cold_below(&self) -> f64 {
+        let beyond = self.levels[1..].iter().map(|level| level.cold_below);
+        beyond.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The pools of a level's last rule.
+    #[inline]
+    pub(super) fn last_choices(&self, level: usize) -> &[PoolId] {
+        &self.levels[level].rules.last().expect("a level has rules").pools
+    }
+
     /// The rules that a case fits, a byte a level: two cases of the same pattern have the same.
     pub(super) fn pattern(&self, profile: &Profile) -> u64 {
         let rule = |level: usize| self.rule_number(profile, level).min(usize::from(u8::MAX)) as u64;

@@ -299,3 +299,35 @@ fn a_cold_case_fits_the_rule_that_it_fits_when_all_are_tried() {
     }
     assert!(last.iter().all(|count| (1000..19_000).contains(count)), "{last:?}");
 }
+
+#[test]
+fn a_cold_chunk_that_its_only_pool_refuses_is_told_so_on_every_level() {
+    // A random read takes a disk 12.5 ms: of two chunks with one a second each, it takes one.
+    let mut chew = chew(":peak=0.02");
+    ask(chew.as_mut(), 0, 1, false);
+    ask(chew.as_mut(), 1, 1, false);
+    assert_eq!(propose_to(chew.as_mut(), &pools(9, 9)), [(1, 1)]);
+    check(
+        &chew.explain(chunk(1)),
+        expect![[r#"
+            when last accessed: 8.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 8.0, low I/Os, for the slowest pool: no time left
+            level 2, reads and writes: weight 8.0, low I/Os, for the slowest pool: no time left
+            level 3, randomness: weight 16.0, moderate read/write, for a pool in the middle: pool 1 takes it"#]],
+    );
+    let mut library = Library::three_pools(Thresholds::default());
+    library.levels.truncate(2);
+    let options = Options { peak: 0.02, ..Options::default() };
+    let mut chew = build_from(library, options).unwrap();
+    ask(chew.as_mut(), 0, 1, false);
+    ask(chew.as_mut(), 1, 1, false);
+    propose_to(chew.as_mut(), &pools(9, 9));
+    check(
+        &chew.explain(chunk(1)),
+        expect![[r#"
+            when last accessed: 8.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 8.0, low I/Os, for the slowest pool: no time left
+            level 2, reads and writes: weight 8.0, low I/Os, for the slowest pool: no time left
+            left over, by weight 8.0: pool 0 takes it"#]],
+    );
+}
