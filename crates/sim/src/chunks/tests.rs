@@ -86,6 +86,6 @@ fn what_cannot_be_surveyed_says_what_could() {
 
 #[test]
 fn a_trace_without_accesses_has_no_windows() {
-    let survey = survey(&[], &options(), &mut |_| ()).unwrap();
+    let survey = survey(&[(1, 0, 0, 'R')], &options(), &mut |_| ()).unwrap();
     assert_eq!((survey.windows.len(), survey.chunks, survey.total.accessed), (0, 0, 0));
 }
