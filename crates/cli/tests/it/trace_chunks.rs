@@ -39,13 +39,13 @@ fn every_form_tells_the_same_windows() {
 fn the_page_and_a_library_come_from_and_go_to_files() {
     let folder = folder("chunks_files");
     let library = run(&folder, "policies library").succeeded().stdout();
-    let library = library.replace("pattern = \"overwritten\"", "pattern = \"beaten, flat\"");
+    let library = library.replace("pattern = \"overwritten\"", "pattern = \"beaten flat\"");
     std::fs::write(folder.join("mine.toml"), library).unwrap();
     let words = format!("{SYNTH} --library mine.toml --csv --plot p.html");
     let csv = run(&folder, &words).succeeded().stdout();
-    assert!(csv.lines().next().unwrap().contains("\"overwrites: beaten, flat\""), "{csv}");
+    assert!(csv.lines().next().unwrap().contains("overwrites: beaten flat"), "{csv}");
     let page = std::fs::read_to_string(folder.join("p.html")).unwrap();
-    assert!(page.contains("beaten, flat") && page.contains("</html>"));
+    assert!(page.contains("beaten flat") && page.contains("</html>"));
     run(&folder, &words).ended_with(2).says("p.html exists");
     run(&folder, &format!("{SYNTH} --library none.toml")).ended_with(2).says("none.toml");
     run(&folder, "trace chunks --synth oltp,requests=5k --chunk 3MiB")

@@ -83,9 +83,3 @@ fn what_cannot_be_surveyed_says_what_could() {
     assert!(with(|options| options.window = Nanos(5)).contains("use longer ones"));
     assert!(with(|options| options.library.levels.clear()).contains("0 levels"));
 }
-
-#[test]
-fn a_trace_without_accesses_has_no_windows() {
-    let survey = survey(&[(1, 0, 0, 'R')], &options(), &mut |_| ()).unwrap();
-    assert_eq!((survey.windows.len(), survey.chunks, survey.total.accessed), (0, 0, 0));
-}
