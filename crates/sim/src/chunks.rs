@@ -7,6 +7,7 @@
 //!
 //! A trace is read once, as a stream. State: 62 B a chunk accessed, and a row a window.
 
+use crate::format::Quantity;
 use crate::picture::{Axis, LineChart, Page, Series};
 use serde::Serialize;
 use thermocline_policy::placement::ChunkAccess;
@@ -185,6 +186,12 @@ pub struct Survey {
     pub frequencies: Vec<Frequency>,
 }
 
+/// A line of a chart: chunks by window.
+struct Line {
+    name: String,
+    counts: Vec<u64>,
+}
+
 /// A survey being made.
 struct Maker<'a> {
     options: &'a SurveyOptions,
@@ -239,45 +246,35 @@ impl Survey {
 
     /// Shares of classes and of the last level's patterns over the windows.
     pub fn charts(&self) -> Vec<LineChart> {
+        let line = |name: &str, count: &dyn Fn(&WindowRow) -> u64| Line {
+            name: name.to_string(),
+            counts: self.windows.iter().map(count).collect(),
+        };
         let (last, patterns) = self.levels.last().expect("a library has levels");
         let level = self.levels.len() - 1;
-        let mut charts = vec![
-            self.chart(
-                "Taxonomy rule 3",
-                &[
-                    ("sequential", &|row| row.sequential),
-                    ("random read", &|row| row.random_read),
-                    ("random write", &|row| row.random_write),
-                ],
-            ),
-            self.chart(
-                "Taxonomy rule 4",
-                &[
-                    ("sequential write", &|row| row.sequential_write),
-                    ("fully random write", &|row| row.fully_random_write),
-                    ("overwritten", &|row| row.overwritten),
-                ],
-            ),
+        let pattern = |(rule, name): (usize, &String)| line(name, &|row| row.patterns[level][rule]);
+        let orders = [
+            line("sequential", &|row| row.sequential),
+            line("random read", &|row| row.random_read),
+            line("random write", &|row| row.random_write),
         ];
-        type Count = Box<dyn Fn(&WindowRow) -> u64>;
-        let counts: Vec<(&str, Count)> = patterns
-            .iter()
-            .enumerate()
-            .map(|(rule, name)| -> (&str, Count) {
-                (name, Box::new(move |row: &WindowRow| row.patterns[level][rule]))
-            })
-            .collect();
-        let counts: Vec<(&str, &dyn Fn(&WindowRow) -> u64)> =
-            counts.iter().map(|(name, count)| (*name, &**count as _)).collect();
-        charts.push(self.chart(&format!("{}, {last}", self.library), &counts));
-        charts
+        let writings = [
+            line("sequential write", &|row| row.sequential_write),
+            line("fully random write", &|row| row.fully_random_write),
+            line("overwritten", &|row| row.overwritten),
+        ];
+        let patterns: Vec<Line> = patterns.iter().enumerate().map(pattern).collect();
+        vec![
+            self.chart("Taxonomy rule 3", &orders),
+            self.chart("Taxonomy rule 4", &writings),
+            self.chart(&format!("{}, {last}", self.library), &patterns),
+        ]
     }
 
-    fn chart(&self, title: &str, lines: &[(&str, &dyn Fn(&WindowRow) -> u64)]) -> LineChart {
-        use crate::format::Quantity;
-        let series = lines.iter().map(|(name, count)| {
-            let points = self.windows.iter().map(|row| (row.at_s, row.share(count(row))));
-            Series::new(*name, points.collect())
+    fn chart(&self, title: &str, lines: &[Line]) -> LineChart {
+        let series = lines.iter().map(|Line { name, counts }| {
+            let points = self.windows.iter().zip(counts);
+            Series::new(name, points.map(|(row, &count)| (row.at_s, row.share(count))).collect())
         });
         LineChart {
             title: format!("{title}: share of the chunks accessed"),

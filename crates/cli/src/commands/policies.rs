@@ -2,7 +2,8 @@
 //!
 //! Prints what the registry says and knows no policy itself. A word narrows the list; one that
 //! leaves a single policy, or is the name of one, shows that policy with its settings. Beside that,
-//! what placements reason with: ChewAnalyzer's library; and why a chunk is where it is ([`explain`]).
+//! what placements reason with: ChewAnalyzer's library; and why a chunk is where it is
+//! ([`explain`]).
 
 mod explain;
 

@@ -171,8 +171,8 @@ impl Replay {
         Some(Difference { index, recorded, proposed })
     }
 
-    /// Where a chunk lived at the last epoch's end (`None`: nowhere), and what the placement that is
-    /// fed says of it.
+    /// Where a chunk lived at the last epoch's end (`None`: nowhere), and what the placement that
+    /// is fed says of it.
     pub fn explain(&self, chunk: ChunkId) -> (Option<PoolId>, Vec<String>) {
         let reasons = self.placement.as_ref().map(|placement| placement.explain(chunk));
         (self.view.homes.pool_of(chunk), reasons.unwrap_or_default())

@@ -14,7 +14,8 @@
 //! every later level; it is not asked again, but for the reason. Most cases are cold, fit only the
 //! last rule of every level, and its pools have refused them on the first: they are set aside.
 //!
-//! State: 24 B a case, and 32 B while it is placed. O(cases × levels), O(n log n) over those that some pool takes.
+//! State: 24 B a case, and 32 B while it is placed. O(cases × levels), O(n log n) over those that
+//! some pool takes.
 
 use super::library::Library;
 use super::pools::{Refusal, Status};
@@ -247,7 +248,7 @@ impl Classifier {
         }
     }
 
-    /// Charges what was left over for the time of its pools; [`Classifier::judge`] does not, because
+    /// Charges what was left over for the time of its pools; [`Classifier::judge`] does not, as
     /// nothing that it decides depends on it.
     pub(super) fn charge_left(&self, cases: &impl Cases, judged: &[u32], status: &mut Status) {
         for &case in judged {

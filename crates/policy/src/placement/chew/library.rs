@@ -274,8 +274,8 @@ impl Rule {
             return Err(format!("pattern `{pattern}` of level `{level}` names no pool"));
         }
         for (key, Range { from, to }) in self.when.ranges() {
-            // Written so that what is no number is caught, too.
-            if !(from < to) {
+            // What is no number compares with nothing.
+            if from.partial_cmp(&to) != Some(std::cmp::Ordering::Less) {
                 return Err(format!("`{key}` of `{pattern}` goes from {from} to below {to}"));
             }
         }
