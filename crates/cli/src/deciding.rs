@@ -1,5 +1,6 @@
 //! Who decides about moves on a live volume, how often, and whether that is recorded.
 
+use crate::config::library;
 use crate::error::CliError;
 use crate::recording::{Recording, Trouble};
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ fn policy(text: &str) -> Result<Wish, String> {
     if text == "none" {
         return Ok(Wish(None));
     }
-    let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
+    let spec = library::policy(text)?;
     let Build::Placement(build) = spec.entry.build else {
         let names: Vec<&str> = entries()
             .filter(|entry| matches!(entry.build, Build::Placement(_)))
@@ -90,7 +91,7 @@ impl DecidingArgs {
         };
         let spec = self.policy.as_ref().map_or(otherwise, |wish| wish.0.as_ref());
         if let Some(spec) = spec {
-            let wish = NewPolicy { spec: spec.label.clone(), epoch_seconds: None };
+            let wish = NewPolicy { spec: spec.written.clone(), epoch_seconds: None };
             engine.desk().set_policy(&wish).map_err(CliError::input)?;
         }
         Ok(recording)

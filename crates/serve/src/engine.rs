@@ -33,6 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use thermocline_blockcache::PoolDevice;
+use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::{Completion, Device, Io, Ticket};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
@@ -119,7 +120,10 @@ pub struct Engine {
     jobs: Jobs,
     watch: Watch,
     on_event: OnEvent,
-    policy: String,
+    /// Who decides about moves; `None`: nobody.
+    policy: Option<PolicySpec>,
+    /// The shadows, by name.
+    rivals: BTreeMap<String, PolicySpec>,
     ios: Vec<(PoolId, Ticket, Io)>,
     done: Vec<Completion>,
     replies: Vec<Reply>,
@@ -160,7 +164,8 @@ impl Engine {
             jobs: Jobs::default(),
             watch: Watch::new(),
             on_event,
-            policy: "none".to_string(),
+            policy: None,
+            rivals: BTreeMap::new(),
             ios: Vec::new(),
             done: Vec::new(),
             replies: Vec::new(),

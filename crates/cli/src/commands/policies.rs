@@ -1,14 +1,21 @@
 //! `thermocline policies`: every policy and admission filter with its source and settings.
 //!
 //! Prints what the registry says and knows no policy itself. A word narrows the list; one that
-//! leaves a single policy, or is the name of one, shows that policy with its settings.
+//! leaves a single policy, or is the name of one, shows that policy with its settings. Beside that,
+//! what placements reason with: ChewAnalyzer's library; and why a chunk is where it is
+//! ([`explain`]).
 
+mod explain;
+
+use crate::config::library;
 use crate::error::CliError;
 use crate::output;
 use comfy_table::{ContentArrangement, LineStyle, Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::path::PathBuf;
+use thermocline_policy::placement::chew::library::{Library, Thresholds};
 use thermocline_policy::registry::{Build, Entry, entries, filters, find, nearest};
 
 const EXAMPLES: &str = "\
@@ -17,6 +24,9 @@ Examples:
   thermocline policies lirs             one, with its settings
   thermocline policies filter           the admission filters
   thermocline policies --json           for programs
+  thermocline policies library >mine.toml             ChewAnalyzer's rules, to be edited
+  thermocline policies explain chew web.csv.gz --chunk 17     why is that chunk where it is?
+  thermocline policies library mine.toml              checked, and as the API takes it
 
 Settings follow the name after colons, a filter stands in front: lirs:hir=0.02, larc+arc.";
 
@@ -25,8 +35,10 @@ const TERMINAL_COLUMNS: u16 = 100;
 
 /// What to list.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Only policies whose name, kind or summary contains this word.
     word: Option<String>,
     /// Print JSON.
@@ -34,7 +46,33 @@ pub(crate) struct Args {
     json: bool,
 }
 
+#[derive(clap::Subcommand)]
+#[allow(clippy::large_enum_variant)] // One value in a run.
+enum Command {
+    /// ChewAnalyzer's taxonomy, thresholds and pattern-to-pool library, as a TOML file.
+    Library {
+        /// Check this file instead, and print it as one line: what `library=` is in the API, in
+        /// recordings, and where no file can be named.
+        file: Option<PathBuf>,
+    },
+    /// Why a chunk is where it is, level by level: runs a placement over a trace, or over what a
+    /// recording told one, and asks it about the chunk at the end.
+    Explain(explain::Args),
+}
+
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    match args.command {
+        Some(Command::Library { file: None }) => {
+            let built_in = Library::three_pools(Thresholds::default());
+            return output::print(&library::text(&built_in));
+        }
+        Some(Command::Library { file: Some(path) }) => {
+            let library = library::load(&path).map_err(CliError::input)?;
+            return output::print(&(library.spelled_out() + "\n"));
+        }
+        Some(Command::Explain(args)) => return explain::run(args),
+        None => {}
+    }
     let found = select(args.word.as_deref()).map_err(CliError::input)?;
     if args.json {
         let list: Vec<Value> = found.iter().map(|entry| as_json(entry)).collect();

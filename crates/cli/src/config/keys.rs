@@ -62,13 +62,13 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// The top level.
-    pub(super) fn parse(file: File<'a>) -> Result<Keys<'a>, ConfigError> {
+    /// The top level, which messages call `name`.
+    pub(super) fn parse(file: File<'a>, name: &str) -> Result<Keys<'a>, ConfigError> {
         match DeTable::parse(file.text) {
             Ok(table) => Ok(Keys {
                 file,
                 line: 1,
-                name: "the configuration".to_string(),
+                name: name.to_string(),
                 table: table.into_inner(),
                 asked: Vec::new(),
             }),
@@ -155,6 +155,24 @@ impl<'a> Keys<'a> {
             value.as_integer()?.as_str().parse().ok().filter(|count| range.contains(count))
         })?;
         Ok(count.map(|count| count.value))
+    }
+
+    /// A number, with or without a fraction.
+    pub(super) fn number(
+        &mut self,
+        key: &'static str,
+        wanted: &str,
+        fits: impl Fn(f64) -> bool,
+    ) -> Result<Option<f64>, ConfigError> {
+        let number = self.value(key, wanted, |value| {
+            let text = match value {
+                DeValue::Integer(integer) => integer.as_str(),
+                DeValue::Float(float) => float.as_str(),
+                _ => return None,
+            };
+            text.parse().ok().filter(|number| fits(*number))
+        })?;
+        Ok(number.map(|number| number.value))
     }
 
     /// A quantity written as a text: `"64KiB"`, `"5m"`.

@@ -8,6 +8,7 @@
 //! pools and sockets are in the data folder.
 
 mod keys;
+pub(crate) mod library;
 mod read;
 mod secrets;
 mod standard;

@@ -1,6 +1,7 @@
 //! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
 
 use super::keys::{At, ConfigError, File, Keys};
+use super::library;
 use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
     VolumeConfig,
@@ -30,7 +31,7 @@ const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
 /// Reads `text`; `path` is what messages call it, and where relative paths begin.
 pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let file = File { text, path };
-    let mut keys = Keys::parse(file)?;
+    let mut keys = Keys::parse(file, "the configuration")?;
     let beside = path.parent().unwrap_or(Path::new(""));
     let data = keys.text("data")?.ok_or_else(|| keys.problem("`data` is missing: a folder"))?;
     if data.value.is_empty() {
@@ -42,7 +43,7 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let volumes = volumes(&mut keys)?;
     let nbd = nbd(keys.table("nbd")?, beside, &data)?;
     let http = http(keys.table("http")?, beside, &data)?;
-    let policy = policy(keys.table("policy")?, pools.len(), &mut settings)?;
+    let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
     keys.finish()?;
     Ok(Config { data, pools, volumes, nbd, http, policy, settings })
@@ -330,6 +331,7 @@ fn parse_address(
 
 fn policy(
     mut keys: Keys<'_>,
+    beside: &Path,
     pools: usize,
     settings: &mut Settings,
 ) -> Result<Option<PolicySpec>, ConfigError> {
@@ -359,17 +361,17 @@ fn policy(
         return Err(file.problem(name.line, problem));
     }
     let mut values = PolicySettings::defaults(entry);
+    let mut written = name.value;
     for (key, text) in &given {
-        values.set(entry, key, &text.value).map_err(|error| file.problem(text.line, error))?;
+        let value = library::value(entry, key, &text.value, beside)
+            .map_err(|error| file.problem(text.line, error))?;
+        values.set(entry, key, &value).map_err(|error| file.problem(text.line, error))?;
+        written.push_str(&format!(":{key}={value}"));
     }
     if let Build::Placement(build) = entry.build {
         build(&values).map_err(|error| file.problem(line, error))?;
     }
-    let mut label = name.value;
-    for (key, text) in &given {
-        label.push_str(&format!(":{key}={}", text.value));
-    }
-    Ok(Some(PolicySpec { label, entry, settings: values, filter: None }))
+    Ok(Some(PolicySpec::new(written, entry, values, None)))
 }
 
 fn unknown_placement(name: &str) -> String {

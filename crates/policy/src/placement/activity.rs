@@ -10,6 +10,10 @@
 //!    slowest are known from then on. Those that were never met are on the slowest pool, cold.
 //! 4. `advance` forgets the epoch: what was touched, not what is known.
 //!
+//! Counters are far apart in memory, and waiting for them is most of the work: an access asks for
+//! those of its chunk and is counted when 7 others have come, or at `catch_up`. That changes no
+//! count, because all are counted in their order.
+//!
 //! The size of a chunk is first known at the end of the first epoch; until then it is taken for 1
 //! MiB, the machine's default, and may misjudge who is sequential. Counters saturate.
 //!
@@ -19,13 +23,18 @@
 use super::chunks::Chunks;
 use super::demand::Demand;
 use super::{ChunkAccess, Pattern, VolumeView};
-use thermocline_units::{Bytes, ChunkId, PoolId};
+use thermocline_units::{Bytes, ChunkId, PoolId, prefetch};
 
 const SECTOR: u64 = 512;
 /// How far from the end of the one before a sequential access may begin.
 const NEAR: u64 = (512 << 10) / SECTOR;
 /// Cells of a chunk.
 const CELLS: u64 = 64;
+/// Accesses that wait for the counters of their chunk: those of the first are there when the last
+/// has come. A power of two.
+const AHEAD: usize = 8;
+/// A chunk that there is none of.
+const NONE: u32 = u32::MAX;
 
 /// What a chunk was asked for in an epoch.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,6 +55,16 @@ impl Counts {
     #[inline]
     pub(super) fn is_touched(&self) -> bool {
         self.accesses != [0; 4]
+    }
+
+    /// Adds what another chunk was asked for; which cells were written is forgotten.
+    pub(super) fn add(&mut self, other: &Counts) {
+        let add = |sums: &mut [u32; 4], more: &[u32; 4]| {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        };
+        add(&mut self.accesses, &other.accesses);
+        add(&mut self.sectors, &other.sectors);
+        self.overwrites = self.overwrites.saturating_add(other.overwrites);
     }
 
     /// Accesses by pattern, in the order of [`Pattern::ALL`].
@@ -96,6 +115,39 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Takes an access in.
+    #[inline]
+    fn count(&mut self, access: &Waiting) {
+        // No branches: what comes next, nobody can predict.
+        let sequential = access.near | (access.first == u64::from(self.end));
+        let pattern = usize::from(access.write) | usize::from(sequential) << 1;
+        self.end = (access.first + access.sectors) as u32;
+        self.accesses[pattern] = self.accesses[pattern].saturating_add(1);
+        let sum = u64::from(self.sectors[pattern]) + access.sectors;
+        self.sectors[pattern] = u32::try_from(sum).unwrap_or(u32::MAX);
+        let written = if access.write { access.cells } else { 0 };
+        let again = access.write & (self.written & access.cells == access.cells);
+        self.overwrites = self.overwrites.saturating_add(u32::from(again));
+        self.written |= written;
+    }
+}
+
+/// An access whose counters are on their way.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    number: u32,
+    write: bool,
+    /// Whether it continues the one before it in its volume.
+    near: bool,
+    first: u64,
+    sectors: u64,
+    cells: u64,
+}
+
+const NOBODY: Waiting =
+    Waiting { number: NONE, write: false, near: false, first: 0, sectors: 0, cells: 0 };
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Activity {
@@ -107,6 +159,11 @@ pub(super) struct Activity {
     /// By volume, where its last access ended, in sectors.
     tails: Vec<u64>,
     chunk_sectors: u64,
+    /// Sectors of a cell, as a power of two.
+    cell_bits: u32,
+    /// The last accesses, the oldest at `oldest`.
+    waiting: [Waiting; AHEAD],
+    oldest: usize,
 }
 
 impl Default for Activity {
@@ -118,12 +175,15 @@ impl Default for Activity {
             slowest: 0,
             tails: Vec::new(),
             chunk_sectors: Bytes::from_mib(1).0 / SECTOR,
+            cell_bits: (Bytes::from_mib(1).0 / SECTOR / CELLS).ilog2(),
+            waiting: [NOBODY; AHEAD],
+            oldest: 0,
         }
     }
 }
 
 impl Activity {
-    /// Counts an access; its chunk's number.
+    /// Takes an access in, which is counted soon; its chunk's number.
     #[inline]
     pub(super) fn record(&mut self, access: &ChunkAccess) -> u32 {
         let number = self.chunks.number(access.chunk);
@@ -131,22 +191,35 @@ impl Activity {
         if index >= self.counts.len() {
             self.counts.resize(index + 1, Counts::default());
         }
+        prefetch(&self.counts, index);
         let (first, sectors) = (access.offset.0 / SECTOR, access.bytes.0.div_ceil(SECTOR));
         let near = self.follow(access.chunk, first, sectors);
         let cells = self.cells(first, sectors);
-        let counts = &mut self.counts[index];
-        // No branches: what comes next, nobody can predict.
-        let sequential = near | (first == u64::from(counts.end));
-        let pattern = usize::from(access.write) | usize::from(sequential) << 1;
-        counts.end = (first + sectors) as u32;
-        counts.accesses[pattern] = counts.accesses[pattern].saturating_add(1);
-        let sum = u64::from(counts.sectors[pattern]) + sectors;
-        counts.sectors[pattern] = u32::try_from(sum).unwrap_or(u32::MAX);
-        let written = if access.write { cells } else { 0 };
-        let again = access.write & (counts.written & cells == cells);
-        counts.overwrites = counts.overwrites.saturating_add(u32::from(again));
-        counts.written |= written;
+        let newest = Waiting { number, write: access.write, near, first, sectors, cells };
+        let oldest = std::mem::replace(&mut self.waiting[self.oldest % AHEAD], newest);
+        self.oldest += 1;
+        if oldest.number != NONE {
+            self.counts[oldest.number as usize].count(&oldest);
+        }
         number
+    }
+
+    /// Catches up; chunks are of this size from now on, a power of two.
+    pub(super) fn set_chunk_size(&mut self, size: Bytes) {
+        self.catch_up();
+        self.chunk_sectors = (size.0 / SECTOR).max(1);
+        self.cell_bits = (self.chunk_sectors / CELLS).max(1).ilog2();
+    }
+
+    /// Counts what still waits.
+    pub(super) fn catch_up(&mut self) {
+        for at in self.oldest..self.oldest + AHEAD {
+            let waiting = std::mem::replace(&mut self.waiting[at % AHEAD], NOBODY);
+            if waiting.number != NONE {
+                self.counts[waiting.number as usize].count(&waiting);
+            }
+        }
+        self.oldest = 0;
     }
 
     /// Whether an access continues the last one of its volume, which it becomes.
@@ -164,15 +237,14 @@ impl Activity {
     /// The cells of a range, one bit each.
     #[inline]
     fn cells(&self, first: u64, sectors: u64) -> u64 {
-        let cell = (self.chunk_sectors / CELLS).max(1);
-        let low = (first / cell).min(CELLS - 1);
-        let high = ((first + sectors.max(1) - 1) / cell).min(CELLS - 1);
+        let low = (first >> self.cell_bits).min(CELLS - 1);
+        let high = ((first + sectors.max(1) - 1) >> self.cell_bits).min(CELLS - 1);
         (u64::MAX >> (CELLS - 1 - (high - low))) << low
     }
 
-    /// Takes note of where every chunk is.
+    /// Catches up, and takes note of where every chunk is.
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
-        self.chunk_sectors = (view.chunk_size().0 / SECTOR).max(1);
+        self.set_chunk_size(view.chunk_size());
         self.slowest = view.pool_count() - 1;
         self.homes.clear();
         self.homes.resize(self.chunks.len() as usize, self.slowest);
@@ -186,6 +258,15 @@ impl Activity {
             });
         }
         self.counts.resize(self.homes.len(), Counts::default());
+    }
+
+    /// The same, and meets the chunks of the slowest pool, too: every chunk that lives is known.
+    pub(super) fn look_everywhere(&mut self, view: &dyn VolumeView) {
+        self.look(view);
+        view.visit_pool(PoolId(self.slowest), &mut |chunk| _ = self.chunks.number(chunk));
+        let count = self.chunks.len() as usize;
+        self.homes.resize(count, self.slowest);
+        self.counts.resize(count, Counts::default());
     }
 
     /// Where `chunk` was at the last `look`; on the slowest pool, or nowhere yet, when it was on no
@@ -204,6 +285,12 @@ impl Activity {
     #[inline]
     pub(super) fn counts(&self, number: u32) -> &Counts {
         &self.counts[number as usize]
+    }
+
+    /// Chunks above the slowest pool that the epoch did not touch.
+    pub(super) fn idle(&self) -> impl Iterator<Item = u32> {
+        let above = (0..).zip(&self.homes).filter(|(_, home)| **home != self.slowest);
+        above.map(|(number, _)| number).filter(|&number| !self.counts(number).is_touched())
     }
 
     /// Chunks that count at the epoch's end: touched in it, or above the slowest pool. In the order
@@ -229,7 +316,7 @@ impl Activity {
     }
 }
 
-const _: () = assert!(size_of::<Counts>() == 48);
+const _: () = assert!(size_of::<Counts>() == 48 && AHEAD.is_power_of_two());
 const _: () = assert!(Pattern::RandomWrite as usize == 1 && Pattern::SequentialRead as usize == 2);
 
 #[cfg(test)]

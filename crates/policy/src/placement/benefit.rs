@@ -69,6 +69,9 @@ struct Benefit {
     pools: Vec<Loaded>,
 }
 
+/// Candidates whose demands are asked for ahead of their turn.
+const AHEAD: usize = 16;
+
 /// A decision under way.
 struct Choice<'a> {
     benefit: &'a Benefit,
@@ -128,7 +131,7 @@ impl Benefit {
         };
         let with_demand = (0..self.demands.len()).filter(|&n| !self.demands.of(n).is_none());
         let mut places: Vec<u64> = with_demand.filter_map(saved).collect();
-        places.sort_unstable();
+        order::sort(&mut places);
         places
     }
 }
@@ -229,7 +232,11 @@ impl Placement for Benefit {
         let mut choice = Choice::new(self, view);
         let mut plan = Plan::new(view);
         let mut victims = Vec::new();
-        for number in self.candidates().into_iter().map(order::number) {
+        let candidates = self.candidates();
+        for (at, number) in candidates.iter().map(|&place| order::number(place)).enumerate() {
+            if let Some(&next) = candidates.get(at + AHEAD) {
+                self.demands.prefetch(order::number(next));
+            }
             if choice.settled[number as usize] {
                 continue;
             }

@@ -8,7 +8,7 @@
 
 use super::activity::Activity;
 use super::{Pattern, PoolTraits, Service};
-use thermocline_units::Nanos;
+use thermocline_units::{Nanos, prefetch};
 
 const UNIT: f64 = 4096.0;
 
@@ -154,6 +154,12 @@ impl Faded {
     #[inline]
     pub(super) fn of(&self, number: u32) -> Demand {
         Demand::from(self.0[number as usize])
+    }
+
+    /// Says that the demand of a chunk is wanted soon.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        prefetch(&self.0, number as usize);
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -53,6 +53,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     greedy::EDT_STRAWMAN,
     edt::ENTRY,
     chew::ENTRY,
+    chew::RUNS,
     vfrm::ENTRY,
     g1_vfrm::ENTRY,
     g2_vfrm::ENTRY,

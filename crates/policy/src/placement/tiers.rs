@@ -23,7 +23,7 @@ pub(super) fn propose(
 ) {
     let ranked = |number| order::place(weight(number), activity.home(number), number);
     let mut ranked: Vec<u64> = activity.standing().map(ranked).collect();
-    ranked.sort_unstable();
+    order::sort(&mut ranked);
     let slowest = PoolId(view.pool_count() - 1);
     let mut pool = PoolId(0);
     let mut room = view.capacity_chunks(pool);

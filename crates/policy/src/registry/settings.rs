@@ -171,7 +171,8 @@ impl Settings {
         found.ok_or_else(|| self.wrong(key, format!("one of {}", choices.join(", "))))
     }
 
-    fn wrong(&self, key: &str, expected: String) -> SettingsError {
+    /// That a declared setting has a value that does not fit; `expected` says what would.
+    pub(crate) fn wrong(&self, key: &str, expected: String) -> SettingsError {
         SettingsError::Value { key: key.to_string(), value: self.text(key).to_string(), expected }
     }
 }

@@ -50,8 +50,10 @@ pub struct FilterSpec {
 /// One policy with its settings, and the filter in front of it, if any.
 #[derive(Clone)]
 pub struct PolicySpec {
-    /// As the user wrote it; the name in tables.
+    /// As the user wrote it, but for what stands in braces: the name in tables.
     pub label: String,
+    /// As the user wrote it: [`PolicySpec::parse`] takes it again.
+    pub written: String,
     /// The policy.
     pub entry: &'static Entry,
     /// Its settings, defaults filled in.
@@ -100,8 +102,18 @@ impl PolicySpec {
                 "`{}` admits by its own rule; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
-            _ => Ok(PolicySpec { label: text.to_string(), entry, settings, filter }),
+            _ => Ok(PolicySpec::new(text.to_string(), entry, settings, filter)),
         }
+    }
+
+    /// A policy that was read from `written`.
+    pub fn new(
+        written: String,
+        entry: &'static Entry,
+        settings: Settings,
+        filter: Option<FilterSpec>,
+    ) -> PolicySpec {
+        PolicySpec { label: without_braces(&written), written, entry, settings, filter }
     }
 
     /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it
@@ -193,6 +205,18 @@ fn parse_part<I: Iterator<Item = &'static Entry>>(
         settings.set(entry, key.trim(), value.trim())?;
     }
     Ok((entry, settings))
+}
+
+/// `text` without what stands in braces: values that are whole texts of their own, after a name.
+fn without_braces(text: &str) -> String {
+    let mut depth = 0_u32;
+    let outside = |c: &char| {
+        depth += u32::from(*c == '{');
+        let outside = depth == 0;
+        depth -= u32::from(*c == '}' && depth > 0);
+        outside
+    };
+    text.chars().filter(outside).collect()
 }
 
 fn unknown(name: &str, candidates: impl Iterator<Item = &'static Entry>) -> SpecError {

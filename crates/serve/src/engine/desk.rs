@@ -20,6 +20,9 @@ use thermocline_policy::registry::{Build, PolicySpec, entries};
 use thermocline_units::{Nanos, PoolId};
 use thermocline_volume::{AdminError, Group, Service, Tap};
 
+/// The policy that moves nothing.
+const NOBODY: &str = "none";
+
 /// See the module.
 pub struct Desk<'a> {
     engine: &'a mut Engine,
@@ -120,12 +123,12 @@ impl<'a> Desk<'a> {
 
     /// Who decides about moves.
     pub fn policy(&self) -> Policy {
-        let spec = self.engine.policy.clone();
-        let parsed = PolicySpec::parse(&spec).ok();
-        let pairs = parsed.iter().flat_map(|spec| spec.settings.iter());
-        let settings: BTreeMap<String, String> =
-            pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        Policy { spec, settings }
+        let Some(spec) = &self.engine.policy else {
+            return Policy { spec: NOBODY.to_string(), settings: BTreeMap::new() };
+        };
+        let settings =
+            spec.settings.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+        Policy { spec: spec.label.clone(), settings: settings.collect() }
     }
 
     /// Gives the decision about moves to another policy, or to nobody ("none").
@@ -133,12 +136,9 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// When there is no such placement, or a setting or the epoch is wrong.
     pub fn set_policy(&mut self, wish: &NewPolicy) -> Result<Policy, Refused> {
-        let placement = match wish.spec.as_str() {
-            "none" => None,
-            spec => {
-                let (spec, placement) = placement(spec)?;
-                Some((spec.spelled_out(), placement))
-            }
+        let chosen = match wish.spec.as_str() {
+            NOBODY => None,
+            spec => Some(placement(spec)?),
         };
         let now = self.engine.now();
         if let Some(seconds) = wish.epoch_seconds {
@@ -147,14 +147,22 @@ impl<'a> Desk<'a> {
             }
             self.engine.group.set_epoch(now, Nanos((seconds * 1e9) as u64));
         }
-        match placement {
-            Some((name, placement)) => self.engine.group.set_named_placement(&name, placement),
-            None => self.engine.group.set_placement(None),
+        let name = chosen.as_ref().map_or(NOBODY, |(spec, _)| &spec.label);
+        let text = format!("{name} decides about moves from now on");
+        match chosen {
+            Some((spec, placement)) => self.decide_by(spec, placement),
+            None => {
+                self.engine.group.set_placement(None);
+                self.engine.policy = None;
+            }
         }
-        self.engine.policy.clone_from(&wish.spec);
-        let text = format!("{} decides about moves from now on", wish.spec);
         self.engine.event(Severity::Info, "policy", text);
         Ok(self.policy())
+    }
+
+    fn decide_by(&mut self, spec: PolicySpec, placement: Box<dyn Placement>) {
+        self.engine.group.set_named_placement(&spec.spelled_out(), placement);
+        self.engine.policy = Some(spec);
     }
 
     /// Lets somebody hear what clients ask and what the policy sees and decides, in place of

@@ -8,6 +8,7 @@
 //! - [`Load`]: a trace in memory, in whole sectors;
 //! - [`parse_pools`]: which devices, how large;
 //! - [`run()`]: every policy over the load, on all cores;
+//! - [`explain`]: one policy over the load, and why a chunk is where it ends up;
 //! - [`VolumeReport`]: what came of it, as data and as a page.
 //!
 //! Invariants: results depend on load, pools, options and seed, and not on the number of threads;
@@ -27,7 +28,9 @@ mod stage;
 pub use load::{Demand, Load, LoadError};
 pub use pools::{PoolPlan, PoolSize, PoolsError, parse_pools};
 pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
-pub use run::{Arrivals, MachineError, MachineOptions, MakeTap, run, run_one, run_tapped};
+pub use run::{
+    Account, Arrivals, MachineError, MachineOptions, MakeTap, explain, run, run_one, run_tapped,
+};
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::Footprint;
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
-use thermocline_units::Nanos;
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, Router, VolumeView};
+use thermocline_units::{ChunkId, Nanos};
 
 /// See the module.
 pub(super) struct Counted {
@@ -39,6 +39,14 @@ impl Placement for Counted {
         let before = moves.len();
         self.placement.propose(now, view, budget, moves);
         self.proposed.fetch_add((moves.len() - before) as u64, Ordering::Relaxed);
+    }
+
+    fn explain(&self, chunk: ChunkId) -> Vec<String> {
+        self.placement.explain(chunk)
+    }
+
+    fn router(&mut self) -> Option<&mut dyn Router> {
+        self.placement.router()
     }
 
     fn footprint(&self) -> Footprint {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::time::Instant;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SettingsError};
-use thermocline_units::{Bytes, ChunkId, Nanos};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Settings, Tap};
 
@@ -134,6 +134,17 @@ pub enum MachineError {
         /// What is wrong.
         source: SettingsError,
     },
+    /// The trace has fewer volumes.
+    #[error("there is no volume {0}; the trace has {1}, counted from 0")]
+    NoVolume(u32, usize),
+    /// The volume is smaller.
+    #[error("there is no chunk {chunk}: its volume has {count} of them, counted from 0")]
+    NoChunk {
+        /// Which.
+        chunk: ChunkId,
+        /// How many there are.
+        count: u64,
+    },
     /// More chunks than slots.
     #[error(
         "the trace touches {touched} chunks, the pools hold {held}; make a pool larger (100% is all \
@@ -251,6 +262,46 @@ pub fn run_tapped(
     one(&scene, &spec.label, Cast { tap: Some(tap), ..Cast::new(spec, placement) }, &|_| ())
 }
 
+/// Where a chunk is when a run is over, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its pool; `None`: it holds nothing.
+    pub home: Option<PoolId>,
+    /// What the placement says of it, see [`Placement::explain`].
+    pub reasons: Vec<String>,
+}
+
+/// Runs one policy over `load`, and asks it about a chunk at the end. `progress` is told requests
+/// asked.
+///
+/// # Errors
+/// As [`run`], and when the chunk lies beyond the end of its volume.
+pub fn explain(
+    load: &Load,
+    pools: &[PoolPlan],
+    spec: &PolicySpec,
+    options: &MachineOptions,
+    chunk: ChunkId,
+    progress: &dyn Fn(u64),
+) -> Result<Account, MachineError> {
+    options.check()?;
+    let extent = load.extents.get(chunk.volume.0 as usize);
+    let count = extent.ok_or(MachineError::NoVolume(chunk.volume.0, load.extents.len()))?;
+    let count = count.0.div_ceil(options.chunk.0);
+    if u64::from(chunk.index) >= count {
+        return Err(MachineError::NoChunk { chunk, count });
+    }
+    let placement = placement(spec, pools.len())?;
+    let (touched, chunks) = places(load, pools, options)?;
+    let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
+    let drive = Drive::new(prepared(&scene)?, load, options, Cast::new(spec, placement));
+    let group = drive.run(progress)?.stage.group;
+    Ok(Account {
+        home: group.pool_of(chunk),
+        reasons: group.explain(chunk).expect("a placement was set"),
+    })
+}
+
 /// Who decides, and who listens.
 pub(super) struct Cast<'a> {
     /// The placement's name with all settings; empty when it is not of the registry.
@@ -289,11 +340,15 @@ fn one(
     cast: Cast<'_>,
     progress: &dyn Fn(u64),
 ) -> Result<Run, MachineError> {
-    let mut stage = Stage::new(scene.options, scene.pools, scene.chunks)?;
-    prepare(&mut stage, scene.load, scene.options, scene.touched)?;
-    let clock = Processor::start();
+    let (stage, clock) = (prepared(scene)?, Processor::start());
     let ended = Drive::new(stage, scene.load, scene.options, cast).run(progress)?;
     Ok(Run::new(scene, label, &ended, clock.seconds()))
+}
+
+fn prepared(scene: &Scene<'_>) -> Result<Stage, MachineError> {
+    let mut stage = Stage::new(scene.options, scene.pools, scene.chunks)?;
+    prepare(&mut stage, scene.load, scene.options, scene.touched)?;
+    Ok(stage)
 }
 
 /// The time that this thread spends on a processor.

@@ -78,6 +78,11 @@ impl Homes {
         volume.and_then(|homes| homes.get(chunk.index as usize)).copied().unwrap_or(NOWHERE)
     }
 
+    /// Where a chunk lives; `None`: nowhere.
+    pub(super) fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
+        places(self.get(chunk)).0
+    }
+
     fn of(&self, volume: usize) -> &[u16] {
         self.volumes.get(volume).map_or(&[], |homes| homes)
     }
@@ -210,7 +215,7 @@ impl VolumeView for RecordedView {
     }
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
-        places(self.homes.get(chunk)).0.unwrap_or(PoolId(self.pool_count() - 1))
+        self.homes.pool_of(chunk).unwrap_or(PoolId(self.pool_count() - 1))
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {

@@ -18,7 +18,7 @@ use thermocline_policy::placement::{
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_trace::TraceError;
 use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes, Routed};
-use thermocline_units::VolumeId;
+use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
 /// A recording that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -170,6 +170,18 @@ impl Replay {
         let index = (0..longer).find(|&index| then.get(index) != now.get(index))?;
         let (recorded, proposed) = (then.get(index).copied(), now.get(index).copied());
         Some(Difference { index, recorded, proposed })
+    }
+
+    /// Where a chunk lived at the last epoch's end (`None`: nowhere), and what the placement that
+    /// is fed says of it.
+    pub fn explain(&self, chunk: ChunkId) -> (Option<PoolId>, Vec<String>) {
+        let reasons = self.placement.as_ref().map(|placement| placement.explain(chunk));
+        (self.view.homes.pool_of(chunk), reasons.unwrap_or_default())
+    }
+
+    /// Bytes of a chunk; `None`: the recording has not said yet.
+    pub fn chunk_size(&self) -> Option<Bytes> {
+        self.events.chunk()
     }
 
     fn wrong(&self, what: &'static str) -> ReplayError {

@@ -1,10 +1,13 @@
 //! What a machine in virtual time records gives the same proposals again, and is its trace.
 
 use super::{EpochRow, Recorder, Replay, ReplayError};
-use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, Run, run, run_tapped};
+use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, Run, explain, run, run_tapped};
 use crate::synth::from_words;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
+use thermocline_policy::placement::chew::library::{
+    Library, NAME_BYTES_MAX, Rule, SPELLED_BYTES_MAX, Thresholds,
+};
 use thermocline_policy::registry::{PolicySpec, entries};
 use thermocline_trace::recording::{Access, Encoder, Epoch, EventReader, Homes, Packer, PoolFill};
 use thermocline_trace::synth::Synth;
@@ -78,6 +81,55 @@ fn every_placement_of_the_registry_proposes_the_same_again() {
         assert!(rows.iter().map(|row| row.accesses).sum::<u64>() >= 20_000);
         assert_eq!(replay.torn(), None);
     }
+}
+
+#[test]
+fn a_library_of_ones_own_is_in_the_recording_however_long_it_may_be() {
+    let load = load();
+    let mut library = Library::three_pools(Thresholds { low: 0.01, top: 0.5, very_intense: 2.0 });
+    library.name = "mine".to_string();
+    let rules = &mut library.levels[0].rules;
+    let more = Rule { pattern: "x".repeat(NAME_BYTES_MAX), ..rules[0].clone() };
+    while Library::parse(&library.spelled_out()).is_ok() {
+        library.levels[0].rules.insert(1, more.clone());
+    }
+    library.levels[0].rules.remove(1);
+    let text = library.spelled_out();
+    assert!(text.len() + 100 > SPELLED_BYTES_MAX, "{} B", text.len());
+    let policy = format!("chew:demote=always:library={text}");
+    let (rows, replay) = replay(&recorded(&load, &policy), None).unwrap();
+    assert_eq!(replay.placement(), spec(&policy).spelled_out());
+    assert!(rows.iter().all(|row| row.equal), "{rows:?}");
+    let others = rows.iter().map(|row| row.recorded).sum::<u64>();
+    assert!(others > 0, "it proposes nothing");
+    let (rows, _) = self::replay(&recorded(&load, &policy), Some("chew:demote=always")).unwrap();
+    assert!(rows.iter().any(|row| !row.equal), "it decides as the built-in one");
+}
+
+#[test]
+fn a_replay_gives_the_same_reasons_as_the_run_and_none_for_chunks_never_met() {
+    let load = load();
+    let policy = "chew:top=0.5:low=0.01:very-intense=2";
+    let file = recorded(&load, policy);
+    let (rows, told) = replay(&file, None).unwrap();
+    assert!(rows.iter().all(|row| row.equal));
+    let chunks = load.touched(options(&load).chunk);
+    let mut levels = std::collections::BTreeSet::new();
+    for &chunk in chunks.iter().step_by(chunks.len() / 8) {
+        let pools = PoolPlan::assumed();
+        let account =
+            explain(&load, &pools, &spec(policy), &options(&load), chunk, &|_| ()).unwrap();
+        let (home, reasons) = told.explain(chunk);
+        assert!(home.is_some() && account.home.is_some(), "{chunk} is nowhere");
+        assert_eq!(reasons, account.reasons, "{chunk}");
+        levels.insert(reasons.len());
+    }
+    assert!(levels.len() > 1, "all chunks have {levels:?} reasons");
+    assert_eq!(told.explain(ChunkId { volume: VolumeId(0), index: 1 << 20 }), (None, vec![]));
+    let beyond = ChunkId { volume: VolumeId(9), index: 0 };
+    let pools = PoolPlan::assumed();
+    let refused = explain(&load, &pools, &spec(policy), &options(&load), beyond, &|_| ());
+    assert!(refused.unwrap_err().to_string().contains("no volume 9; the trace has 3"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `thermocline policy`: who decides about moves on a running engine, and why.
 
 use super::{EngineArgs, span};
+use crate::config::library;
 use crate::error::CliError;
 use hyper::Method;
 use std::fmt::Write;
@@ -59,6 +60,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let policy: Policy = match args.command {
         Command::Show => client.get("/v1/policy")?,
         Command::Set { spec, epoch } => {
+            let spec = library::inlined(&spec).map_err(CliError::input)?;
             let wish = NewPolicy { spec, epoch_seconds: epoch.map(Nanos::as_secs_f64) };
             client.send(Method::PUT, "/v1/policy", &wish)?
         }

@@ -1,6 +1,7 @@
 //! `thermocline shadow`: rivals of a running engine's policy, and what they would have done.
 
 use super::{EngineArgs, micros, span};
+use crate::config::library;
 use crate::error::CliError;
 use crate::output;
 use crate::table;
@@ -52,7 +53,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let client = args.engine.client();
     match args.command {
         Command::Add { spec, one_in } => {
-            let wish = NewShadow { policy: spec, one_in };
+            let policy = library::inlined(&spec).map_err(CliError::input)?;
+            let wish = NewShadow { policy, one_in };
             let added: Shadow = client.send(Method::POST, "/v1/shadows", &wish)?;
             args.engine.answer(&added, |shadow| match shadow.one_in {
                 1 => format!("{} watches every chunk\n", shadow.name),

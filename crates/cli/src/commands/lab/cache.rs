@@ -2,6 +2,7 @@
 //! at what cost.
 
 use super::table;
+use crate::config::library;
 use crate::error::CliError;
 use crate::output::{self, OutputFile};
 use crate::progress::{Progress, Unit as Counted};
@@ -232,7 +233,7 @@ fn parse_policies(words: &[String]) -> Result<Vec<PolicySpec>, CliError> {
             let every = registry::entries().map(|entry| PolicySpec::parse(entry.name));
             specs.extend(every.filter_map(Result::ok));
         } else {
-            specs.push(PolicySpec::parse(word).map_err(CliError::input)?);
+            specs.push(library::policy(word).map_err(CliError::input)?);
         }
     }
     Ok(specs)

@@ -3,8 +3,8 @@
 mod cache;
 mod run;
 mod table;
-mod volume;
-mod volume_replay;
+pub(crate) mod volume;
+pub(crate) mod volume_replay;
 mod volume_table;
 
 use crate::error::CliError;

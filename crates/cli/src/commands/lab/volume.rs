@@ -2,6 +2,7 @@
 //! virtual time; or a live volume's recording told again.
 
 use super::{volume_replay, volume_table};
+use crate::config::library;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit as Counted};
@@ -157,7 +158,7 @@ enum First {
 const POLICIES: [&str; 2] = ["static", "baseline"];
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let parse = |word: &str| PolicySpec::parse(word).map_err(CliError::input);
+    let parse = |word: &str| library::policy(word).map_err(CliError::input);
     let mut specs: Vec<PolicySpec> =
         args.policy.iter().map(|word| parse(word)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.replay {
@@ -171,11 +172,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if let Some(threads) = args.machine.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
-    let load = {
-        let mut reader = args.source.open()?;
-        let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "reading");
-        Load::read(&mut *reader, &|bytes| bar.at(bytes)).map_err(CliError::input)?
-    };
+    let load = read_load(&args.source)?;
     let runs = {
         let asked = load.demands.len() as u64 * specs.len() as u64;
         let bar = Progress::bar(Some(asked), Counted::Things, "running requests");
@@ -225,11 +222,23 @@ impl Args {
 impl Machine {
     /// The pools, and whether they are assumed.
     fn plans(&self) -> Result<(Vec<PoolPlan>, bool), CliError> {
-        let Some(path) = &self.pools else { return Ok((PoolPlan::assumed(), true)) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
-        Ok((parse_pools(&text, path).map_err(CliError::input)?, false))
+        Ok((pool_plans(self.pools.as_deref())?, self.pools.is_none()))
     }
+}
+
+/// The pools of a file, or those that are assumed.
+pub(crate) fn pool_plans(path: Option<&Path>) -> Result<Vec<PoolPlan>, CliError> {
+    let Some(path) = path else { return Ok(PoolPlan::assumed()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
+    parse_pools(&text, path).map_err(CliError::input)
+}
+
+/// Reads the whole of the traces that the command line names.
+pub(crate) fn read_load(source: &SourceArgs) -> Result<Load, CliError> {
+    let mut reader = source.open()?;
+    let bar = Progress::bar(source.size_bytes(), Counted::Bytes, "reading");
+    Load::read(&mut *reader, &|bytes| bar.at(bytes)).map_err(CliError::input)
 }
 
 impl Output {

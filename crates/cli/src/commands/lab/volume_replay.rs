@@ -62,12 +62,7 @@ pub(super) fn run(path: &Path, rival: Option<&PolicySpec>, form: Form) -> Result
 }
 
 fn replay(path: &Path, rival: Option<&PolicySpec>) -> Result<Outcome, CliError> {
-    let name = path.display().to_string();
-    let unreadable = |error: std::io::Error| CliError::input(format!("{name}: {error}"));
-    let file = File::open(path).map_err(unreadable)?;
-    let size = file.metadata().map_err(unreadable)?.len();
-    let events = EventReader::open(Box::new(file), &name).map_err(CliError::input)?;
-    let mut replay = Replay::new(events, rival).map_err(CliError::input)?;
+    let (mut replay, size) = open(path, rival)?;
     let bar = Progress::bar(Some(size), Unit::Bytes, "replaying");
     let mut rows = Vec::new();
     let mut difference = None;
@@ -84,8 +79,18 @@ fn replay(path: &Path, rival: Option<&PolicySpec>) -> Result<Outcome, CliError> 
     Ok(Outcome { placement, about: replay.about().to_vec(), rows, difference, torn: replay.torn() })
 }
 
+/// A replay of a file, and the file's bytes.
+pub(crate) fn open(path: &Path, rival: Option<&PolicySpec>) -> Result<(Replay, u64), CliError> {
+    let name = path.display().to_string();
+    let unreadable = |error: std::io::Error| CliError::input(format!("{name}: {error}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
+    let events = EventReader::open(Box::new(file), &name).map_err(CliError::input)?;
+    Ok((Replay::new(events, rival).map_err(CliError::input)?, size))
+}
+
 #[allow(clippy::print_stderr)]
-fn note(text: Option<&str>) {
+pub(crate) fn note(text: Option<&str>) {
     if let Some(text) = text {
         eprintln!("note: {text}");
     }
@@ -161,7 +166,7 @@ impl Outcome {
         if let Some((difference, recorded, proposed)) = &self.difference {
             let epoch = self.rows.last().map_or(0, |row| row.epoch);
             let at = difference.index;
-            writeln!(out, "epoch {epoch} parts at move {}: {}", at + 1, self.placement)?;
+            writeln!(out, "epoch {epoch} parts at move {}: {}", at + 1, shown(&self.placement))?;
             write_moves(out, "then", recorded, at)?;
             return write_moves(out, "now", proposed, at);
         }
@@ -170,19 +175,24 @@ impl Outcome {
                 out,
                 "equal: {epochs} epochs, {accesses} accesses, {} moves proposed: {}",
                 count(then),
-                self.placement
+                shown(&self.placement)
             );
         }
         let common = self.total(|row| row.common);
         writeln!(
             out,
             "{} would have proposed {} moves, of which {} were among the {} that were",
-            self.placement,
+            shown(&self.placement),
             count(now),
             count(common),
             count(then)
         )
     }
+}
+
+/// A placement as a recording names it, without the libraries that its settings spell out.
+pub(crate) fn shown(name: &str) -> String {
+    PolicySpec::parse(name).map_or_else(|_| name.to_string(), |spec| spec.label)
 }
 
 /// The moves of one proposal around the place where it parts from the other.

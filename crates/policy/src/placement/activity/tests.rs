@@ -3,7 +3,7 @@
 use super::Activity;
 use crate::placement::ChunkAccess;
 use crate::placement::tests::pools::{Pools, chunk};
-use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_units::{Bytes, Nanos, PoolId, Rng};
 
 const KIB: u64 = 1024;
 
@@ -20,6 +20,7 @@ fn an_access_near_the_end_of_the_one_before_in_its_volume_is_sequential() {
     activity.record(&access(0, 100, 4, true)); // 924 KiB back
     let second = activity.record(&access(1, 600, 8, false)); // 1,520 KiB on
     let third = activity.record(&access(2, 50, 8, false)); // 466 KiB on, in the next chunk
+    activity.catch_up();
     let counts = activity.counts(first);
     // Random reads and writes, sequential reads and writes.
     assert_eq!(counts.by_pattern(), [1, 1, 1, 0]);
@@ -36,6 +37,7 @@ fn streams_side_by_side_are_sequential_each() {
             activity.record(&access(stream, step * 64, 64, false));
         }
     }
+    activity.catch_up();
     for number in 0..3 {
         let counts = activity.counts(number);
         // Only a chunk's beginning counts as a continuation without having been one.
@@ -52,11 +54,13 @@ fn a_write_of_cells_that_were_all_written_is_an_overwrite() {
     for (offset, kib, overwrites) in [(0, 4, 1), (12, 8, 1), (16, 16, 2), (0, 1024, 2), (1, 900, 3)]
     {
         activity.record(&access(5, offset, kib, true));
+        activity.catch_up();
         assert_eq!(activity.counts(number).overwrites, overwrites, "{kib} KiB at {offset}");
     }
     activity.look(&Pools::new(&[1, 9], &[]));
     activity.advance();
     activity.record(&access(5, 0, 4, true));
+    activity.catch_up();
     assert_eq!(activity.counts(number).overwrites, 0, "what earlier epochs wrote is forgotten");
 }
 
@@ -79,7 +83,31 @@ fn counters_saturate_instead_of_wrapping() {
     let mut activity = Activity::default();
     let whole = ChunkAccess { bytes: Bytes(1 << 40), ..access(0, 0, 0, true) };
     (0..5).for_each(|_| _ = activity.record(&whole));
+    activity.catch_up();
     // The first is sequential, 2³¹ sectors of it; the other four are not, and too many.
     let sectors = (1 << 31) + u64::from(u32::MAX);
     assert_eq!(activity.counts(0).bytes_written(), sectors * 512);
+}
+
+#[test]
+fn accesses_that_wait_are_counted_in_their_order() {
+    let mut rng = Rng::seeded(4);
+    let all: Vec<ChunkAccess> = (0..5000)
+        .map(|_| {
+            let (index, offset) = (rng.below(12) as u32, rng.below(60) * 16);
+            access(index, offset, 4 << rng.below(4), rng.below(2) == 0)
+        })
+        .collect();
+    let (mut eager, mut lazy) = (Activity::default(), Activity::default());
+    for access in &all {
+        eager.record(access);
+        eager.catch_up();
+        lazy.record(access);
+    }
+    lazy.catch_up();
+    for number in 0..12 {
+        let told = |activity: &Activity| format!("{:?}", activity.counts(number));
+        assert!(eager.counts(number).accesses() > 300 && eager.counts(number).overwrites > 0);
+        assert_eq!(told(&lazy), told(&eager), "chunk {number}");
+    }
 }

@@ -8,6 +8,17 @@ use thermocline_units::{Bytes, PoolId};
 
 /// Levels of a library at most.
 pub const LEVELS_MAX: usize = 8;
+/// What a write, a random access or an overwrite may weigh.
+pub const WEIGHTS: std::ops::RangeInclusive<f64> = 1.0..=1e6;
+/// Bytes of a library spelled out, at most: a recording has 4,096 for a policy with all its
+/// settings, of which the others take less than 1,024.
+pub const SPELLED_BYTES_MAX: usize = 3072;
+/// Bytes of a name of a library, a level or a pattern, at most.
+pub const NAME_BYTES_MAX: usize = 48;
+const _: () = assert!(LEVELS_MAX * 8 <= u64::BITS as usize);
+/// What names may not have, because it separates policies, their settings, or what a library
+/// spelled out consists of.
+pub const NAME_FORBIDDEN: [char; 12] = [':', '+', ',', ';', '|', '@', '&', '>', '[', ']', '{', '}'];
 
 /// A place in the order of pools, whatever their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +32,18 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// All of them.
+    pub const ALL: [Tier; 3] = [Tier::Fastest, Tier::Middle, Tier::Slowest];
+
+    /// As libraries write it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Tier::Fastest => "fastest",
+            Tier::Middle => "middle",
+            Tier::Slowest => "slowest",
+        }
+    }
+
     /// The pools that it means among `count`, in order.
     pub fn pools(self, count: u16) -> impl Iterator<Item = PoolId> {
         let last = count.saturating_sub(1);
@@ -70,10 +93,6 @@ impl Range {
     pub const fn between(from: f64, to: f64) -> Range {
         Range { from, to }
     }
-
-    fn has(self, number: f64) -> bool {
-        self.from <= number && number < self.to
-    }
 }
 
 /// What a chunk must be like to fit a rule: all of it.
@@ -100,6 +119,26 @@ impl When {
         random: Range::ANY,
         overwritten: Range::ANY,
     };
+    /// What a rule may ask for, as libraries write it.
+    pub const KEYS: [&'static str; 5] = ["intensity", "weight", "writes", "random", "overwritten"];
+
+    /// Every range with its key.
+    pub fn ranges(&self) -> [(&'static str, Range); 5] {
+        let ranges = [self.intensity, self.weight, self.writes, self.random, self.overwritten];
+        std::array::from_fn(|at| (When::KEYS[at], ranges[at]))
+    }
+
+    /// The range of a key; `None`: there is no such key.
+    pub fn range_mut(&mut self, key: &str) -> Option<&mut Range> {
+        match key {
+            "intensity" => Some(&mut self.intensity),
+            "weight" => Some(&mut self.weight),
+            "writes" => Some(&mut self.writes),
+            "random" => Some(&mut self.random),
+            "overwritten" => Some(&mut self.overwritten),
+            _ => None,
+        }
+    }
 }
 
 /// A pattern and the pools for it.
@@ -126,6 +165,22 @@ pub enum Dimension {
     Overwrite,
 }
 
+impl Dimension {
+    /// All of them, in their order.
+    pub const ALL: [Dimension; 4] =
+        [Dimension::Intensity, Dimension::Write, Dimension::Random, Dimension::Overwrite];
+
+    /// As libraries write it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Dimension::Intensity => "intensity",
+            Dimension::Write => "write",
+            Dimension::Random => "random",
+            Dimension::Overwrite => "overwrite",
+        }
+    }
+}
+
 /// One step of the classification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
@@ -137,19 +192,11 @@ pub struct Level {
     pub rules: Vec<Rule>,
 }
 
-/// What a chunk was like in an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Profile {
-    /// Units a second.
-    pub(super) intensity: f32,
-    pub(super) writes: f32,
-    pub(super) random: f32,
-    pub(super) overwritten: f32,
-}
-
 /// All of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Library {
+    /// What it is called where its policy is shown.
+    pub name: String,
     /// Requests are counted in units of so many bytes; the source's tool splits them into 512 B.
     pub unit: Bytes,
     /// What a write weighs, in reads.
@@ -164,8 +211,21 @@ pub struct Library {
 
 /// A library that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the pattern-to-pool library: {0}")]
-pub struct LibraryError(String);
+#[error("the pattern-to-pool library: {problem}")]
+pub struct LibraryError {
+    /// The level that it is about, counted from 0; `None`: all of it.
+    pub level: Option<usize>,
+    /// The rule of that level, counted from 0; `None`: all of it.
+    pub rule: Option<usize>,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl LibraryError {
+    pub(super) fn whole(problem: String) -> LibraryError {
+        LibraryError { level: None, rule: None, problem }
+    }
+}
 
 /// Thresholds of the case study (000 §3.4).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -188,12 +248,57 @@ fn rule(pattern: &str, when: When, pools: &[Tier]) -> Rule {
     Rule { pattern: pattern.to_string(), when, pools: pools.to_vec() }
 }
 
+impl Level {
+    fn check(&self) -> Result<(), LibraryError> {
+        let name = &self.name;
+        check_name(name).map_err(LibraryError::whole)?;
+        if self.rules.last().is_none_or(|rule| rule.when != When::ALWAYS) {
+            let problem = format!("level `{name}` must end with a rule that always fits");
+            return Err(LibraryError::whole(problem));
+        }
+        for (number, rule) in self.rules.iter().enumerate() {
+            rule.check(name).map_err(|problem| LibraryError {
+                rule: Some(number),
+                ..LibraryError::whole(problem)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn check(&self, level: &str) -> Result<(), String> {
+        let pattern = &self.pattern;
+        check_name(pattern)?;
+        if self.pools.is_empty() {
+            return Err(format!("pattern `{pattern}` of level `{level}` names no pool"));
+        }
+        for (key, Range { from, to }) in self.when.ranges() {
+            // What is no number compares with nothing.
+            if from.partial_cmp(&to) != Some(std::cmp::Ordering::Less) {
+                return Err(format!("`{key}` of `{pattern}` goes from {from} to below {to}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = !name.contains(NAME_FORBIDDEN) && !name.chars().any(char::is_control);
+    if plain && name.trim() == name && (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    let forbidden: String = NAME_FORBIDDEN.iter().collect();
+    Err(format!("the name `{name}`: names have 1 to {NAME_BYTES_MAX} bytes without {forbidden}"))
+}
+
 impl Library {
     /// The case study of three pools, SCM, SSD and disk (000 §3.4). The source gives the thresholds
     /// and the weight of a write, 2; that of random accesses and of overwrites, 2 each, are ours.
     pub fn three_pools(thresholds: Thresholds) -> Library {
         let level = |name: &str, weight, rules| Level { name: name.to_string(), weight, rules };
         Library {
+            name: "three-pools".to_string(),
             unit: Bytes(512),
             write: 2.0,
             random: 2.0,
@@ -209,70 +314,34 @@ impl Library {
 
     /// # Errors
     /// When it has no levels or too many, a level has a chunk for which no rule says anything, a
-    /// rule names no pool, or a number is none.
+    /// rule names no pool or a range that is empty, a name or a number is none, or it is too long
+    /// for a recording.
     pub fn check(&self) -> Result<(), LibraryError> {
-        let wrong = |problem: String| Err(LibraryError(problem));
+        let wrong = |problem: String| Err(LibraryError::whole(problem));
         if self.levels.is_empty() || self.levels.len() > LEVELS_MAX {
             return wrong(format!("{} levels; it has 1 to {LEVELS_MAX}", self.levels.len()));
         }
         for (name, weight) in
             [("write", self.write), ("random", self.random), ("overwrite", self.overwrite)]
         {
-            if !(1.0..=1e6).contains(&weight) {
+            if !WEIGHTS.contains(&weight) {
                 return wrong(format!("weight {name} = {weight}; it lies from 1 to 1000000"));
             }
         }
         if self.unit.0 == 0 {
             return wrong("a unit of 0 B; use 512 B or 4 KiB".to_string());
         }
-        for level in &self.levels {
-            let name = &level.name;
-            if level.rules.last().is_none_or(|rule| rule.when != When::ALWAYS) {
-                return wrong(format!("level `{name}` must end with a rule that always fits"));
-            }
-            if let Some(rule) = level.rules.iter().find(|rule| rule.pools.is_empty()) {
-                return wrong(format!(
-                    "pattern `{}` of level `{name}` names no pool",
-                    rule.pattern
-                ));
-            }
+        check_name(&self.name).or_else(wrong)?;
+        for (number, level) in self.levels.iter().enumerate() {
+            level.check().map_err(|error| LibraryError { level: Some(number), ..error })?;
         }
-        Ok(())
-    }
-
-    /// The weight of a chunk with dimensions up to `last`.
-    pub(super) fn weight(&self, profile: &Profile, last: Dimension) -> f64 {
-        let [intensity, writes, random, overwritten] =
-            [profile.intensity, profile.writes, profile.random, profile.overwritten].map(f64::from);
-        let more = |share: f64, factor: f64| 1.0 + share * (factor - 1.0);
-        let written = match last {
-            Dimension::Intensity => 1.0,
-            Dimension::Write | Dimension::Random => self.write,
-            Dimension::Overwrite => self.write * more(overwritten, self.overwrite),
-        };
-        let random = if last >= Dimension::Random { more(random, self.random) } else { 1.0 };
-        intensity * more(writes, written) * random
-    }
-
-    /// The rule of level `level`, counted from 0, that a chunk fits.
-    pub(super) fn rule(&self, profile: &Profile, level: usize) -> &Rule {
-        &self.levels[level].rules[self.rule_number(profile, level)]
-    }
-
-    /// Which of the level's rules that is.
-    pub(super) fn rule_number(&self, profile: &Profile, level: usize) -> usize {
-        let level = &self.levels[level];
-        let weight = self.weight(profile, level.weight);
-        let fits = |rule: &Rule| {
-            let when = &rule.when;
-            when.intensity.has(profile.intensity.into())
-                && when.weight.has(weight)
-                && when.writes.has(profile.writes.into())
-                && when.random.has(profile.random.into())
-                && when.overwritten.has(profile.overwritten.into())
-        };
-        let rule = level.rules.iter().position(fits);
-        rule.expect("the last rule of a level always fits")
+        match self.spelled_out().len() {
+            ..=SPELLED_BYTES_MAX => Ok(()),
+            bytes => wrong(format!(
+                "spelled out it has {bytes} B, and {SPELLED_BYTES_MAX} fit into a recording; use \
+                 fewer rules or shorter names"
+            )),
+        }
     }
 }
 

@@ -28,37 +28,62 @@ struct Pool {
 pub(super) struct Status(Vec<Pool>);
 
 impl Status {
-    pub(super) fn of(view: &dyn VolumeView, activity: &Activity, peak: f64) -> Status {
+    /// The status of a machine whose pools may be busy with chunks for `peak` of their time;
+    /// `touched` are the chunks that were accessed.
+    pub(super) fn of(
+        view: &dyn VolumeView,
+        activity: &Activity,
+        touched: impl Iterator<Item = u32>,
+        peak: f64,
+    ) -> Status {
         let pool = |pool: u16| {
             let pool = PoolId(pool);
             let space = view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool));
             Pool { costs: Costs::of(&view.traits(pool)), space, time: peak }
         };
         let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
-        for number in activity.standing() {
+        for number in touched.chain(activity.idle()) {
             let space = &mut pools[usize::from(activity.home(number).0)].space;
             *space = space.saturating_add(1);
         }
         Status(pools)
     }
 
-    /// Why `pool` does not take a chunk with this demand; `None`: it does.
-    pub(super) fn refuses(&self, pool: PoolId, demand: &Demand) -> Option<Refusal> {
-        let pool = &self.0[usize::from(pool.0)];
-        match pool {
-            Pool { space: 0, .. } => Some(Refusal::Space),
-            _ if demand.time(&pool.costs) > pool.time => Some(Refusal::Time),
-            _ => None,
-        }
+    /// Whether `pool` has space for so many chunks.
+    #[inline]
+    pub(super) fn has_space(&self, pool: PoolId, chunks: u64) -> bool {
+        self.pool(pool).space >= chunks
     }
 
-    pub(super) fn take(&mut self, pool: PoolId, demand: &Demand) {
+    /// Whether `pool` has so much time left, as a share of all its time.
+    #[inline]
+    pub(super) fn has_time(&self, pool: PoolId, time: f64) -> bool {
+        time <= self.pool(pool).time
+    }
+
+    /// What a demand takes of the time of `pool`.
+    #[inline]
+    pub(super) fn time(&self, pool: PoolId, demand: &Demand) -> f64 {
+        demand.time(&self.pool(pool).costs)
+    }
+
+    /// `pool` gives away space for so many chunks, and time.
+    #[inline]
+    pub(super) fn take(&mut self, pool: PoolId, chunks: u64, time: f64) {
         let pool = &mut self.0[usize::from(pool.0)];
-        pool.space = pool.space.saturating_sub(1);
-        pool.time -= demand.time(&pool.costs);
+        pool.space = pool.space.saturating_sub(chunks);
+        pool.time -= time;
     }
 
-    pub(super) fn fastest_with_space(&self) -> Option<PoolId> {
-        self.0.iter().position(|pool| pool.space > 0).map(|pool| PoolId(pool as u16))
+    /// `pool` gets back what [`Status::take`] took.
+    pub(super) fn release(&mut self, pool: PoolId, chunks: u64, time: f64) {
+        let pool = &mut self.0[usize::from(pool.0)];
+        pool.space = pool.space.saturating_add(chunks);
+        pool.time += time;
+    }
+
+    #[inline]
+    fn pool(&self, pool: PoolId) -> &Pool {
+        &self.0[usize::from(pool.0)]
     }
 }

@@ -1,23 +1,20 @@
-//! Why ChewAnalyzer put a chunk where it is, level by level, in words.
+//! Why ChewAnalyzer put a chunk, or a run of chunks, where it is, level by level, in words.
 //!
-//! Told again from the verdict that was kept: what the chunk was like, where it was taken, and on
+//! Told again from the verdict that was kept: what it was like, where it was taken, and on
 //! which levels time was what pools lacked.
 
-use super::library::{Level, Profile};
-use super::{Chew, Found, Verdict};
-use thermocline_units::ChunkId;
+use super::classify::{Classifier, Found, Verdict};
+use super::library::Level;
+use super::taxonomy::Profile;
 
-impl Chew {
-    /// The reasons of the last verdict about a chunk; nothing when there was none.
-    pub(super) fn reasons(&self, chunk: ChunkId) -> Vec<String> {
-        let number = self.activity.chunks.find(chunk).map(|number| number as usize);
-        let verdict = number.and_then(|number| self.verdicts.get(number));
-        let Some(verdict) = verdict.filter(|verdict| verdict.found != Found::Nowhere) else {
-            return Vec::new();
-        };
+impl Classifier {
+    /// The reasons of the last verdict about a case; nothing when there was none.
+    pub(super) fn reasons(&self, case: u32) -> Vec<String> {
+        let Some(verdict) = self.known(case) else { return Vec::new() };
         let Profile { intensity, writes, random, overwritten } = verdict.profile;
         let percent = |share: f32| share * 100.0;
-        let unit = self.library.unit;
+        let library = self.taxonomy.library();
+        let unit = library.unit;
         let mut lines = vec![format!(
             "when last accessed: {intensity:.1} units of {unit} a second, {:.0} % of them written; \
              {:.0} % of accesses random, {:.0} % of writes overwriting",
@@ -27,22 +24,22 @@ impl Chew {
         )];
         let levels = match verdict.found {
             Found::Level(level) => usize::from(level) + 1,
-            _ => self.library.levels.len(),
+            _ => library.levels.len(),
         };
         lines.extend((0..levels).map(|level| self.tell(verdict, level)));
         if verdict.found == Found::Left {
-            let (pool, last) = (verdict.to.0, &self.library.levels[levels - 1]);
-            let weight = self.library.weight(&verdict.profile, last.weight);
+            let pool = verdict.to.0;
+            let weight = self.taxonomy.weight_on(&verdict.profile, levels - 1);
             lines.push(format!("left over, by weight {weight:.1}: pool {pool} takes it"));
         }
         lines
     }
 
-    /// What happened to a chunk on one level, in words.
+    /// What happened to a case on one level, in words.
     fn tell(&self, verdict: &Verdict, level: usize) -> String {
-        let rule = self.library.rule(&verdict.profile, level);
-        let Level { name, weight, .. } = &self.library.levels[level];
-        let weight = self.library.weight(&verdict.profile, *weight);
+        let rule = self.taxonomy.rule(&verdict.profile, level);
+        let Level { name, .. } = &self.taxonomy.library().levels[level];
+        let weight = self.taxonomy.weight_on(&verdict.profile, level);
         let wanted: Vec<_> = rule.pools.iter().map(|tier| tier.name()).collect();
         let outcome = match verdict.found {
             Found::Level(found) if usize::from(found) == level => {

@@ -1,17 +1,19 @@
 //! ChewAnalyzer against hand-worked epochs on the three pools of its case study.
 
-use super::library::{Dimension, Library, Profile, Range, Rule, Thresholds, Tier, When};
+use super::library::{Dimension, Library, Range, Rule, Thresholds, Tier, When};
+use super::taxonomy::{Profile, Taxonomy};
 use super::{Options, build as build_from};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose_to};
 use crate::placement::{ChunkAccess, Placement};
+use crate::registry::{Build, PolicySpec};
 use expect_test::{Expect, expect};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, Nanos, Rng};
 
 /// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them
 /// sequential, because an empty one to a chunk far away stands between, and none to a cell that was
 /// written.
-fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
+pub(super) fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
     let mut access = |index, offset, bytes, write| {
         let (at, chunk) = (Nanos(0), chunk(index));
         chew.observe(&ChunkAccess { at, chunk, offset: Bytes(offset), bytes: Bytes(bytes), write });
@@ -135,20 +137,20 @@ fn time_that_a_pool_does_not_have_is_a_reason_too() {
 #[test]
 fn weights_take_in_one_dimension_after_the_other() {
     let library = Library::three_pools(Thresholds::default());
+    assert!(library.levels.iter().map(|level| level.weight).eq(Dimension::ALL));
+    let taxonomy = Taxonomy::new(library);
     let profile = Profile { intensity: 100.0, writes: 0.5, random: 0.25, overwritten: 0.5 };
-    let weight = |last| library.weight(&profile, last);
-    assert_eq!(weight(Dimension::Intensity), 100.0);
-    assert_eq!(weight(Dimension::Write), 150.0); // half of it counts twice
-    assert_eq!(weight(Dimension::Random), 187.5); // a quarter of that twice
-    assert_eq!(weight(Dimension::Overwrite), 250.0); // writes count 2 × 1.5: 100 × 2 × 1.25
+    let weights = [0, 1, 2, 3].map(|level| taxonomy.weight_on(&profile, level));
+    // Half of it counts twice; a quarter of that twice; writes count 2 × 1.5: 100 × 2 × 1.25.
+    assert_eq!(weights, [100.0, 150.0, 187.5, 250.0]);
 }
 
 #[test]
 fn the_case_study_sorts_its_patterns_as_the_source_says() {
-    let library = Library::three_pools(Thresholds::default());
+    let taxonomy = Taxonomy::new(Library::three_pools(Thresholds::default()));
     let of = |level: usize, intensity: f32, writes: f32, random: f32, overwritten: f32| {
         let profile = Profile { intensity, writes, random, overwritten };
-        let rule = library.rule(&profile, level);
+        let rule = taxonomy.rule(&profile, level);
         (rule.pattern.clone(), rule.pools[0])
     };
     for (level, profile, pattern, tier) in [
@@ -204,4 +206,128 @@ fn a_library_of_ones_own_decides_and_a_wrong_one_says_what_is_wrong() {
     wrong(|library| library.levels[0].rules[0].pools.clear(), "`read only` of level `intensity`");
     wrong(|library| library.write = f64::NAN, "weight write = NaN");
     wrong(|library| library.unit = Bytes(0), "a unit of 0 B");
+}
+
+#[test]
+fn a_library_spelled_out_is_the_same_library() {
+    let mut library =
+        Library::three_pools(Thresholds { low: 0.1, top: 1.0 / 3.0, very_intense: 1e9 });
+    let rules = &mut library.levels[1].rules;
+    rules[0].when.random = Range::between(-1.0, 0.7_f64.next_up());
+    rules[0].pools = vec![Tier::Slowest, Tier::Middle, Tier::Fastest];
+    let text = library.spelled_out();
+    assert_eq!(Library::parse(&text), Ok(library));
+    assert!(!text.contains([':', '+', ',']), "{text}");
+    assert!(text.len() < 1200, "{} B", text.len());
+}
+
+#[test]
+fn a_line_that_is_cut_or_changed_is_no_library_and_never_panics() {
+    let text = Library::three_pools(Thresholds::default()).spelled_out();
+    for cut in 0..text.len() {
+        assert!(Library::parse(&text[..cut]).is_err(), "cut at {cut}");
+        for other in ['{', '}', ';', '|', '@', '[', '=', '.', '9', 'x', 'é'] {
+            let mut changed = text.clone();
+            changed.replace_range(cut..=cut, &other.to_string());
+            if let Ok(library) = Library::parse(&changed) {
+                assert_eq!(Library::parse(&library.spelled_out()), Ok(library), "{changed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_library_in_the_settings_decides_as_the_same_one_built_by_hand() {
+    let mut library = Library::three_pools(Thresholds { top: 100.0, ..Thresholds::default() });
+    library.name = "mine".to_string();
+    let mut own = build(&format!("chew:demote=always:library={}", library.spelled_out()));
+    let mut same = chew(":top=100");
+    for chew in [&mut own, &mut same] {
+        ask(chew.as_mut(), 0, 20, false);
+        ask(chew.as_mut(), 1, 10, true);
+    }
+    let moves = propose_to(own.as_mut(), &pools(1, 500));
+    assert_eq!(moves, [(0, 0), (1, 1)]);
+    assert_eq!(propose_to(same.as_mut(), &pools(1, 500)), moves);
+    assert_eq!(own.explain(chunk(1)), same.explain(chunk(1)));
+}
+
+#[test]
+fn thresholds_beside_a_library_of_ones_own_are_refused() {
+    let said = |settings: &str| {
+        let spec = PolicySpec::parse(&format!("chew:{settings}")).unwrap();
+        let Build::Placement(build) = spec.entry.build else { unreachable!("it is a placement") };
+        build(&spec.settings).err().expect("these do not fit").to_string()
+    };
+    let own = Library::three_pools(Thresholds::default()).spelled_out();
+    let beside = said(&format!("top=5:library={own}"));
+    assert!(beside.contains("`top=5`") && beside.contains("stands"), "{beside}");
+    assert!(said("library=mine.toml").contains("`library=mine.toml`: expected three-pools or"));
+    let broken = own.replace("fastest", "");
+    let broken = said(&format!("library={broken}"));
+    assert!(broken.contains("names no pool") && !broken.contains('{'), "{broken}");
+}
+
+#[test]
+fn a_cold_case_fits_the_rule_that_it_fits_when_all_are_tried() {
+    let mut rng = Rng::seeded(2);
+    let mut library = Library::three_pools(Thresholds { low: 0.3, top: 20.0, very_intense: 50.0 });
+    library.levels[2].rules[0].when = When { random: Range::below(0.2), ..When::ALWAYS };
+    let taxonomy = Taxonomy::new(library.clone());
+    let mut last = [0; 4];
+    for _ in 0..20_000 {
+        let share = |rng: &mut Rng| [0.0, 1.0, rng.unit_f64() as f32][rng.below(3) as usize];
+        let intensity = (rng.unit_f64() * 8.0 - 5.0).exp2() as f32;
+        let (writes, random, overwritten) = (share(&mut rng), share(&mut rng), share(&mut rng));
+        let profile = Profile { intensity, writes, random, overwritten };
+        for (number, level) in library.levels.iter().enumerate() {
+            let weight = taxonomy.weight_on(&profile, number);
+            let numbers = [intensity, writes, random, overwritten].map(f64::from);
+            let [intensity, writes, random, overwritten] = numbers;
+            let fits = |rule: &Rule| {
+                let has = |range: Range, number: f64| range.from <= number && number < range.to;
+                has(rule.when.intensity, intensity)
+                    && has(rule.when.weight, weight)
+                    && has(rule.when.writes, writes)
+                    && has(rule.when.random, random)
+                    && has(rule.when.overwritten, overwritten)
+            };
+            let expected = level.rules.iter().position(fits).unwrap();
+            assert_eq!(taxonomy.rule_number(&profile, number), expected, "{profile:?}");
+            last[number] += u32::from(expected + 1 == level.rules.len());
+        }
+    }
+    assert!(last.iter().all(|count| (1000..19_000).contains(count)), "{last:?}");
+}
+
+#[test]
+fn a_cold_chunk_that_its_only_pool_refuses_is_told_so_on_every_level() {
+    // A random read takes a disk 12.5 ms: of two chunks with one a second each, it takes one.
+    let mut chew = chew(":peak=0.02");
+    ask(chew.as_mut(), 0, 1, false);
+    ask(chew.as_mut(), 1, 1, false);
+    assert_eq!(propose_to(chew.as_mut(), &pools(9, 9)), [(1, 1)]);
+    check(
+        &chew.explain(chunk(1)),
+        expect![[r#"
+            when last accessed: 8.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 8.0, low I/Os, for the slowest pool: no time left
+            level 2, reads and writes: weight 8.0, low I/Os, for the slowest pool: no time left
+            level 3, randomness: weight 16.0, moderate read/write, for a pool in the middle: pool 1 takes it"#]],
+    );
+    let mut library = Library::three_pools(Thresholds::default());
+    library.levels.truncate(2);
+    let options = Options { peak: 0.02, ..Options::default() };
+    let mut chew = build_from(library, options).unwrap();
+    ask(chew.as_mut(), 0, 1, false);
+    ask(chew.as_mut(), 1, 1, false);
+    propose_to(chew.as_mut(), &pools(9, 9));
+    check(
+        &chew.explain(chunk(1)),
+        expect![[r#"
+            when last accessed: 8.0 units of 512 B a second, 0 % of them written; 100 % of accesses random, 0 % of writes overwriting
+            level 1, intensity: weight 8.0, low I/Os, for the slowest pool: no time left
+            level 2, reads and writes: weight 8.0, low I/Os, for the slowest pool: no time left
+            left over, by weight 8.0: pool 0 takes it"#]],
+    );
 }

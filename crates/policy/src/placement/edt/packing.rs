@@ -10,7 +10,10 @@
 
 use crate::placement::demand::{Costs, Demand};
 use crate::placement::order;
-use thermocline_units::PoolId;
+use thermocline_units::{PoolId, prefetch};
+
+/// Items that are asked for ahead of their turn.
+const AHEAD: usize = 16;
 
 /// A pool, as chunks see it.
 #[derive(Debug)]
@@ -112,14 +115,20 @@ impl Packing {
         let place =
             |(index, item): (usize, &Item)| order::place(best(index), item.home, index as u32);
         let mut order: Vec<u64> = self.items.iter().enumerate().map(place).collect();
-        order.sort_unstable();
+        order::sort(&mut order);
         order
     }
 
     /// Packs, and tells where each chunk is and where it should be, the heaviest first.
     pub(super) fn place(mut self, mut tell: impl FnMut(u32, PoolId, PoolId)) {
         let mut pools = Vec::with_capacity(self.seats.len());
-        for index in self.order().into_iter().map(|place| order::number(place) as usize) {
+        let order = self.order();
+        for (at, index) in order.iter().map(|&place| order::number(place) as usize).enumerate() {
+            if let Some(&next) = order.get(at + AHEAD) {
+                let next = order::number(next) as usize;
+                prefetch(&self.items, next);
+                prefetch(&self.times, next * self.seats.len());
+            }
             self.by_worth(index, &mut pools);
             let item = &self.items[index];
             let to = self.choose(index, &pools).unwrap_or(item.home);

@@ -1,7 +1,7 @@
 //! The order of chunks: by weight, then by where they are, then by when they were met.
 
-use super::{number, place};
-use thermocline_units::PoolId;
+use super::{number, place, sort};
+use thermocline_units::{PoolId, Rng};
 
 #[test]
 fn the_heaviest_goes_first_then_the_one_on_the_faster_pool_then_the_one_met_first() {
@@ -26,4 +26,30 @@ fn a_difference_too_small_to_move_for_is_none() {
     assert_eq!(at, next);
     [at, next] = [1000.0, 1000.1].map(|weight| place(weight, PoolId(1), 5));
     assert!(next < at);
+}
+
+#[test]
+fn many_are_sorted_as_few_are_whatever_they_are_like() {
+    let mut rng = Rng::seeded(5);
+    for (count, weights, homes, ascending) in [
+        (5000, 1e9, 64, true),
+        (5000, 1e9, 64, false),
+        (5000, 1.0, 1, true),
+        (0, 1.0, 1, true),
+        (3000, 4.0, 3, true),
+    ] {
+        let mut places: Vec<u64> = (0..count)
+            .map(|number| {
+                let weight = (rng.unit_f64() * weights).floor();
+                place(weight, PoolId(rng.below(homes) as u16), number)
+            })
+            .collect();
+        if !ascending {
+            places.reverse();
+        }
+        let mut expected = places.clone();
+        expected.sort();
+        sort(&mut places);
+        assert!(places == expected, "{count} of weights up to {weights}");
+    }
 }

@@ -25,6 +25,7 @@ fn movers() -> impl Iterator<Item = String> {
         "benefit" => "benefit:payback=1e6".to_string(),
         "lmst" => "lmst:hot=1KiB:cold=100:e=-1".to_string(),
         "chew" => "chew:top=0.001:low=0.0001".to_string(),
+        "chew-pp" => "chew-pp:top=0.001:low=0.0001:span=4MiB".to_string(),
         name => name.to_string(),
     };
     ENTRIES.iter().filter(|entry| entry.name != "static").map(sensitive)
@@ -181,6 +182,8 @@ fn a_chunk_costs_the_bytes_that_its_algorithm_states() {
         ("colloid", 62),
         ("edt", 86),
         ("chew", 86),
+        // 66 a chunk, and five times 82 for each run of 256.
+        ("chew-pp", 67),
         ("lmst", 70),
         ("benefit", 86),
         ("smq", 29),

@@ -72,6 +72,7 @@ impl Desk<'_> {
         let now = self.engine.now();
         self.engine.group.begin_shadow(now, (&spec.label, placement), wish.one_in)?;
         let text = format!("{} is a shadow from now on", spec.label);
+        self.engine.rivals.insert(spec.label.clone(), spec);
         self.engine.event(Severity::Info, "policy", text);
         let shadows = self.shadows();
         Ok(shadows.into_iter().next_back().expect("it has just begun"))
@@ -84,6 +85,7 @@ impl Desk<'_> {
     pub fn remove_shadow(&mut self, name: &str) -> Result<(), Refused> {
         match self.engine.group.end_shadow(name) {
             Some(_) => {
+                self.engine.rivals.remove(name);
                 let text = format!("{name} is no shadow any more");
                 self.engine.event(Severity::Info, "policy", text);
                 Ok(())
@@ -109,10 +111,9 @@ impl Desk<'_> {
         let group = &mut self.engine.group;
         let knows = group.shadows().one_in() == 1 && !group.is_tapped();
         let Some(own) = group.end_shadow(name) else { return Err(self.no_shadow(name)) };
-        let (spec, fresh) = placement(name)?;
-        let placement = if knows { own } else { fresh };
-        self.engine.group.set_named_placement(&spec.spelled_out(), placement);
-        self.engine.policy = spec.label;
+        let spec = self.engine.rivals.remove(name).expect("every shadow was asked for");
+        let placement = if knows { own } else { placement(&spec.written)?.1 };
+        self.decide_by(spec, placement);
         let how = if knows { "with what it has seen as a shadow" } else { "anew" };
         let text = format!("{name} decides about moves from now on, {how}");
         self.engine.event(Severity::Info, "policy", text);
@@ -129,6 +130,6 @@ impl Desk<'_> {
         let index = (offset / self.engine.group.chunk_size().0) as u32;
         let id = ChunkId { volume: self.volume(volume)?, index };
         let reasons = self.engine.group.explain(id).unwrap_or_default();
-        Ok(Explanation { chunk, policy: self.engine.policy.clone(), reasons })
+        Ok(Explanation { chunk, policy: self.policy().spec, reasons })
     }
 }

@@ -1,0 +1,149 @@
+//! Settings of `chew` and `chew-pp`: thresholds, weights, a library of one's own, and how cases are
+//! accepted.
+
+use super::library::{Library, Thresholds};
+use crate::registry::{Setting, Settings, SettingsError};
+
+pub(super) const TOP: Setting = Setting {
+    name: "top",
+    default: "300",
+    unit: "units of 512 B a second",
+    help: "intensity, and weight, from which on a chunk is intense",
+};
+pub(super) const LOW: Setting = Setting {
+    name: "low",
+    default: "10",
+    unit: "units of 512 B a second",
+    help: "intensity, and weight, below which a chunk belongs on the slowest pool",
+};
+pub(super) const VERY: Setting = Setting {
+    name: "very-intense",
+    default: "500",
+    unit: "weight",
+    help: "weight from which on reads, too, belong on the fastest pool",
+};
+pub(super) const WRITE: Setting =
+    Setting { name: "write", default: "2", unit: "reads", help: "what a write weighs" };
+pub(super) const RANDOM: Setting = Setting {
+    name: "random",
+    default: "2",
+    unit: "sequential accesses",
+    help: "what a random access weighs",
+};
+pub(super) const OVERWRITE: Setting = Setting {
+    name: "overwrite",
+    default: "2",
+    unit: "other writes",
+    help: "what writing again in the same epoch weighs",
+};
+pub(super) const PEAK: Setting = Setting {
+    name: "peak",
+    default: "1",
+    unit: "fraction of a pool's time",
+    help: "how busy chunks may make a pool",
+};
+pub(super) const ACCEPT: Setting = Setting {
+    name: "accept",
+    default: "chunk",
+    unit: "chunk or group",
+    help: "whether each chunk, or only all of a pattern together, get their pool",
+};
+pub(super) const DEMOTE: Setting = Setting {
+    name: "demote",
+    default: "needed",
+    unit: "needed or always",
+    help: "when chunks that belong on a slower pool go there",
+};
+
+pub(super) const LIBRARY: Setting = Setting {
+    name: "library",
+    default: CASE_STUDY,
+    unit: "three-pools or a TOML file",
+    help: "taxonomy, thresholds and pools by pattern; top, low, weights are those of three-pools",
+};
+/// The library whose thresholds and weights are settings.
+pub(super) const CASE_STUDY: &str = "three-pools";
+
+/// How it decides, beside its library.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// The share of a pool's time that chunks may take, above 0.
+    pub peak: f64,
+    /// Whether a pattern's chunks get their pool all together or not at all.
+    pub accept: Accept,
+    /// When chunks go to a slower pool.
+    pub demote: Demote,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { peak: 1.0, accept: Accept::Chunk, demote: Demote::Needed }
+    }
+}
+
+/// Who is accepted by a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accept {
+    /// Each chunk that fits.
+    Chunk,
+    /// All chunks of a pattern, if they fit together.
+    Group,
+}
+
+/// When chunks go to a slower pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demote {
+    /// When a better one needs their place.
+    Needed,
+    /// As soon as they belong there.
+    Always,
+}
+
+/// What the settings of an entry say.
+///
+/// # Errors
+/// When one of them does not fit.
+pub(super) fn read(settings: &Settings) -> Result<(Library, Options), SettingsError> {
+    let library = library_from(settings)?;
+    let options = Options {
+        peak: settings.number("peak", 1e-6, 100.0)?,
+        accept: [Accept::Chunk, Accept::Group][settings.choice("accept", &["chunk", "group"])?],
+        demote: [Demote::Needed, Demote::Always]
+            [settings.choice("demote", &["needed", "always"])?],
+    };
+    Ok((library, options))
+}
+
+/// The library that the settings name, or spell out.
+fn library_from(settings: &Settings) -> Result<Library, SettingsError> {
+    let own = settings.text("library");
+    if own != CASE_STUDY {
+        let shaped = [TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE];
+        if let Some(Setting { name, .. }) =
+            shaped.iter().find(|setting| settings.text(setting.name) != setting.default)
+        {
+            return Err(settings.wrong(
+                name,
+                "nothing beside a library of one's own, in which it stands".to_string(),
+            ));
+        }
+        return Library::parse(own).map_err(|error| {
+            let value = own.split('{').next().unwrap_or_default().to_string();
+            let expected = format!("three-pools or a library; {}", error.problem);
+            SettingsError::Value { key: "library".to_string(), value, expected }
+        });
+    }
+    let threshold = |key| settings.number(key, 0.0, 1e12);
+    let weight = |key| settings.number(key, 1.0, 1e6);
+    let thresholds = Thresholds {
+        low: threshold("low")?,
+        top: threshold("top")?,
+        very_intense: threshold("very-intense")?,
+    };
+    Ok(Library {
+        write: weight("write")?,
+        random: weight("random")?,
+        overwrite: weight("overwrite")?,
+        ..Library::three_pools(thresholds)
+    })
+}
