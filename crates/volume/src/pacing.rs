@@ -7,9 +7,9 @@
 //!    never above R_max, which is `Copying::rate_per_second`.
 //! 3. Without a promise in danger the rate grows to R_max; it begins there.
 //!
-//! Source: Aqueduct (Lu, Alvarez and Wilkes, FAST 2002). Differs: its error is of mean latencies and
-//! of a contract in their units; here promises are of a percentile, so the share of late answers is
-//! what is held. Its gain comes from an identified model; this one is low and fixed.
+//! Source: Aqueduct (Lu, Alvarez and Wilkes, FAST 2002). Differs: its error is of mean latencies
+//! and of a contract in their units; here promises are of a percentile, so the share of late
+//! answers is what is held. Its gain comes from an identified model; this one is low and fixed.
 
 use crate::group::Group;
 use crate::settings::Copying;
