@@ -304,5 +304,6 @@ impl Traffic {
             && self.operation.is_none()
             && self.left.is_empty()
             && self.dropping == 0
+            && !self.intent
     }
 }

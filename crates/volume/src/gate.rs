@@ -100,6 +100,8 @@ impl Group {
         if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
             let state = self.durable_state(chunk);
             self.change(Record::Chunk(chunk, state), chunk, &[]);
+            // Who waits for it may go before it is told, when a mirror ends meanwhile.
+            self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
             self.commit.join(Waiter::Intent(chunk));
         }
         false
@@ -128,6 +130,7 @@ impl Group {
     pub(crate) fn intent_durable(&mut self, now: Nanos, chunk: ChunkId) {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].intent = false;
+        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
         self.break_seal(now, chunk);
         if self.map.may_differ(chunk) {
             let extra = self.map.extra_mut(chunk);

@@ -268,6 +268,47 @@ fn a_mirror_that_is_ready_does_not_let_writes_in_before_the_journal_expects_them
     }
 }
 
+/// A write waited for the journal to expect it, for its chunk was mirrored; the mirror ended, the
+/// write went, its volume was deleted. Then the journal had heard, and looked for the chunk.
+#[test]
+fn a_volume_stays_until_the_journal_has_heard_what_its_chunks_expect() {
+    let settings = Settings {
+        chunk_size: Bytes::from_kib(256),
+        journal_blocks: 96,
+        epoch: Nanos::from_micros(23_967),
+        copying: Copying { rate_per_second: None, ..Copying::default() },
+        ..Settings::default()
+    };
+    let zeroes = |chunks, latency_us, reserve, zeroed| PoolPlan {
+        reserve,
+        zeroed,
+        discard_zeroes: true,
+        ..pool(chunks, latency_us)
+    };
+    let write = |volume, sector, sectors| Step::Write {
+        span: Span { volume, sector, sectors },
+        fua: false,
+        patience: None,
+    };
+    let steps = vec![
+        Step::DrainPool { pool: 144 },
+        Step::CreateVolume { sectors: 1024 },
+        Step::CreateVolume { sectors: 512 },
+        write(60, 1331, 512),
+        Step::Wait { us: 3 },
+        Step::Operate { kind: OperationKind::Mirror, nth: 199, to: 195 },
+        Step::CreateVolume { sectors: 512 },
+        write(94, 0, 1),
+        Step::Settle,
+        Step::Operate { kind: OperationKind::Migrate, nth: 199, to: 10 },
+        write(54, 1536, 1),
+        Step::Events { count: 5 },
+        Step::DeleteVolume { volume: 186 },
+    ];
+    let pools = vec![zeroes(7, 110, 0, true), zeroes(28, 6, 3, false), zeroes(23, 167, 0, false)];
+    plan_ends_well(&Plan { seed: 0x23db, settings, pools, steps });
+}
+
 /// A locking copy waited for a pool whose only copy request newer operations took again and again;
 /// a client's write waited for the copy.
 #[test]
