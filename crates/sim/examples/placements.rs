@@ -34,8 +34,8 @@ const INTENSITIES: [f64; 5] = [0.5, 0.9, 1.1, 1.5, 2.0];
 /// Requests of one run of the sweep, and seeds.
 const REQUESTS: u64 = 600_000;
 const SEEDS: std::ops::Range<u64> = 1..4;
-/// What `smq` takes for one use, in runs of a few seconds.
-const BRISK: &str = "smq:period=10ms";
+/// Settings for runs of a few seconds: what `smq` takes for one use, and how fast MOST diverts.
+const BRISK: [&str; 3] = ["smq:period=10ms", "most:step=0.5", "most:step=0.5:balance=marginal"];
 /// Share of reads in the sweep.
 const READS: f64 = 0.7;
 
@@ -205,7 +205,8 @@ fn sweep() {
                 ..MachineOptions::default()
             };
             let mut specs = placements();
-            specs.push(PolicySpec::parse(BRISK).expect("settings of smq"));
+            let brisk = BRISK.map(|spec| PolicySpec::parse(spec).expect("settings as they are"));
+            specs.extend(brisk);
             let runs = run(&load, &pools, &specs, &options, &|_| ());
             for (index, run) in runs.expect("the machine runs").into_iter().enumerate() {
                 if cells.len() <= index {
