@@ -412,8 +412,8 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
             _ => return Err(keys.file.problem(time.line, wanted)),
         };
     }
-    if let Some(share) = keys.count("percentile", 50..=99)? {
-        copying.percentile = Some(share);
+    if let Some(share) = keys.count("percentile", 0..=99)? {
+        copying.percentile = Some(share).filter(|share| *share > 0);
     }
     copying.trial = keys.count("trial", 0..=99)?.unwrap_or(copying.trial);
     let (low, high) = (PIECE.start(), PIECE.end());
