@@ -388,30 +388,17 @@ fn unknown_placement(name: &str) -> String {
 
 fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigError> {
     let copying = &mut settings.copying;
-    if let Some(rate) = keys.text("rate")? {
-        let wanted = "`rate` is bytes a second from 4KiB on, as \"64MiB\", or \"none\"";
-        copying.rate_per_second = match (&*rate.value, rate.value.parse::<Bytes>()) {
-            ("none", _) => None,
-            (_, Ok(bytes)) if bytes.0 >= u64::from(BLOCK) => Some(bytes),
-            _ => return Err(keys.file.problem(rate.line, wanted)),
-        };
-    }
-    if let Some(rate) = keys.text("reserve")? {
-        let wanted = "`reserve` is bytes a second from 4KiB on, as \"4MiB\", or \"none\"";
-        copying.reserve_per_second = match (&*rate.value, rate.value.parse::<Bytes>()) {
-            ("none", _) => None,
-            (_, Ok(bytes)) if bytes.0 >= u64::from(BLOCK) => Some(bytes),
-            _ => return Err(keys.file.problem(rate.line, wanted)),
-        };
-    }
-    if let Some(time) = keys.text("deadline")? {
-        let wanted = "`deadline` is a time from 1ms on, as \"30s\", or \"none\"";
-        copying.deadline = match (&*time.value, time.value.parse::<Nanos>()) {
-            ("none", _) => None,
-            (_, Ok(span)) if span.0 >= 1_000_000 => Some(span),
-            _ => return Err(keys.file.problem(time.line, wanted)),
-        };
-    }
+    let wanted =
+        |key, such| format!("`{key}` is bytes a second from 4KiB on, as {such}, or \"none\"");
+    let fits = |rate: &Bytes| rate.0 >= u64::from(BLOCK);
+    let rate = quantity_or_none(&mut keys, "rate", wanted("rate", "\"64MiB\""), fits)?;
+    copying.rate_per_second = rate.unwrap_or(copying.rate_per_second);
+    let reserve = quantity_or_none(&mut keys, "reserve", wanted("reserve", "\"4MiB\""), fits)?;
+    copying.reserve_per_second = reserve.unwrap_or(copying.reserve_per_second);
+    let wanted = "`deadline` is a time from 1ms on, as \"30s\", or \"none\"".to_string();
+    let fits = |span: &Nanos| span.0 >= 1_000_000;
+    let deadline = quantity_or_none(&mut keys, "deadline", wanted, fits)?;
+    copying.deadline = deadline.unwrap_or(copying.deadline);
     if let Some(share) = keys.count("percentile", 0..=99)? {
         copying.percentile = Some(share).filter(|share| *share > 0);
     }
@@ -430,6 +417,21 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     copying.yield_above = keys.count("yield-above", 0..=4096)?.unwrap_or(copying.yield_above);
     copying.concurrent = keys.count("concurrent", 1..=1024)?.unwrap_or(copying.concurrent);
     keys.finish()
+}
+
+/// A quantity, or "none"; `None` when the key is not there.
+fn quantity_or_none<T: std::str::FromStr>(
+    keys: &mut Keys<'_>,
+    key: &'static str,
+    wanted: String,
+    fits: impl Fn(&T) -> bool,
+) -> Result<Option<Option<T>>, ConfigError> {
+    let Some(text) = keys.text(key)? else { return Ok(None) };
+    match (&*text.value, text.value.parse::<T>()) {
+        ("none", _) => Ok(Some(None)),
+        (_, Ok(value)) if fits(&value) => Ok(Some(Some(value))),
+        _ => Err(keys.file.problem(text.line, wanted)),
+    }
 }
 
 fn is_whole(size: &Bytes) -> bool {

@@ -2,18 +2,9 @@
 
 use super::SECOND;
 use crate::placement::tests::pools::{Pools, chunk};
-use crate::placement::tests::{build, propose};
-use crate::placement::{ChunkAccess, FLASH, Move, Placement, PoolLoad, Route};
-use thermocline_units::{Bytes, Nanos};
-
-fn touch(placement: &mut dyn Placement, index: u32, times: u32) {
-    for at in 0..times {
-        let at = Nanos(u64::from(at));
-        let bytes = Bytes::from_kib(4);
-        let access = ChunkAccess { at, chunk: chunk(index), offset: Bytes(0), bytes, write: false };
-        placement.observe(&access);
-    }
-}
+use crate::placement::tests::{build, propose, touch};
+use crate::placement::{FLASH, Move, Placement, PoolLoad, Route};
+use thermocline_units::Nanos;
 
 fn load(reads: u64, micros: u64) -> PoolLoad {
     PoolLoad { reads, read_latency: Nanos::from_micros(micros), ..PoolLoad::default() }
@@ -53,7 +44,7 @@ fn requests_go_to_the_slower_side_step_by_step_while_the_fast_pool_is_the_slower
 fn only_when_all_is_diverted_more_is_mirrored_and_the_hottest_first() {
     let (mut most, mut pools) = (build("most:mirrors=0.2"), full());
     for (index, times) in [(0, 1), (1, 9), (2, 5), (3, 0)] {
-        touch(most.as_mut(), index, times);
+        touch(most.as_mut(), chunk(index), times);
     }
     propose(most.as_mut(), &pools);
     route(most.as_mut(), &loads(OVERLOADED), 10);
@@ -63,7 +54,7 @@ fn only_when_all_is_diverted_more_is_mirrored_and_the_hottest_first() {
     // A fifth of twelve slots.
     assert_eq!(moves, [Move::mirror(chunk(1), SECOND), Move::mirror(chunk(2), SECOND)]);
     pools.carry_out(&moves);
-    touch(most.as_mut(), 0, 50);
+    touch(most.as_mut(), chunk(0), 50);
     let moves = propose(most.as_mut(), &pools);
     assert_eq!(moves, [Move::to(chunk(2), FLASH), Move::mirror(chunk(0), SECOND)]);
     pools.carry_out(&moves);
@@ -75,7 +66,7 @@ fn an_idle_fast_pool_gets_the_hottest_from_below_but_no_mirrored_chunk_leaves_it
     pools.at.insert(9, 1);
     pools.mirrors.insert(3, 1);
     for (index, times) in [(0, 2), (1, 2), (2, 1), (9, 7)] {
-        touch(most.as_mut(), index, times);
+        touch(most.as_mut(), chunk(index), times);
     }
     let moves = propose(most.as_mut(), &pools);
     // Chunk 3 is the coldest, but mirrored.
@@ -88,8 +79,8 @@ fn the_coldest_mirrors_go_when_the_second_pool_runs_short() {
     let (mut most, mut pools) = (build("most:reserve=0.25"), full());
     (10..16).for_each(|index| _ = pools.at.insert(index, 1));
     pools.mirrors.extend([(0, 1), (1, 1)]);
-    touch(most.as_mut(), 0, 3);
-    touch(most.as_mut(), 1, 1);
+    touch(most.as_mut(), chunk(0), 3);
+    touch(most.as_mut(), chunk(1), 1);
     let moves = propose(most.as_mut(), &pools);
     assert_eq!(moves, [Move::to(chunk(1), FLASH), Move::to(chunk(0), FLASH)]);
     pools.carry_out(&moves);

@@ -1,20 +1,11 @@
 //! The cache and its tuning, on a machine of two pools.
 
 use crate::placement::tests::pools::{Pools, chunk};
-use crate::placement::tests::{build, propose};
-use crate::placement::{ChunkAccess, FLASH, Move, Placement, PoolLoad};
-use thermocline_units::{Bytes, Nanos, PoolId};
+use crate::placement::tests::{build, propose, touch};
+use crate::placement::{FLASH, Move, Placement, PoolLoad};
+use thermocline_units::{Nanos, PoolId};
 
 const BELOW: PoolId = PoolId(1);
-
-fn touch(placement: &mut dyn Placement, index: u32, times: u32) {
-    for at in 0..times {
-        let at = Nanos(u64::from(at));
-        let bytes = Bytes::from_kib(4);
-        let access = ChunkAccess { at, chunk: chunk(index), offset: Bytes(0), bytes, write: false };
-        placement.observe(&access);
-    }
-}
 
 /// What both pools say when the cache serves `hits` of 1,000 requests: each is slower by the square
 /// of its load, the cache from less on.
@@ -32,9 +23,9 @@ fn cached() -> (Box<dyn Placement>, Pools) {
     let mut orthus = build("orthus");
     let mut pools = Pools::new(&[2, 9], &[]);
     pools.at.extend((0..8).map(|index| (index, BELOW.0)));
-    touch(orthus.as_mut(), 3, 5);
-    touch(orthus.as_mut(), 5, 4);
-    touch(orthus.as_mut(), 6, 1);
+    touch(orthus.as_mut(), chunk(3), 5);
+    touch(orthus.as_mut(), chunk(5), 4);
+    touch(orthus.as_mut(), chunk(6), 1);
     let moves = propose(orthus.as_mut(), &pools);
     assert_eq!(moves, [Move::mirror(chunk(3), FLASH), Move::mirror(chunk(5), FLASH)]);
     pools.carry_out(&moves);
@@ -45,7 +36,7 @@ fn cached() -> (Box<dyn Placement>, Pools) {
 #[test]
 fn hotter_chunks_take_the_place_of_colder_ones_which_stay_at_home() {
     let (mut orthus, mut pools) = cached();
-    touch(orthus.as_mut(), 7, 20);
+    touch(orthus.as_mut(), chunk(7), 20);
     let moves = propose(orthus.as_mut(), &pools);
     assert_eq!(moves, [Move::to(chunk(5), BELOW), Move::mirror(chunk(7), FLASH)]);
     pools.carry_out(&moves);
@@ -58,7 +49,7 @@ fn reads_are_diverted_until_more_would_cost_more_and_nothing_is_admitted_meanwhi
     let mut share = 0;
     let mut shares = Vec::new();
     for _ in 0..120 {
-        touch(orthus.as_mut(), 3, 100);
+        touch(orthus.as_mut(), chunk(3), 100);
         let hits = 1_000 - u64::from(share) / 1_000;
         let route = orthus.router().expect("it routes").route(&loads(hits));
         assert_eq!(route.writes, 0, "writes go to the cache");
@@ -68,7 +59,7 @@ fn reads_are_diverted_until_more_would_cost_more_and_nothing_is_admitted_meanwhi
     // Mean latency over the share d below: least where the marginal ones are equal, near 0.46.
     let settled = &shares[100..];
     assert!(settled.iter().all(|share| (380_000..540_000).contains(share)), "{settled:?}");
-    touch(orthus.as_mut(), 7, 500);
+    touch(orthus.as_mut(), chunk(7), 500);
     assert_eq!(propose(orthus.as_mut(), &pools), []);
 }
 
@@ -76,15 +67,15 @@ fn reads_are_diverted_until_more_would_cost_more_and_nothing_is_admitted_meanwhi
 fn a_high_miss_ratio_is_not_tuned_with_and_a_rising_one_ends_tuning() {
     let (mut orthus, pools) = cached();
     for _ in 0..10 {
-        touch(orthus.as_mut(), 0, 100);
+        touch(orthus.as_mut(), chunk(0), 100);
         let route = orthus.router().expect("it routes").route(&loads(0));
         assert_eq!(route.reads, 0, "all is missed");
     }
     for _ in 0..10 {
-        touch(orthus.as_mut(), 3, 100);
+        touch(orthus.as_mut(), chunk(3), 100);
         orthus.router().expect("it routes").route(&loads(1_000));
     }
-    touch(orthus.as_mut(), 0, 100);
+    touch(orthus.as_mut(), chunk(0), 100);
     orthus.router().expect("it routes").route(&loads(0));
     assert_ne!(propose(orthus.as_mut(), &pools), [], "it admits again");
 }
