@@ -61,6 +61,14 @@ fn a_live_placement_proposes_the_same_again_and_its_recording_is_a_trace() {
     assert!(total(&told, "recorded") > 0 && total(&told, "accesses") > 50, "{told:#}");
     let rival = program::run(&folder, "lab volume --replay r.tcr --policy vfrm").succeeded();
     assert!(rival.stdout().contains("vfrm:cooling="), "{}", rival.stdout());
+    let words = "lab volume --replay r.tcr --policy vfrm,baseline:k=6 --json";
+    let told: Value =
+        serde_json::from_str(&program::run(&folder, words).succeeded().stdout()).unwrap();
+    let [vfrm, same] = &told["shadows"].as_array().unwrap()[..] else { panic!("{told:#}") };
+    assert_eq!((&vfrm["name"], &same["name"]), (&"vfrm".into(), &"baseline:k=6".into()));
+    let epochs = told["epochs"].as_array().unwrap().len() as u64;
+    assert_eq!(same["epochs"], epochs - 1, "a shadow begins with the first epoch's end");
+    assert_eq!(same["actual_total"]["accesses"], vfrm["total"]["accesses"], "{told:#}");
     let words = "policies explain chew --replay r.tcr --chunk 46";
     let why = program::run(&folder, words).succeeded().stdout();
     assert!(why.starts_with("chunk 46 of v0 (46 MiB to 47 MiB) lives on pool"), "{why}");

@@ -2,6 +2,9 @@
 
 use super::{Extent, Policy};
 use serde::{Deserialize, Serialize};
+use thermocline_policy::placement::shadow::Report;
+use thermocline_policy::placement::shadow::tally::Tally;
+use thermocline_units::{Nanos, PoolId};
 use utoipa::ToSchema;
 
 /// A policy that shall be a shadow: it sees what the one in force sees, and moves nothing.
@@ -95,4 +98,47 @@ pub struct Explanation {
     pub policy: String,
     /// Its reasons, the conclusion last; empty: it gives none, or has not met the chunk.
     pub reasons: Vec<String>,
+}
+
+impl Shadow {
+    /// What a report says, of a sample of one chunk in `one_in`, after `age`; pools are called
+    /// `names`, fastest first.
+    pub fn of(report: &Report<'_>, one_in: u32, age: Nanos, names: &[String]) -> Shadow {
+        let figures = |tally| PlacementFigures::of(tally, one_in.into(), names);
+        Shadow {
+            name: report.name.to_string(),
+            one_in,
+            age_seconds: age.as_secs_f64(),
+            epochs: report.epochs,
+            total: figures(report.total),
+            actual_total: figures(report.actual_total),
+            epoch: figures(report.epoch),
+            actual_epoch: figures(report.actual_epoch),
+        }
+    }
+}
+
+impl PlacementFigures {
+    /// What the sample came to, told for all chunks.
+    fn of(tally: &Tally, one_in: u64, names: &[String]) -> PlacementFigures {
+        let (all, fastest) = (tally.all(), tally.fastest());
+        let written = (0..).map(PoolId).zip(names).map(|(id, name)| {
+            let served = tally.of(id);
+            PoolWritten {
+                pool: name.clone(),
+                client_bytes: served.written_bytes.0 * one_in,
+                moved_bytes: served.moved_in.0 * one_in,
+            }
+        });
+        PlacementFigures {
+            accesses: all.accesses() * one_in,
+            bytes: all.bytes().0 * one_in,
+            mean_latency_us: tally.mean_latency().map(|mean| mean.0 as f64 / 1e3),
+            fastest_pool_share: tally.fastest_share(),
+            fastest_pool_accesses: fastest.accesses() * one_in,
+            fastest_pool_bytes: fastest.bytes().0 * one_in,
+            moved_bytes: all.moved_in.0 * one_in,
+            written: written.collect(),
+        }
+    }
 }

@@ -167,6 +167,11 @@ impl RecordedView {
         }
     }
 
+    /// When the last epoch ended.
+    pub(super) fn at(&self) -> Nanos {
+        self.at
+    }
+
     /// The epoch's pools. False when there are fewer than before: pools are removed, but their
     /// numbers stay.
     pub(super) fn turn_to(&mut self, epoch: &Epoch) -> bool {

@@ -12,13 +12,14 @@
 use super::homes::RecordedView;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{
     Budget, ChunkAccess, How, Move, Placement, PoolLoad, Sla, VolumeView,
 };
 use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_trace::TraceError;
 use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes, Routed};
-use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A recording that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,9 @@ pub struct Replay {
     proposed: Vec<Move>,
     /// Whether a router said something else than the recorded one, in this epoch.
     misrouted: bool,
+    shadows: Shadows,
+    /// Shadows that begin when it is first known where chunks are.
+    coming: Vec<(String, Box<dyn Placement>)>,
 }
 
 impl Replay {
@@ -108,6 +112,8 @@ impl Replay {
             recorded: Vec::new(),
             proposed: Vec::new(),
             misrouted: false,
+            shadows: Shadows::default(),
+            coming: Vec::new(),
         })
     }
 
@@ -136,6 +142,49 @@ impl Replay {
             }
         }
         Ok(None)
+    }
+
+    /// Lets a placement run as a shadow, from the first epoch's end on: what it would have done is
+    /// judged as live ([`Shadows`]), on every chunk and at the recorded copy rate.
+    ///
+    /// # Errors
+    /// When it is no placement, or a setting of it is wrong.
+    pub fn shadow(&mut self, spec: &PolicySpec) -> Result<(), ReplayError> {
+        self.coming.push((spec.label.clone(), build(spec)?));
+        Ok(())
+    }
+
+    /// The shadows.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
+    }
+
+    /// Pools that the last epoch had.
+    pub fn pool_count(&self) -> u16 {
+        self.view.pool_count()
+    }
+
+    /// When the last epoch ended.
+    pub fn now(&self) -> Nanos {
+        self.view.at()
+    }
+
+    /// What operations might copy, as the recording says; `None`: as much as they wanted.
+    fn copy_rate(&self) -> Option<Bytes> {
+        let rate = self.about().iter().find(|(key, _)| key == "thermocline.recording.rate")?;
+        rate.1.strip_suffix(" a second")?.parse().ok()
+    }
+
+    fn end_epoch_of_shadows(&mut self, at: Nanos) -> Result<(), ReplayError> {
+        for (name, placement) in std::mem::take(&mut self.coming) {
+            self.shadows
+                .begin(at, &self.view, (&name, placement), Some(1))
+                .map_err(|error| ReplayError::Placement(error.to_string()))?;
+        }
+        // Also of those that have just begun: the next epoch is a whole one for them.
+        let rate = self.copy_rate();
+        self.shadows.end_epoch(at, &self.view, rate);
+        Ok(())
     }
 
     /// The placement that is fed, with all its settings.
@@ -214,9 +263,11 @@ impl Replay {
         self.accesses += 1;
         self.volumes_named = self.volumes_named.max(access.chunk.volume.0 + 1);
         let Access { at, chunk, offset, bytes, write } = *access;
+        let access = ChunkAccess { at, chunk, offset, bytes, write };
         if let Some(placement) = &mut self.placement {
-            placement.observe(&ChunkAccess { at, chunk, offset, bytes, write });
+            placement.observe(&access);
         }
+        self.shadows.observe(&access);
     }
 
     /// A volume is promised something else from this epoch on.
@@ -297,6 +348,7 @@ impl Replay {
             return Err(self.wrong("a chunk is of a volume that there is not"));
         }
         let epoch = self.epoch.take().expect("just seen");
+        self.end_epoch_of_shadows(epoch.at)?;
         let placement = self.placement.as_mut().expect("without one an epoch does not begin");
         self.proposed.clear();
         let budget = Budget { moves: epoch.budget };

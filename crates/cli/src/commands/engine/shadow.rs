@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 }
 
 /// A line a shadow, and under it what was done meanwhile; nothing without shadows.
-pub(super) fn text(shadows: &[Shadow]) -> String {
+pub(crate) fn text(shadows: &[Shadow]) -> String {
     if shadows.is_empty() {
         return String::new();
     }

@@ -187,11 +187,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 
 fn replay(path: &Path, specs: &[PolicySpec], output: &Output) -> Result<(), CliError> {
     let form = if output.json { volume_replay::Form::Json } else { volume_replay::Form::Table };
-    match specs {
-        [] => volume_replay::run(path, None, form),
-        [rival] => volume_replay::run(path, Some(rival), form),
-        _ => Err(CliError::input("a recording is replayed under one policy at a time")),
-    }
+    volume_replay::run(path, specs, form)
 }
 
 impl Args {

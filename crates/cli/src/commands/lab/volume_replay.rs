@@ -1,6 +1,7 @@
 //! `thermocline lab volume --replay`: a live volume's recording told again to its placement, or
 //! to a rival.
 
+use crate::commands::engine::shadow;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit};
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::path::Path;
 use thermocline_policy::placement::Move;
 use thermocline_policy::registry::PolicySpec;
+use thermocline_serve::api::Shadow;
 use thermocline_sim::format::{count, seconds};
 use thermocline_sim::recording::{Difference, EpochRow, Replay};
 use thermocline_trace::recording::EventReader;
@@ -26,6 +28,8 @@ struct Outcome {
     /// Where the recorded placement proposed something else, with the two proposals.
     difference: Option<(Difference, Vec<Move>, Vec<Move>)>,
     torn: Option<String>,
+    /// What rivals would have done.
+    shadows: Vec<Shadow>,
 }
 
 /// How it is to be reported.
@@ -37,8 +41,11 @@ pub(super) enum Form {
 
 /// Replays `path` under the recorded placement up to the first difference, or under `rival` to the
 /// end.
-pub(super) fn run(path: &Path, rival: Option<&PolicySpec>, form: Form) -> Result<(), CliError> {
-    let outcome = replay(path, rival)?;
+///
+/// Every one of `rivals` also runs as a shadow; the first is the one whose moves are compared.
+pub(super) fn run(path: &Path, rivals: &[PolicySpec], form: Form) -> Result<(), CliError> {
+    let rival = rivals.first();
+    let outcome = replay(path, rivals)?;
     note(outcome.torn.as_deref());
     match form {
         Form::Json => {
@@ -61,8 +68,10 @@ pub(super) fn run(path: &Path, rival: Option<&PolicySpec>, form: Form) -> Result
     }
 }
 
-fn replay(path: &Path, rival: Option<&PolicySpec>) -> Result<Outcome, CliError> {
+fn replay(path: &Path, rivals: &[PolicySpec]) -> Result<Outcome, CliError> {
+    let rival = rivals.first();
     let (mut replay, size) = open(path, rival)?;
+    rivals.iter().try_for_each(|rival| replay.shadow(rival)).map_err(CliError::input)?;
     let bar = Progress::bar(Some(size), Unit::Bytes, "replaying");
     let mut rows = Vec::new();
     let mut difference = None;
@@ -76,7 +85,15 @@ fn replay(path: &Path, rival: Option<&PolicySpec>) -> Result<Outcome, CliError> 
         }
     }
     let placement = replay.placement().to_string();
-    Ok(Outcome { placement, about: replay.about().to_vec(), rows, difference, torn: replay.torn() })
+    let pools: Vec<String> = (0..replay.pool_count()).map(|pool| format!("pool {pool}")).collect();
+    let shadows = replay.shadows();
+    let told = shadows.reports().map(|report| {
+        let age = replay.now().saturating_sub(report.begun);
+        Shadow::of(&report, shadows.one_in(), age, &pools)
+    });
+    let shadows = told.collect();
+    let about = replay.about().to_vec();
+    Ok(Outcome { placement, about, rows, difference, torn: replay.torn(), shadows })
 }
 
 /// A replay of a file, and the file's bytes.
@@ -117,6 +134,7 @@ impl Outcome {
             "equal": self.rows.iter().all(|row| row.equal),
             "difference": difference,
             "cut_off": self.torn,
+            "shadows": self.shadows,
         })
     }
 
@@ -157,7 +175,12 @@ impl Outcome {
             ]);
         }
         writeln!(out, "\n{table}")?;
-        self.write_verdict(rival, out)
+        self.write_verdict(rival, out)?;
+        if self.shadows.is_empty() {
+            return Ok(());
+        }
+        write!(out, "\nas shadows of what was done, from the first epoch's end on:\n\n")?;
+        out.write_str(&shadow::text(&self.shadows))
     }
 
     fn write_verdict(&self, rival: bool, out: &mut String) -> std::fmt::Result {

@@ -1,10 +1,7 @@
 //! Shadows: added, told, ended, adopted; and why a chunk is where it is.
 
 use super::{Desk, placement};
-use crate::api::{
-    Adopted, Explanation, NewShadow, PlacementFigures, PoolWritten, Refused, Severity, Shadow,
-};
-use thermocline_policy::placement::shadow::tally::Tally;
+use crate::api::{Adopted, Explanation, NewShadow, Refused, Severity, Shadow};
 use thermocline_policy::placement::shadow::{Report, ShadowError};
 use thermocline_units::{ChunkId, PoolId};
 
@@ -24,42 +21,13 @@ impl Desk<'_> {
     }
 
     fn shadow(&self, report: &Report<'_>) -> Shadow {
-        let one_in = self.engine.group.shadows().one_in();
-        let figures = |tally| self.placement_figures(tally, one_in.into());
-        Shadow {
-            name: report.name.to_string(),
-            one_in,
-            age_seconds: self.engine.now().saturating_sub(report.begun).as_secs_f64(),
-            epochs: report.epochs,
-            total: figures(report.total),
-            actual_total: figures(report.actual_total),
-            epoch: figures(report.epoch),
-            actual_epoch: figures(report.actual_epoch),
-        }
-    }
-
-    /// What the sample came to, told for all chunks.
-    fn placement_figures(&self, tally: &Tally, one_in: u64) -> PlacementFigures {
-        let (all, fastest) = (tally.all(), tally.fastest());
         let group = &self.engine.group;
-        let written = (0..group.pool_count()).map(PoolId).map(|id| {
-            let served = tally.of(id);
-            PoolWritten {
-                pool: group.pool_status(id).expect("ids below the count exist").name,
-                client_bytes: served.written_bytes.0 * one_in,
-                moved_bytes: served.moved_in.0 * one_in,
-            }
-        });
-        PlacementFigures {
-            accesses: all.accesses() * one_in,
-            bytes: all.bytes().0 * one_in,
-            mean_latency_us: tally.mean_latency().map(|mean| mean.0 as f64 / 1e3),
-            fastest_pool_share: tally.fastest_share(),
-            fastest_pool_accesses: fastest.accesses() * one_in,
-            fastest_pool_bytes: fastest.bytes().0 * one_in,
-            moved_bytes: all.moved_in.0 * one_in,
-            written: written.collect(),
-        }
+        let pools = (0..group.pool_count()).map(PoolId);
+        let names: Vec<String> = pools
+            .map(|id| group.pool_status(id).expect("ids below the count exist").name)
+            .collect();
+        let age = self.engine.now().saturating_sub(report.begun);
+        Shadow::of(report, group.shadows().one_in(), age, &names)
     }
 
     /// Lets a policy begin as a shadow.
