@@ -9,7 +9,8 @@
 //!    stand-ins: as they came, and slowed down until one disk can serve them, with as many windows.
 //!    On `experiments/chew/pools.toml`.
 //! 2. *Sweep*: random requests of 4 KiB, 70 % reads, Zipf, offered at a half to twice of what the
-//!    fast pool's device can serve, on `experiments/chew/flash.toml`; several seeds.
+//!    fast pool's device can serve, on `experiments/chew/flash.toml`, where half of what is touched
+//!    fits on it, and on `fits.toml`, where all does; several seeds.
 //!
 //! Placements are asked with their defaults, ChewAnalyzer also with thresholds for these chunks:
 //! its own are for 256 MB. Latencies are of all reads and writes.
@@ -186,10 +187,13 @@ fn spread(values: &[f64]) -> (f64, f64) {
     (mean, (most - least) / 2.0)
 }
 
-fn sweep() {
-    let pools = pools("flash.toml");
+/// The tables of one pair of pools.
+fn sweep(file: &str) {
+    let pools = pools(file);
     let peak = saturation(&pools[0]);
-    println!("\n### Intensity\n\nThe fast pool can serve {peak:.0} of these requests a second.\n");
+    println!(
+        "\n### Intensity on {file}\n\nThe fast pool can serve {peak:.0} of these requests a second.\n"
+    );
     let heads: Vec<String> = INTENSITIES.iter().map(|x| format!("{x}×")).collect();
     println!("| placement | {} |\n|---|{}", heads.join(" | "), "---:|".repeat(heads.len()));
     // By placement, then by intensity.
@@ -245,6 +249,7 @@ fn main() {
         }
     }
     if wants("sweep") {
-        sweep();
+        // What does not fit on the fast pool, and what fits and is too much for it.
+        ["flash.toml", "fits.toml"].into_iter().for_each(sweep);
     }
 }
