@@ -86,6 +86,12 @@ pub enum OpenError {
         /// The slot.
         slot: u32,
     },
+    /// The next checkpoint of the map would not fit into its area: a forged superblock.
+    #[error(
+        "the map has more chunks than its checkpoint has room for: the superblock is not as it was \
+         written; nothing was changed; report it"
+    )]
+    MapTooLarge,
     /// No living pool can hold the metadata.
     #[error("no living pool can hold the journal; restore a pool that is missing")]
     NoHome,

@@ -121,6 +121,10 @@ impl Group {
             }
         }
         self.settle_chunks()?;
+        let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots.used())).sum();
+        if used > layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size) {
+            return Err(OpenError::MapTooLarge);
+        }
         let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
         checkpoint.blocks = superblock.checkpoint_blocks;
         self.checkpoint = checkpoint;

@@ -1,13 +1,17 @@
 //! The stored formats: round trips, every bit that matters.
 
+use super::Bench;
 use crate::format::{
     BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, decode_records, encode_record,
     open_block, seal_block,
 };
-use crate::layout::holds;
+use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Tag};
 use crate::overlay::{Blocks, Side};
-use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
+use crate::{Group, OpenError, Service};
+use thermocline_ports::faulty::SimDisk;
+use thermocline_ports::{Device, Io, Payload, Ticket};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 const CHUNK: u32 = 1 << 20;
 const STAMP: Stamp = Stamp { identity: 1, generation: 2, sequence: 3 };
@@ -144,4 +148,44 @@ fn slots_that_begin_inside_metadata_or_off_their_alignment_are_not_believed() {
     assert!(!holds(&block));
     block.pools[0].first_slot = 64 << 10;
     assert!(!holds(&block));
+}
+
+/// The newest superblock of a disk, and which of the two it is.
+fn newest(disk: &SimDisk) -> (u64, Superblock) {
+    let read = |which| {
+        let block = disk.peek_durable(super_offset(which), 4096).expect("readable").to_vec();
+        Some((which, Superblock::decode(&block)?))
+    };
+    let found = [0, 1].into_iter().filter_map(read);
+    found.max_by_key(|(_, block)| block.sequence).expect("the disk has one")
+}
+
+/// Writes the newest superblock of every disk anew, with areas of so many blocks.
+fn forge_areas(bench: &mut Bench, area_blocks: u32) {
+    for disk in &mut bench.disks {
+        let (which, block) = newest(disk);
+        let forged = Superblock { area_blocks, ..block }.encode();
+        let (offset, data) = (super_offset(which), Payload::from(forged));
+        disk.submit(bench.now, Ticket(0), Io::Write { offset, data, fua: true });
+        bench.now = disk.next_event().expect("it is under way");
+        disk.poll(bench.now, &mut Vec::new());
+    }
+}
+
+#[test]
+fn a_map_that_its_checkpoint_has_no_room_for_is_refused() {
+    // Found by fuzzing: the first checkpoint after opening did not fit.
+    let mut bench = Bench::new(&[8, 8]);
+    bench.group.create_volume(Nanos(0), Bytes(4 * super::CHUNK)).expect("a volume");
+    bench.write(0, 1, 2 * super::CHUNK as usize);
+    bench.flush();
+    while newest(&bench.disks[0]).1.area == 1 {
+        bench.crash(); // The first area begins where it does, however long it is.
+    }
+    let fixed = area_blocks(0, super::CHUNK as u32);
+    forge_areas(&mut bench, fixed);
+    let devices: Vec<_> = bench.disks.iter().map(|disk| Some(disk.geometry())).collect();
+    bench.group = Group::open(Bench::settings(), &devices);
+    bench.run();
+    assert_eq!(*bench.group.service(), Service::Failed(OpenError::MapTooLarge));
 }
