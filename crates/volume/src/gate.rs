@@ -45,7 +45,7 @@ impl Group {
         }
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
         // No block of a chunk in two parts may be written on both sides at once.
-        let in_two = self.map.overlay(chunk).is_some() && !cfg!(mutant = "both_sides");
+        let in_two = self.map.overlay(chunk).is_some();
         let touched = if in_two { around_blocks(&range) } else { range.clone() };
         if writes && (traffic.dropping > 0 || self.writes_under_way(chunk, &touched)) {
             return false;
