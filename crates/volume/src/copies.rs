@@ -34,7 +34,7 @@ impl Group {
 
     /// Notes when the copies were last written.
     pub(crate) fn touch_copies(&mut self, now: Nanos, chunk: ChunkId) {
-        let mirrored = self.map.overlay(chunk).is_some_and(|overlay| overlay.blocks.is_mirror());
+        let mirrored = self.map.mirror(chunk).is_some();
         if mirrored || self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
             self.map.extra_mut(chunk).last_write = now;
         }
@@ -115,7 +115,7 @@ impl Group {
 
     /// A pool died: a mirrored chunk that is on it shall be whole on its other side.
     fn wish_on_the_living_side(&mut self, chunk: ChunkId, dead: PoolId) {
-        if !self.map.overlay(chunk).is_some_and(|overlay| overlay.blocks.is_mirror()) {
+        if self.map.mirror(chunk).is_none() {
             return;
         }
         let [base, above] = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side).pool);

@@ -240,6 +240,11 @@ impl ChunkMap {
         self.extra(chunk)?.overlay.as_ref()
     }
 
+    /// The other side of the chunk, where it is mirrored.
+    pub(crate) fn mirror(&self, chunk: ChunkId) -> Option<&Overlay> {
+        self.overlay(chunk).filter(|overlay| overlay.blocks.is_mirror())
+    }
+
     pub(crate) fn overlay_mut(&mut self, chunk: ChunkId) -> Option<&mut Overlay> {
         let index = self.entry(chunk).extra;
         if index == NONE { None } else { self.extras[index as usize].overlay.as_mut() }

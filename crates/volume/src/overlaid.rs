@@ -113,7 +113,7 @@ impl Group {
     /// Where a run that a side's device failed may go instead, if anywhere.
     fn other_side(&self, part: u32, run: &Range<u32>, pool: PoolId) -> Option<Side> {
         let chunk = self.parts[part].chunk;
-        let overlay = self.map.overlay(chunk).filter(|overlay| overlay.blocks.is_mirror())?;
+        let overlay = self.map.mirror(chunk)?;
         let other = self.side_at(chunk, pool).other();
         let able = match self.parts[part].is_write() {
             true => overlay.blocks.takes(other, run) && !self.is_parting(chunk),

@@ -61,9 +61,8 @@ impl Proposal {
 impl Group {
     /// The pool of a mirrored chunk's first side.
     fn home_of_mirror(&self, chunk: ChunkId) -> Option<PoolId> {
-        let overlay = self.map.has(chunk).then(|| self.map.overlay(chunk)).flatten()?;
-        let home = self.map.entry(chunk).first().filter(|_| overlay.blocks.is_mirror())?;
-        Some(home.pool)
+        let mirrored = self.map.has(chunk) && self.map.mirror(chunk).is_some();
+        self.map.entry(mirrored.then_some(chunk)?).first().map(|home| home.pool)
     }
 
     /// The next move that can begin.

@@ -63,8 +63,7 @@ impl VolumeView for View<'_> {
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         let several = self.0.map.chunks().filter(|&chunk| !self.0.map.is_simple(chunk));
         for chunk in several {
-            let mirror = self.0.map.overlay(chunk).filter(|overlay| overlay.blocks.is_mirror());
-            mirror.into_iter().for_each(|overlay| visit(chunk, overlay.place.pool));
+            self.0.map.mirror(chunk).into_iter().for_each(|side| visit(chunk, side.place.pool));
         }
     }
 
