@@ -1,7 +1,7 @@
 //! Every placement beside every other: the tables of experiments/chew/result.md.
 //!
 //! ```text
-//! cargo run --release -p thermocline-sim --example placements [-- traces|sweep]
+//! cargo run --release -p thermocline-sim --example placements [-- traces|sweep [PLACEMENT,…]]
 //! ```
 //!
 //! 1. *Traces*: prxy_0 and proj_2 of MSR Cambridge, if they are in `traces` under
@@ -36,12 +36,21 @@ const INTENSITIES: [f64; 5] = [0.5, 0.9, 1.1, 1.5, 2.0];
 const REQUESTS: u64 = 600_000;
 const SEEDS: std::ops::Range<u64> = 1..4;
 /// Settings for runs of a few seconds: what `smq` takes for one use, and how fast MOST diverts.
-const BRISK: [&str; 3] = ["smq:period=10ms", "most:step=0.5", "most:step=0.5:balance=marginal"];
+const BRISK: [&str; 5] = [
+    "smq:period=10ms",
+    "most:step=0.5",
+    "most:step=0.5:balance=marginal",
+    "benefit:mirrors=0.2",
+    "benefit:mirrors=0.2:step=0.5",
+];
 /// Share of reads in the sweep.
 const READS: f64 = 0.7;
 
 /// Thresholds of the source for its chunks of 256 MB, scaled to chunks of 4 MiB.
 const SCALED: &str = "chew:top=4.7:low=0.16:very-intense=7.8";
+
+/// Settings with which placements run over traces, beside their defaults.
+const TRACED: [&str; 2] = [SCALED, "benefit:mirrors=0.2"];
 
 /// A trace, the windows at which placements decide in its own time, and how fast it is run.
 struct Scene {
@@ -114,7 +123,7 @@ fn beside(run: f64, reference: f64) -> String {
     format!("{:+.0} %", (run / reference - 1.0) * 100.0)
 }
 
-fn trace_table(scene: &Scene) -> bool {
+fn trace_table(scene: &Scene, specs: &[PolicySpec]) -> bool {
     let file = traces().join(scene.file);
     if !file.exists() {
         return false;
@@ -127,9 +136,7 @@ fn trace_table(scene: &Scene) -> bool {
         let epoch = Nanos((scene.window.0 as f64 / speed) as u64);
         let (chunk, arrivals) = (scene.chunk, Arrivals::Open { speed });
         let options = MachineOptions { chunk, epoch, arrivals, ..MachineOptions::default() };
-        let mut specs = placements();
-        specs.push(PolicySpec::parse(SCALED).expect("settings of chew"));
-        let runs = run(&load, &pools("pools.toml"), &specs, &options, &|_| ());
+        let runs = run(&load, &pools("pools.toml"), specs, &options, &|_| ());
         let speed = if speed == 1.0 { String::new() } else { format!(", {speed} times as fast") };
         println!("\n### {}{speed}\n\nChunks of {chunk}, windows of {epoch}.\n", scene.name);
         compare(&runs.expect("the machine runs"));
@@ -188,7 +195,7 @@ fn spread(values: &[f64]) -> (f64, f64) {
 }
 
 /// The tables of one pair of pools.
-fn sweep(file: &str) {
+fn sweep(file: &str, specs: &[PolicySpec]) {
     let pools = pools(file);
     let peak = saturation(&pools[0]);
     println!(
@@ -208,10 +215,7 @@ fn sweep(file: &str) {
                 seed,
                 ..MachineOptions::default()
             };
-            let mut specs = placements();
-            let brisk = BRISK.map(|spec| PolicySpec::parse(spec).expect("settings as they are"));
-            specs.extend(brisk);
-            let runs = run(&load, &pools, &specs, &options, &|_| ());
+            let runs = run(&load, &pools, specs, &options, &|_| ());
             for (index, run) in runs.expect("the machine runs").into_iter().enumerate() {
                 if cells.len() <= index {
                     cells.push((run.policy.clone(), Vec::new()));
@@ -234,15 +238,25 @@ fn sweep(file: &str) {
     }
 }
 
+/// The placements that were named, or every one and `others`.
+fn chosen(others: &[&str]) -> Vec<PolicySpec> {
+    let parse = |spec: &str| PolicySpec::parse(spec).expect("a placement with its settings");
+    match std::env::args().nth(2) {
+        Some(list) => list.split(',').map(parse).collect(),
+        None => placements().into_iter().chain(others.iter().map(|spec| parse(spec))).collect(),
+    }
+}
+
 fn main() {
     let wanted = std::env::args().nth(1);
     let wants = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
     if wants("traces") {
-        let published = PUBLISHED.iter().filter(|scene| trace_table(scene)).count();
+        let specs = chosen(&TRACED);
+        let published = PUBLISHED.iter().filter(|scene| trace_table(scene, &specs)).count();
         if published < PUBLISHED.len() {
             eprintln!("SKIPPED: prxy_0 and proj_2 are not in {}", traces().display());
             for scene in &STAND_INS {
-                if !trace_table(scene) {
+                if !trace_table(scene, &specs) {
                     eprintln!("SKIPPED: {} is not there", scene.file);
                 }
             }
@@ -250,6 +264,7 @@ fn main() {
     }
     if wants("sweep") {
         // What does not fit on the fast pool, and what fits and is too much for it.
-        ["flash.toml", "fits.toml"].into_iter().for_each(sweep);
+        let specs = chosen(&BRISK);
+        ["flash.toml", "fits.toml"].into_iter().for_each(|file| sweep(file, &specs));
     }
 }

@@ -12,19 +12,24 @@
 //!    not overrun.
 //! 4. A chunk whose pool has become the dearer one moves down by the same rule. Chunks without
 //!    demand yield, the others yield the cheaper the earlier.
+//! 5. With `mirrors` above 0 chunks may be on the two fastest pools at once (see `twins`), and a
+//!    fast loop divides their requests ten times a second by the marginal latencies of both.
 //!
 //! Source: ours; the features are ChewAnalyzer's (000 ch. 3), the marginal latency that of optimal
 //! routing. Equal to `edt:by=time` in what it looks at; different in that load, not rank, says what
 //! a pool is worth.
 //!
-//! State: 86 B a chunk: 62 of activity, 24 of faded demand. O(1) an access; O(n log n + n × pools)
-//! an epoch over all chunks met.
+//! State: 86 B a chunk: 62 of activity, 24 of faded demand; with mirrors 2 B more. O(1) an access;
+//! O(n log n + n × pools) an epoch over all chunks met.
 
 mod pools;
+mod twins;
 
 use self::pools::{Loaded, Share};
+use self::twins::Twins;
 use super::activity::Activity;
 use super::demand::{Demand, Faded};
+use super::mirrors::{Balance, Balanced, Router};
 use super::plan::{Plan, Rooms};
 use super::{Budget, ChunkAccess, Move, Placement, VolumeView, order};
 use crate::Footprint;
@@ -49,12 +54,26 @@ const WEAR: Setting = Setting {
     unit: "seconds of waiting a GiB",
     help: "what it is worth not to write a GiB to a pool that wears out",
 };
+const MIRRORS: Setting = Setting {
+    name: "mirrors",
+    default: "0",
+    unit: "share of all slots",
+    help: "chunks on both of the two fastest pools at most; 0: none",
+};
+const STEP: Setting = Setting {
+    name: "step",
+    default: "0.1",
+    unit: "share of requests",
+    help: "by how much the share that mirrors divert changes in 100 ms",
+};
+/// Differences of marginal latencies below this are none.
+const THETA: f64 = 0.05;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "benefit",
     summary: "moves what saves most waiting at the pools' present load, copying and wear priced in",
     source: "ours: marginal latencies over ChewAnalyzer's features",
-    settings: &[MEMORY, PAYBACK, WEAR],
+    settings: &[MEMORY, PAYBACK, WEAR, MIRRORS, STEP],
     build: Build::Placement(|settings| Ok(Box::new(Benefit::new(settings)?))),
 };
 
@@ -67,6 +86,8 @@ struct Benefit {
     activity: Activity,
     demands: Faded,
     pools: Vec<Loaded>,
+    /// `None`: nothing is mirrored.
+    twins: Option<Twins>,
 }
 
 /// Candidates whose demands are asked for ahead of their turn.
@@ -88,6 +109,8 @@ struct Choice<'a> {
 
 impl Benefit {
     fn new(settings: &Settings) -> Result<Benefit, SettingsError> {
+        let most = settings.number("mirrors", 0.0, 1.0)?;
+        let balance = Balance::new(Balanced::Marginal, THETA, settings.number("step", 0.0, 1.0)?);
         Ok(Benefit {
             memory: settings.number("memory", 0.0, 0.999)?,
             payback: settings.number("payback", 0.001, 1e9)?,
@@ -95,7 +118,38 @@ impl Benefit {
             activity: Activity::default(),
             demands: Faded::default(),
             pools: Vec::new(),
+            twins: (most > 0.0).then(|| Twins::new(most, balance)),
         })
+    }
+
+    /// The other pool of a mirrored chunk.
+    fn other(&self, number: u32) -> Option<PoolId> {
+        self.twins.as_ref()?.other(number)
+    }
+
+    /// Where a chunk is; of two pools the faster.
+    fn home(&self, number: u32) -> PoolId {
+        let home = self.activity.home(number);
+        self.other(number).map_or(home, |other| other.min(home))
+    }
+
+    /// Adds what a chunk demands to the pools it is on.
+    fn join(&mut self, number: u32) {
+        let demand = self.demands.of(number);
+        if demand.is_none() {
+            return;
+        }
+        let (home, other) = (self.activity.home(number), self.other(number));
+        let diverted = self.twins.as_ref().map_or(0.0, |twins| twins.balance.share());
+        let sides = match other {
+            None => [(home, 1.0), (home, 0.0)],
+            Some(other) => [(home.min(other), 1.0 - diverted), (home.max(other), diverted)],
+        };
+        for (pool, part) in sides {
+            let pool = &mut self.pools[usize::from(pool.0)];
+            let share = pool.share(&demand).part(part);
+            pool.join(share);
+        }
     }
 
     /// The pools as they are loaded by the chunks that are there.
@@ -106,12 +160,7 @@ impl Benefit {
             loaded.reset(&view.traits(pool), self.wear);
         }
         for number in 0..self.demands.len() {
-            let demand = self.demands.of(number);
-            if !demand.is_none() {
-                let pool = &mut self.pools[usize::from(self.activity.home(number).0)];
-                let share = pool.share(&demand);
-                pool.join(share);
-            }
+            self.join(number);
         }
         for (pool, loaded) in (0..).map(PoolId).zip(&mut self.pools) {
             loaded.learn(&view.load(pool), &view.traits(pool), view.epoch());
@@ -122,7 +171,7 @@ impl Benefit {
     fn candidates(&self) -> Vec<u64> {
         let saved = |number: u32| {
             let demand = self.demands.of(number);
-            let home = self.activity.home(number);
+            let home = self.home(number);
             let costs = self.pools.iter().map(|pool| pool.cost(pool.share(&demand)));
             let least = costs.fold(f64::INFINITY, f64::min);
             let here = &self.pools[usize::from(home.0)];
@@ -142,7 +191,7 @@ impl<'a> Choice<'a> {
         let mut residents = vec![Vec::new(); pools.len()];
         let slowest = pools.len() - 1;
         for number in 0..benefit.demands.len() {
-            let home = usize::from(benefit.activity.home(number).0);
+            let home = usize::from(benefit.home(number).0);
             if home < slowest {
                 let demand = benefit.demands.of(number);
                 let (here, below) = (&pools[home], &pools[home + 1]);
@@ -195,14 +244,14 @@ impl<'a> Choice<'a> {
         let mut best: Option<(f64, PoolId, Option<u32>)> = None;
         for to in (0..self.pools.len() as u16).map(PoolId).filter(|&to| to != from) {
             let mut gain = saved - self.pools[usize::from(to.0)].cost(self.share(to, &demand));
-            let mut copies = self.copying(from, to);
+            let mut copies = self.copying(number, from, to);
             let mut victim = None;
             if !self.rooms.has_room(to) {
-                let Some((lost, number)) = self.cheapest(to) else { continue };
+                let Some((lost, cheapest)) = self.cheapest(to) else { continue };
                 let Some(below) = self.rooms.below(to) else { continue };
                 gain -= lost;
-                copies += self.copying(to, below);
-                victim = Some(number);
+                copies += self.copying(cheapest, to, below);
+                victim = Some(cheapest);
             }
             let net = gain * self.horizon - copies;
             if net > 0.0 && best.as_ref().is_none_or(|best| net > best.0) {
@@ -212,8 +261,11 @@ impl<'a> Choice<'a> {
         best.map(|(_, to, victim)| (to, victim))
     }
 
-    /// Seconds of waiting that copying a chunk is taken to cost.
-    fn copying(&self, from: PoolId, to: PoolId) -> f64 {
+    /// Seconds of waiting that copying a chunk is taken to cost; none where it is on both.
+    fn copying(&self, number: u32, from: PoolId, to: PoolId) -> f64 {
+        if self.benefit.other(number).is_some_and(|other| other == to || other == from) {
+            return 0.0;
+        }
         let [from, to] = [from, to].map(|pool| &self.pools[usize::from(pool.0)]);
         from.reading(self.chunk_bytes) + to.writing(self.chunk_bytes)
     }
@@ -226,7 +278,10 @@ impl Placement for Benefit {
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
-        self.activity.look(view);
+        match &mut self.twins {
+            None => self.activity.look(view),
+            Some(twins) => twins.look(view, &mut self.activity),
+        }
         self.demands.fade(&self.activity, view.epoch(), self.memory);
         self.load(view);
         let mut choice = Choice::new(self, view);
@@ -240,7 +295,7 @@ impl Placement for Benefit {
             if choice.settled[number as usize] {
                 continue;
             }
-            let home = self.activity.home(number);
+            let home = self.home(number);
             let Some((to, victim)) = choice.destination(number, home) else { continue };
             if let Some(victim) = victim {
                 let below = choice.rooms.below(to).expect("a destination without room has it");
@@ -254,8 +309,22 @@ impl Placement for Benefit {
         for &(number, from, to) in victims.iter().rev() {
             plan.may_fall(self.activity.chunks.id(number), from, to);
         }
-        plan.propose(budget, moves);
+        match &self.twins {
+            None => plan.propose(budget, moves),
+            Some(twins) => {
+                let mut planned = Vec::new();
+                plan.propose(budget, &mut planned);
+                let of = (&self.activity, &self.demands);
+                twins.propose(of, &self.pools[0], view, planned, moves);
+                moves.truncate(usize::try_from(budget.moves).unwrap_or(usize::MAX));
+            }
+        }
         self.activity.advance();
+    }
+
+    fn router(&mut self) -> Option<&mut dyn Router> {
+        let twins = self.twins.as_mut()?;
+        Some(&mut twins.balance)
     }
 
     fn footprint(&self) -> Footprint {

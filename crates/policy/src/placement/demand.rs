@@ -72,6 +72,13 @@ impl Demand {
         self.random_written_bytes + self.sequential_written_bytes
     }
 
+    /// Units of 4 KiB or requests a second, whichever are more: to compare demands where no pool is
+    /// meant.
+    pub(super) fn weight(&self) -> f64 {
+        let bytes = self.random_read_bytes + self.sequential_read_bytes + self.written_bytes();
+        (self.random_reads + self.random_writes).max(bytes / UNIT)
+    }
+
     /// Whether it is nothing.
     pub(super) fn is_none(&self) -> bool {
         *self == Demand::default()

@@ -5,8 +5,8 @@
 //! spreads them. Rules that routers share stand here: smoothed latencies, and steps of a ratio
 //! towards balance.
 
-use super::{Pattern, PoolLoad, PoolTraits};
-use thermocline_units::Nanos;
+use super::{FLASH, Pattern, PoolLoad, PoolTraits, VolumeView};
+use thermocline_units::{Nanos, PoolId};
 
 /// How often a router is asked. MOST's loop turns every 200 ms, Orthus's every 25.
 pub const ROUTING_PERIOD: Nanos = Nanos(100_000_000);
@@ -86,6 +86,111 @@ impl Meter {
         // L − s = k·ρ/(1−ρ), and x·dL/dx = k·ρ/(1−ρ)²: the wait, once more for its slope.
         latency + (latency - alone).max(0.0) / (1.0 - busy)
     }
+}
+
+/// The pool whose load is shared with the fastest.
+pub(super) const SECOND: PoolId = PoolId(1);
+/// Weight of the newest 100 ms in latencies and rates.
+const NEWEST: f64 = 0.3;
+
+/// What is to be equal on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Balanced {
+    /// Seconds a request (MOST).
+    Latency,
+    /// What one more request costs all of them (ours).
+    Marginal,
+}
+
+/// What the loop found last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Load {
+    /// The fastest pool is the dearer one.
+    Over,
+    /// It could take more.
+    Under,
+    Even,
+}
+
+/// MOST's fast loop between the fastest pool and the next: `step` more of the requests go to the
+/// slower side while the faster is dearer by more than `theta`, and so much less while it is
+/// cheaper.
+#[derive(Debug)]
+pub(super) struct Balance {
+    balanced: Balanced,
+    theta: f64,
+    step: f64,
+    share: f64,
+    meters: [Meter; 2],
+    /// What both pools can do; known from the first epoch on.
+    traits: Option<[PoolTraits; 2]>,
+    pub(super) load: Load,
+}
+
+impl Balance {
+    /// Nothing is diverted at first.
+    pub(super) fn new(balanced: Balanced, theta: f64, step: f64) -> Balance {
+        let (meters, traits) = (Default::default(), None);
+        Balance { balanced, theta, step, share: 0.0, meters, traits, load: Load::Under }
+    }
+
+    /// Learns what both pools can do; there must be two.
+    pub(super) fn look(&mut self, view: &dyn VolumeView) {
+        self.traits = Some([view.traits(FLASH), view.traits(SECOND)]);
+    }
+
+    /// The share of requests, 0 to 1, that go to the slower side.
+    pub(super) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// Whether the mirrors that there are can take no more.
+    pub(super) fn diverts_all(&self) -> bool {
+        self.share >= 1.0
+    }
+
+    /// What both pools' requests cost, in seconds; `None` before anything is known.
+    fn costs(&self) -> Option<[f64; 2]> {
+        let traits = self.traits.as_ref()?;
+        let cost = |pool: usize| match self.balanced {
+            Balanced::Marginal => self.meters[pool].marginal(&traits[pool]),
+            Balanced::Latency => self.meters[pool].latency_of(&traits[pool]),
+        };
+        Some([cost(0), cost(1)])
+    }
+
+    fn weigh(&mut self) {
+        let Some([fast, slow]) = self.costs() else { return };
+        (self.load, self.share) = if fast > (1.0 + self.theta) * slow {
+            (Load::Over, (self.share + self.step).min(1.0))
+        } else if fast < (1.0 - self.theta) * slow {
+            (Load::Under, (self.share - self.step).max(0.0))
+        } else {
+            (Load::Even, self.share)
+        };
+    }
+}
+
+impl Router for Balance {
+    fn route(&mut self, loads: &[PoolLoad]) -> Route {
+        for (meter, load) in self.meters.iter_mut().zip(loads) {
+            meter.note(load, ROUTING_PERIOD.as_secs_f64(), NEWEST);
+        }
+        self.weigh();
+        Route::all(self.share)
+    }
+}
+
+/// Chunks that a pool can hold; a pool without an end counts as what is on it.
+pub(super) fn slots(view: &dyn VolumeView, pool: PoolId) -> u64 {
+    let capacity = view.capacity_chunks(pool);
+    if capacity > u64::from(u32::MAX) { view.used_chunks(pool) } else { capacity }
+}
+
+/// So much of all slots, 0 to 1.
+pub(super) fn of_all_slots(view: &dyn VolumeView, share: f64) -> u64 {
+    let all: u64 = (0..view.pool_count()).map(|pool| slots(view, PoolId(pool))).sum();
+    (all as f64 * share) as u64
 }
 
 /// No pool is taken for busier than this: the curve has no end at 1.

@@ -23,15 +23,13 @@
 //!
 //! State: 66 B a chunk, 16 B a mirrored one (`warmth`). O(1) an access, O(n log n) an epoch.
 
-use super::mirrors::{Meter, Route, Router};
+use super::mirrors::{Balance, Balanced, Load, Router, SECOND, of_all_slots, slots};
 use super::plan::{Plan, Rooms};
 use super::warmth::{Warm, Warmth};
-use super::{
-    Budget, ChunkAccess, FLASH, Move, Placement, PoolLoad, PoolTraits, ROUTING_PERIOD, VolumeView,
-};
+use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
-use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_units::{Bytes, Nanos};
 
 const BALANCE: Setting = Setting {
     name: "balance",
@@ -78,67 +76,6 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Placement(|settings| Ok(Box::new(Most::new(settings)?))),
 };
 
-/// The pool whose load is shared with the fastest.
-const SECOND: PoolId = PoolId(1);
-/// Weight of the newest 100 ms in latencies and rates.
-const NEWEST: f64 = 0.3;
-
-/// What the fast loop found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
-    /// The fastest pool is the slower one.
-    Over,
-    /// It could take more.
-    Under,
-    Balanced,
-}
-
-/// The fast loop.
-#[derive(Debug)]
-struct Balance {
-    marginal: bool,
-    theta: f64,
-    step: f64,
-    share: f64,
-    meters: [Meter; 2],
-    /// What both pools can do; known from the first epoch on.
-    traits: Option<[PoolTraits; 2]>,
-    load: Load,
-}
-
-impl Balance {
-    /// What both pools' requests cost, in seconds; `None` before anything is known.
-    fn costs(&self) -> Option<[f64; 2]> {
-        let traits = self.traits.as_ref()?;
-        let cost = |pool: usize| match self.marginal {
-            true => self.meters[pool].marginal(&traits[pool]),
-            false => self.meters[pool].latency_of(&traits[pool]),
-        };
-        Some([cost(0), cost(1)])
-    }
-
-    fn weigh(&mut self) {
-        let Some([fast, slow]) = self.costs() else { return };
-        (self.load, self.share) = if fast > (1.0 + self.theta) * slow {
-            (Load::Over, (self.share + self.step).min(1.0))
-        } else if fast < (1.0 - self.theta) * slow {
-            (Load::Under, (self.share - self.step).max(0.0))
-        } else {
-            (Load::Balanced, self.share)
-        };
-    }
-}
-
-impl Router for Balance {
-    fn route(&mut self, loads: &[PoolLoad]) -> Route {
-        for (meter, load) in self.meters.iter_mut().zip(loads) {
-            meter.note(load, ROUTING_PERIOD.as_secs_f64(), NEWEST);
-        }
-        self.weigh();
-        Route::all(self.share)
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 struct Most {
@@ -153,27 +90,14 @@ impl Most {
     fn new(settings: &Settings) -> Result<Most, SettingsError> {
         let share = |name| settings.number(name, 0.0, 1.0);
         let marginal = settings.choice("balance", &["latency", "marginal"])? == 1;
+        let balanced = if marginal { Balanced::Marginal } else { Balanced::Latency };
         Ok(Most {
-            balance: Balance {
-                marginal,
-                theta: share("theta")?,
-                step: share("step")?,
-                share: 0.0,
-                meters: Default::default(),
-                traits: None,
-                load: Load::Under,
-            },
+            balance: Balance::new(balanced, share("theta")?, share("step")?),
             mirrors: share("mirrors")?,
             reserve: share("reserve")?,
             limit: settings.bytes("limit")?,
             warmth: Warmth::default(),
         })
-    }
-
-    /// How many chunks may be mirrored.
-    fn most_mirrors(&self, view: &dyn VolumeView) -> usize {
-        let slots: u64 = (0..view.pool_count()).map(|pool| slots(view, PoolId(pool))).sum();
-        (slots as f64 * self.mirrors) as usize
     }
 
     /// Gives up the coldest mirrors while the second pool is short of room.
@@ -197,7 +121,7 @@ impl Most {
         let least = (slots(view, SECOND) as f64 * self.reserve) as i128;
         let mut colder = ranked.iter().rev().filter(|warm| warm.mirror.is_some()).peekable();
         let mut count = ranked.iter().filter(|warm| warm.mirror.is_some()).count();
-        let most = self.most_mirrors(view);
+        let most = of_all_slots(view, self.mirrors) as usize;
         let mut moves = Vec::new();
         let hot = |warm: &&Warm| warm.home == FLASH && warm.mirror.is_none() && warm.warmth > 0.0;
         for hot in ranked.iter().filter(hot) {
@@ -215,12 +139,6 @@ impl Most {
     }
 }
 
-/// Chunks that a pool can hold; a pool without an end counts as what is on it.
-fn slots(view: &dyn VolumeView, pool: PoolId) -> u64 {
-    let capacity = view.capacity_chunks(pool);
-    if capacity > u64::from(u32::MAX) { view.used_chunks(pool) } else { capacity }
-}
-
 impl Placement for Most {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
@@ -232,17 +150,17 @@ impl Placement for Most {
         if view.pool_count() < 2 {
             return;
         }
-        self.balance.traits = Some([view.traits(FLASH), view.traits(SECOND)]);
+        self.balance.look(view);
         let bytes = self.limit.0 as f64 * view.epoch().as_secs_f64();
         let most = budget.moves.min((bytes / view.chunk_size().0 as f64) as u64);
         let mut rooms = Rooms::of(view);
         let mut proposed = self.reclaim(&mut ranked, &mut rooms, view);
         match self.balance.load {
-            Load::Over if self.balance.share >= 1.0 => {
+            Load::Over if self.balance.diverts_all() => {
                 proposed.extend(self.enlarge(&ranked, &mut rooms, view));
             }
             // Room that mirrors leave is there when they have left.
-            Load::Under if self.balance.share <= 0.0 && proposed.is_empty() => {
+            Load::Under if self.balance.share() <= 0.0 && proposed.is_empty() => {
                 promote(&ranked, view, Budget { moves: most }, &mut proposed);
             }
             _ => {}

@@ -166,19 +166,20 @@ fn headline(seed: u64, failure: &Failure) -> String {
 fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
     let seeds = number("THERMOCLINE_SEEDS").unwrap_or(SEEDS) / 5;
     let mut moved = Vec::new();
-    for entry in entries().filter(|entry| matches!(entry.build, Build::Placement(_))) {
-        let extras = Extras { placement: Some(entry), ..Extras::default() };
+    let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
+    let mirroring = "benefit:mirrors=0.2";
+    for name in placements.map(|entry| entry.name).chain([mirroring]) {
+        let extras = Extras { placement: Some(name), ..Extras::default() };
         let mut migrations = 0;
         for seed in 0..seeds {
             let mut plan = generate::plan(seed);
             placed_throughout(&mut plan);
-            let name = entry.name;
             match run(&plan, extras) {
                 Ok(summary) => migrations += marks(&[summary]).get("migrations done").unwrap_or(&0),
                 Err(failure) => panic!("{name}: {}", headline(seed, &failure)),
             }
         }
-        moved.push((entry.name, migrations));
+        moved.push((name, migrations));
     }
     println!("migrations done: {moved:?}");
 }

@@ -12,7 +12,7 @@ use crate::restless::Restless;
 use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_policy::placement::Placement;
-use thermocline_policy::registry::{Build, Entry, Settings};
+use thermocline_policy::registry::{Build, PolicySpec};
 use thermocline_units::Nanos;
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
@@ -50,7 +50,7 @@ pub(crate) struct Summary {
 pub(crate) struct Extras {
     pub(crate) injection: Option<Injection>,
     /// Who decides wherever the plan has a placement; the restless one when `None`.
-    pub(crate) placement: Option<&'static Entry>,
+    pub(crate) placement: Option<&'static str>,
 }
 
 /// Executes `plan`; a panic of the machine is a failure like any other.
@@ -115,7 +115,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) rot: Option<Rot>,
     /// Whether a placement moves chunks.
     pub(crate) placing: bool,
-    placement: Option<&'static Entry>,
+    placement: Option<&'static str>,
     /// What happened, and how often.
     marks: Marks,
     /// A read that is not compared with the model, and its answer.
@@ -125,11 +125,12 @@ pub(crate) struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// A placement that knows nothing yet.
     pub(crate) fn make_placement(&self, seed: u32) -> Box<dyn Placement> {
-        let Some(entry) = self.placement else { return Restless::boxed(seed) };
-        let Build::Placement(build) = entry.build else {
-            panic!("{} is no placement", entry.name);
+        let Some(spec) = self.placement else { return Restless::boxed(seed) };
+        let spec = PolicySpec::parse(spec).expect("a policy that is registered");
+        let Build::Placement(build) = spec.entry.build else {
+            panic!("{} is no placement", spec.entry.name)
         };
-        build(&Settings::defaults(entry)).expect("defaults are good")
+        build(&spec.settings).expect("its settings are right")
     }
 
     fn new(plan: &'a Plan, extras: Extras) -> Result<Runner<'a>, String> {

@@ -27,7 +27,7 @@ const GIB: f64 = 1_073_741_824.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Share {
     /// Of its time.
-    time: f64,
+    pub(super) time: f64,
     /// Seconds of waiting a second, on the idle pool.
     wait: f64,
     /// Seconds of waiting a second that its writes are worth.
@@ -63,6 +63,13 @@ impl Default for Loaded {
             wait: 0.0,
             bears: 1.0,
         }
+    }
+}
+
+impl Share {
+    /// A part of it, 0 to 1.
+    pub(super) fn part(self, part: f64) -> Share {
+        Share { time: self.time * part, wait: self.wait * part, wear: self.wear * part }
     }
 }
 

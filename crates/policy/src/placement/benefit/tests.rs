@@ -3,8 +3,8 @@
 use super::pools::Loaded;
 use crate::placement::demand::Demand;
 use crate::placement::tests::pools::{Pools, chunk};
-use crate::placement::tests::{build, propose_to};
-use crate::placement::{ChunkAccess, Placement, PoolLoad, PoolTraits, Service, VolumeView};
+use crate::placement::tests::{build, propose, propose_to};
+use crate::placement::{ChunkAccess, Move, Placement, PoolLoad, PoolTraits, Service, VolumeView};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// A pool that serves so many random requests a second, one at a time, and streams fast.
@@ -144,4 +144,70 @@ fn load_settles_where_the_mean_latency_of_all_requests_is_least() {
     let least = (0..=100).map(|fast| wait(f64::from(fast))).fold(f64::INFINITY, f64::min);
     let found = wait(view.used_chunks(PoolId(0)) as f64);
     assert!(found <= least * 1.05, "{found} against {least}, {} up", view.used_chunks(PoolId(0)));
+}
+
+#[test]
+fn a_chunk_that_rises_is_mirrored_and_leaves_again_without_a_copy_to_pay_for() {
+    // Copies cost more than anything here saves, but the mirror's is there already.
+    let mut benefit = build("benefit:memory=0:mirrors=0.5:payback=4");
+    let mut view = pools(&[10_000, 100], &[1, 9], &[(0, 1), (1, 1)]);
+    ask(benefit.as_mut(), 0, 10, false);
+    let moves = propose(benefit.as_mut(), &view);
+    assert_eq!(moves, [Move::mirror(chunk(0), PoolId(0))]);
+    view.carry_out(&moves);
+    ask(benefit.as_mut(), 1, 20, false);
+    ask(benefit.as_mut(), 0, 1, false);
+    let moves = propose(benefit.as_mut(), &view);
+    assert_eq!(moves, [Move::to(chunk(0), PoolId(1)), Move::mirror(chunk(1), PoolId(0))]);
+}
+
+#[test]
+fn without_room_for_two_copies_a_rise_is_a_move_and_without_mirrors_nobody_routes() {
+    let mut benefit = build("benefit:memory=0:mirrors=0.05");
+    let view = pools(&[10_000, 100], &[2, 9], &[(0, 1)]);
+    ask(benefit.as_mut(), 0, 10, false);
+    assert_eq!(propose(benefit.as_mut(), &view), [Move::to(chunk(0), PoolId(0))]);
+    assert!(benefit.router().is_some());
+    assert!(build("benefit").router().is_none());
+}
+
+/// The fastest pool answers a hundred times slower than the other, so often.
+fn overload(benefit: &mut dyn Placement, times: u32) {
+    let slow = PoolLoad { reads: 1000, read_latency: Nanos(5_000_000_000), ..PoolLoad::default() };
+    let quick = PoolLoad { reads: 10, read_latency: Nanos(1_000_000), ..PoolLoad::default() };
+    let router = benefit.router().expect("it routes");
+    (0..times).for_each(|_| _ = router.route(&[slow, quick]));
+}
+
+#[test]
+fn what_takes_most_of_an_overloaded_pool_is_mirrored_when_all_is_diverted() {
+    let mut benefit = build("benefit:memory=0:mirrors=0.3:payback=0.001");
+    let at = [(0, 0), (1, 0), (2, 0)];
+    let view = pools(&[1000, 1000], &[3, 7], &at);
+    let ask_all = |benefit: &mut dyn Placement| {
+        [(0, 5), (1, 9), (2, 1)].map(|(index, times)| ask(benefit, index, times, false))
+    };
+    ask_all(benefit.as_mut());
+    assert_eq!(propose(benefit.as_mut(), &view), []);
+    overload(benefit.as_mut(), 5);
+    ask_all(benefit.as_mut());
+    assert_eq!(propose(benefit.as_mut(), &view), [], "not all is diverted yet");
+    overload(benefit.as_mut(), 10);
+    ask_all(benefit.as_mut());
+    // A third of ten slots.
+    let below = |index| Move::mirror(chunk(index), PoolId(1));
+    assert_eq!(propose(benefit.as_mut(), &view), [below(1), below(0), below(2)]);
+}
+
+#[test]
+fn mirrors_with_the_least_demand_end_when_the_second_pool_is_full() {
+    let mut benefit = build("benefit:memory=0:mirrors=0.5:payback=0.001");
+    let at = [(0, 0), (1, 1), (2, 1)];
+    let mut view = pools(&[1000, 1000], &[2, 40], &at);
+    view.at.extend((10..47).map(|index| (index, 1)));
+    view.mirrors.extend([(0, 1), (1, 0)]);
+    ask(benefit.as_mut(), 0, 5, false);
+    ask(benefit.as_mut(), 1, 4, false);
+    assert_eq!(view.used_chunks(PoolId(1)), 40);
+    assert_eq!(propose(benefit.as_mut(), &view), [Move::to(chunk(1), PoolId(0))]);
 }

@@ -1,6 +1,6 @@
 //! The fast loop and the slow one, on a machine of two pools.
 
-use super::SECOND;
+use crate::placement::mirrors::SECOND;
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose, touch};
 use crate::placement::{FLASH, Move, Placement, PoolLoad, Route};
