@@ -45,6 +45,9 @@ pub struct Status {
     /// Moves of policies that were given up since the start.
     #[serde(default)]
     pub moves_dropped: MovesDropped,
+    /// Chunks in two parts: mirrored, or redirected.
+    #[serde(default)]
+    pub parts: Parts,
     /// The journal.
     pub journal: Journal,
     /// NBD clients.
@@ -58,6 +61,19 @@ pub struct Status {
     /// Shares of client reads, by bytes, that the fastest pool has served since the start; null:
     /// nothing was read.
     pub fastest_pool_share: Option<f64>,
+}
+
+/// Chunks in two parts: mirrored on two pools that share their requests, or redirected.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Parts {
+    /// How many there are.
+    pub chunks: u64,
+    /// How many there may be: the map has room for no more.
+    pub most: u64,
+    /// Share of reads of mirrored chunks that the slower side answers; null: no policy says.
+    pub diverted_reads: Option<f64>,
+    /// The same of writes.
+    pub diverted_writes: Option<f64>,
 }
 
 /// Why moves of policies were given up.

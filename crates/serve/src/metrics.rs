@@ -127,6 +127,17 @@ impl Figures {
             (vec![("reason", "slower")], Value::Counter(status.moves_dropped.slower)),
         ];
         family(encoder, ("moves_dropped", "Moves of policies given up"), dropped.into())?;
+        let help = "Chunks in two parts, mirrored or redirected";
+        let chunks = Value::Gauge(status.parts.chunks as f64);
+        family(encoder, ("chunks_in_two_parts", help), vec![(Vec::new(), chunks)])?;
+        if let (Some(reads), Some(writes)) =
+            (status.parts.diverted_reads, status.parts.diverted_writes)
+        {
+            let help = "Share of requests to mirrored chunks that the slower side answers";
+            let shares = [("read", reads), ("write", writes)]
+                .map(|(kind, share)| (vec![("kind", kind)], Value::Gauge(share)));
+            family(encoder, ("diverted_ratio", help), shares.into())?;
+        }
         if let Some(rate) = status.copy_rate_bytes {
             let help = "Bytes a second that operations may copy on a pool now";
             let value = Value::Gauge(rate as f64);

@@ -79,6 +79,8 @@ function facts(status) {
     ["reads/s", number(last.reads)], ["writes/s", number(last.writes)], ["p99", micros(last.p99_us)],
     ["fastest pool serves", share === null ? "–" : (100 * share).toFixed(0) + " % of reads"],
     ["policy", status.policy.spec + (status.policy.spec === "none" ? "" : ", every " + span(status.epoch_seconds))],
+    ...(status.parts.chunks ? [["on two pools", number(status.parts.chunks) + " chunks" + (status.parts.diverted_reads === null ? ""
+      : ", slower side answers " + (100 * status.parts.diverted_reads).toFixed(0) + " %")]] : []),
     ["clients", status.connections], ["up", span(status.uptime_seconds)],
   ]) {
     const pair = element("div");

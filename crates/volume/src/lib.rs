@@ -69,7 +69,8 @@ pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Re
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
 pub use promises::Promise;
 pub use report::{
-    ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PoolLatencies, VolumeStatus,
+    ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
+    VolumeStatus,
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::ScrubStatus;

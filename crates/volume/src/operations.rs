@@ -135,7 +135,7 @@ impl Group {
     }
 
     /// How many more chunks may be in two parts: the checkpoint has room for their bits.
-    fn overlay_room(&self) -> usize {
+    pub(crate) fn overlay_room(&self) -> usize {
         let slots = self.pools.iter().map(|pool| u64::from(pool.slots.total())).sum();
         let most = layout::overlays_max(self.area_blocks, slots, self.chunk_size);
         most.saturating_sub(self.copier.overlays)

@@ -6,6 +6,7 @@ use crate::map::{ChunkCopy, Tag};
 use crate::operation::{Operation, OperationId};
 use crate::pool::PoolStatus;
 use crate::promises::Promise;
+use thermocline_policy::placement::Route;
 use thermocline_units::{Bytes, ChunkId, Latencies, PoolId, VolumeId};
 
 /// A volume, as `volumes` tells.
@@ -47,6 +48,17 @@ pub struct OperationStatus {
     pub from: Option<PoolId>,
     /// Bytes of the chunk that are at the destination.
     pub copied: Bytes,
+}
+
+/// Chunks in two parts, mirrored or redirected, and who answers for mirrored ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartsStatus {
+    /// How many there are.
+    pub chunks: usize,
+    /// How many there may be: the map has room for no more.
+    pub most: usize,
+    /// What the placement's router said last; `None`: none is asked.
+    pub route: Option<Route>,
 }
 
 /// How full the journal ring is.
@@ -141,6 +153,12 @@ impl Group {
     /// Memory that the chunk map holds.
     pub fn map_memory(&self) -> Bytes {
         self.map.memory()
+    }
+
+    /// Chunks in two parts.
+    pub fn parts(&self) -> PartsStatus {
+        let (chunks, room) = (self.copier.overlays, self.overlay_room());
+        PartsStatus { chunks, most: chunks + room, route: self.routing.route() }
     }
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.

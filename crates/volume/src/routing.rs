@@ -25,6 +25,11 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
+    /// What the placement's router said last.
+    pub(crate) fn route(&self) -> Option<Route> {
+        self.route
+    }
+
     /// Whether the next read or write goes to the slower side; `None` when nobody says.
     fn next_is_slow(&mut self, write: bool) -> Option<bool> {
         let Route { reads, writes } = self.route?;

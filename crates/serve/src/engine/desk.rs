@@ -11,14 +11,14 @@ mod volumes;
 use super::Engine;
 use super::clients::Flushed;
 use crate::api::{
-    Event, Journal, MovesDropped, NewPolicy, Policy, Refused, Second, Severity, Status,
+    Event, Journal, MovesDropped, NewPolicy, Parts, Policy, Refused, Second, Severity, Status,
 };
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, entries};
 use thermocline_units::{Nanos, PoolId};
-use thermocline_volume::{AdminError, Group, Service, Tap};
+use thermocline_volume::{AdminError, Group, PartsStatus, Service, Tap};
 
 /// The policy that moves nothing.
 const NOBODY: &str = "none";
@@ -94,6 +94,7 @@ impl<'a> Desk<'a> {
             operations_pending: group.operations_pending() as u64,
             copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
             moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
+            parts: parts(group.parts()),
             journal: Journal {
                 blocks: journal.blocks,
                 used: journal.used,
@@ -186,5 +187,15 @@ impl<'a> Desk<'a> {
     /// What happened after an event.
     pub fn events(&self, after: u64) -> Vec<Event> {
         self.engine.watch.events_after(after)
+    }
+}
+
+fn parts(status: PartsStatus) -> Parts {
+    let share = |millionths: u32| f64::from(millionths) / 1e6;
+    Parts {
+        chunks: status.chunks as u64,
+        most: status.most as u64,
+        diverted_reads: status.route.map(|route| share(route.reads)),
+        diverted_writes: status.route.map(|route| share(route.writes)),
     }
 }

@@ -5,7 +5,7 @@ use crate::doors::moment;
 use crate::error::CliError;
 use crate::table;
 use std::fmt::Write;
-use thermocline_serve::api::{Event, MovesDropped, Pool, Severity, Status};
+use thermocline_serve::api::{Event, MovesDropped, Parts, Pool, Severity, Status};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -50,6 +50,18 @@ fn text(status: &Status, events: &[Event]) -> String {
         let _ = write!(out, ", {expired} given up at their deadline, {slower} after a trial");
     }
     out.push('\n');
+    let Parts { chunks, most, diverted_reads, diverted_writes } = status.parts;
+    if chunks > 0 {
+        let _ = write!(out, "{chunks} chunks on two pools, of at most {most}");
+        if let (Some(reads), Some(writes)) = (diverted_reads, diverted_writes) {
+            let (reads, writes) = (reads * 100.0, writes * 100.0);
+            let _ = write!(
+                out,
+                "; the slower side answers {reads:.0} % of reads and {writes:.0} % of writes"
+            );
+        }
+        out.push('\n');
+    }
     if let Some(share) = status.fastest_pool_share {
         let _ = writeln!(out, "the fastest pool served {:.0} % of what was read", share * 100.0);
     }
