@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let until = begin + Duration::from_secs(60 * wish.minutes);
     let mut lives = 0;
     while Instant::now() < until {
-        let site = Site::new(&binary, folder.join("life"), &config(lives % 2 == 0, lives % 4 < 2))?;
+        let site = Site::new(&binary, folder.join("life"), &config(lives))?;
         let outcome = life(&site, &mut dice, until, &mut score);
         let minutes = begin.elapsed().as_secs_f64() / 60.0;
         println!("{minutes:.1} min: {}", score.line());
@@ -119,9 +119,20 @@ fn parse(arguments: &[String]) -> Result<Wish, Failure> {
     Ok(wish)
 }
 
+/// Placements of lives in turn, with settings: one that moves, and those that mirror.
+const POLICIES: [(&str, &str); 4] = [
+    ("baseline", "k = 100"),
+    ("most", "step = 0.5"),
+    ("benefit", "mirrors = 0.2\npayback = 1000000"),
+    ("orthus", "misses = 1"),
+];
+
 /// Small chunks, the smallest journal, a policy in a hurry, a cache that is always too small: as
 /// much as possible goes on at once.
-fn config(checksums: bool, cached: bool) -> String {
+fn config(life: usize) -> String {
+    let (checksums, cached) = (life % 2 == 0, life % 4 < 2);
+    // One on at each round of four, so that each meets every kind of life.
+    let (policy, settings) = POLICIES[(life + life / 4) % POLICIES.len()];
     let cache = "[pool.cache]\nsize = \"4MiB\"\ndirty-percent = 5\naround-from = \"16KiB\"";
     let cache = if cached { cache } else { "" };
     format!(
@@ -145,10 +156,10 @@ size = "{VOLUME}B"
 [[volume]]
 size = "16MiB"
 [policy]
-name = "baseline"
+name = "{policy}"
 epoch = "1s"
 [policy.settings]
-k = 100
+{settings}
 [copying]
 rate = "none"
 "#
