@@ -7,10 +7,13 @@
 //! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a
 //!   read-only view; the machine validates and acts.
 //!
+//! Beside them [`hints`]: what users of data say of it, and the moves that follow.
+//!
 //! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random.
 //! `now`, randomness and budgets are arguments; everything random is seeded.
 
 pub mod cache;
+pub mod hints;
 pub mod mrc;
 pub mod placement;
 pub mod registry;

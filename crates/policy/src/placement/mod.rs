@@ -128,6 +128,11 @@ pub trait VolumeView {
     /// then need no bookkeeping of their own. O(chunks on the pool).
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId));
 
+    /// How often clients accessed `chunk` in the epoch that ends now; 0 where nobody counts.
+    fn accesses(&self, _chunk: ChunkId) -> u64 {
+        0
+    }
+
     /// Shows every mirrored chunk once, by ascending id, with the pool of its other side; none
     /// where nothing is mirrored. Its first side is where `pool_of` says, and both sides count as
     /// used.

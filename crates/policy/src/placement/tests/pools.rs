@@ -14,6 +14,8 @@ pub(crate) struct Pools {
     pub(crate) traits: Vec<PoolTraits>,
     pub(crate) loads: Vec<PoolLoad>,
     pub(crate) epoch: Nanos,
+    /// Accesses of the epoch.
+    pub(crate) accesses: BTreeMap<u32, u64>,
     /// Of volume 0.
     pub(crate) sla: Option<Sla>,
 }
@@ -33,6 +35,7 @@ impl Pools {
             traits: (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect(),
             loads: vec![PoolLoad::default(); places.len()],
             epoch: Nanos::from_secs(1),
+            accesses: BTreeMap::new(),
             sla: None,
         }
     }
@@ -92,6 +95,10 @@ impl VolumeView for Pools {
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
         PoolId(self.at.get(&chunk.index).copied().unwrap_or(self.pool_count() - 1))
+    }
+
+    fn accesses(&self, chunk: ChunkId) -> u64 {
+        self.accesses.get(&chunk.index).copied().unwrap_or(0)
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {

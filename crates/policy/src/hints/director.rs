@@ -1,0 +1,257 @@
+//! Moves that hints want, beside any placement.
+//!
+//! 1. A chunk whose hint belongs to a class with pools is *claimed*. It should be on the first of
+//!    them that has room; a demoted chunk on the slowest pool; a pinned one stays where it is.
+//! 2. Claimed chunks that should rise go first, by their class's eviction priority. Of the fastest
+//!    pool a class takes no more than its allocation. Where a pool is full, who is not claimed for
+//!    it makes room, the least accessed first, then claims of classes that go earlier.
+//! 3. Then those that should go down.
+//! 4. What the placement proposed of claimed chunks is dropped when it leads out of their pools,
+//!    and what it proposed of chunks that make room is dropped. The rest goes on: one of its moves
+//!    to each of the director's, so that neither starves the other.
+//!
+//! A chunk below its first choice rises when it can; one above it, on a pool that its class names,
+//! too, stays. No chunk is moved twice in an epoch.
+//!
+//! Source: S1's level 1 and level 2 (003 §4.2), with bounds that are ours. O(chunks log chunks) an
+//! epoch; nothing where there are no hints.
+
+use super::store::{Hints, Living};
+use crate::placement::{Move, VolumeView};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use thermocline_units::{ChunkId, Nanos, PoolId};
+
+/// Moves of one epoch at most.
+const MOVES_MAX: usize = 4096;
+
+/// What the director did at an epoch's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Directed {
+    /// Chunks that hints claim.
+    pub claimed: u64,
+    /// Moves that it proposed.
+    pub proposed: u64,
+    /// Moves of the placement that it dropped.
+    pub dropped: u64,
+}
+
+/// A claimed chunk.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    chunk: ChunkId,
+    home: PoolId,
+    class: u8,
+    demoted: bool,
+    accesses: u64,
+    /// Its first choice among pools that take chunks.
+    wanted: PoolId,
+}
+
+/// Room and residents of pools, while moves are chosen.
+struct Board<'a> {
+    hints: &'a Hints,
+    view: &'a dyn VolumeView,
+    free: Vec<u64>,
+    /// By pool: who may make room, with their classes, the next one last.
+    residents: Vec<Vec<(Rank, ChunkId, u8)>>,
+    moved: BTreeSet<ChunkId>,
+    /// Chunks of each class on the fastest pool.
+    fastest: BTreeMap<u8, u64>,
+    moves: Vec<Move>,
+}
+
+/// Who makes room later: claims for this pool by priority; then by accesses.
+type Rank = (bool, u8, u64);
+
+impl Hints {
+    /// Scores the epoch that ends, and puts what hints want among the `moves` of a placement.
+    pub fn direct(&mut self, now: Nanos, view: &dyn VolumeView, moves: &mut Vec<Move>) -> Directed {
+        if self.is_empty() {
+            return Directed::default();
+        }
+        self.expire(now);
+        let mut living = self.living(now, view);
+        self.score(now, view, &mut living);
+        let claims: Vec<Claim> = living.iter().filter_map(|one| self.claim(one, view)).collect();
+        let directed = Board::new(self, view, &living).choose(claims.clone());
+        let claims: BTreeMap<ChunkId, &Claim> =
+            claims.iter().map(|claim| (claim.chunk, claim)).collect();
+        let moved: BTreeSet<ChunkId> = directed.iter().map(|step| step.chunk).collect();
+        let before = moves.len();
+        moves.retain(|step| {
+            let allowed = |claim: &&Claim| self.allows(claim, step.to, view);
+            let claimed = claims.get(&step.chunk);
+            let pinned = living
+                .binary_search_by_key(&step.chunk, |one| one.chunk)
+                .is_ok_and(|at| living[at].hint.is_some_and(|(_, hint)| hint.pinned));
+            !pinned && !moved.contains(&step.chunk) && claimed.is_none_or(allowed)
+        });
+        let told = Directed {
+            claimed: claims.len() as u64,
+            proposed: directed.len() as u64,
+            dropped: (before - moves.len()) as u64,
+        };
+        interleave(directed, moves);
+        told
+    }
+
+    /// Where a chunk of `class` should go when it is written first: pools in order of preference,
+    /// of those with a class only; the caller knows which have room.
+    pub fn preference(&self, class: u8, pools: u16) -> impl Iterator<Item = PoolId> {
+        self.classes().get(class).tiers.iter().flat_map(move |tier| tier.pools(pools))
+    }
+
+    /// Whether a class names a pool.
+    fn names(&self, class: u8, pool: PoolId, view: &dyn VolumeView) -> bool {
+        self.preference(class, view.pool_count()).any(|named| named == pool)
+    }
+
+    /// Whether a claimed chunk may be on a pool.
+    fn allows(&self, claim: &Claim, pool: PoolId, view: &dyn VolumeView) -> bool {
+        match claim.demoted {
+            true => pool == claim.wanted,
+            false => self.names(claim.class, pool, view),
+        }
+    }
+
+    fn claim(&self, one: &Living, view: &dyn VolumeView) -> Option<Claim> {
+        let (_, hint) = one.hint?;
+        let Living { chunk, home, accesses, .. } = *one;
+        let slowest = PoolId(view.pool_count() - 1);
+        if hint.pinned {
+            return None;
+        }
+        let wanted = match hint.demoted {
+            true => slowest,
+            false => {
+                let takes = |pool: &PoolId| view.capacity_chunks(*pool) > 0;
+                self.preference(hint.class, view.pool_count()).find(takes)?
+            }
+        };
+        Some(Claim { chunk, home, class: hint.class, demoted: hint.demoted, accesses, wanted })
+    }
+}
+
+impl<'a> Board<'a> {
+    fn new(hints: &'a Hints, view: &'a dyn VolumeView, living: &[Living]) -> Board<'a> {
+        let pools = || (0..view.pool_count()).map(PoolId);
+        let free =
+            pools().map(|pool| view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool)));
+        let mut board = Board {
+            hints,
+            view,
+            free: free.collect(),
+            residents: pools().map(|_| Vec::new()).collect(),
+            moved: BTreeSet::new(),
+            fastest: BTreeMap::new(),
+            moves: Vec::new(),
+        };
+        for one in living {
+            let hint = one.hint.map(|(_, hint)| hint);
+            let class = hint.map_or(0, |hint| hint.class);
+            if one.home == PoolId(0) {
+                *board.fastest.entry(class).or_insert(0) += 1;
+            }
+            if hint.is_none_or(|hint| !hint.pinned) {
+                let at_home = hints.names(class, one.home, view);
+                let priority = u8::MAX - hints.classes().get(class).priority;
+                let rank = (at_home, priority, one.accesses);
+                board.residents[usize::from(one.home.0)].push((rank, one.chunk, class));
+            }
+        }
+        for residents in &mut board.residents {
+            residents.sort_unstable_by_key(|&(rank, chunk, _)| (std::cmp::Reverse(rank), chunk));
+        }
+        board
+    }
+
+    fn choose(mut self, mut claims: Vec<Claim>) -> Vec<Move> {
+        let priority = |claim: &Claim| self.hints.classes().get(claim.class).priority;
+        claims.retain(|claim| {
+            let stays =
+                claim.wanted > claim.home && self.hints.allows(claim, claim.home, self.view);
+            claim.home != claim.wanted && !stays
+        });
+        // Those who rise, the most important first; then those who fall.
+        claims.sort_by_key(|claim| {
+            let falls = claim.wanted > claim.home;
+            (falls, priority(claim), std::cmp::Reverse(claim.accesses), claim.chunk)
+        });
+        for claim in claims {
+            if self.moves.len() >= MOVES_MAX {
+                break;
+            }
+            self.place(&claim);
+        }
+        self.moves
+    }
+
+    /// Brings a claim to the best pool of its class that it can have.
+    fn place(&mut self, claim: &Claim) {
+        if self.moved.contains(&claim.chunk) {
+            return; // It made room for another.
+        }
+        let class = self.hints.classes().get(claim.class);
+        if claim.wanted > claim.home {
+            if self.free[usize::from(claim.wanted.0)] > 0 {
+                self.carry(claim.chunk, claim.class, claim.home, claim.wanted);
+            }
+            return;
+        }
+        let choices: Vec<PoolId> =
+            self.hints.preference(claim.class, self.view.pool_count()).collect();
+        for to in choices.into_iter().take_while(|&to| to != claim.home) {
+            let most = self.view.capacity_chunks(to) as f64 * class.allocation;
+            let taken = self.fastest.get(&claim.class).copied().unwrap_or(0) as f64;
+            if to == PoolId(0) && taken + 1.0 > most {
+                continue;
+            }
+            if self.free[usize::from(to.0)] > 0 || self.make_room(to, class.priority) {
+                self.carry(claim.chunk, claim.class, claim.home, to);
+                return;
+            }
+        }
+    }
+
+    /// Lets a resident of `pool` go down for a claim of `priority`; whether there is room then.
+    fn make_room(&mut self, pool: PoolId, priority: u8) -> bool {
+        let below = (pool.0 + 1..self.view.pool_count()).map(PoolId);
+        let Some(to) = below.into_iter().find(|to| self.free[usize::from(to.0)] > 0) else {
+            return false;
+        };
+        let residents = &mut self.residents[usize::from(pool.0)];
+        while residents.pop_if(|(_, chunk, _)| self.moved.contains(chunk)).is_some() {}
+        // Who is claimed here stays for claims that are kept no longer.
+        let gives_way = |&(at_home, rank, _): &Rank| !at_home || u8::MAX - rank > priority;
+        let victim = residents.pop_if(|(rank, ..)| gives_way(rank));
+        let Some((_, chunk, class)) = victim else { return false };
+        self.carry(chunk, class, pool, to);
+        true
+    }
+
+    fn carry(&mut self, chunk: ChunkId, class: u8, from: PoolId, to: PoolId) {
+        self.free[usize::from(from.0)] += 1;
+        self.free[usize::from(to.0)] -= 1;
+        for (pool, step) in [(from, -1), (to, 1)] {
+            if pool == PoolId(0) {
+                let count = self.fastest.entry(class).or_insert(0);
+                *count = count.saturating_add_signed(step);
+            }
+        }
+        self.moved.insert(chunk);
+        self.moves.push(Move::to(chunk, to));
+    }
+}
+
+/// Puts `first` and what is in `moves` there in turn, each in its order.
+fn interleave(first: Vec<Move>, moves: &mut Vec<Move>) {
+    let mut own: VecDeque<Move> = first.into();
+    let mut others: VecDeque<Move> = std::mem::take(moves).into();
+    while !own.is_empty() || !others.is_empty() {
+        moves.extend(own.pop_front());
+        moves.extend(others.pop_front());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What hints move, whom they displace, and what they leave to the placement.
+
+use super::Directed;
+use crate::hints::store::{Hint, Hints};
+use crate::hints::{Facts, Level, Usage, Wishes};
+use crate::placement::tests::pools::{Pools, chunk};
+use crate::placement::{Move, VolumeView};
+use thermocline_units::{Bytes, Nanos, PoolId, Rng, VolumeId};
+
+const MIB: u64 = 1 << 20;
+
+fn say(hints: &mut Hints, index: u32, count: u64, facts: &Facts, wishes: Wishes) {
+    let start = u64::from(index) * MIB;
+    let (range, volume) = ((start, start + count * MIB), Some(VolumeId(0)));
+    let hint = Hint { source: "t", level: Level::File, volume, range, facts, wishes, until: None };
+    hints.take(Nanos(0), &hint).expect("it is taken");
+}
+
+fn small() -> Facts {
+    Facts { file_size: Some(Bytes(1000)), ..Facts::default() }
+}
+
+fn used(usage: Usage) -> Facts {
+    Facts { usage, ..Facts::default() }
+}
+
+fn direct(hints: &mut Hints, view: &Pools, placed: &[Move]) -> (Vec<Move>, Directed) {
+    let mut moves = placed.to_vec();
+    let directed = hints.direct(Nanos(0), view, &mut moves);
+    (moves, directed)
+}
+
+fn to(index: u32, pool: u16) -> Move {
+    Move::to(chunk(index), PoolId(pool))
+}
+
+#[test]
+fn without_hints_a_placement_gets_what_it_wants() {
+    let view = Pools::new(&[1, 9], &[(0, 1)]);
+    let (moves, directed) = direct(&mut Hints::default(), &view, &[to(0, 0)]);
+    assert_eq!((moves, directed), (vec![to(0, 0)], Directed::default()));
+}
+
+#[test]
+fn a_small_file_rises_and_the_least_accessed_chunk_makes_room() {
+    let mut view = Pools::new(&[2, 9], &[(0, 0), (1, 0), (2, 1)]);
+    view.accesses = [(0, 9), (1, 2)].into();
+    let mut hints = Hints::default();
+    say(&mut hints, 2, 1, &small(), Wishes::default());
+    let (moves, directed) = direct(&mut hints, &view, &[]);
+    assert_eq!(moves, [to(1, 1), to(2, 0)]);
+    assert_eq!(directed, Directed { claimed: 1, proposed: 2, dropped: 0 });
+    view.carry_out(&moves);
+    assert_eq!(direct(&mut hints, &view, &[]).0, [], "all is where it should be");
+}
+
+#[test]
+fn nobody_makes_room_for_a_class_that_is_kept_no_longer() {
+    let view = Pools::new(&[1, 9], &[(0, 0), (1, 1)]);
+    let mut hints = Hints::default();
+    say(&mut hints, 0, 1, &Facts { metadata: true, ..Facts::default() }, Wishes::default());
+    say(&mut hints, 1, 1, &small(), Wishes::default());
+    assert_eq!(direct(&mut hints, &view, &[]).0, []);
+    // The other way round metadata takes the place of a small file.
+    let mut hints = Hints::default();
+    say(&mut hints, 0, 1, &small(), Wishes::default());
+    say(&mut hints, 1, 1, &Facts { metadata: true, ..Facts::default() }, Wishes::default());
+    assert_eq!(direct(&mut hints, &view, &[]).0, [to(0, 1), to(1, 0)]);
+}
+
+#[test]
+fn a_placement_does_not_undo_what_hints_want() {
+    let view = Pools::new(&[3, 9, 9], &[(0, 0), (1, 2), (2, 1), (3, 2), (4, 2)]);
+    let mut hints = Hints::default();
+    say(&mut hints, 0, 1, &small(), Wishes::default());
+    say(&mut hints, 1, 1, &used(Usage::Archival), Wishes::default());
+    say(&mut hints, 2, 1, &used(Usage::Mixed), Wishes::default());
+    say(&mut hints, 3, 1, &Facts::default(), Wishes { pin: true, ..Wishes::default() });
+    // A mixed stream may be on either of two pools, and who is not hinted goes anywhere.
+    let wanted = [to(0, 2), to(1, 0), to(2, 0), to(3, 0), to(4, 0)];
+    let (moves, directed) = direct(&mut hints, &view, &wanted);
+    assert_eq!(moves, [to(2, 0), to(4, 0)]);
+    assert_eq!(directed.dropped, 3);
+}
+
+#[test]
+fn demoted_and_archival_chunks_go_down_and_leave_the_placement_its_turn() {
+    let view = Pools::new(&[4, 4], &[(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)]);
+    let mut hints = Hints::default();
+    say(&mut hints, 0, 1, &used(Usage::Archival), Wishes::default());
+    say(&mut hints, 1, 1, &small(), Wishes { demote: true, ..Wishes::default() });
+    let (moves, _) = direct(&mut hints, &view, &[to(3, 0), to(4, 0)]);
+    assert_eq!(moves, [to(1, 1), to(3, 0), to(0, 1), to(4, 0)]);
+}
+
+#[test]
+fn a_class_takes_no_more_of_the_fastest_pool_than_its_allocation() {
+    let table = "1,metadata,0,0.50,fastest";
+    let classes = crate::hints::rules::Classes::parse(table).expect("a table");
+    let mut hints = Hints::new(classes);
+    say(&mut hints, 0, 9, &Facts { metadata: true, ..Facts::default() }, Wishes::default());
+    let at: Vec<(u32, u16)> = (0..9).map(|index| (index, 1)).collect();
+    let (moves, _) = direct(&mut hints, &Pools::new(&[4, 20], &at), &[]);
+    assert_eq!(moves, [to(0, 0), to(1, 0)]);
+}
+
+#[test]
+fn any_prefix_of_what_is_directed_is_valid_on_pools_that_are_nearly_full() {
+    let mut rng = Rng::seeded(3);
+    for round in 0..300 {
+        let places = [3 + rng.below(4), 3 + rng.below(8), 20];
+        let mut left = places;
+        let mut at = Vec::new();
+        for index in 0..20 {
+            let pool = rng.below(3) as usize;
+            let pool = if left[pool] > 0 { pool } else { 2 };
+            left[pool] -= 1;
+            at.push((index, pool as u16));
+        }
+        let mut view = Pools::new(&places, &at);
+        view.accesses = (0..20).map(|index| (index, rng.below(30))).collect();
+        let mut hints = Hints::default();
+        for _ in 0..rng.below(15) {
+            let facts = match rng.below(3) {
+                0 => Facts { metadata: true, ..Facts::default() },
+                1 => Facts { file_size: Some(Bytes(1 << rng.below(32))), ..Facts::default() },
+                _ => used(Usage::ALL[rng.below(7) as usize]),
+            };
+            let wishes =
+                Wishes { pin: rng.below(8) == 0, demote: rng.below(8) == 0, background_ms: None };
+            say(&mut hints, rng.below(20) as u32, 1 + rng.below(3), &facts, wishes);
+        }
+        for _ in 0..16 {
+            let (moves, _) = direct(&mut hints, &view, &[]);
+            moves.iter().for_each(|step| view.carry_out(std::slice::from_ref(step)));
+        }
+        let (moves, _) = direct(&mut hints, &view, &[]);
+        assert!(moves.is_empty(), "round {round} does not settle: {moves:?}, {:?}", view.at);
+        assert_eq!(view.at.len(), 20);
+        assert!(view.used_chunks(PoolId(0)) <= places[0]);
+    }
+}

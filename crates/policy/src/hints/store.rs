@@ -1,0 +1,488 @@
+//! What was said, by whom, and how far it was right.
+//!
+//! 1. A hint joins its source's ranges of its level and volume. There are bounds on sources and
+//!    ranges; a hint beyond them is refused, and nothing that was said before goes because of it.
+//! 2. A chunk's hint: of the ranges that touch it, those of the most specific level; of these the
+//!    class that is kept longest. What has expired, and what comes from a source that is not
+//!    trusted with its class, does not count.
+//! 3. Scores, at an epoch's end, for each source and class: a class that belongs on the fastest
+//!    pools predicts that its chunks are accessed more than the mean chunk, one that belongs on the
+//!    slowest that they are accessed less. The ratio, at most 1, is blended into the score with
+//!    weight [`NEWEST`]; below [`TRUST`] a class is no longer followed, until its score is above it
+//!    again. Scores go on being taken meanwhile.
+//!
+//! State: see [`Hints::memory`]; about 48 B a range (`ranges`), 16 B a score. A chunk's hint
+//! O(layers × log n); an epoch O(ranges + chunks).
+
+use super::ranges::{DEMOTED, Mark, PINNED, Ranges};
+use super::rules::{Classes, Tier};
+use super::{BACKGROUND_MS_MAX, Facts, Level, Wishes};
+use crate::placement::VolumeView;
+use std::ops::Range;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+
+/// Ranges of all sources together.
+pub const RANGES_MAX: usize = 1 << 20;
+/// Of these, ranges of one source: nobody can shut the others out.
+pub const SOURCE_RANGES_MAX: usize = RANGES_MAX / 8 * 7;
+/// Sources.
+pub const SOURCES_MAX: usize = 64;
+/// Bytes of a source's name.
+pub const SOURCE_NAME_MAX: usize = 64;
+
+/// A source begins with this score: neither proven nor disproved.
+const AT_FIRST: f64 = 0.75;
+/// Below this score a source is not followed.
+pub const TRUST: f64 = 0.4;
+/// Weight of the newest epoch in a score.
+const NEWEST: f64 = 0.3;
+/// Accesses to a volume group's hinted and other chunks below which an epoch says nothing.
+const ACCESSES_MIN: u64 = 64;
+
+/// Every volume.
+const EVERY: VolumeId = VolumeId(u32::MAX);
+
+/// One hint on its way in.
+#[derive(Debug, Clone, Copy)]
+pub struct Hint<'a> {
+    /// Who says so.
+    pub source: &'a str,
+    /// What it speaks of.
+    pub level: Level,
+    /// Of which volume; `None`: every one.
+    pub volume: Option<VolumeId>,
+    /// Bytes of the volume, not empty.
+    pub range: (u64, u64),
+    /// What it says.
+    pub facts: &'a Facts,
+    /// What it wishes.
+    pub wishes: Wishes,
+    /// When it is forgotten; `None`: when it is replaced.
+    pub until: Option<Nanos>,
+}
+
+/// Why a hint was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HintError {
+    /// The range is empty or ends before it begins.
+    #[error("the range {0}..{1} is empty; give an offset and a length above 0")]
+    Range(u64, u64),
+    /// No name, or too long a one.
+    #[error("a source is named with 1 to {SOURCE_NAME_MAX} bytes")]
+    Name,
+    /// Too many sources.
+    #[error("there are {SOURCES_MAX} sources of hints; withdraw one first")]
+    Sources,
+    /// Too many ranges.
+    #[error(
+        "{0} holds {1} ranges; {RANGES_MAX} in all, and {SOURCE_RANGES_MAX} of one source, are the \
+         most; withdraw some first, or give larger ranges"
+    )]
+    Full(String, usize),
+    /// A wait out of bounds.
+    #[error("requests may wait 1 to {BACKGROUND_MS_MAX} ms, not {0}")]
+    Wait(u32),
+}
+
+/// What holds for a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkHint {
+    /// Its class.
+    pub class: u8,
+    /// Number of the source that said so.
+    pub source: u8,
+    /// Placements leave it.
+    pub pinned: bool,
+    /// To the slowest pool.
+    pub demoted: bool,
+}
+
+/// A chunk that exists, what hints say of it, and what it did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Living {
+    pub(super) chunk: ChunkId,
+    pub(super) home: PoolId,
+    pub(super) accesses: u64,
+    pub(super) hint: Option<(Level, ChunkHint)>,
+}
+
+/// How far a source was right about a class.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// 0 wrong, 1 right.
+    pub value: f64,
+    /// Epochs that said something.
+    pub epochs: u32,
+    /// Chunks of the class, and accesses to them, in the last of these.
+    pub chunks: u64,
+    /// See `chunks`.
+    pub accesses: u64,
+}
+
+const UNKNOWN: Score = Score { value: AT_FIRST, epochs: 0, chunks: 0, accesses: 0 };
+
+/// Who gives hints.
+#[derive(Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Hints that were taken.
+    pub taken: u64,
+    /// Hints that were refused.
+    pub refused: u64,
+    /// Ranges that it holds.
+    pub ranges: usize,
+    scores: Vec<Score>,
+}
+
+impl Source {
+    /// Scores of classes it spoke of, with their numbers.
+    pub fn scores(&self) -> impl Iterator<Item = (u8, Score)> {
+        let scores = (0..).zip(&self.scores).map(|(class, score)| (class, *score));
+        scores.filter(|(_, score)| score.chunks > 0 || score.epochs > 0)
+    }
+
+    fn is_trusted(&self, class: u8) -> bool {
+        self.scores.get(usize::from(class)).is_none_or(|score| score.value >= TRUST)
+    }
+}
+
+#[derive(Debug)]
+struct Layer {
+    level: Level,
+    source: u8,
+    volume: VolumeId,
+    ranges: Ranges,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Hints {
+    classes: Classes,
+    sources: Vec<Source>,
+    /// The most specific first.
+    layers: Vec<Layer>,
+    ranges: usize,
+    /// Whether a hint lets requests wait.
+    waits: bool,
+}
+
+impl Hints {
+    /// No hints, to be classified by `classes`.
+    pub fn new(classes: Classes) -> Hints {
+        Hints { classes, ..Hints::default() }
+    }
+
+    /// The table.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Whether nobody said anything.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// Ranges held.
+    pub fn len(&self) -> usize {
+        self.ranges
+    }
+
+    /// Who spoke, by number.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Memory that the ranges take, in bytes, without that of the allocator.
+    pub fn memory(&self) -> u64 {
+        self.ranges as u64 * 48 + self.layers.capacity() as u64 * size_of::<Layer>() as u64
+    }
+
+    /// Takes a hint; its class.
+    ///
+    /// # Errors
+    /// When it is malformed, or there are too many; nothing has changed then.
+    pub fn take(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintError> {
+        let source = self.source(hint.source)?;
+        let taken = self.take_from(now, source, hint);
+        let source = &mut self.sources[usize::from(source)];
+        match taken {
+            Ok(_) => source.taken += 1,
+            Err(_) => source.refused += 1,
+        }
+        taken
+    }
+
+    fn take_from(&mut self, now: Nanos, source: u8, hint: &Hint<'_>) -> Result<u8, HintError> {
+        let (start, end) = hint.range;
+        if start >= end {
+            return Err(HintError::Range(start, end));
+        }
+        let wait_ms = hint.wishes.background_ms.unwrap_or(0);
+        if wait_ms > BACKGROUND_MS_MAX || hint.wishes.background_ms == Some(0) {
+            return Err(HintError::Wait(wait_ms));
+        }
+        // A hint in the midst of another makes three of one.
+        let of_source = self.sources[usize::from(source)].ranges;
+        if self.ranges + 2 > RANGES_MAX || of_source + 2 > SOURCE_RANGES_MAX {
+            self.expire(now);
+            let of_source = self.sources[usize::from(source)].ranges;
+            if self.ranges + 2 > RANGES_MAX || of_source + 2 > SOURCE_RANGES_MAX {
+                return Err(HintError::Full(hint.source.to_string(), of_source));
+            }
+        }
+        let class = self.classes.of(hint.facts, Bytes(start));
+        let pinned = if hint.wishes.pin { PINNED } else { 0 };
+        let demoted = if hint.wishes.demote { DEMOTED } else { 0 };
+        let mark = Mark { class, flags: pinned | demoted, wait_ms };
+        self.waits |= wait_ms > 0;
+        let volume = hint.volume.unwrap_or(EVERY);
+        self.change(source, hint.level, volume, |ranges| {
+            ranges.mark(start..end, hint.until.unwrap_or(Nanos(u64::MAX)), mark);
+        });
+        Ok(class)
+    }
+
+    /// Withdraws what a source said of a range at a level.
+    pub fn withdraw(&mut self, source: &str, level: Level, volume: VolumeId, range: Range<u64>) {
+        let found = self.sources.iter().position(|known| known.name == source);
+        if let Some(source) = found.filter(|_| !range.is_empty()) {
+            self.change(source as u8, level, volume, |ranges| ranges.clear(range));
+        }
+    }
+
+    /// Withdraws everything that a source said; what it was worth is remembered. Whether there is
+    /// such a source.
+    pub fn forget(&mut self, source: &str) -> bool {
+        let Some(at) = self.sources.iter().position(|known| known.name == source) else {
+            return false;
+        };
+        self.layers.retain(|layer| usize::from(layer.source) != at);
+        self.recount();
+        true
+    }
+
+    /// Forgets what was said of a volume that is gone.
+    pub fn forget_volume(&mut self, volume: VolumeId) {
+        self.layers.retain(|layer| layer.volume != volume);
+        self.recount();
+    }
+
+    /// Forgets what has expired. O(ranges).
+    pub fn expire(&mut self, now: Nanos) {
+        self.layers.iter_mut().for_each(|layer| layer.ranges.expire(now));
+        self.recount();
+    }
+
+    fn recount(&mut self) {
+        self.layers.retain(|layer| layer.ranges.len() > 0);
+        self.sources.iter_mut().for_each(|source| source.ranges = 0);
+        for layer in &self.layers {
+            self.sources[usize::from(layer.source)].ranges += layer.ranges.len();
+        }
+        self.ranges = self.sources.iter().map(|source| source.ranges).sum();
+        self.waits = self.waits && !self.layers.is_empty();
+    }
+
+    fn source(&mut self, name: &str) -> Result<u8, HintError> {
+        if name.is_empty() || name.len() > SOURCE_NAME_MAX {
+            return Err(HintError::Name);
+        }
+        if let Some(at) = self.sources.iter().position(|source| source.name == name) {
+            return Ok(at as u8);
+        }
+        let scores = vec![UNKNOWN; self.classes.len()];
+        let new = Source { name: name.to_string(), taken: 0, refused: 0, ranges: 0, scores };
+        if self.sources.len() < SOURCES_MAX {
+            self.sources.push(new);
+            return Ok(self.sources.len() as u8 - 1);
+        }
+        // Who has nothing to say any more makes room.
+        let silent = self.sources.iter().position(|source| source.ranges == 0);
+        let at = silent.ok_or(HintError::Sources)?;
+        self.sources[at] = new;
+        Ok(at as u8)
+    }
+
+    fn change(
+        &mut self,
+        source: u8,
+        level: Level,
+        volume: VolumeId,
+        change: impl FnOnce(&mut Ranges),
+    ) {
+        let place = |layer: &Layer| (std::cmp::Reverse(layer.level), layer.source, layer.volume.0);
+        let wanted = (std::cmp::Reverse(level), source, volume.0);
+        let at = match self.layers.binary_search_by_key(&wanted, place) {
+            Ok(at) => at,
+            Err(at) => {
+                let ranges = Ranges::default();
+                self.layers.insert(at, Layer { level, source, volume, ranges });
+                at
+            }
+        };
+        let ranges = &mut self.layers[at].ranges;
+        let before = ranges.len();
+        change(ranges);
+        let after = ranges.len();
+        if after == 0 {
+            self.layers.remove(at);
+        }
+        let total = |count: usize| count + after - before;
+        self.ranges = total(self.ranges);
+        let source = &mut self.sources[usize::from(source)];
+        source.ranges = total(source.ranges);
+    }
+
+    fn layers_of(&self, volume: VolumeId) -> impl Iterator<Item = &Layer> {
+        self.layers.iter().filter(move |layer| layer.volume == volume || layer.volume == EVERY)
+    }
+
+    /// Which of two marks of one level decides: the class that is kept longer.
+    fn comes_first(&self, mark: Mark, other: u8) -> bool {
+        self.classes.get(mark.class).priority < self.classes.get(other).priority
+    }
+
+    /// What holds for bytes of a chunk; `None`: nobody who is trusted said anything.
+    pub fn of(&self, now: Nanos, chunk: ChunkId, chunk_size: Bytes) -> Option<ChunkHint> {
+        let start = u64::from(chunk.index) * chunk_size.0;
+        let mut found: Option<(Level, ChunkHint)> = None;
+        for layer in self.layers_of(chunk.volume) {
+            if found.is_some_and(|(level, _)| level != layer.level) {
+                break;
+            }
+            let source = &self.sources[usize::from(layer.source)];
+            let marks = layer.ranges.touching(now, start..start + chunk_size.0);
+            for mark in marks.filter(|mark| source.is_trusted(mark.class)) {
+                if found.is_none_or(|(_, hint)| self.comes_first(mark, hint.class)) {
+                    found = Some((layer.level, layer.hint(mark)));
+                }
+            }
+        }
+        found.map(|(_, hint)| hint)
+    }
+
+    /// How long requests to a range may wait; `None`: somebody waits for them. Of hints of the most
+    /// specific level all must say so.
+    pub fn wait(&self, now: Nanos, volume: VolumeId, range: Range<u64>) -> Option<Nanos> {
+        if !self.waits {
+            return None;
+        }
+        let mut found: Option<(Level, u32)> = None;
+        for layer in self.layers_of(volume) {
+            if found.is_some_and(|(level, _)| level != layer.level) {
+                break;
+            }
+            for mark in layer.ranges.touching(now, range.clone()) {
+                let least = found.map_or(mark.wait_ms, |(_, wait)| wait.min(mark.wait_ms));
+                found = Some((layer.level, least));
+            }
+        }
+        let (_, wait) = found.filter(|&(_, wait)| wait > 0)?;
+        Some(Nanos::from_micros(u64::from(wait) * 1000))
+    }
+
+    /// The chunks that exist, by volume and place, with their hints.
+    pub(super) fn living(&self, now: Nanos, view: &dyn VolumeView) -> Vec<Living> {
+        let mut living = Vec::new();
+        for home in (0..view.pool_count()).map(PoolId) {
+            view.visit_pool(home, &mut |chunk| {
+                let accesses = view.accesses(chunk);
+                living.push(Living { chunk, home, accesses, hint: None });
+            });
+        }
+        living.sort_unstable_by_key(|living| living.chunk);
+        for layer in &self.layers {
+            let trusted = &self.sources[usize::from(layer.source)];
+            layer.meet(now, view.chunk_size(), &mut living, |living, mark| {
+                let decides = match living.hint {
+                    None => true,
+                    Some((level, hint)) => {
+                        level == layer.level && self.comes_first(mark, hint.class)
+                    }
+                };
+                if decides && trusted.is_trusted(mark.class) {
+                    living.hint = Some((layer.level, layer.hint(mark)));
+                }
+            });
+        }
+        living
+    }
+
+    /// Compares what was predicted with what was accessed in the epoch that ends.
+    pub(super) fn score(&mut self, now: Nanos, view: &dyn VolumeView, living: &mut [Living]) {
+        let (all, accessed) =
+            living.iter().fold((0, 0), |(all, sum), one| (all + 1, sum + one.accesses));
+        if all == 0 || accessed < ACCESSES_MIN {
+            return;
+        }
+        let mean = accessed as f64 / all as f64;
+        let classes = self.classes.len();
+        // By source and class: chunks, accesses, and the last chunk that was counted.
+        let mut sums = vec![(0u64, 0u64, None); self.sources.len() * classes];
+        for layer in &self.layers {
+            layer.meet(now, view.chunk_size(), living, |one, mark| {
+                let place = usize::from(layer.source) * classes + usize::from(mark.class);
+                let Some((chunks, accesses, last)) = sums.get_mut(place) else { return };
+                if last.replace(one.chunk) != Some(one.chunk) {
+                    (*chunks, *accesses) = (*chunks + 1, *accesses + one.accesses);
+                }
+            });
+        }
+        for (place, (chunks, accesses, _)) in sums.into_iter().enumerate() {
+            let class = self.classes.get((place % classes) as u8);
+            let Some(tier) = class.tiers.first().filter(|_| chunks > 0) else { continue };
+            let lift = accesses as f64 / chunks as f64 / mean;
+            let right = match tier {
+                Tier::Slowest => 1.0 / lift.max(1.0),
+                Tier::Fastest | Tier::Between => lift.min(1.0),
+            };
+            let score = &mut self.sources[place / classes].scores[place % classes];
+            score.value += (right - score.value) * NEWEST;
+            score.epochs = score.epochs.saturating_add(1);
+            (score.chunks, score.accesses) = (chunks, accesses);
+        }
+    }
+}
+
+impl Layer {
+    fn hint(&self, mark: Mark) -> ChunkHint {
+        ChunkHint {
+            class: mark.class,
+            source: self.source,
+            pinned: mark.flags & PINNED != 0,
+            demoted: mark.flags & DEMOTED != 0,
+        }
+    }
+
+    /// Tells `tell` of every chunk of `living`, which is in order, that a range touches.
+    fn meet(
+        &self,
+        now: Nanos,
+        chunk_size: Bytes,
+        living: &mut [Living],
+        mut tell: impl FnMut(&mut Living, Mark),
+    ) {
+        let mut at = match self.volume {
+            EVERY => 0,
+            volume => living.partition_point(|one| one.chunk.volume < volume),
+        };
+        while let Some(first) = living.get(at) {
+            let volume = first.chunk.volume;
+            if self.volume != EVERY && volume != self.volume {
+                return;
+            }
+            let end = at + living[at..].partition_point(|one| one.chunk.volume == volume);
+            for (range, mark) in self.ranges.iter(now) {
+                let first = range.start / chunk_size.0;
+                let last = (range.end - 1) / chunk_size.0;
+                let index = |one: &Living| u64::from(one.chunk.index);
+                at += living[at..end].iter().take_while(|one| index(one) < first).count();
+                living[at..end].iter_mut().take_while(|one| index(one) <= last).for_each(|one| {
+                    tell(one, mark);
+                });
+            }
+            at = end;
+        }
+    }
+}

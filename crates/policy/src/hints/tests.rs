@@ -1,0 +1,295 @@
+//! Rules beside Open CAS's own table, ranges beside a model of bytes, precedence, bounds, scores.
+
+use super::ranges::{Mark, Ranges};
+use super::rules::{Classes, Tier};
+use super::store::{Hint, HintError, Hints, SOURCES_MAX, TRUST};
+use super::{Facts, Level, Life, Usage, Wishes};
+use crate::placement::tests::pools::{Pools, chunk};
+use thermocline_units::{Bytes, Nanos, PoolId, Rng, VolumeId};
+
+const MIB: u64 = 1 << 20;
+
+fn size(bytes: u64) -> Facts {
+    Facts { file_size: Some(Bytes(bytes)), ..Facts::default() }
+}
+
+fn metadata() -> Facts {
+    Facts { metadata: true, ..Facts::default() }
+}
+
+fn name_of(classes: &Classes, facts: &Facts) -> String {
+    classes.get(classes.of(facts, Bytes(0))).name.clone()
+}
+
+/// The file that Open CAS is delivered with (opencas.org, ioclass-config.csv), in part.
+const OPEN_CAS: &str = "\
+IO class id,IO class name,Eviction priority,Allocation
+0,unclassified,22,0.00
+1,metadata&done,0,1.00
+11,file_size:le:4096&done,9,1.00
+12,file_size:gt:4096&file_size:le:16384&done,10,1.00
+22,direct&done,20,1.00
+";
+
+#[test]
+fn a_table_of_open_cas_is_read_as_it_is() {
+    let classes = Classes::parse(OPEN_CAS).expect("it is one");
+    assert_eq!(name_of(&classes, &metadata()), "metadata&done");
+    assert_eq!(name_of(&classes, &size(4096)), "file_size:le:4096&done");
+    assert_eq!(name_of(&classes, &size(4097)), "file_size:gt:4096&file_size:le:16384&done");
+    assert_eq!(name_of(&classes, &size(16_385)), "unclassified");
+    let direct = Facts { direct: true, ..size(1 << 30) };
+    assert_eq!(name_of(&classes, &direct), "direct&done");
+    assert_eq!(classes.get(1).tiers, [Tier::Fastest]);
+    assert_eq!(Classes::parse(&classes.to_text()), Ok(classes));
+}
+
+#[test]
+fn conditions_are_joined_from_left_to_right() {
+    let classes = Classes::parse("1,metadata|direct&stream:eq:7,0,1.00").expect("it is a rule");
+    let of = |metadata, direct, stream| {
+        classes.of(&Facts { metadata, direct, stream, ..Facts::default() }, Bytes(0)) == 1
+    };
+    // (metadata or direct) and stream 7.
+    assert!(of(true, false, 7) && of(false, true, 7));
+    assert!(!of(true, false, 8) && !of(false, false, 7) && !of(true, true, 0));
+}
+
+#[test]
+fn files_are_known_by_directory_name_extension_and_program() {
+    let table = "1,directory:/var/log,0,1.00\n2,extension:db,1,1.00\n3,file_name_prefix:core,2,1.00\n\
+                 4,process_name:rsync&io_direction:write,3,1.00\n5,lba:lt:2048,4,1.00";
+    let classes = Classes::parse(table).expect("five rules");
+    let file = |directory: &str, name: &str| Facts {
+        directory: Some(directory.to_string()),
+        file_name: Some(name.to_string()),
+        ..Facts::default()
+    };
+    let far = Bytes(MIB);
+    assert_eq!(classes.of(&file("/var/log", "x"), far), 1);
+    assert_eq!(classes.of(&file("/var/log/apt", "x"), far), 1);
+    assert_eq!(classes.of(&file("/var/logs", "x"), far), 0);
+    assert_eq!(classes.of(&file("/", "a.b.db"), far), 2);
+    assert_eq!(classes.of(&file("/", ".db"), far), 0, "a hidden file has no extension");
+    assert_eq!(classes.of(&file("/", "core.17"), far), 3);
+    let rsync = |writes| Facts { process: Some("rsync".to_string()), writes, ..Facts::default() };
+    assert_eq!(classes.of(&rsync(Some(true)), far), 4);
+    assert_eq!([classes.of(&rsync(Some(false)), far), classes.of(&rsync(None), far)], [0, 0]);
+    assert_eq!(classes.of(&Facts::default(), Bytes(2047 * 512)), 5);
+}
+
+#[test]
+fn what_is_no_rule_is_refused_with_its_line() {
+    for (text, says) in [
+        ("1,metadata,0", "a class is"),
+        ("x,metadata,0,1.00", "`x` is no number"),
+        ("1,metadata,256,1.00", "`256` is no eviction priority"),
+        ("1,metadata,0,1.5", "`1.5` is no allocation"),
+        ("1,metadata,0,1.00,ssd", "`ssd` is no place among pools"),
+        ("1,colour:blue,0,1.00", "`colour` is no condition"),
+        ("1,pid:eq:17,0,1.00", "`pid` is no condition"),
+        ("1,file_size:4096,0,1.00", "write file_size:lt:4096"),
+        ("1,file_size:lt:4KiB,0,1.00", "write file_size:lt:4096"),
+        ("1,usage:often,0,1.00", "`often` is none of"),
+        ("1,io_direction:up,0,1.00", "`up` is no direction"),
+        ("1,directory:,0,1.00", "write directory:VALUE"),
+        ("1,metadata&,0,1.00", "`` is no condition"),
+    ] {
+        let error = Classes::parse(&format!("# a table\n{text}")).expect_err(text);
+        assert_eq!(error.line, 2, "{text}");
+        assert!(error.what.contains(says), "{text}: {}", error.what);
+    }
+    let many: String = (1..=40).map(|id| format!("{id},metadata,0,1.00\n")).collect();
+    assert!(Classes::parse(&many).expect_err("40 classes").what.contains("more than 33"));
+}
+
+#[test]
+fn the_standard_classes_are_the_sources_with_two_pools_and_with_three() {
+    let classes = Classes::default();
+    let first = |facts: &Facts, pools| {
+        let class = classes.get(classes.of(facts, Bytes(0)));
+        class.tiers.iter().flat_map(|tier| tier.pools(pools)).next().map(|pool| pool.0)
+    };
+    let three = |bytes| first(&size(bytes), 3);
+    assert_eq!([three(1), three(262_143)], [Some(0), Some(0)]);
+    assert_eq!([three(262_144), three(104_857_599)], [Some(1), Some(1)]);
+    assert_eq!([three(104_857_600), three(1 << 40)], [Some(2), Some(2)]);
+    let two = |bytes| first(&size(bytes), 2);
+    assert_eq!([two(1), two(10_485_759)], [Some(0), Some(0)]);
+    assert_eq!([two(10_485_760), two(1 << 40)], [Some(1), Some(1)]);
+    assert_eq!([first(&metadata(), 2), first(&metadata(), 3)], [Some(0), Some(0)]);
+    let usage = |usage| first(&Facts { usage, ..Facts::default() }, 3);
+    let streams =
+        [Usage::ReadIntensive, Usage::SequentialWrite, Usage::RandomWrite, Usage::Unknown];
+    assert_eq!(streams.map(usage), [Some(1), Some(2), Some(0), None]);
+    let life = |life| first(&Facts { life, ..Facts::default() }, 3);
+    assert_eq!(
+        [life(Life::Short), life(Life::Medium), life(Life::Extreme)],
+        [Some(0), None, Some(2)]
+    );
+}
+
+#[test]
+fn ranges_are_what_bytes_say_that_are_marked_one_by_one() {
+    let mut rng = Rng::seeded(7);
+    for _ in 0..200 {
+        let mut ranges = Ranges::default();
+        let mut bytes: [Option<(u8, u64)>; 64] = [None; 64];
+        for _ in 0..40 {
+            let start = rng.below(63);
+            let end = start + 1 + rng.below(64 - start - 1).min(20);
+            let (class, until) = (rng.below(3) as u8, 10 + rng.below(2) * 10);
+            let place = start as usize..end as usize;
+            if rng.below(4) == 0 {
+                ranges.clear(start..end);
+                bytes[place].fill(None);
+            } else {
+                let mark = Mark { class, flags: 0, wait_ms: 0 };
+                ranges.mark(start..end, Nanos(until), mark);
+                bytes[place].fill(Some((class, until)));
+            }
+        }
+        for now in [5, 10, 15] {
+            let mut found = [None; 64];
+            for (range, mark) in ranges.iter(Nanos(now)) {
+                found[range.start as usize..range.end as usize].fill(Some(mark.class));
+            }
+            let model = bytes.map(|byte| byte.filter(|&(_, until)| until > now).map(|b| b.0));
+            assert_eq!(found, model);
+            for at in 0..64u64 {
+                let touching = ranges.touching(Nanos(now), at..at + 1).map(|mark| mark.class);
+                assert_eq!(touching.collect::<Vec<_>>(), model[at as usize].as_slice());
+            }
+        }
+        ranges.expire(Nanos(10));
+        let held = |byte: &Option<(u8, u64)>| byte.is_some_and(|(_, until)| until > 10);
+        let runs = bytes.chunk_by(|a, b| a == b).filter(|run| held(&run[0])).count();
+        assert_eq!(ranges.len(), runs, "equal neighbours are one");
+    }
+}
+
+/// A hint of bytes of volume 0 from one who is called so.
+fn hint<'a>(source: &'a str, level: Level, range: (u64, u64), facts: &'a Facts) -> Hint<'a> {
+    let (volume, wishes, until) = (Some(VolumeId(0)), Wishes::default(), None);
+    Hint { source, level, volume, range, facts, wishes, until }
+}
+
+/// The name of the class that holds for a chunk of 1 MiB of volume 0.
+fn class_of(hints: &Hints, index: u32) -> Option<String> {
+    let found = hints.of(Nanos(0), chunk(index), Bytes(MIB))?;
+    Some(hints.classes().get(found.class).name.clone())
+}
+
+#[test]
+fn of_several_files_in_a_chunk_the_smallest_decides_and_a_range_before_a_file() {
+    let mut hints = Hints::default();
+    let mut take = |level, range, facts: &Facts| {
+        hints.take(Nanos(0), &hint("fs", level, range, facts)).expect("it is taken");
+    };
+    take(Level::File, (0, MIB / 2), &size(1 << 30));
+    take(Level::File, (MIB / 2, MIB / 2 + 4096), &size(4096));
+    take(Level::File, (MIB, 2 * MIB), &size(1 << 30));
+    take(Level::Volume, (0, 100 * MIB), &Facts { usage: Usage::Archival, ..Facts::default() });
+    assert_eq!(class_of(&hints, 0).as_deref(), Some("file_size:lt:262144"));
+    assert_eq!(class_of(&hints, 1).as_deref(), Some("file_size:ge:1073741824"));
+    assert_eq!(class_of(&hints, 2).as_deref(), Some("usage:archival|usage:sequential-write"));
+    hints.take(Nanos(0), &hint("me", Level::Range, (0, 1), &metadata())).expect("it is taken");
+    assert_eq!(class_of(&hints, 0).as_deref(), Some("metadata"));
+    hints.withdraw("me", Level::Range, VolumeId(0), 0..1);
+    assert_eq!(class_of(&hints, 0).as_deref(), Some("file_size:lt:262144"));
+    assert!(hints.forget("fs"));
+    assert!(hints.is_empty() && !hints.forget("nobody"));
+}
+
+#[test]
+fn hints_expire_and_a_system_hint_holds_for_every_volume() {
+    let mut hints = Hints::default();
+    let facts = metadata();
+    let short = Hint { until: Some(Nanos(100)), ..hint("a", Level::Range, (0, 1), &facts) };
+    hints.take(Nanos(0), &short).expect("it is taken");
+    let every = Hint { volume: None, ..hint("b", Level::System, (0, u64::MAX), &facts) };
+    assert!(hints.of(Nanos(99), chunk(0), Bytes(MIB)).is_some());
+    assert!(hints.of(Nanos(100), chunk(0), Bytes(MIB)).is_none());
+    hints.take(Nanos(100), &every).expect("it is taken");
+    let elsewhere = thermocline_units::ChunkId { volume: VolumeId(9), index: 77 };
+    assert!(hints.of(Nanos(100), elsewhere, Bytes(MIB)).is_some());
+    hints.expire(Nanos(100));
+    assert_eq!(hints.len(), 1);
+}
+
+#[test]
+fn requests_wait_only_where_everything_said_of_them_says_so() {
+    let mut hints = Hints::default();
+    let (facts, volume) = (Facts::default(), VolumeId(0));
+    assert_eq!(hints.wait(Nanos(0), volume, 0..10), None);
+    let mut say = |level, range, background_ms| {
+        let wishes = Wishes { background_ms, ..Wishes::default() };
+        hints.take(Nanos(0), &Hint { wishes, ..hint("run", level, range, &facts) })
+    };
+    say(Level::File, (0, 100), Some(500)).expect("it is taken");
+    say(Level::File, (100, 200), None).expect("it is taken");
+    say(Level::Volume, (0, 1000), Some(50)).expect("it is taken");
+    assert_eq!(say(Level::File, (0, 1), Some(0)), Err(HintError::Wait(0)));
+    assert_eq!(say(Level::File, (0, 1), Some(10_001)), Err(HintError::Wait(10_001)));
+    assert_eq!(hints.wait(Nanos(0), volume, 0..100), Some(Nanos(500_000_000)));
+    assert_eq!(hints.wait(Nanos(0), volume, 90..110), None);
+    assert_eq!(hints.wait(Nanos(0), volume, 300..400), Some(Nanos(50_000_000)));
+    assert_eq!(hints.wait(Nanos(0), VolumeId(1), 300..400), None);
+}
+
+#[test]
+fn malformed_and_too_many_hints_change_nothing() {
+    let mut hints = Hints::default();
+    let facts = metadata();
+    let ask = |hints: &mut Hints, source: &str, range| {
+        hints.take(Nanos(0), &hint(source, Level::Range, range, &facts))
+    };
+    assert_eq!(ask(&mut hints, "", (0, 1)), Err(HintError::Name));
+    assert_eq!(ask(&mut hints, &"x".repeat(65), (0, 1)), Err(HintError::Name));
+    assert_eq!(ask(&mut hints, "a", (5, 5)), Err(HintError::Range(5, 5)));
+    assert!(hints.is_empty());
+    for number in 1..SOURCES_MAX as u64 {
+        ask(&mut hints, &format!("s{number}"), (number, number + 1)).expect("there is room");
+    }
+    // "a" holds nothing: it makes room for one more, and then all have something to say.
+    ask(&mut hints, "b", (0, 1)).expect("there is room");
+    assert_eq!(ask(&mut hints, "c", (0, 1)), Err(HintError::Sources));
+    assert_eq!(hints.len(), SOURCES_MAX);
+}
+
+#[test]
+fn a_source_that_is_wrong_is_no_longer_followed_until_it_is_right() {
+    let at: Vec<(u32, u16)> = (0..100).map(|index| (index, 1)).collect();
+    let mut view = Pools::new(&[50, 200], &at);
+    let mut hints = Hints::default();
+    let small = size(1);
+    hints.take(Nanos(0), &hint("liar", Level::File, (0, 10 * MIB), &small)).expect("taken");
+    let score = |hints: &Hints| hints.sources()[0].scores().next().expect("it spoke").1.value;
+    let mut epochs = |view: &Pools, count: u32| {
+        for _ in 0..count {
+            hints.direct(Nanos(0), view, &mut Vec::new());
+        }
+        (score(&hints), class_of(&hints, 0).is_some())
+    };
+    // Nobody accesses what it calls hot.
+    view.accesses = (10..100).map(|index| (index, 5)).collect();
+    let (value, followed) = epochs(&view, 5);
+    assert!(value < TRUST && !followed, "{value}");
+    // Then everybody does.
+    view.accesses = (0..10).map(|index| (index, 50)).collect();
+    let (value, followed) = epochs(&view, 3);
+    assert!(value > TRUST && followed, "{value}");
+    // A quiet epoch says nothing.
+    view.accesses.clear();
+    assert_eq!(epochs(&view, 1).0, value);
+}
+
+#[test]
+fn pools_of_tiers_are_those_that_there_are() {
+    let pools =
+        |tier: Tier, count| tier.pools(count).map(|pool: PoolId| pool.0).collect::<Vec<_>>();
+    assert_eq!(pools(Tier::Between, 2), []);
+    assert_eq!(pools(Tier::Between, 4), [1, 2]);
+    assert_eq!([pools(Tier::Fastest, 1), pools(Tier::Slowest, 1)], [[0], [0]]);
+    assert_eq!([pools(Tier::Fastest, 0), pools(Tier::Between, 1)], [[]; 2]);
+}
