@@ -95,6 +95,7 @@ impl Group {
         // Said now, for the next flush; and once more when the slots are given back.
         self.commit.queue_record(Record::VolumeGone(id));
         self.promises.forget(id);
+        self.hinting.hints.forget_volume(id);
         self.copier.cancel_volume(id);
         self.housekeeping.dying_volumes.push(id);
         self.bury_volumes();

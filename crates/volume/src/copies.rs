@@ -128,9 +128,11 @@ impl Group {
     /// Gives the chunk of `part` its first slot, and makes it read as zeroes if it may not.
     pub(crate) fn open_chunk(&mut self, now: Nanos, part: u32) {
         let chunk = self.parts[part].chunk;
-        let Some((place, clean)) = self.allocate(self.parts[part].unfit) else {
+        let hinted = self.hinted_pools(chunk);
+        let Some((place, clean)) = self.allocate(self.parts[part].unfit, &hinted) else {
             return self.await_space(now, part);
         };
+        self.note_hinted(place, &hinted);
         if clean {
             return self.place_chunk(now, part, place);
         }
@@ -193,14 +195,16 @@ impl Group {
         }
     }
 
-    /// A free slot for a new chunk: (place, whether it reads as zeroes).
-    fn allocate(&mut self, unfit: u64) -> Option<(Place, bool)> {
+    /// A free slot for a new chunk, on one of the pools of its `hint` if that can be: (place, whether
+    /// it reads as zeroes).
+    fn allocate(&mut self, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
         let count = self.pools.len();
         let order = |step: usize| match self.settings.fill {
             Fill::FastestFirst => step,
             Fill::SlowestFirst => count - 1 - step,
         };
-        let order: Vec<usize> = (0..count).map(order).collect();
+        let hinted = hint.iter().map(|pool| usize::from(pool.0));
+        let order: Vec<usize> = hinted.chain((0..count).map(order)).collect();
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {
             for &index in &order {

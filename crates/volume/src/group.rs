@@ -12,6 +12,7 @@
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
 //!   what a placement wants next;
+//! - [`crate::hinting`] acts on what is said of data;
 //! - [`crate::promises`] judges answers by what volumes are promised;
 //! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
 //!   what it sees;
@@ -23,6 +24,7 @@ use crate::commit::Commit;
 use crate::copying::Copier;
 use crate::flight::{Flight, Owner, TRIES_MAX};
 use crate::foreground::{Ongoing, Part, Traffic};
+use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::map::{ChunkMap, Place};
 use crate::opening::{OpenError, Opening};
@@ -98,6 +100,7 @@ pub struct Group {
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
     pub(crate) shadows: Shadows,
+    pub(crate) hinting: Hinting,
     pub(crate) tap: Option<Box<dyn Tap>>,
     pub(crate) epoch: u16,
     pub(crate) io_out: Vec<(PoolId, Ticket, Io)>,

@@ -62,6 +62,7 @@ impl Group {
             || !self.housekeeping.dirty_chunks.is_empty()
             || !self.housekeeping.dying_volumes.is_empty()
             || self.copier.has_wishes()
+            || self.has_hint_wishes()
             || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
@@ -90,6 +91,7 @@ impl Group {
             let Some(wish) = self.copier.take_wish() else { break };
             self.grant(now, wish);
         }
+        self.grant_hint_wishes(now);
         self.evacuate(now);
         for pool in &mut self.pools {
             if pool.state == PoolState::Draining && pool.slots.used() == 0 {
@@ -126,15 +128,17 @@ impl Group {
         self.housekeeping.epoch_length = now.saturating_sub(began).max(Nanos(1));
         self.pools.iter_mut().for_each(Pool::end_epoch);
         self.end_epoch_of_shadows(now);
-        let Some(mut placement) = self.placement.take() else { return };
         let mut moves: Vec<Move> = Vec::new();
-        placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
-        self.placement = Some(placement);
-        if let Some(mut tap) = self.tap.take() {
-            let (view, budget) = (&self.view(), Budget::UNLIMITED);
-            tap.decided(&Decision { at: now, view, budget, moves: &moves });
-            self.tap = Some(tap);
+        if let Some(mut placement) = self.placement.take() {
+            placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
+            self.placement = Some(placement);
+            if let Some(mut tap) = self.tap.take() {
+                let (view, budget) = (&self.view(), Budget::UNLIMITED);
+                tap.decided(&Decision { at: now, view, budget, moves: &moves });
+                self.tap = Some(tap);
+            }
         }
+        self.direct(now, &mut moves);
         self.proposal.replace(now, moves);
     }
 

@@ -14,6 +14,7 @@ use crate::format::{
     decode_records, open_block,
 };
 use crate::group::{Group, Service};
+use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::layout;
 use crate::map::ChunkMap;
@@ -216,6 +217,7 @@ impl Group {
             placement: None,
             placement_name: String::new(),
             shadows: Shadows::default(),
+            hinting: Hinting::default(),
             tap: None,
             housekeeping: Housekeeping::new(settings.epoch),
             epoch: 0,

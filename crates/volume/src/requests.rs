@@ -32,12 +32,13 @@ impl Group {
                 if let Some(tap) = &mut self.tap {
                     tap.asked(now, &request);
                 }
+                let priority = self.lower(now, &request, (start, end));
                 let flush = matches!(request.action, Action::Flush);
                 let ongoing = Ongoing {
                     id: request.id,
                     volume: request.volume,
                     action: request.action,
-                    priority: request.priority,
+                    priority,
                     since: self.now,
                     start,
                     cursor: start,

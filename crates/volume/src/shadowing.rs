@@ -48,7 +48,7 @@ impl Group {
 
     /// Whether somebody is asked at an epoch's end.
     pub(crate) fn epochs_matter(&self) -> bool {
-        self.placement.is_some() || !self.shadows.is_empty()
+        self.placement.is_some() || !self.shadows.is_empty() || !self.hints().is_empty()
     }
 
     pub(crate) fn end_epoch_of_shadows(&mut self, now: Nanos) {

@@ -2,6 +2,7 @@
 //! part (`tests/simulation`).
 
 mod bytes_on_disk;
+mod hints;
 mod label;
 mod mirrors;
 mod operations;

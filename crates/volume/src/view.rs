@@ -60,6 +60,15 @@ impl VolumeView for View<'_> {
         self.0.map.entry(chunk).first().map_or(slowest, |place| place.pool)
     }
 
+    fn accesses(&self, chunk: ChunkId) -> u64 {
+        if !self.0.map.has(chunk) {
+            return 0;
+        }
+        let ended = self.0.epoch.wrapping_sub(1);
+        let (reads, writes) = self.0.map.entry(chunk).heat_in(ended);
+        u64::from(reads) + u64::from(writes)
+    }
+
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         let several = self.0.map.chunks().filter(|&chunk| !self.0.map.is_simple(chunk));
         for chunk in several {

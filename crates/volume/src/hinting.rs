@@ -1,0 +1,262 @@
+//! Hints at work: what the machine does with what is said of data (S1: 003 §3.3).
+//!
+//! - A chunk that is written first goes to the pools of its class, in their order, while they have
+//!   room; without a hint, or without room there, where the settings say.
+//! - A write to a chunk on a slower pool than its class wants, with [`QUEUE`] requests and more under
+//!   way there, lets the chunk be redirected: writes go to the faster pool from then on.
+//! - Requests to ranges of background tasks join the scheduler's waiting queue, with a deadline.
+//! - At an epoch's end `policy::hints::director` proposes moves beside the placement's.
+//! - A prefetch wishes a copy in a reserve of each chunk of a range.
+//!
+//! No hint is needed for anything to be right: all of this chooses among what may be done anyway.
+//! Without hints it costs one look at an empty list a request.
+
+use crate::group::{Group, Service};
+use crate::map::Place;
+use crate::operation::{Operation, OperationKind, Refusal};
+use crate::request::{Action, Priority, Request};
+use std::collections::VecDeque;
+use thermocline_policy::hints::director::Directed;
+use thermocline_policy::hints::rules::Classes;
+use thermocline_policy::hints::store::{Hint, HintError, Hints};
+use thermocline_policy::placement::Move;
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+
+/// Requests under way on a pool from which on a write is better redirected.
+const QUEUE: u32 = 4;
+/// Copies that hints wish and that have not begun; beyond it more are refused.
+pub const HINT_WISHES_MAX: usize = 65_536;
+/// Of these, redirections that writes may wish: each is looked for among them.
+const REDIRECTS_MAX: usize = 256;
+/// Of these, how many begin in a round of housekeeping.
+const WISHES_PER_ROUND: usize = 16;
+
+/// Why a hint was not taken. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HintRefusal {
+    /// The hint itself.
+    #[error(transparent)]
+    Hint(#[from] HintError),
+    /// There is no such volume.
+    #[error("there is no volume {0}")]
+    NoVolume(VolumeId),
+    /// It begins beyond the volume.
+    #[error("the range begins at {0}, beyond the end of a volume of {1} bytes")]
+    Beyond(u64, u64),
+    /// The group is not in service.
+    #[error("the volume group is not in service")]
+    NotReady,
+}
+
+/// What hints have led to since opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HintCounts {
+    /// Chunks that went where their class wants when they were written first.
+    pub placed: u64,
+    /// Redirections that writes began.
+    pub redirected: u64,
+    /// Requests that were let wait.
+    pub waited: u64,
+    /// Chunks of prefetches that were wished.
+    pub prefetched: u64,
+    /// Prefetches and redirections for which there was no room when their turn came.
+    pub refused: u64,
+    /// Moves that the director proposed.
+    pub moves: u64,
+    /// Moves of placements that it dropped.
+    pub dropped: u64,
+    /// Chunks that hints claimed at the end of the last epoch.
+    pub claimed: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Hinting {
+    pub(crate) hints: Hints,
+    pub(crate) counts: HintCounts,
+    wishes: VecDeque<Operation>,
+}
+
+impl Group {
+    /// Takes a hint: its class by the table in force. What of its range lies beyond the volume's end
+    /// is left out.
+    ///
+    /// # Errors
+    /// When it is malformed, there are too many, or its volume does not exist.
+    pub fn hint(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintRefusal> {
+        if self.service != Service::Ready {
+            return Err(HintRefusal::NotReady);
+        }
+        let mut hint = *hint;
+        if let Some(id) = hint.volume {
+            let volume = self.map.volume(id).filter(|volume| !volume.deleting);
+            let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
+            if hint.range.0 >= size {
+                return Err(HintRefusal::Beyond(hint.range.0, size));
+            }
+            hint.range.1 = hint.range.1.min(size);
+        }
+        let mattered = self.epochs_matter();
+        let class = self.hinting.hints.take(now, &hint)?;
+        if !mattered {
+            self.housekeeping.begin_epoch(now, self.settings.epoch);
+        }
+        Ok(class)
+    }
+
+    /// What is known of data, by whom.
+    pub fn hints(&self) -> &Hints {
+        &self.hinting.hints
+    }
+
+    /// What hints have led to.
+    pub fn hint_counts(&self) -> HintCounts {
+        self.hinting.counts
+    }
+
+    /// Withdraws everything that a source said. Whether there is such a source.
+    pub fn forget_hints(&mut self, source: &str) -> bool {
+        self.hinting.hints.forget(source)
+    }
+
+    /// Takes another table of classes; hints given before are forgotten, since they were classified
+    /// by the old one.
+    pub fn set_hint_classes(&mut self, classes: Classes) {
+        self.hinting.hints = Hints::new(classes);
+    }
+
+    /// Wishes copies of a range's chunks in the reserve of a faster pool; they come one after the
+    /// other, as copying allows. How many chunks that are.
+    ///
+    /// # Errors
+    /// When there is no such volume, or the range begins beyond its end.
+    pub fn prefetch(
+        &mut self,
+        now: Nanos,
+        volume: VolumeId,
+        range: (u64, u64),
+    ) -> Result<u64, HintRefusal> {
+        let found = self.map.volume(volume).filter(|volume| !volume.deleting);
+        let size = found.ok_or(HintRefusal::NoVolume(volume))?.size.0;
+        if range.0 >= size {
+            return Err(HintRefusal::Beyond(range.0, size));
+        }
+        let chunk_size = u64::from(self.chunk_size);
+        let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
+        let mut wished = 0;
+        for index in first..end {
+            if self.hinting.wishes.len() >= HINT_WISHES_MAX {
+                break;
+            }
+            let chunk = ChunkId { volume, index: index as u32 };
+            let Some(home) = self.pool_of(chunk) else { continue };
+            let faster = (0..home.0).map(PoolId);
+            let to = faster.into_iter().find(|&to| {
+                let pool = self.pool(to);
+                pool.takes_chunks() && pool.reserve > 0
+            });
+            if let Some(to) = to {
+                let operation = Operation { kind: OperationKind::Prefetch, chunk, to };
+                self.hinting.wishes.push_back(operation);
+                wished += 1;
+            }
+        }
+        self.hinting.counts.prefetched += wished;
+        self.pump(now);
+        Ok(wished)
+    }
+
+    /// Lets the requests of background tasks wait.
+    pub(crate) fn lower(&mut self, now: Nanos, request: &Request, range: (u64, u64)) -> Priority {
+        if self.hinting.hints.is_empty() || matches!(request.action, Action::Flush) {
+            return request.priority;
+        }
+        let wait = self.hinting.hints.wait(now, request.volume, range.0..range.1);
+        let Some(wait) = wait.filter(|_| request.priority == Priority::Foreground) else {
+            return request.priority;
+        };
+        self.hinting.counts.waited += 1;
+        Priority::Background { deadline: Nanos(now.0 + wait.0) }
+    }
+
+    /// Pools for a chunk's first write, best first; empty without a hint.
+    pub(crate) fn hinted_pools(&self, chunk: ChunkId) -> Vec<PoolId> {
+        let Hinting { hints, .. } = &self.hinting;
+        if hints.is_empty() {
+            return Vec::new();
+        }
+        let count = self.pools.len() as u16;
+        let Some(hint) = hints.of(self.now, chunk, self.chunk_size()) else { return Vec::new() };
+        if hint.demoted {
+            return vec![PoolId(count - 1)];
+        }
+        hints.preference(hint.class, count).collect()
+    }
+
+    /// A chunk was placed where its class wants.
+    pub(crate) fn note_hinted(&mut self, place: Place, pools: &[PoolId]) {
+        if pools.contains(&place.pool) {
+            self.hinting.counts.placed += 1;
+        }
+    }
+
+    /// A write comes to a chunk: wishes it redirected, where its class wants a faster pool and the
+    /// one that it is on is busy.
+    pub(crate) fn redirect_by_hint(&mut self, chunk: ChunkId) {
+        if self.hinting.hints.is_empty() {
+            return;
+        }
+        let Some(home) = self.pool_of(chunk) else { return };
+        if self.pool(home).in_flight < QUEUE || !self.map.is_simple(chunk) {
+            return;
+        }
+        let wanted = self.hinted_pools(chunk);
+        let better = wanted.into_iter().take_while(|&pool| pool < home).find(|&pool| {
+            let pool = self.pool(pool);
+            pool.takes_chunks() && pool.free_beside_reserve() > 0 && pool.in_flight < QUEUE
+        });
+        let Some(to) = better else { return };
+        let operation = Operation { kind: OperationKind::Redirect, chunk, to };
+        let room = self.hinting.wishes.len() < REDIRECTS_MAX;
+        if room && self.refuse(&operation).is_ok() && !self.hinting.wishes.contains(&operation) {
+            self.hinting.wishes.push_front(operation);
+        }
+    }
+
+    /// Whether hints wish copies that have not begun.
+    pub(crate) fn has_hint_wishes(&self) -> bool {
+        !self.hinting.wishes.is_empty()
+    }
+
+    /// Begins some of the copies that hints wish.
+    pub(crate) fn grant_hint_wishes(&mut self, now: Nanos) {
+        for _ in 0..WISHES_PER_ROUND {
+            let Some(wish) = self.hinting.wishes.pop_front() else { return };
+            match self.start(now, wish) {
+                Ok(_) if wish.kind == OperationKind::Redirect => {
+                    self.hinting.counts.redirected += 1;
+                }
+                Ok(_) | Err(Refusal::AlreadyThere | Refusal::Unmapped) => {}
+                Err(Refusal::Busy | Refusal::QueueFull) => {
+                    self.hinting.wishes.push_front(wish);
+                    return;
+                }
+                Err(_) => self.hinting.counts.refused += 1,
+            }
+        }
+    }
+
+    /// Puts what hints want among a placement's moves.
+    pub(crate) fn direct(&mut self, now: Nanos, moves: &mut Vec<Move>) {
+        if self.hinting.hints.is_empty() {
+            return;
+        }
+        let mut hints = std::mem::take(&mut self.hinting.hints);
+        let Directed { claimed, proposed, dropped } = hints.direct(now, &self.view(), moves);
+        self.hinting.hints = hints;
+        let counts = &mut self.hinting.counts;
+        counts.claimed = claimed;
+        counts.moves += proposed;
+        counts.dropped += dropped;
+    }
+}

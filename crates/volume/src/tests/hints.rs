@@ -1,0 +1,137 @@
+//! Hints at work: where first writes go, what moves, what is redirected, who waits.
+
+use super::{Bench, CHUNK};
+use crate::settings::Fill;
+use crate::{Action, HintRefusal, Priority, Request, RequestId, Settings};
+use thermocline_policy::hints::store::{Hint, HintError};
+use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
+use thermocline_ports::Payload;
+use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
+
+const SECOND: Nanos = Nanos(1_000_000_000);
+
+/// Two pools; new chunks go to the slower one, and epochs last a second.
+fn bench() -> Bench {
+    let settings = Settings { fill: Fill::SlowestFirst, epoch: SECOND, ..Bench::settings() };
+    let mut bench = Bench::with_settings(&[4, 8], 2, settings);
+    bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
+    bench
+}
+
+fn metadata() -> Facts {
+    Facts { metadata: true, ..Facts::default() }
+}
+
+fn archival() -> Facts {
+    Facts { usage: Usage::Archival, ..Facts::default() }
+}
+
+fn ask(
+    bench: &mut Bench,
+    range: (u64, u64),
+    facts: &Facts,
+    wishes: Wishes,
+) -> Result<u8, HintRefusal> {
+    let volume = Some(VolumeId(0));
+    let hint = Hint { source: "t", level: Level::Range, volume, range, facts, wishes, until: None };
+    bench.group.hint(Nanos(0), &hint)
+}
+
+fn say(bench: &mut Bench, chunks: std::ops::Range<u64>, facts: &Facts) {
+    let range = (chunks.start * CHUNK, chunks.end * CHUNK);
+    ask(bench, range, facts, Wishes::default()).expect("it is taken");
+}
+
+#[test]
+fn a_first_write_goes_to_the_pool_of_its_class_or_where_the_settings_say() {
+    let mut bench = bench();
+    say(&mut bench, 0..2, &metadata());
+    (0..3).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
+    assert_eq!([bench.pools_of(0), bench.pools_of(1), bench.pools_of(2)], [[0], [0], [1]]);
+    assert_eq!(bench.group.hint_counts().placed, 2);
+}
+
+#[test]
+fn hints_move_chunks_at_an_epochs_end_though_nobody_else_decides() {
+    let mut bench = bench();
+    (0..3).for_each(|chunk| bench.write(chunk * CHUNK, 7, CHUNK as usize));
+    say(&mut bench, 1..2, &metadata());
+    bench.pass(Nanos(2 * SECOND.0));
+    assert_eq!([bench.pools_of(0), bench.pools_of(1), bench.pools_of(2)], [[1], [0], [1]]);
+    let counts = bench.group.hint_counts();
+    assert_eq!((counts.claimed, counts.moves), (1, 1));
+    // Another one says the opposite, of the same bytes and more specific than nobody.
+    say(&mut bench, 1..2, &archival());
+    bench.pass(Nanos(2 * SECOND.0));
+    assert_eq!(bench.pools_of(1), [1]);
+    bench.crash();
+    assert!(bench.group.hints().is_empty(), "hints are not kept");
+    assert_eq!(bench.read(CHUNK, 512).expect("readable")[0], 7);
+}
+
+#[test]
+fn writes_to_a_busy_pool_are_redirected_to_the_one_that_their_class_wants() {
+    let mut bench = bench();
+    bench.write(0, 1, CHUNK as usize);
+    say(&mut bench, 0..1, &metadata());
+    for block in 0..8u64 {
+        let (id, volume) = (RequestId(1000 + block), VolumeId(0));
+        let payload = Payload::from(vec![2; 4096]);
+        let action = Action::Write { offset: Bytes(block * 4096), payload, fua: false };
+        let request = Request { id, volume, action, priority: Priority::Foreground };
+        bench.group.submit(Nanos(0), request).expect("there is room");
+    }
+    bench.pass(Nanos(SECOND.0 / 2));
+    assert_eq!(bench.group.hint_counts().redirected, 1);
+    assert_eq!(bench.pools_of(0), [0], "all of it has followed");
+    let read = bench.read(0, CHUNK as u32).expect("readable");
+    assert_eq!((read[0], read[7 * 4096], read[8 * 4096]), (2, 2, 1));
+    bench.check();
+}
+
+#[test]
+fn requests_of_background_tasks_are_let_wait_and_answered() {
+    let mut bench = bench();
+    let wishes = Wishes { background_ms: Some(100), ..Wishes::default() };
+    ask(&mut bench, (0, CHUNK), &Facts::default(), wishes).expect("it is taken");
+    bench.write(0, 1, 512);
+    bench.write(CHUNK, 1, 512);
+    assert_eq!(bench.read(0, 512).expect("readable")[0], 1);
+    bench.flush();
+    assert_eq!(bench.group.hint_counts().waited, 2);
+}
+
+#[test]
+fn a_prefetch_fills_the_reserve_and_no_more() {
+    let mut bench = bench();
+    (0..4).for_each(|chunk| bench.write(chunk * CHUNK, 3, CHUNK as usize));
+    let wished = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 20 * CHUNK));
+    assert_eq!(wished, Ok(4), "what holds nothing needs no copy");
+    bench.pass(Nanos(2 * SECOND.0));
+    let prefetched = (0..4).filter(|&chunk| bench.pools_of(chunk) == [1, 0]).count();
+    assert_eq!(prefetched, 2, "the reserve is two chunks");
+    let counts = bench.group.hint_counts();
+    assert_eq!((counts.prefetched, counts.refused), (4, 2));
+    bench.check();
+}
+
+#[test]
+fn hints_of_what_is_not_there_are_refused_and_go_with_their_volume() {
+    let mut bench = bench();
+    let none = Wishes::default();
+    let facts = metadata();
+    assert_eq!(
+        ask(&mut bench, (20 * CHUNK, 21 * CHUNK), &facts, none),
+        Err(HintRefusal::Beyond(20 * CHUNK, 20 * CHUNK))
+    );
+    let empty = Err(HintRefusal::Hint(HintError::Range(5, 5)));
+    assert_eq!(ask(&mut bench, (5, 5), &facts, none), empty);
+    ask(&mut bench, (0, u64::MAX), &facts, none).expect("what is beyond is left out");
+    let beyond = ChunkId { volume: VolumeId(0), index: 20 };
+    assert!(bench.group.hints().of(Nanos(0), beyond, Bytes(CHUNK)).is_none());
+    bench.group.delete_volume(Nanos(0), VolumeId(0)).expect("it exists");
+    assert!(bench.group.hints().is_empty());
+    assert_eq!(ask(&mut bench, (0, 1), &facts, none), Err(HintRefusal::NoVolume(VolumeId(0))));
+    let gone = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 1));
+    assert_eq!(gone, Err(HintRefusal::NoVolume(VolumeId(0))));
+}
