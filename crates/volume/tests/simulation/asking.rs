@@ -43,8 +43,12 @@ impl Runner<'_> {
             Step::DeleteVolume { volume } => self.delete_volume(volume),
             Step::Place { seed } => {
                 let placement = seed.map(|seed| self.make_placement(seed));
-                self.placing = seed.is_some();
+                self.placing = seed.is_some() || !self.world.group().hints().is_empty();
                 self.world.group_mut().set_placement(placement);
+                Ok(())
+            }
+            Step::Hint { volume, seed } => {
+                self.hint(volume, seed);
                 Ok(())
             }
             Step::AddPool(_) | Step::DrainPool { .. } | Step::RemovePool { .. } | Step::Scrub => {

@@ -48,7 +48,24 @@ pub(crate) fn plan(seed: u64) -> Plan {
     steps.extend((0..dice.between(1..=3)).map(|_| volume(&mut dice, &settings)));
     let mut draws = Draws::new(dice, &settings);
     steps.append(&mut draws.steps());
+    add_hints(seed, &mut steps);
     Plan { seed, settings, pools, steps }
+}
+
+/// In a third of all runs hints are given now and then. From dice of their own, so that what else
+/// happens is the same without them.
+fn add_hints(seed: u64, steps: &mut Vec<Step>) {
+    let mut dice = Dice::seeded(seed ^ 0x4_1175);
+    if !dice.chance(0.35) {
+        return;
+    }
+    let opened = |step: &Step| matches!(step, Step::CreateVolume { .. });
+    let first = steps.iter().position(opened).map_or(0, |at| at + 1);
+    for _ in 0..dice.between(1..=6) {
+        let at = dice.between(first as u64..=steps.len() as u64) as usize;
+        let (volume, seed) = (dice.between(0..=2) as u8, dice.between(0..=1 << 30) as u32);
+        steps.insert(at, Step::Hint { volume, seed });
+    }
 }
 
 fn settings(dice: &mut Dice) -> Settings {

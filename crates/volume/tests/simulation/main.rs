@@ -17,6 +17,7 @@ mod dice;
 mod every_io;
 mod faults;
 mod generate;
+mod hinting;
 mod model;
 mod ondisk;
 mod panics;

@@ -39,7 +39,7 @@ pub(crate) struct Span {
 }
 
 /// Kinds of steps.
-pub(crate) const KINDS: usize = 27;
+pub(crate) const KINDS: usize = 28;
 
 /// Something done at one moment. What takes time goes on while the next steps are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,11 @@ pub(crate) enum Step {
     /// A placement that moves chunks at random; `None` takes it away.
     Place {
         seed: Option<u32>,
+    },
+    /// A few hints, right, wrong and malformed, and a prefetch; what they say follows from the seed.
+    Hint {
+        volume: u8,
+        seed: u32,
     },
     Scrub,
     /// One pool misbehaves from now on: errors, silence and delays, per thousand requests.
