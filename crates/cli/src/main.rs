@@ -55,6 +55,7 @@ enum Command {
     /// Pools of a running engine: list, add, drain, remove.
     Pool(commands::engine::pool::Args),
     /// Move a range of a running engine's volume to a pool, copy it there, or pin it.
+    Hint(commands::engine::hint::Args),
     Migrate(commands::engine::migrate::Args),
     /// Who decides about moves on a running engine.
     Policy(commands::engine::policy::Args),
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::engine::top::run(args),
         Command::Volume(args) => commands::engine::volume::run(args),
         Command::Pool(args) => commands::engine::pool::run(args),
+        Command::Hint(args) => commands::engine::hint::run(args),
         Command::Migrate(args) => commands::engine::migrate::run(args),
         Command::Policy(args) => commands::engine::policy::run(args),
         Command::Shadow(args) => commands::engine::shadow::run(args),

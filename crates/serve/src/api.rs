@@ -1,8 +1,13 @@
 //! What the API says, as data: one definition for the server, the OpenAPI document and the
 //! command-line client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
 
+mod hints;
 mod shadows;
 
+pub use hints::{
+    HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken,
+    NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
+};
 pub use shadows::{
     Adopted, Adoption, Explanation, NewShadow, PlacementFigures, PoolWritten, Shadow,
 };

@@ -195,8 +195,8 @@ impl Group {
         }
     }
 
-    /// A free slot for a new chunk, on one of the pools of its `hint` if that can be: (place, whether
-    /// it reads as zeroes).
+    /// A free slot for a new chunk, on one of the pools of its `hint` if that can be: (place,
+    /// whether it reads as zeroes).
     fn allocate(&mut self, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
         let count = self.pools.len();
         let order = |step: usize| match self.settings.fill {

@@ -2,8 +2,8 @@
 //!
 //! - A chunk that is written first goes to the pools of its class, in their order, while they have
 //!   room; without a hint, or without room there, where the settings say.
-//! - A write to a chunk on a slower pool than its class wants, with [`QUEUE`] requests and more under
-//!   way there, lets the chunk be redirected: writes go to the faster pool from then on.
+//! - A write to a chunk on a slower pool than its class wants, with [`QUEUE`] requests and more
+//!   under way there, lets the chunk be redirected: writes go to the faster pool from then on.
 //! - Requests to ranges of background tasks join the scheduler's waiting queue, with a deadline.
 //! - At an epoch's end `policy::hints::director` proposes moves beside the placement's.
 //! - A prefetch wishes a copy in a reserve of each chunk of a range.
@@ -78,8 +78,8 @@ pub(crate) struct Hinting {
 }
 
 impl Group {
-    /// Takes a hint: its class by the table in force. What of its range lies beyond the volume's end
-    /// is left out.
+    /// Takes a hint: its class by the table in force. What of its range lies beyond the volume's
+    /// end is left out.
     ///
     /// # Errors
     /// When it is malformed, there are too many, or its volume does not exist.

@@ -1,5 +1,6 @@
 //! Which request does what. The OpenAPI document is made from the same declarations.
 
+mod hints;
 mod shadows;
 
 use crate::api::{
@@ -71,6 +72,7 @@ fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(job, cancel_job))
         .routes(routes!(policies))
         .routes(routes!(policy, set_policy))
+        .merge(hints::api())
         .merge(shadows::api())
         .routes(routes!(history))
         .routes(routes!(events))

@@ -90,7 +90,8 @@ pub(crate) enum Step {
     Place {
         seed: Option<u32>,
     },
-    /// A few hints, right, wrong and malformed, and a prefetch; what they say follows from the seed.
+    /// A few hints, right, wrong and malformed, and a prefetch; what they say follows from the
+    /// seed.
     Hint {
         volume: u8,
         seed: u32,

@@ -1,5 +1,6 @@
 //! Commands that talk to a running engine over its unix socket.
 
+pub(crate) mod hint;
 pub(crate) mod migrate;
 pub(crate) mod policy;
 pub(crate) mod pool;

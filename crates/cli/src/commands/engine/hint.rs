@@ -1,0 +1,272 @@
+//! `thermocline hint`: tell a running engine what is known about data.
+
+use super::EngineArgs;
+use crate::error::CliError;
+use crate::{output, table};
+use hyper::Method;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::PathBuf;
+use thermocline_serve::api::{
+    HINTS_VERSION, HintLevel, HintScore, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints,
+    hints_schema,
+};
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline hint give v0 --offset 1GiB --length 256MiB --usage archival
+  thermocline hint give v0 --length 64MiB --metadata --pin
+  thermocline hint give v0 --offset 4GiB --length 1GiB --prefetch --background 500
+  thermocline hint send hints.json                a document; `thermocline hint schema` says its form
+  thermocline hint list                           who said what, and how far it was right
+  thermocline hint forget cli
+
+Hints may cost speed, never data. docs/guides/hints.md tells what each does.";
+
+/// Hints of data from people, scripts and programs.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Say something of a range of a volume.
+    Give(Box<Give>),
+    /// Send a document of hints in JSON.
+    Send {
+        /// The file; `-` is the standard input.
+        file: PathBuf,
+    },
+    /// What is held, who said it, and what it led to.
+    List,
+    /// Withdraw everything that a source said.
+    Forget {
+        /// Its name.
+        source: String,
+    },
+    /// Print the classes in force, or take others: a table in the form of Open CAS's I/O classes.
+    Classes {
+        /// The table; hints given before are forgotten.
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of a document of hints.
+    Schema,
+}
+
+#[derive(clap::Args)]
+struct Give {
+    /// The volume.
+    volume: String,
+    /// Who says so.
+    #[arg(long, value_name = "NAME", default_value = "cli")]
+    source: String,
+    /// From where on.
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Bytes,
+    /// How far; to the volume's end when not given.
+    #[arg(long, value_name = "SIZE")]
+    length: Option<Bytes>,
+    #[command(flatten)]
+    saying: Saying,
+}
+
+/// What is said of data; shared by all commands that give hints.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Saying {
+    /// The file system's own structures.
+    #[arg(long)]
+    metadata: bool,
+    /// Size of the file that the bytes belong to.
+    #[arg(long, value_name = "SIZE")]
+    file_size: Option<Bytes>,
+    /// A number for what belongs together.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    stream: u16,
+    /// How it is used: read-intensive, write-intensive, random-write, sequential-write, mixed,
+    /// archival.
+    #[arg(long, value_name = "WORD")]
+    usage: Option<String>,
+    /// How long it will live: none, short, medium, long, extreme.
+    #[arg(long, value_name = "WORD")]
+    life: Option<String>,
+    /// Placements shall leave it where it is.
+    #[arg(long)]
+    pin: bool,
+    /// It is not needed soon: to the slowest pool.
+    #[arg(long)]
+    demote: bool,
+    /// It is needed soon: copies in the reserve of a faster pool.
+    #[arg(long)]
+    prefetch: bool,
+    /// Nobody waits for it: requests may wait so many milliseconds.
+    #[arg(long, value_name = "MS")]
+    background: Option<u32>,
+    /// Forget it after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    expires: Option<f64>,
+}
+
+impl Saying {
+    /// A hint that says this of nothing yet.
+    pub(crate) fn hint(&self) -> NewHint {
+        NewHint {
+            metadata: self.metadata,
+            file_size_bytes: self.file_size.map(|size| size.0),
+            stream: self.stream,
+            usage: self.usage.clone(),
+            life: self.life.clone(),
+            pin: self.pin,
+            demote: self.demote,
+            prefetch: self.prefetch,
+            background_ms: self.background,
+            expires_seconds: self.expires,
+            ..NewHint::default()
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let client = args.engine.client();
+    match args.command {
+        Command::Give(give) => {
+            let hint = NewHint {
+                level: Some(HintLevel::Range),
+                volume: Some(give.volume),
+                offset_bytes: give.offset.0,
+                length_bytes: give.length.map(|length| length.0),
+                ..give.saying.hint()
+            };
+            send(
+                &args.engine,
+                &NewHints { version: HINTS_VERSION, source: give.source, hints: vec![hint] },
+            )
+        }
+        Command::Send { file } => send(&args.engine, &document(&file)?),
+        Command::List => args.engine.answer(&client.get::<HintsStatus>("/v1/hints")?, text),
+        Command::Forget { source } => {
+            client.order(Method::DELETE, &format!("/v1/hints/{source}"))?;
+            output::print(&format!("what {source} said is forgotten\n"))
+        }
+        Command::Classes { file: None } => {
+            output::print(&client.get::<HintsStatus>("/v1/hints")?.classes)
+        }
+        Command::Classes { file: Some(file) } => {
+            let wish = NewClasses { table: read(&file)? };
+            let _: HintsStatus = client.send(Method::PUT, "/v1/hints/classes", &wish)?;
+            output::print("the classes are in force; hints given before are forgotten\n")
+        }
+        Command::Schema => output::print(&hints_schema()),
+    }
+}
+
+fn read(file: &PathBuf) -> Result<String, CliError> {
+    let mut text = String::new();
+    let outcome = match file.as_os_str() == "-" {
+        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
+        false => std::fs::read_to_string(file).map(|found| text = found),
+    };
+    outcome.map_err(|error| CliError::input(format!("{}: {error}", file.display())))?;
+    Ok(text)
+}
+
+fn document(file: &PathBuf) -> Result<NewHints, CliError> {
+    serde_json::from_str(&read(file)?).map_err(|error| {
+        CliError::input(format!(
+            "{}: {error}; `thermocline hint schema` says what is expected",
+            file.display()
+        ))
+    })
+}
+
+/// Sends a document, and fails when a hint of it was not taken.
+pub(crate) fn send(engine: &EngineArgs, document: &NewHints) -> Result<(), CliError> {
+    let taken: HintsTaken = engine.client().send(Method::POST, "/v1/hints", document)?;
+    engine.answer(&taken, |taken| {
+        let mut out = format!("{} hints taken", taken.taken);
+        if taken.prefetched_chunks > 0 {
+            let _ = write!(out, ", {} chunks to be prefetched", taken.prefetched_chunks);
+        }
+        out.push('\n');
+        out
+    })?;
+    if taken.refused == 0 {
+        return Ok(());
+    }
+    let mut message = format!("{} hints were not taken:", taken.refused);
+    for refused in taken.reasons.iter().take(5) {
+        let _ = write!(message, "\n  hint {}: {}", refused.index, refused.message);
+    }
+    Err(CliError::input(message))
+}
+
+fn text(status: &HintsStatus) -> String {
+    let done = &status.done;
+    let mut out = format!(
+        "{} ranges of at most {}, {}; {} chunks claimed\n",
+        status.ranges,
+        status.ranges_most,
+        Bytes(status.memory_bytes),
+        done.claimed_chunks
+    );
+    let _ = writeln!(
+        out,
+        "{} first writes placed, {} moves proposed, {} of the policy's dropped, {} redirections",
+        done.placed_chunks, done.moves, done.moves_dropped, done.redirected_chunks
+    );
+    let _ = writeln!(
+        out,
+        "{} requests let wait, {} chunks to prefetch, {} without room",
+        done.requests_waited, done.prefetched_chunks, done.refused_chunks
+    );
+    if status.sources.is_empty() {
+        out.push_str("nobody gave hints\n");
+        return out;
+    }
+    let mut rows = table::plain([
+        "source", "taken", "refused", "ranges", "class", "score", "chunks", "accesses",
+    ]);
+    for source in &status.sources {
+        let mut head = [
+            &source.name,
+            &source.taken.to_string(),
+            &source.refused.to_string(),
+            &source.ranges.to_string(),
+        ]
+        .map(String::clone);
+        let none = [HintScore {
+            class: "–".to_string(),
+            score: f64::NAN,
+            followed: true,
+            chunks: 0,
+            accesses: 0,
+        }];
+        let scores = if source.scores.is_empty() { &none[..] } else { &source.scores };
+        for score in scores {
+            let followed = if score.followed { "" } else { ", not followed" };
+            let value = if score.score.is_nan() {
+                "–".to_string()
+            } else {
+                format!("{:.2}{followed}", score.score)
+            };
+            let [name, taken, refused, ranges] = std::mem::take(&mut head);
+            rows.add_row([
+                name,
+                taken,
+                refused,
+                ranges,
+                score.class.clone(),
+                value,
+                score.chunks.to_string(),
+                score.accesses.to_string(),
+            ]);
+        }
+    }
+    let _ = writeln!(out, "\n{rows}");
+    out
+}
