@@ -1,4 +1,4 @@
-//! Requests about hints.
+//! Requests about hints: given, told, withdrawn; the table of classes.
 
 use super::{Answer, Body, ask};
 use crate::api::{HintsStatus, HintsTaken, NewClasses, NewHints, Refused};
