@@ -20,6 +20,7 @@
 //! `docs/guides/file-systems.md`; why no library is used, in decision record 0037.
 
 mod blocks;
+mod btrfs;
 mod catalog;
 mod detect;
 mod error;

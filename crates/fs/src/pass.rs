@@ -61,6 +61,11 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    /// Bytes of the file system, or, before [`Pass::narrow`], of the volume from its beginning.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
     pub(crate) fn damaged(&self, what: impl Into<String>) -> FsError {
         FsError::Damaged { kind: self.kind, at: Bytes(self.at), what: what.into() }
     }

@@ -7,7 +7,7 @@
 use crate::detect::{Kind, detect};
 use crate::memory::Standing;
 use crate::pass::Pass;
-use crate::{Blocks, Found, FsError, Limits, ext};
+use crate::{Blocks, Found, FsError, Limits, btrfs, ext};
 use thermocline_units::Bytes;
 
 /// How a run ended.
@@ -70,6 +70,7 @@ impl Summary {
 /// What a reader keeps.
 enum Reader {
     Ext(ext::Reader),
+    Btrfs(Box<btrfs::Reader>),
     Unread,
 }
 
@@ -77,13 +78,15 @@ impl Reader {
     fn of(kind: Kind) -> Reader {
         match kind {
             Kind::Ext2 | Kind::Ext3 | Kind::Ext4 => Reader::Ext(ext::Reader::default()),
-            Kind::Xfs | Kind::Btrfs => Reader::Unread,
+            Kind::Btrfs => Reader::Btrfs(Box::default()),
+            Kind::Xfs => Reader::Unread,
         }
     }
 
     fn run(&mut self, pass: &mut Pass<'_>) -> Result<(), FsError> {
         match self {
             Reader::Ext(reader) => reader.run(pass),
+            Reader::Btrfs(reader) => reader.run(pass),
             Reader::Unread => Err(pass.unsupported("is not read yet")),
         }
     }

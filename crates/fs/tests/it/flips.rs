@@ -75,6 +75,7 @@ fn with_image(programs: &[&str], makes: &[&str]) {
     for make in makes {
         let folder = folder();
         tree::grow(&folder.path().join("tree"), 5, 60);
+        let _turn = crate::mount::turn();
         sh(folder.path(), make);
         survive(make, std::fs::read(Path::new(folder.path()).join("image")).unwrap());
     }
@@ -88,6 +89,18 @@ fn changed_bytes_of_ext_end_no_survey_in_a_panic() {
             "mke2fs -q -F -t ext2 -b 1024 -d tree image 24M",
             "mke2fs -q -F -t ext4 -b 1024 -O ^metadata_csum -d tree image 24M",
             "mke2fs -q -F -t ext4 -b 4096 -O inline_data -d tree image 24M",
+        ],
+    );
+}
+
+#[test]
+fn changed_bytes_of_btrfs_end_no_survey_in_a_panic() {
+    let make = "mkfs.btrfs -q --mixed -n 4096";
+    with_image(
+        &["mkfs.btrfs"],
+        &[
+            &format!("truncate -s 32M image; {make} --csum sha256 --rootdir tree image 2>&1"),
+            &format!("truncate -s 32M image; {make} --rootdir tree image 2>&1"),
         ],
     );
 }

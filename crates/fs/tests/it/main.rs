@@ -5,6 +5,7 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod btrfs;
 mod ext;
 mod flips;
 mod mount;

@@ -29,11 +29,16 @@ pub(crate) fn works(kind: &str) -> bool {
     works
 }
 
+/// The turn, for who does not mount, but may not meet a mount that is going away.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    // A test that failed in its turn has unmounted: the turn is good all the same.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Mount {
     /// Mounts `image` on a folder beside it.
     pub(crate) fn new(image: &Path, options: &str) -> Mount {
-        // A test that failed in its turn has unmounted: the turn is good all the same.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn();
         let tree = image.with_extension("tree");
         std::fs::create_dir_all(&tree).unwrap();
         let words = format!("mount -o loop{options} {} {}", image.display(), tree.display());
