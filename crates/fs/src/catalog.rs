@@ -83,7 +83,8 @@ impl Catalog {
         self.names.get(&id).map(|(_, name)| &**name)
     }
 
-    /// The path of a file from the root of the file system, `/` first, as far up as names are known.
+    /// The path of a file from the root of the file system, `/` first, as far up as names are
+    /// known.
     pub fn path(&self, id: FileId) -> Vec<u8> {
         let (mut names, mut at) = (Vec::new(), id);
         while let Some((directory, name)) = self.names.get(&at).filter(|_| names.len() < DEPTH_MAX)
@@ -114,9 +115,9 @@ impl Catalog {
         bytes
     }
 
-    /// For every chunk of the volume that holds anything, by its number: whether metadata is in it, and
-    /// the size of the smallest file of which an extent is in it. Cost: one step for each chunk that
-    /// an extent touches.
+    /// For every chunk of the volume that holds anything, by its number: whether metadata is in it,
+    /// and the size of the smallest file of which an extent is in it. Cost: one step for each chunk
+    /// that an extent touches.
     ///
     /// # Panics
     /// When `chunk` is zero.

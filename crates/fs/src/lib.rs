@@ -32,6 +32,7 @@ mod memory;
 mod partitions;
 mod pass;
 mod survey;
+mod xfs;
 
 pub use blocks::{Blocks, Image, ReadError};
 pub use catalog::{Catalog, ChunkContents, Entry};

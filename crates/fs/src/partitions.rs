@@ -1,9 +1,9 @@
 //! Partition tables: GPT (UEFI specification 2.10, chapter 5) and the MBR with extended partitions.
 //!
-//! Invariants: at most [`PARTITIONS_MAX`] partitions are read; each lies inside the volume; a chain of
-//! extended partitions only goes forward. A GPT whose checksums are wrong gives way to its copy at the
-//! volume's end; when that is wrong too, there are no partitions. Logical sectors of 512 B and 4 KiB
-//! are tried for GPT; an MBR counts in 512 B.
+//! Invariants: at most [`PARTITIONS_MAX`] partitions are read; each lies inside the volume; a chain
+//! of extended partitions only goes forward. A GPT whose checksums are wrong gives way to its copy
+//! at the volume's end; when that is wrong too, there are no partitions. Logical sectors of 512 B
+//! and 4 KiB are tried for GPT; an MBR counts in 512 B.
 
 use crate::detect::fill;
 use crate::field::{Little, piece};
@@ -108,7 +108,8 @@ fn mbr(blocks: &mut dyn Blocks, entries: &[MbrEntry]) -> Result<Vec<Partition>, 
     Ok(found)
 }
 
-/// The logical partitions of an extended one: each table names one, and the place of the next table.
+/// The logical partitions of an extended one: each table names one, and the place of the next
+/// table.
 fn chain(
     blocks: &mut dyn Blocks,
     extended: u64,

@@ -1,7 +1,7 @@
 //! One run over a file system: reading within a budget, speaking within the volume, counting both.
 //!
-//! Readers know offsets from the start of their file system; here they become offsets of the volume,
-//! and whatever does not lie inside is torn instead of being said.
+//! Readers know offsets from the start of their file system; here they become offsets of the
+//! volume, and whatever does not lie inside is torn instead of being said.
 
 use crate::blocks::READ_MAX;
 use crate::found::{Extent, File, FileId, FileKind, Found, State, Stretch, What};

@@ -1,13 +1,14 @@
 //! A survey: which reader runs, what is kept between runs, and how a run ended.
 //!
 //! 1. The file system is detected; its superblock says who it is.
-//! 2. When that is not who it was in the last run, or the last run failed, everything is begun anew.
+//! 2. When that is not who it was in the last run, or the last run failed, everything is begun
+//!    anew.
 //! 3. The reader says what changed since, and remembers.
 
 use crate::detect::{Kind, detect};
 use crate::memory::Standing;
 use crate::pass::Pass;
-use crate::{Blocks, Found, FsError, Limits, btrfs, ext};
+use crate::{Blocks, Found, FsError, Limits, btrfs, ext, xfs};
 use thermocline_units::Bytes;
 
 /// How a run ended.
@@ -71,7 +72,7 @@ impl Summary {
 enum Reader {
     Ext(ext::Reader),
     Btrfs(Box<btrfs::Reader>),
-    Unread,
+    Xfs(xfs::Reader),
 }
 
 impl Reader {
@@ -79,7 +80,7 @@ impl Reader {
         match kind {
             Kind::Ext2 | Kind::Ext3 | Kind::Ext4 => Reader::Ext(ext::Reader::default()),
             Kind::Btrfs => Reader::Btrfs(Box::default()),
-            Kind::Xfs => Reader::Unread,
+            Kind::Xfs => Reader::Xfs(xfs::Reader::default()),
         }
     }
 
@@ -87,7 +88,7 @@ impl Reader {
         match self {
             Reader::Ext(reader) => reader.run(pass),
             Reader::Btrfs(reader) => reader.run(pass),
-            Reader::Unread => Err(pass.unsupported("is not read yet")),
+            Reader::Xfs(reader) => reader.run(pass),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From logical addresses to the device: the chunks of a btrfs.
 //!
-//! Invariants: every chunk lies on the one device, with one copy or with several whole ones (DUP). An
-//! address range that does not lie in one chunk has no place; btrfs never makes such an extent.
+//! Invariants: every chunk lies on the one device, with one copy or with several whole ones (DUP).
+//! An address range that does not lie in one chunk has no place; btrfs never makes such an extent.
 //! State: 64 B a chunk, which is 256 MiB or more; [`CHUNKS_MAX`] at most.
 
 use super::node::Key;
@@ -82,8 +82,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Where `length` bytes from `logical` are on the device: a range for each copy, none when they do
-    /// not lie in one chunk.
+    /// Where `length` bytes from `logical` are on the device: a range for each copy, none when they
+    /// do not lie in one chunk.
     pub(super) fn places(&self, logical: u64, length: u64) -> impl Iterator<Item = Range<u64>> {
         let chunk = self.0.range(..=logical).next_back();
         let inside = chunk.and_then(|(start, chunk)| {
@@ -101,7 +101,8 @@ impl Chunks {
     }
 }
 
-/// Bytes of an item that holds a name: its length stands in two bytes at `at`, the name behind them.
+/// Bytes of an item that holds a name: its length stands in two bytes at `at`, the name behind
+/// them.
 pub(super) fn name_at(item: &[u8], at: usize) -> &[u8] {
     piece(item, at + 2, usize::from(Little(item).u16(at)))
 }

@@ -1,4 +1,4 @@
-//! The reader of btrfs.
+//! The reader of btrfs, one device.
 //!
 //! 1. The superblock; when its generation is that of the last run, nothing has changed.
 //! 2. The chunk tree, for the map from logical addresses to the device, and the root tree, for the
@@ -6,20 +6,20 @@
 //! 3. The other trees from their roots. A node is known again by its address and generation: since
 //!    nodes are never changed in place, everything below it is as it was, and is not read. Of trees
 //!    that hold no files, leaves are never read: their parents say where they are.
-//! 4. Leaves of file trees say inodes, names and extents. A node that an earlier tree of the same run
-//!    had (snapshots share them) is said once, for the first owner, and counted.
-//! 5. Nodes of the last run that no tree has any more are taken back. Files that had items in them, or
-//!    whose items were seen in part, are looked up and told again, or are gone.
+//! 4. Leaves of file trees say inodes, names and extents. A node that an earlier tree of the same
+//!    run had (snapshots share them) is said once, for the first owner, and counted.
+//! 5. Nodes of the last run that no tree has any more are taken back. Files that had items in them,
+//!    or whose items were seen in part, are looked up and told again, or are gone.
 //!
 //! A second run reads the superblock when nothing changed; otherwise the two small trees, and the
-//! changed nodes, which are about one for each level on the way to every changed leaf. Since a leaf is
-//! written as a whole, its unchanged files are told again with the changed ones.
+//! changed nodes, which are about one for each level on the way to every changed leaf. Since a leaf
+//! is written as a whole, its unchanged files are told again with the changed ones.
 //!
 //! Limits: one device; checksums other than CRC-32C are not verified (a node must still say its own
-//! address, generation and level); items in the log tree are not applied, so what was synced after the
-//! last commit, at most 30 s, is seen with the next one. Of an extent of which a file uses a part, that
-//! part is said; the rest stays allocated and unsaid until it is freed. State: about 100 B a node of
-//! 16 KiB and 8 B a file.
+//! address, generation and level); items in the log tree are not applied, so what was synced after
+//! the last commit, at most 30 s, is seen with the next one. Of an extent of which a file uses a
+//! part, that part is said; the rest stays allocated and unsaid until it is freed. State: about 100
+//! B a node of 16 KiB and 8 B a file.
 
 mod chunks;
 mod node;
@@ -82,6 +82,9 @@ pub(crate) struct Reader {
     /// The superblock's generation and log of the last run in which nothing was torn.
     last: Option<(u64, Option<u64>)>,
 }
+
+/// What is done with an item.
+type Each<'a> = dyn FnMut(&mut Pass<'_>, Key, &[u8]) -> Result<(), FsError> + 'a;
 
 /// What does not change during a run.
 struct Volume {
@@ -332,7 +335,7 @@ impl Volume {
         &self,
         pass: &mut Pass<'_>,
         (pointer, what): (Pointer, What),
-        each: &mut dyn FnMut(&mut Pass<'_>, Key, &[u8]) -> Result<(), FsError>,
+        each: &mut Each<'_>,
     ) -> Result<(), FsError> {
         let Some(node) = Node::read(pass, (&self.head, &self.chunks), pointer)? else {
             return Ok(());

@@ -1,8 +1,8 @@
 //! From items of a file tree to statements about files.
 //!
-//! A file's items are neighbours in the order of keys: the inode, its names, its extents; they may lie
-//! in several leaves. Leaves that did not change are not read, so a file may be seen in part: then
-//! it is noted, and told whole afterwards.
+//! A file's items are neighbours in the order of keys: the inode, its names, its extents; they may
+//! lie in several leaves. Leaves that did not change are not read, so a file may be seen in part:
+//! then it is noted, and told whole afterwards.
 
 use super::chunks::{Chunks, name_at};
 use super::is_file;

@@ -1,7 +1,7 @@
 //! Names in directories of ext2/3/4.
 //!
-//! The blocks of a hashed directory need nothing of their own: the root of the hash tree hides behind
-//! the entry `..`, and its other nodes behind an empty entry that fills the block.
+//! The blocks of a hashed directory need nothing of their own: the root of the hash tree hides
+//! behind the entry `..`, and its other nodes behind an empty entry that fills the block.
 
 use super::Volume;
 use super::inode::Inode;
@@ -54,8 +54,8 @@ pub(super) fn inline(pass: &mut Pass<'_>, volume: &Volume, inode: Inode<'_>) {
     entries(pass, volume, inode.id(), inode.inline_rest());
 }
 
-/// Whether a block's checksum is right. Nodes of a hash tree have no names, and theirs elsewhere: what
-/// looks like one is from before the block was such a node.
+/// Whether a block's checksum is right. Nodes of a hash tree have no names, and theirs elsewhere:
+/// what looks like one is from before the block was such a node.
 fn is_whole(volume: &Volume, seed: u32, block: &[u8]) -> bool {
     let at = block.len().saturating_sub(TAIL);
     let tail = Little(piece(block, at, TAIL));
@@ -64,8 +64,8 @@ fn is_whole(volume: &Volume, seed: u32, block: &[u8]) -> bool {
     !sums || sum(seed, &block[..at]) == tail.u32(8)
 }
 
-/// Whether a block is the root of a hash tree, whose entry `..` reaches to the block's end, or another
-/// of its nodes, which is one empty entry.
+/// Whether a block is the root of a hash tree, whose entry `..` reaches to the block's end, or
+/// another of its nodes, which is one empty entry.
 fn is_hash_node(block: &[u8]) -> bool {
     let (first, second) = (Little(block), Little(piece(block, 12, 8)));
     let reaches = |length: u16, whole: usize| usize::from(length) == whole & 0xffff;

@@ -59,7 +59,8 @@ impl Group {
     }
 }
 
-/// The checksum of a descriptor, whose own field counts as zero (or, in the older form, as nothing).
+/// The checksum of a descriptor, whose own field counts as zero (or, in the older form, as
+/// nothing).
 fn checksum(head: &Superblock, number: u64, bytes: &[u8]) -> u16 {
     let number = (number as u32).to_le_bytes();
     let (before, after) = (piece(bytes, 0, 0x1e), bytes.get(0x20..).unwrap_or_default());

@@ -163,8 +163,8 @@ impl<'a> Inode<'a> {
         seed & mask == low | high
     }
 
-    /// A checksum of everything but the time of the last access and the inode's own checksum: a file
-    /// that was only read has not changed.
+    /// A checksum of everything but the time of the last access and the inode's own checksum: a
+    /// file that was only read has not changed.
     pub(super) fn fingerprint(&self) -> u32 {
         let kept = [0..0x8, 0xc..0x7c, 0x7e..0x82, 0x84..0x8c, 0x90..self.bytes.len()];
         kept.into_iter().fold(0, |sum, range| {

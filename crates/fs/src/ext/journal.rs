@@ -7,9 +7,10 @@
 //! 1. The journal's superblock says where the oldest transaction begins, and its number. At zero
 //!    there is nothing to recover.
 //! 2. From there: a descriptor block lists home addresses, whose copies follow it; a revocation
-//!    block lists addresses whose older copies are void; a commit block makes the transaction count.
-//! 3. The walk ends at the first block that is not of the expected transaction, or whose checksum is
-//!    wrong. What has no commit is forgotten.
+//!    block lists addresses whose older copies are void; a commit block makes the transaction
+//!    count.
+//! 3. The walk ends at the first block that is not of the expected transaction, or whose checksum
+//!    is wrong. What has no commit is forgotten.
 //!
 //! Only descriptors, revocations and commits are read: one block in some hundreds. Source: "Journal
 //! (jbd2)" in the Linux kernel documentation. Not read: the area of fast commits, and a journal on

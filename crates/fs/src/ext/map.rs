@@ -6,8 +6,8 @@
 //!    block map by its three levels. Neither can loop.
 //! 3. Neighbours are joined to runs.
 //!
-//! Memory: 40 B a run, at most [`crate::Limits::extents_per_file`]; a block of at most 64 KiB for each
-//! level.
+//! Memory: 40 B a run, at most [`crate::Limits::extents_per_file`]; a block of at most 64 KiB for
+//! each level.
 
 use super::Volume;
 use super::inode::Inode;

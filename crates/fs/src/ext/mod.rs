@@ -2,11 +2,11 @@
 //!
 //! 1. The superblock; then the journal's inode and the newest committed copies in the journal
 //!    (`journal.rs`). From here on, metadata is read through those copies.
-//! 2. Group by group: the descriptor says where bitmaps and inodes are. Superblock copies, descriptors,
-//!    bitmaps and tables are metadata that no file owns.
+//! 2. Group by group: the descriptor says where bitmaps and inodes are. Superblock copies,
+//!    descriptors, bitmaps and tables are metadata that no file owns.
 //! 3. The inode bitmap says which parts of the inode table to read, at most 1 MiB at once. An inode
-//!    whose fingerprint is remembered has not changed; any other is told: its extents (`map.rs`), and
-//!    the names in a directory (`directory.rs`).
+//!    whose fingerprint is remembered has not changed; any other is told: its extents (`map.rs`),
+//!    and the names in a directory (`directory.rs`).
 //! 4. A remembered inode that is free now is gone.
 //!
 //! A second run reads descriptors, inode bitmaps, the used parts of inode tables, and the journal's
@@ -258,8 +258,8 @@ impl Reader {
     }
 }
 
-/// The next inodes of `range` whose table blocks have all some in use, at most [`READ_MAX`] of table;
-/// empty when there are none. `range` begins with a block.
+/// The next inodes of `range` whose table blocks have all some in use, at most [`READ_MAX`] of
+/// table; empty when there are none. `range` begins with a block.
 fn run_of(head: &Superblock, is_used: impl Fn(u64) -> bool, range: Range<u64>) -> Range<u64> {
     let (per_block, most) = (head.block_size / head.inode_size, READ_MAX / head.inode_size);
     let Some(first) = range.clone().find(|index| is_used(*index)) else { return 0..0 };

@@ -1,8 +1,8 @@
 //! The superblock of ext2/3/4: sizes, features, and the checksums that everything else uses.
 //!
-//! Source: "ext4 Data Structures and Algorithms", Linux kernel documentation
-//! (`filesystems/ext4`), and e2fsprogs 1.47 where it is silent. Once parsed, all sizes are within the
-//! bounds below, and no product of them overflows 64 bits.
+//! Source: "ext4 Data Structures and Algorithms", Linux kernel documentation (`filesystems/ext4`),
+//! and e2fsprogs 1.47 where it is silent. Once parsed, all sizes are within the bounds below, and
+//! no product of them overflows 64 bits.
 
 use crate::detect::EXT_SUPERBLOCK;
 use crate::field::{Little, piece};
@@ -21,8 +21,8 @@ pub(super) mod incompat {
     pub(crate) const WIDE: u32 = 0x80;
     pub(crate) const MMP: u32 = 0x100;
     pub(crate) const CSUM_SEED: u32 = 0x2000;
-    /// What is understood, or does not decide where things are: all up to `casefold` but compression
-    /// and journal devices.
+    /// What is understood, or does not decide where things are: all up to `casefold` but
+    /// compression and journal devices.
     pub(crate) const KNOWN: u32 = 0x3_f7d6;
 }
 

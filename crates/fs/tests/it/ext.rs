@@ -33,7 +33,8 @@ fn is_own(path: &Path) -> bool {
     path == Path::new("/lost+found")
 }
 
-/// The bytes that dumpe2fs does not call free. Of a free range it names the last cluster's first block.
+/// The bytes that dumpe2fs does not call free. Of a free range it names the last cluster's first
+/// block.
 fn in_use(folder: &Path) -> (Ranges, u64) {
     let said = sh(folder, "dumpe2fs image 2>/dev/null");
     let number = |head: &str| -> u64 {

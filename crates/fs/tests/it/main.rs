@@ -12,3 +12,4 @@ mod mount;
 mod ranges;
 mod tools;
 mod tree;
+mod xfs;

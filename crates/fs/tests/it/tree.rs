@@ -1,5 +1,6 @@
 //! Random trees by seed: sparse files, many extents, deep directories, long names, links.
 
+use crate::tools::sh;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use thermocline_fs::{Catalog, FileKind};
 use thermocline_units::Rng;
 
-/// Fills `folder` with about `files` files. With odd seeds no file ends with a hole: mke2fs 1.47 loses
-/// that where small files may lie in inodes.
+/// Fills `folder` with about `files` files. With odd seeds no file ends with a hole: mke2fs 1.47
+/// loses that where small files may lie in inodes.
 pub(crate) fn grow(folder: &Path, seed: u64, files: u64) {
     let mut random = Rng::seeded(seed);
     fs::create_dir_all(folder).unwrap();
@@ -69,6 +70,37 @@ fn deep(folder: &Path) {
     fs::write(path.join("bottom"), b"at the bottom").unwrap();
 }
 
+/// Makes an XFS `image` of this size that holds `folder/tree`, by a prototype file: no mount is
+/// needed, and hard links become files. The variables are those of XFS's own tests, for which
+/// mkfs.xfs makes small file systems too.
+pub(crate) fn make_xfs(folder: &Path, options: &str, size: &str) {
+    let mut prototype = "/dev/null\n0 0\nd--755 0 0\n".to_string();
+    describe(&folder.join("tree"), &mut prototype);
+    fs::write(folder.join("prototype"), prototype).unwrap();
+    let variables = "export TEST_DIR=x TEST_DEV=x QA_CHECK_FS=x";
+    let make = format!("mkfs.xfs -q {options} -p prototype image 2>&1");
+    sh(folder, &format!("{variables}; truncate -s {size} image; {make}"));
+}
+
+fn describe(folder: &Path, into: &mut String) {
+    use std::fmt::Write;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let status = fs::symlink_metadata(&path).unwrap();
+        if status.is_dir() {
+            writeln!(into, "{name} d--755 0 0").unwrap();
+            describe(&path, into);
+        } else if status.is_symlink() {
+            let target = fs::read_link(&path).unwrap();
+            writeln!(into, "{name} l--777 0 0 {}", target.display()).unwrap();
+        } else {
+            writeln!(into, "{name} ---644 0 0 {}", path.display()).unwrap();
+        }
+    }
+    into.push_str("$\n");
+}
+
 /// Everything below a folder: path from its root, with what `stat` says.
 pub(crate) fn listing(folder: &Path) -> BTreeMap<PathBuf, fs::Metadata> {
     let (mut found, mut left) = (BTreeMap::new(), vec![folder.to_path_buf()]);
@@ -85,8 +117,8 @@ pub(crate) fn listing(folder: &Path) -> BTreeMap<PathBuf, fs::Metadata> {
     found
 }
 
-/// Every file of the folder is in the catalog, with its kind and size and under one of its names, and
-/// no other file is, but for what `is_own` says belongs to the file system.
+/// Every file of the folder is in the catalog, with its kind and size and under one of its names,
+/// and no other file is, but for what `is_own` says belongs to the file system.
 pub(crate) fn assert_holds(
     case: &str,
     catalog: &Catalog,
