@@ -1,7 +1,8 @@
 //! Surveys an image or a device three times and prints what each run cost.
 //!
-//! `cargo run --release -p thermocline-fs --example survey -- IMAGE`. Between the runs it waits for a
-//! line on standard input, so that a file can be changed. Memory: run it under `/usr/bin/time -v`.
+//! `cargo run --release -p thermocline-fs --example survey -- IMAGE`. Between the runs it waits for
+//! a line on standard input, so that a file can be changed. Memory: run it under `/usr/bin/time
+//! -v`.
 
 // A program for people, not part of the library.
 #![allow(clippy::disallowed_macros, clippy::disallowed_types, clippy::print_stdout)]

@@ -150,3 +150,6 @@ pub struct ChunkContents {
     /// The size of the smallest file with an extent in it.
     pub smallest: Option<Bytes>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,3 +42,6 @@ pub use found::{Extent, File, FileId, FileKind, Found, State, Stretch, What};
 pub use limits::Limits;
 pub use partitions::{Partition, PartitionKind, partitions};
 pub use survey::{Summary, Survey, survey};
+
+#[cfg(test)]
+mod tests;

@@ -107,3 +107,6 @@ pub(crate) enum Seen {
     /// It stood here with another length.
     Changed(Stretch),
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,7 @@ pub(super) struct Superblock {
 /// Whether a structure that begins with its checksum is whole.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     let body = bytes.get(CHECKSUM..).unwrap_or_default();
-    crc32c::crc32c(body) == Little(bytes).u32(0)
+    cfg!(fuzzing) || crc32c::crc32c(body) == Little(bytes).u32(0)
 }
 
 impl Superblock {
