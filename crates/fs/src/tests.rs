@@ -30,7 +30,7 @@ fn look(image: &[u8], limits: Limits) -> Result<(Catalog, Summary), FsError> {
 }
 
 /// Size and places of files by their paths.
-type Files = BTreeMap<String, (u64, Vec<(u64, u64)>)>;
+type Files = BTreeMap<String, (u64, Vec<Place>)>;
 
 fn files(catalog: &Catalog) -> Files {
     let of = |entry: &Entry| {
@@ -42,7 +42,10 @@ fn files(catalog: &Catalog) -> Files {
     catalog.files().filter(|entry| entry.file.kind == FileKind::Regular).map(of).collect()
 }
 
-fn expected<const N: usize>(rows: [(&str, u64, &[(u64, u64)]); N]) -> Files {
+/// Offset and length.
+type Place = (u64, u64);
+
+fn expected<const N: usize>(rows: [(&str, u64, &[Place]); N]) -> Files {
     rows.map(|(path, size, places)| (path.to_string(), (size, places.to_vec()))).into()
 }
 
