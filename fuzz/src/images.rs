@@ -1,5 +1,4 @@
-//! Small file systems, made byte by byte: one of each kind that the readers know, as large as 1
-//! MiB.
+//! Small file systems, made byte by byte: one of each kind that the readers know, each of 1 MiB.
 //!
 //! Each has what its reader walks: tables, trees of two levels, directories in every form, a
 //! journal with a transaction. None has a checksum that would have to be right. They are what mkfs
@@ -100,8 +99,8 @@ struct Xfs {
     forks: usize,
 }
 
-/// XFS of one group with blocks of 4 KiB: a file with a list of extents and one with a tree of them,
-/// directories in the inode and in a block, a symbolic link.
+/// XFS of one group with blocks of 4 KiB: a file with a list of extents and one with a tree of
+/// them, directories in the inode and in a block, a symbolic link.
 fn xfs(is_v5: bool) -> Vec<u8> {
     let xfs = match is_v5 {
         true => Xfs { is_v5, inode_size: 512, bits: 3, forks: 176 },

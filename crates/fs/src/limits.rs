@@ -16,7 +16,8 @@ pub struct Limits {
     /// Most metadata ranges that belong to no file and are remembered, about 40 B each (btrfs: tree
     /// nodes, about 120 B more). Default 16,777,216.
     pub ranges: usize,
-    /// Most bytes read in one run. Default: twice the volume and 16 MiB, which no sound file system
+    /// Most bytes read in one run; who surveys large volumes of strangers sets it to what a run may
+    /// cost. Default: twice the volume and 16 MiB, which no sound file system
     /// needs, because each of its structures is read once.
     pub read: Option<Bytes>,
 }

@@ -116,7 +116,7 @@ fn chain(
     found: &mut Vec<Partition>,
 ) -> Result<(), FsError> {
     let (mut table, mut sector) = (extended, [0; MBR_SECTOR as usize]);
-    while found.len() < PARTITIONS_MAX {
+    for _ in 0..PARTITIONS_MAX {
         let read = fill(blocks, table * MBR_SECTOR, &mut sector)?;
         if !read || sector[510..] != [0x55, 0xaa] {
             break;

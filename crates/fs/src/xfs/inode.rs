@@ -114,11 +114,9 @@ impl<'a> Inode<'a> {
     /// place in the log and the count that change with every touch: a file that was only read has
     /// not changed.
     pub(super) fn fingerprint(&self) -> u32 {
-        let kept = if self.field().u8(4) == 3 {
-            [0..32, 40..100, 120..self.bytes.len()]
-        } else {
-            [0..30, 40..100, 100..self.bytes.len()] // without the old count of flushes
-        };
+        let is_v3 = self.field().u8(4) == 3;
+        let (before, after) = if is_v3 { (0..32, 120) } else { (0..30, 100) };
+        let kept = [before, 40..100, after..self.bytes.len()];
         kept.into_iter().fold(0, |sum, range| {
             crc32c::crc32c_append(sum, self.bytes.get(range).unwrap_or_default())
         })

@@ -12,4 +12,5 @@ mod mount;
 mod ranges;
 mod tools;
 mod tree;
+mod written;
 mod xfs;
