@@ -81,7 +81,7 @@ fn every_extent_of_the_extent_tree_is_named_and_no_other() {
     for (seed, options) in MAKES.into_iter().enumerate() {
         let folder = folder();
         let folder = folder.path();
-        tree::grow(&folder.join("tree"), seed as u64, 300);
+        tree::grow(&folder.join("tree"), seed as u64, 150);
         let _turn = mount::turn();
         sh(folder, "truncate -s 256M image");
         sh(folder, &format!("mkfs.btrfs -q {options} --rootdir tree image 2>&1"));

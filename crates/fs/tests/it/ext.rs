@@ -83,7 +83,7 @@ fn every_block_in_use_is_named_and_no_other_and_belongs_to_its_file() {
     for (seed, (options, kind)) in MAKES.into_iter().enumerate() {
         let folder = folder();
         let folder = folder.path();
-        tree::grow(&folder.join("tree"), seed as u64, 150);
+        tree::grow(&folder.join("tree"), seed as u64, 90);
         sh(folder, &format!("mke2fs -q -F {options} -d tree image 96M"));
         let (catalog, summary) = survey(&folder.join("image"));
         assert_eq!((summary.kind, summary.torn, summary.cut), (kind, 0, 0), "{options}");

@@ -46,7 +46,7 @@ fn survey_while_written(kind: &str, make: &str) {
     std::thread::scope(|scope| {
         scope.spawn(|| disturb(&mounted.tree, &ends));
         let mut blocks = ImageFile::open(&image);
-        for _ in 0..25 {
+        for _ in 0..15 {
             let run = survey_of.run(&mut blocks, &mut |found| catalog.apply(&found));
             failed += u32::from(run.is_err());
         }

@@ -74,7 +74,7 @@ fn every_block_that_is_not_free_is_named_and_belongs_to_its_file() {
         let folder = folder();
         let (folder, image) = (folder.path(), folder.path().join("image"));
         if options.contains("crc=0") {
-            tree::grow(&folder.join("tree"), seed as u64, 250);
+            tree::grow(&folder.join("tree"), seed as u64, 120);
             tree::make_xfs(folder, &format!("{options} -f"), "300M");
             let found = survey(&image);
             assert_eq!((found.1.kind, found.1.torn, found.1.cut), (Kind::Xfs, 0, 0), "{options}");
@@ -84,7 +84,7 @@ fn every_block_that_is_not_free_is_named_and_belongs_to_its_file() {
         }
         sh(folder, &format!("truncate -s 300M image; mkfs.xfs -q {options} image 2>&1"));
         let mounted = Mount::new(&image, "");
-        tree::grow(&mounted.tree, seed as u64, 250);
+        tree::grow(&mounted.tree, seed as u64, 120);
         mounted.sh("mkdir wide; cd wide; touch $(seq -f 'a-name-with-some-length-%g' 900)");
         mounted.end();
         let found = survey(&image);
