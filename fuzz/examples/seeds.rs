@@ -59,6 +59,11 @@ fn main() -> io::Result<()> {
     for placement in [0, 2, 4, 6, 8, 10] {
         seeds.push(("recording", [vec![placement], records()].concat()));
     }
+    for image in 0..4 {
+        // Nothing changed; and one byte of a block that every image has something in.
+        seeds.push(("filesystem", vec![image]));
+        seeds.push(("filesystem", vec![image, 0, 4, 0, 1, 0]));
+    }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (index, (target, bytes)) in seeds.iter().enumerate() {
         for target in [target, "open"] {

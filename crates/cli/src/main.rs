@@ -44,6 +44,8 @@ enum Command {
     Up(commands::up::Args),
     /// Check a configuration and what its pools hold, without changing anything.
     Check(commands::check::Args),
+    /// What a file system on an image or a device keeps where: metadata, and files by size.
+    Fs(commands::fs::Args),
     /// Measure a device into a profile that the models and the emulation run.
     Calibrate(commands::calibrate::Args),
     /// A running engine at a glance.
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => commands::lab::run(command),
         Command::Up(args) => commands::up::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Fs(args) => commands::fs::run(args),
         Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Status(args) => commands::engine::status::run(args),
         Command::Top(args) => commands::engine::top::run(args),

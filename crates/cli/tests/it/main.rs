@@ -6,6 +6,7 @@
 mod calibrate;
 mod check;
 mod engine;
+mod fs;
 mod interop;
 mod lab_cache;
 mod lab_volume;

@@ -1,0 +1,407 @@
+//! The reader of btrfs, one device.
+//!
+//! 1. The superblock; when its generation is that of the last run, nothing has changed.
+//! 2. The chunk tree, for the map from logical addresses to the device, and the root tree, for the
+//!    roots of all others and the names of subvolumes. Both are small, and read whole each time.
+//! 3. The other trees from their roots. A node is known again by its address and generation: since
+//!    nodes are never changed in place, everything below it is as it was, and is not read. Of trees
+//!    that hold no files, leaves are never read: their parents say where they are.
+//! 4. Leaves of file trees say inodes, names and extents. A node that an earlier tree of the same
+//!    run had (snapshots share them) is said once, for the first owner, and counted.
+//! 5. Nodes of the last run that no tree has any more are taken back. Files that had items in them,
+//!    or whose items were seen in part, are looked up and told again, or are gone.
+//!
+//! A second run reads the superblock when nothing changed; otherwise the two small trees, and the
+//! changed nodes, which are about one for each level on the way to every changed leaf. Since a leaf
+//! is written as a whole, its unchanged files are told again with the changed ones.
+//!
+//! Limits: one device; checksums other than CRC-32C are not verified (a node must still say its own
+//! address, generation and level); items in the log tree are not applied, so what was synced after
+//! the last commit, at most 30 s, is seen with the next one. Of an extent of which a file uses a
+//! part, that part is said; the rest stays allocated and unsaid until it is freed. State: about 100
+//! B a node of 16 KiB and 8 B a file.
+
+mod chunks;
+mod node;
+mod superblock;
+mod teller;
+
+use crate::FsError;
+use crate::field::Little;
+use crate::found::{FileId, What};
+use crate::pass::Pass;
+use chunks::{Chunks, name_at};
+use node::{Key, LEVEL_MAX, Node, kind};
+use std::collections::{BTreeMap, BTreeSet};
+use superblock::{Pointer, Superblock};
+use teller::Teller;
+
+/// Trees by their numbers.
+mod tree {
+    pub(super) const EXTENTS: u64 = 2;
+    pub(super) const FILES: u64 = 5;
+    pub(super) const CHECKSUMS: u64 = 7;
+    pub(super) const QUOTA: u64 = 8;
+    pub(super) const FREE_SPACE: u64 = 10;
+    /// Subvolumes are numbered from here.
+    pub(super) const FIRST: u64 = 256;
+    /// Up to here; numbers above are the file system's own.
+    pub(super) const LAST: u64 = u64::MAX - 255;
+    /// Data that is being moved; a file tree too.
+    pub(super) const DATA_RELOCATION: u64 = u64::MAX - 8;
+    pub(super) const LOG: u64 = u64::MAX - 5;
+}
+
+/// The inode of a subvolume's root.
+const ROOT_INODE: u64 = 256;
+/// Most trees of a file system that are walked.
+const TREES_MAX: usize = 1 << 20;
+
+/// A node as it was last seen.
+#[derive(Debug)]
+struct Known {
+    generation: Option<u64>,
+    /// The tree that had it first.
+    owner: u64,
+    /// In which run it was last reached.
+    run: u32,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Children(Box<[Pointer]>),
+    /// The files with items in it.
+    Files(Box<[u64]>),
+}
+
+/// What is kept between runs.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    nodes: BTreeMap<u64, Known>,
+    /// The superblock's generation and log of the last run in which nothing was torn.
+    last: Option<(u64, Option<u64>)>,
+}
+
+/// What is done with an item.
+type Each<'a> = dyn FnMut(&mut Pass<'_>, Key, &[u8]) -> Result<(), FsError> + 'a;
+
+/// What does not change during a run.
+struct Volume {
+    head: Superblock,
+    chunks: Chunks,
+}
+
+/// A tree as the root tree names it.
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    number: u64,
+    root: Pointer,
+}
+
+fn holds_files(tree: u64) -> bool {
+    tree == tree::FILES
+        || (tree::FIRST..=tree::LAST).contains(&tree)
+        || tree == tree::DATA_RELOCATION
+}
+
+/// Whether an object of a file tree is a file; others are notes, on orphans and the like.
+fn is_file(object: u64) -> bool {
+    (tree::FIRST..=tree::LAST).contains(&object)
+}
+
+fn what_of(tree: u64) -> What {
+    match tree {
+        tree if holds_files(tree) => What::FileTree,
+        tree::EXTENTS => What::ExtentTree,
+        tree::CHECKSUMS => What::ChecksumTree,
+        tree::QUOTA => What::Quota,
+        tree::FREE_SPACE => What::FreeSpaceTree,
+        tree::LOG => What::LogTree,
+        _ => What::OtherTree,
+    }
+}
+
+impl Reader {
+    pub(crate) fn run(&mut self, pass: &mut Pass<'_>) -> Result<(), FsError> {
+        let head = Superblock::read(pass, &mut Vec::new())?;
+        let now = (head.generation, head.log_root.map(|log| log.logical));
+        if self.last.take() == Some(now) && pass.summary.torn == 0 {
+            self.last = Some(now);
+            pass.summary.unchanged = self.nodes.len() as u64;
+            return Ok(());
+        }
+        let volume = Volume::open(pass, head)?;
+        let trees = volume.trees(pass)?;
+        let mut tellers = BTreeMap::new();
+        for tree in &trees {
+            let mut teller = Teller::new(tree.number, pass.run > 1);
+            self.visit(pass, &volume, (tree.number, tree.root), &mut teller)?;
+            if holds_files(tree.number) {
+                tellers.insert(tree.number, teller);
+            }
+        }
+        let mut again = self.stale(pass, &mut tellers);
+        for (number, teller) in tellers {
+            again.entry(number).or_default().extend(teller.partial);
+        }
+        for (number, files) in again.into_iter().filter(|(_, files)| !files.is_empty()) {
+            let root = trees.iter().find(|tree| tree.number == number).map(|tree| tree.root);
+            volume.tell_again(pass, (number, root), &files)?;
+        }
+        if pass.summary.torn == 0 {
+            pass.sweep_metadata();
+            self.last = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Takes out what no tree reached in this run: the files that had items there and were not told
+    /// since, by tree. Nothing after a run in which something was torn: it may hide behind that.
+    fn stale(
+        &mut self,
+        pass: &Pass<'_>,
+        tellers: &mut BTreeMap<u64, Teller>,
+    ) -> BTreeMap<u64, BTreeSet<u64>> {
+        let mut files: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        if pass.summary.torn > 0 {
+            return files;
+        }
+        for (_, node) in self.nodes.extract_if(.., |_, node| node.run != pass.run) {
+            let Body::Files(numbers) = node.body else { continue };
+            let told = tellers.get(&node.owner).map(|teller| &teller.told);
+            let left = numbers.into_iter().filter(|n| told.is_none_or(|told| !told.contains(n)));
+            files.entry(node.owner).or_default().extend(left);
+        }
+        files
+    }
+
+    /// Walks down from a node, through what is known in memory and through the rest on the volume.
+    fn visit(
+        &mut self,
+        pass: &mut Pass<'_>,
+        volume: &Volume,
+        (tree, pointer): (u64, Pointer),
+        teller: &mut Teller,
+    ) -> Result<(), FsError> {
+        let known = self.nodes.get_mut(&pointer.logical);
+        if let Some(node) = known.filter(|node| node.generation == pointer.generation) {
+            if node.run == pass.run {
+                pass.summary.shared += 1;
+                teller.gap();
+                return Ok(());
+            }
+            let children = match &node.body {
+                Body::Children(children) => Some(children.clone()),
+                Body::Files(_) if node.owner == tree => Some(Box::default()),
+                Body::Files(_) => None, // its tree let go of it, and this one has it still
+            };
+            if let Some(children) = children {
+                node.run = pass.run;
+                pass.summary.unchanged += 1;
+                volume.say(pass, pointer, what_of(tree))?;
+                if children.is_empty() {
+                    teller.gap();
+                }
+                for child in children {
+                    self.visit(pass, volume, (tree, child), teller)?;
+                }
+                return Ok(());
+            }
+        }
+        if pointer.level == 0 && !holds_files(tree) {
+            return volume.say(pass, pointer, what_of(tree));
+        }
+        let Some(node) = Node::read(pass, (&volume.head, &volume.chunks), pointer)? else {
+            teller.gap();
+            return Ok(());
+        };
+        volume.say(pass, pointer, what_of(tree))?;
+        if pointer.level > 0 {
+            let children: Box<[Pointer]> = node.children().into_iter().map(|(_, to)| to).collect();
+            self.remember(pass, (tree, pointer), Body::Children(children.clone()))?;
+            for child in children {
+                self.visit(pass, volume, (tree, child), teller)?;
+            }
+            return Ok(());
+        }
+        let objects = node.items().map(|(key, _)| key.object);
+        let mut files: Vec<u64> = objects.filter(|number| is_file(*number)).collect();
+        files.dedup();
+        self.remember(pass, (tree, pointer), Body::Files(files.into()))?;
+        for item in node.items() {
+            teller.item(pass, &volume.chunks, item);
+        }
+        Ok(())
+    }
+
+    fn remember(
+        &mut self,
+        pass: &Pass<'_>,
+        (tree, pointer): (u64, Pointer),
+        body: Body,
+    ) -> Result<(), FsError> {
+        let files = pass.summary.files + pass.summary.directories + pass.summary.others;
+        if files > pass.limits.files {
+            return Err(FsError::TooMany { what: "files", most: pass.limits.files });
+        }
+        let known = Known { generation: pointer.generation, owner: tree, run: pass.run, body };
+        self.nodes.insert(pointer.logical, known);
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// Reads the chunk tree.
+    fn open(pass: &mut Pass<'_>, head: Superblock) -> Result<Volume, FsError> {
+        let system = Chunks::of_system(pass, head.device, &head.system_chunks)?;
+        let (root, device) = (head.chunk_root, head.device);
+        let mut volume = Volume { head, chunks: system };
+        let mut items = Vec::new();
+        volume.read_all(pass, (root, What::ChunkTree), &mut |_, key, item| {
+            if key.kind == kind::CHUNK {
+                items.push((key.offset, item.to_vec()));
+            }
+            Ok(())
+        })?;
+        for (logical, item) in items {
+            volume.chunks.add(pass, device, (logical, &item))?;
+        }
+        Ok(volume)
+    }
+
+    /// Reads the root tree and that of the log: every other tree, by its number.
+    fn trees(&self, pass: &mut Pass<'_>) -> Result<Vec<Tree>, FsError> {
+        let mut trees = BTreeMap::new();
+        self.read_all(pass, (self.head.root, What::RootTree), &mut |pass, key, item| {
+            match key.kind {
+                kind::ROOT => {
+                    if let Some(root) = root_of(item) {
+                        trees.insert((key.object, key.offset), root);
+                    }
+                }
+                kind::ROOT_BACKREF => {
+                    let file = FileId { tree: key.object, inode: ROOT_INODE };
+                    let directory = FileId { tree: key.offset, inode: Little(item).u64(0) };
+                    pass.name(file, directory, name_at(item, 16));
+                }
+                kind::EXTENT_DATA => self.space_cache(pass, item)?,
+                _ => {}
+            }
+            match trees.len() > TREES_MAX {
+                true => Err(FsError::TooMany { what: "trees of btrfs", most: TREES_MAX as u64 }),
+                false => Ok(()),
+            }
+        })?;
+        if let Some(log) = self.head.log_root {
+            self.read_all(pass, (log, What::LogTree), &mut |_, key, item| {
+                if let (kind::ROOT, Some(root)) = (key.kind, root_of(item)) {
+                    trees.insert((tree::LOG, key.offset), root);
+                }
+                Ok(())
+            })?;
+        }
+        // A subvolume's item has the snapshot's generation behind its number, which tells nothing.
+        Ok(trees.into_iter().map(|((number, _), root)| Tree { number, root }).collect())
+    }
+
+    /// Extents in the root tree are those of the first version's cache of free space.
+    fn space_cache(&self, pass: &mut Pass<'_>, item: &[u8]) -> Result<(), FsError> {
+        let (logical, length) = (Little(item).u64(21), Little(item).u64(29));
+        if Little(item).u8(20) == 0 || logical == 0 {
+            return Ok(());
+        }
+        for place in self.chunks.places(logical, length) {
+            pass.metadata(place, What::SpaceCache)?;
+        }
+        Ok(())
+    }
+
+    /// Says that a node is metadata, every copy of it.
+    fn say(&self, pass: &mut Pass<'_>, pointer: Pointer, what: What) -> Result<(), FsError> {
+        let mut is_somewhere = false;
+        for place in self.chunks.places(pointer.logical, self.head.node_size) {
+            is_somewhere = true;
+            pass.metadata(place, what)?;
+        }
+        if !is_somewhere {
+            pass.torn();
+        }
+        Ok(())
+    }
+
+    /// Reads a whole tree and hands out its items.
+    fn read_all(
+        &self,
+        pass: &mut Pass<'_>,
+        (pointer, what): (Pointer, What),
+        each: &mut Each<'_>,
+    ) -> Result<(), FsError> {
+        let Some(node) = Node::read(pass, (&self.head, &self.chunks), pointer)? else {
+            return Ok(());
+        };
+        self.say(pass, pointer, what)?;
+        if pointer.level > 0 {
+            for (_, child) in node.children() {
+                self.read_all(pass, (child, what), each)?;
+            }
+            return Ok(());
+        }
+        node.items().try_for_each(|(key, item)| each(pass, key, item))
+    }
+
+    /// Looks certain files of a tree up and tells each, or that it is gone.
+    fn tell_again(
+        &self,
+        pass: &mut Pass<'_>,
+        (tree, root): (u64, Option<Pointer>),
+        files: &BTreeSet<u64>,
+    ) -> Result<(), FsError> {
+        let (mut teller, torn) = (Teller::new(tree, true), pass.summary.torn);
+        if let Some(root) = root {
+            self.look_up(pass, (root, u64::MAX), files, &mut teller)?;
+        }
+        if pass.summary.torn == torn {
+            for inode in files.difference(&teller.told) {
+                pass.gone(FileId { tree, inode: *inode });
+            }
+        }
+        Ok(())
+    }
+
+    /// Descends where items of the wanted files may be: below a node whose last key belongs to file
+    /// `last` at most.
+    fn look_up(
+        &self,
+        pass: &mut Pass<'_>,
+        (pointer, last): (Pointer, u64),
+        files: &BTreeSet<u64>,
+        teller: &mut Teller,
+    ) -> Result<(), FsError> {
+        let Some(node) = Node::read(pass, (&self.head, &self.chunks), pointer)? else {
+            return Ok(());
+        };
+        if pointer.level == 0 {
+            for (key, item) in node.items().filter(|(key, _)| files.contains(&key.object)) {
+                teller.item(pass, &self.chunks, (key, item));
+            }
+            return Ok(());
+        }
+        let children = node.children();
+        for (index, (key, child)) in children.iter().enumerate() {
+            let end = children.get(index + 1).map_or(last, |(next, _)| next.object);
+            if key.object <= end && files.range(key.object..=end).next().is_some() {
+                self.look_up(pass, (*child, end), files, teller)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The root that a root item names, unless its tree is being deleted.
+fn root_of(item: &[u8]) -> Option<Pointer> {
+    let field = Little(item);
+    let (logical, references) = (field.u64(176), field.u32(216));
+    let root = Pointer { logical, generation: Some(field.u64(160)), level: field.u8(238) };
+    (logical != 0 && references > 0 && root.level <= LEVEL_MAX).then_some(root)
+}
