@@ -110,8 +110,8 @@ pub struct Engine {
     awake: Nanos,
     /// By request.
     origins: Slab<Origin>,
-    /// Who waits for flushes that no client asked for.
-    flushes: BTreeMap<u64, clients::Flushed>,
+    /// Who waits for requests that no client asked for.
+    own: BTreeMap<u64, clients::Own>,
     /// Requests that the machine had no room for.
     refused: Vec<Request>,
     started: Instant,
@@ -156,7 +156,7 @@ impl Engine {
             busy_at: Nanos(0),
             awake: if processors > 1 { AWAKE } else { Nanos(0) },
             origins: Slab::default(),
-            flushes: BTreeMap::new(),
+            own: BTreeMap::new(),
             refused: Vec::new(),
             started: clock,
             inbox,

@@ -14,6 +14,7 @@ mod metrics;
 pub mod nbd;
 mod orders;
 mod stream;
+pub mod surveys;
 mod tls;
 
 pub use engine::{Desk, Doors, Engine, OnEvent, ServeError};

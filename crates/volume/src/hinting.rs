@@ -16,6 +16,7 @@ use crate::map::Place;
 use crate::operation::{Operation, OperationKind, Refusal};
 use crate::request::{Action, Priority, Request};
 use std::collections::VecDeque;
+use thermocline_policy::hints::Level;
 use thermocline_policy::hints::director::Directed;
 use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Hint, HintError, Hints};
@@ -112,6 +113,17 @@ impl Group {
     /// What hints have led to.
     pub fn hint_counts(&self) -> HintCounts {
         self.hinting.counts
+    }
+
+    /// Withdraws what a source said of a range of a volume at a level.
+    pub fn withdraw_hint(
+        &mut self,
+        source: &str,
+        level: Level,
+        volume: VolumeId,
+        range: std::ops::Range<u64>,
+    ) {
+        self.hinting.hints.withdraw(source, level, volume, range);
     }
 
     /// Withdraws everything that a source said. Whether there is such a source.

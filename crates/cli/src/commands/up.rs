@@ -22,6 +22,7 @@ use thermocline_ports::Device;
 use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
 use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
+use thermocline_serve::surveys;
 use thermocline_serve::{Doors, Engine, TlsFiles, tls};
 use thermocline_units::{Bytes, VolumeId};
 
@@ -116,6 +117,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
     }
     promise(&mut engine, &config)?;
+    begin_hints(&mut engine, &config)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&config);
@@ -171,6 +173,20 @@ fn open_doors(
         let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
     }
     Ok((http, text))
+}
+
+/// Sorts hints as the configuration says, and lets file systems be surveyed.
+fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
+    if let Some(path) = &config.hints.classes {
+        let wrong = |what: String| CliError::input(format!("{}: {what}", path.display()));
+        let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let taken = engine.desk().set_hint_classes(&table);
+        taken.map_err(|refused| wrong(refused.message))?;
+    }
+    match config.hints.survey {
+        None => Ok(()),
+        Some(every) => surveys::begin(engine.orders(), every).map_err(CliError::failed),
+    }
 }
 
 /// Readable when somebody wants the engine to stop.

@@ -7,6 +7,7 @@
 //! Relative paths: `data`, profiles, certificates and tokens are beside the configuration file;
 //! pools and sockets are in the data folder.
 
+mod hints;
 mod keys;
 pub(crate) mod library;
 mod read;
@@ -19,6 +20,7 @@ pub(crate) use standard::Standard;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
@@ -40,8 +42,19 @@ pub(crate) struct Config {
     pub(crate) http: HttpConfig,
     /// Who decides about moves; `None`: nobody.
     pub(crate) policy: Option<PolicySpec>,
+    /// Where hints come from by themselves.
+    pub(crate) hints: HintsConfig,
     /// How the group is made and behaves.
     pub(crate) settings: Settings,
+}
+
+/// Hints that nobody has to give.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct HintsConfig {
+    /// How often file systems on volumes are surveyed; `None`: never.
+    pub(crate) survey: Option<Duration>,
+    /// The table of classes; `None`: the standard one.
+    pub(crate) classes: Option<PathBuf>,
 }
 
 /// A pool.

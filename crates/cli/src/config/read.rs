@@ -1,11 +1,11 @@
 //! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
 
 use super::keys::{At, ConfigError, File, Keys};
-use super::library;
 use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
     VolumeConfig,
 };
+use super::{hints, library};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,9 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let http = http(keys.table("http")?, beside, &data)?;
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
+    let hints = hints::hints(keys.table("hints")?, beside)?;
     keys.finish()?;
-    Ok(Config { data, pools, volumes, nbd, http, policy, settings })
+    Ok(Config { data, pools, volumes, nbd, http, policy, hints, settings })
 }
 
 /// What stands at the top, beside `data`.
@@ -420,7 +421,7 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
 }
 
 /// A quantity, or "none"; `None` when the key is not there.
-fn quantity_or_none<T: std::str::FromStr>(
+pub(super) fn quantity_or_none<T: std::str::FromStr>(
     keys: &mut Keys<'_>,
     key: &'static str,
     wanted: String,

@@ -2,7 +2,8 @@
 //! slowed to what they are called.
 
 use super::{
-    Config, ConfigError, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, VolumeConfig,
+    Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NbdConfig, PoolConfig,
+    VolumeConfig,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -73,6 +74,7 @@ impl Standard {
                 tcp: Some((PAGE, self.data.join("token"))),
             },
             policy: Some(PolicySpec::parse(POLICY).expect("it is in the registry")),
+            hints: HintsConfig::default(),
             settings: Settings::default(),
         })
     }

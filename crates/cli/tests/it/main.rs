@@ -7,6 +7,7 @@ mod calibrate;
 mod check;
 mod engine;
 mod fs;
+mod hints;
 mod interop;
 mod lab_cache;
 mod lab_volume;

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use thermocline_ports::Payload;
-use thermocline_units::{ChunkId, Nanos, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
 use thermocline_volume::{Action, Group, Piece, Priority, Reply, Request, RequestError, RequestId};
 
 /// Buffers written to a connection at a time.
@@ -21,11 +21,33 @@ pub(super) const CONNECTIONS_MAX: usize = 256;
 /// Parts of replies that may wait for a client before it is not read from any more.
 const UNREAD_PARTS_MAX: usize = 4096;
 
+/// A read of the engine's own waits no longer than this for others.
+const READ_BACK_MAX: Nanos = Nanos(1_000_000_000);
 /// Who waits for requests of the engine's own; connections are numbered from 1.
 const NOBODY: u64 = 0;
 
 /// Told whether a flush succeeded.
 pub(crate) type Flushed = Box<dyn FnOnce(bool) + Send>;
+/// Told what was read, or that it could not be.
+pub(crate) type ReadBack = Box<dyn FnOnce(Result<Vec<u8>, RequestError>) + Send>;
+
+/// Who waits for a request of the engine's own.
+pub(super) enum Own {
+    Flush(Flushed),
+    Read(ReadBack),
+}
+
+impl Own {
+    fn answer(self, result: Result<Vec<Piece>, RequestError>) {
+        match self {
+            Own::Flush(flushed) => flushed(result.is_ok()),
+            Own::Read(read) => {
+                let bytes = |piece: &Piece| piece.payload.to_vec();
+                read(result.map(|pieces| pieces.iter().flat_map(bytes).collect()));
+            }
+        }
+    }
+}
 
 /// A client.
 pub(super) struct Connection {
@@ -178,11 +200,13 @@ impl Engine {
 
     pub(super) fn answer(&mut self, now: Nanos, reply: Reply) {
         let origin = self.origins.remove(reply.id.0 as u32);
-        self.watch.note_reply(origin.kind, now.saturating_sub(origin.since));
+        if origin.connection != NOBODY || origin.kind != RequestKind::Read {
+            self.watch.note_reply(origin.kind, now.saturating_sub(origin.since));
+        }
         // A client that hung up needs no answer.
         let Some(connection) = self.connections.get_mut(&origin.connection) else {
-            if let Some(flushed) = self.flushes.remove(&reply.id.0) {
-                flushed(reply.result.is_ok());
+            if let Some(own) = self.own.remove(&reply.id.0) {
+                own.answer(reply.result);
             }
             return;
         };
@@ -195,12 +219,29 @@ impl Engine {
             // Flushes go to volumes; with the last one gone, nothing is left that must stay.
             return flushed(true);
         };
-        let (now, volume) = (self.now(), VolumeId(export.volume));
-        let (cookie, kind) = (Cookie::default(), RequestKind::Flush);
+        let volume = VolumeId(export.volume);
+        self.ask(volume, Action::Flush, Priority::Foreground, Own::Flush(flushed));
+    }
+
+    /// Reads sectors of a volume when nobody else wants anything, and then says what is there.
+    pub(super) fn read_back(
+        &mut self,
+        volume: VolumeId,
+        offset: Bytes,
+        length: u32,
+        read: ReadBack,
+    ) {
+        let deadline = Nanos(self.now().0 + READ_BACK_MAX.0);
+        let action = Action::Read { offset, length };
+        self.ask(volume, action, Priority::Background { deadline }, Own::Read(read));
+    }
+
+    /// Submits a request of the engine's own.
+    fn ask(&mut self, volume: VolumeId, action: Action, priority: Priority, own: Own) {
+        let (now, cookie, kind) = (self.now(), Cookie::default(), RequestKind::of(&action));
         let origin = Origin { connection: NOBODY, cookie, kind, since: now };
         let id = RequestId(u64::from(self.origins.insert(origin)));
-        self.flushes.insert(id.0, flushed);
-        let (action, priority) = (Action::Flush, Priority::Foreground);
+        self.own.insert(id.0, own);
         self.submit(now, Request { id, volume, action, priority });
     }
 

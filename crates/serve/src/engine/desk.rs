@@ -10,7 +10,7 @@ mod shadows;
 mod volumes;
 
 use super::Engine;
-use super::clients::Flushed;
+use super::clients::{Flushed, ReadBack};
 use crate::api::{
     Event, Journal, MovesDropped, NewPolicy, Parts, Policy, Refused, Second, Severity, Status,
 };
@@ -18,7 +18,7 @@ use crate::metrics::Figures;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, entries};
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 use thermocline_volume::{AdminError, Group, PartsStatus, Service, Tap};
 
 /// The policy that moves nothing.
@@ -64,6 +64,11 @@ impl<'a> Desk<'a> {
     /// Makes everything durable that was done so far, and then says whether that succeeded.
     pub(crate) fn flush(&mut self, flushed: Flushed) {
         self.engine.flush(flushed);
+    }
+
+    /// Reads sectors of a volume in the background; see [`Engine::read_back`].
+    pub(crate) fn read_back(&mut self, volume: VolumeId, at: Bytes, length: u32, read: ReadBack) {
+        self.engine.read_back(volume, at, length, read);
     }
 
     /// The engine at a glance.

@@ -5,9 +5,11 @@ use crate::api::{
     HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken, NewHint, Refused,
     Severity,
 };
+use crate::surveys::Surveyed;
 use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
-use thermocline_units::Nanos;
+use thermocline_policy::hints::{Level, Wishes};
+use thermocline_units::{Nanos, VolumeId};
 
 impl Desk<'_> {
     /// Takes hints of a source, the first of them number `first` of its document, one by one: one
@@ -58,6 +60,27 @@ impl Desk<'_> {
         match volume.filter(|_| wish.prefetch) {
             Some(volume) => group.prefetch(now, volume, range).map_err(|error| error.to_string()),
             None => Ok(0),
+        }
+    }
+
+    /// Takes what a survey of a volume's file system says, and withdraws what is no longer so. What
+    /// there is no room for is left out: it costs speed.
+    pub(crate) fn surveyed(&mut self, volume: VolumeId, source: &str, said: &[Surveyed]) {
+        let now = self.engine.now();
+        let group = &mut self.engine.group;
+        for said in said {
+            match said {
+                Surveyed::Anew => _ = group.forget_hints(source),
+                Surveyed::Void(range) => {
+                    group.withdraw_hint(source, Level::File, volume, range.clone());
+                }
+                Surveyed::Here(range, facts) => {
+                    let (level, wishes, until) = (Level::File, Wishes::default(), None);
+                    let (volume, range) = (Some(volume), (range.start, range.end));
+                    let hint = Hint { source, level, volume, range, facts, wishes, until };
+                    let _ = group.hint(now, &hint);
+                }
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::heat::{COLUMNS, ROW};
 use super::Desk;
+use crate::Export;
 use crate::api::{Extent, Heat, Refused, Severity, Volume};
 use thermocline_policy::placement::Sla;
 use thermocline_units::{Bytes, ChunkId, VolumeId};
@@ -21,6 +22,13 @@ impl Desk<'_> {
             sla: volume.promise.as_ref().map(Into::into),
         };
         self.engine.group.volumes().map(volume).collect()
+    }
+
+    /// Volumes by id, with their names and sizes.
+    pub(crate) fn volume_sizes(&self) -> Vec<(VolumeId, String, Bytes)> {
+        let export =
+            |export: &Export| (VolumeId(export.volume), export.name.clone(), Bytes(export.size));
+        self.engine.exports.iter().map(export).collect()
     }
 
     /// Promises a volume something, or nothing any more. Nothing of it is kept over a restart.

@@ -1,0 +1,21 @@
+//! `[hints]`: where hints come from by themselves, and how they are sorted.
+
+use super::HintsConfig;
+use super::keys::{ConfigError, Keys};
+use super::read::quantity_or_none;
+use std::path::Path;
+use std::time::Duration;
+use thermocline_units::Nanos;
+
+/// How often file systems may be surveyed.
+const SURVEY: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
+
+pub(super) fn hints(mut keys: Keys<'_>, beside: &Path) -> Result<HintsConfig, ConfigError> {
+    let (low, high) = (SURVEY.start(), SURVEY.end());
+    let wanted = format!("`survey` is a time from {low} to {high}, as \"1m\", or \"none\"");
+    let fits = |every: &Nanos| SURVEY.contains(every);
+    let survey = quantity_or_none(&mut keys, "survey", wanted, fits)?.flatten();
+    let classes = keys.text("classes")?.map(|file| beside.join(file.value));
+    keys.finish()?;
+    Ok(HintsConfig { survey: survey.map(|every| Duration::from_nanos(every.0)), classes })
+}
