@@ -127,8 +127,8 @@ impl Balancer {
         self.rule.dispatched(now, site, &self.board);
     }
 
-    /// A request came back from `site`, or was given up; `latency` since it was sent, `None` when it
-    /// failed: a server that fails quickly is not a fast one.
+    /// A request came back from `site`, or was given up; `latency` since it was sent, `None` when
+    /// it failed: a server that fails quickly is not a fast one.
     ///
     /// # Panics
     /// When more come back from a site than were sent there.

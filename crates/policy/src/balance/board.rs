@@ -1,7 +1,8 @@
-//! What a balancer knows of its sites: which it may use, what it has sent there, what they reported.
+//! What a balancer knows of its sites: which it may use, what it has sent there, what they
+//! reported.
 //!
-//! The board keeps facts and draws no conclusions: rules read it and decide. Its numbers are those of
-//! one balancer; what others send is known only from reports.
+//! The board keeps facts and draws no conclusions: rules read it and decide. Its numbers are those
+//! of one balancer; what others send is known only from reports.
 //!
 //! - *Outstanding*: requests that this balancer has sent and that have not come back. Never stale.
 //! - *Unseen*: of those it has sent, how many the last report cannot know of.
@@ -52,7 +53,7 @@ struct Anchor {
 struct Heard {
     report: Report,
     sent: u64,
-    in_flight: u32,
+    done: u64,
 }
 
 /// One site.
@@ -122,7 +123,16 @@ impl Site {
 
     /// Of the queue last reported, what other balancers had sent.
     pub fn others(&self) -> u32 {
-        self.heard.map_or(0, |heard| heard.report.queue.saturating_sub(heard.in_flight))
+        self.heard.map_or(0, |heard| {
+            // Counts of the past may be late by a few.
+            let own = heard.sent.saturating_sub(heard.done).min(u32::MAX.into()) as u32;
+            heard.report.queue.saturating_sub(own)
+        })
+    }
+
+    /// Requests of this balancer that came back since the last report was taken.
+    pub fn finished_unseen(&self) -> u64 {
+        self.done.total() - self.heard.map_or(0, |heard| heard.done)
     }
 
     /// Requests a second that other balancers sent, between the last two reports that lie at least
@@ -150,9 +160,7 @@ impl Site {
             }
         }
         let (sent, done) = (self.sent.at(report.taken), self.done.at(report.taken));
-        // Thinned tallies may be late by a few.
-        let in_flight = u32::try_from(sent.saturating_sub(done)).unwrap_or(u32::MAX);
-        self.heard = Some(Heard { report, sent, in_flight });
+        self.heard = Some(Heard { report, sent, done });
     }
 }
 

@@ -2,8 +2,8 @@
 //! requests under way.
 //!
 //! With one balancer this is the shortest queue, exact and never stale; each of many sees its own
-//! part only. Today's default of HAProxy, nginx and Envoy in one form or another. Ties are broken at
-//! random: otherwise a balancer with little to do sends everything to its first site.
+//! part only. Today's default of HAProxy, nginx and Envoy in one form or another. Ties are broken
+//! at random: otherwise a balancer with little to do sends everything to its first site.
 //!
 //! State: none of its own. O(N) a pick.
 

@@ -1,37 +1,69 @@
 //! Balancers: which of several sites a request is sent to.
 //!
 //! A policy is written as a [`Rule`] and held as a [`Balancer`], which keeps the facts (the
-//! [`Board`]) and tells the rule what happens: arrivals, its own dispatches and completions, reports
-//! of sites, answers to probes. The laboratory and the live dispatcher hold the same object.
+//! [`Board`]) and tells the rule what happens: arrivals, its own dispatches and completions,
+//! reports of sites, answers to probes. The laboratory and the live dispatcher hold the same
+//! object.
 //!
-//! What a rule may know is what a balancer can know: nothing of the true queues, of other balancers,
-//! or of coming requests. Two entries of the registry are told the truth and serve as bounds, in the
-//! laboratory only ([`Rule::told`]).
+//! What a rule may know is what a balancer can know: nothing of the true queues, of other
+//! balancers, or of coming requests. Two entries of the registry are told the truth and serve as
+//! bounds, in the laboratory only ([`Rule::told`]).
 //!
 //! Invariants: a site that is not up is never picked; equal seeds and events give equal picks; no
 //! pick allocates once as many sites as there are have been up. Not here: connections, health,
 //! retries, what a report looks like on the wire.
 
+mod ara;
 mod balancer;
 mod board;
+mod burst;
 mod choose;
+mod dispersion;
+mod ewma;
+mod interpretation;
+mod jiq;
+mod jsq;
 mod least;
+mod level;
 mod power;
+mod prequal;
 mod qlen;
 mod rand;
 mod round_robin;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod water_fill;
 
 pub use balancer::Balancer;
 pub use board::{Board, Report, Site, Standing};
+pub use burst::BurstPredictor;
+pub use dispersion::Dispersion;
 
 use thermocline_units::{Nanos, Rng, SiteId};
 
 /// Registry entries of this folder's policies: one line each.
-pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[rand::ENTRY, round_robin::ENTRY, qlen::ENTRY, least::ENTRY, power::ENTRY];
+pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
+    rand::ENTRY,
+    round_robin::ENTRY,
+    qlen::ENTRY,
+    ara::STATIC,
+    ara::PRED,
+    ara::COUNT,
+    least::ENTRY,
+    power::ENTRY,
+    ewma::ENTRY,
+    jiq::ENTRY,
+    prequal::ENTRY,
+    interpretation::LI,
+    interpretation::OWN,
+    water_fill::ENTRY,
+    ara::OPT,
+    jsq::ENTRY,
+];
+
+/// What runs when nobody names a policy.
+pub const DEFAULT: &str = "water-fill";
 
 /// An answer to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //!    stride is 1 at first.
 //! 2. Asking for a moment drops the marks up to it: later questions are about later moments. When
 //!    none is left, the stride is 1 again.
-//! 3. A mark too many: every second one goes, and the stride doubles. An answer is then late by less
-//!    than a stride, a 32nd of the events between the last question and now.
+//! 3. A mark too many: every second one goes, and the stride doubles. An answer is then late by
+//!    less than a stride, a 32nd of the events between the last question and now.
 //!
 //! State: 24 B, and 16 B a mark. O(1) an event and a question, amortised.
 

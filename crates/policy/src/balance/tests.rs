@@ -191,3 +191,108 @@ fn all_choices_are_the_least_and_one_is_rand() {
         "{one:?}"
     );
 }
+
+#[test]
+fn jiq_uses_each_token_once_and_then_is_random() {
+    let mut jiq = balancer("jiq", 4, 1);
+    assert_eq!(shares(&mut jiq, 4), [1; 4]);
+    jiq.idle(Nanos(5), SiteId(2));
+    jiq.idle(Nanos(5), SiteId(2));
+    assert_eq!(jiq.pick(Nanos(5), &[]), Some(SiteId(2)));
+    jiq.dispatched(Nanos(5), SiteId(2));
+    let after = shares(&mut jiq, 4000);
+    assert!(after.iter().all(|share| (850..1150).contains(share)), "{after:?}");
+}
+
+#[test]
+fn peak_ewma_leaves_a_slow_site_and_comes_back_to_it() {
+    let mut ewma = balancer("peak-ewma:d=3:decay=10s", 3, 1);
+    for (site, seconds) in [(0, 1), (1, 8), (2, 1)] {
+        ewma.dispatched(Nanos(0), SiteId(site));
+        ewma.completed(Nanos(0), SiteId(site), Some(Nanos::from_secs(seconds)));
+    }
+    let got = shares(&mut ewma, 12);
+    assert!(got[1] <= 2 && got[0] + got[2] >= 12, "{got:?}");
+    // A minute later the others have answered again, and little is left of the peak.
+    let later = Nanos::from_secs(60);
+    for site in [0, 2] {
+        ewma.completed(later, SiteId(site), Some(Nanos::from_secs(1)));
+    }
+    assert_eq!(ewma.pick(later, &[]), Some(SiteId(1)));
+}
+
+#[test]
+fn jsq_knows_the_queues_of_all_balancers() {
+    let mut jsq = balancer("jsq", 3, 1);
+    jsq.reported(Nanos(0), SiteId(2), queue(Nanos(0), 0));
+    jsq.told(&super::Truth { bursting: false, queues: &[4, 1, 3] });
+    assert_eq!(jsq.pick(Nanos(0), &[]), Some(SiteId(1)));
+}
+
+/// Site s reports s requests, a second late, and that there are four balancers.
+fn among_four(policy: &str) -> Balancer {
+    let mut balancer = balancer(policy, 4, 1);
+    for site in 0..4 {
+        let report = Report { balancers: 4, ..queue(Nanos(0), site) };
+        balancer.reported(Nanos::from_secs(1), SiteId(site as u16), report);
+    }
+    balancer
+}
+
+#[test]
+fn li_own_counts_an_own_request_once_for_each_balancer() {
+    // 0, 1, 2, 3: one to the first makes it 4, then 1 is the least, then 2, then 3.
+    assert_eq!(shares_at(&mut among_four("li-own"), 4), [1, 1, 1, 1]);
+    assert_eq!(shares_at(&mut among_four("li-own"), 1), [1, 0, 0, 0]);
+}
+
+/// As [`shares`], at one moment after the reports.
+fn shares_at(balancer: &mut Balancer, requests: u64) -> Vec<u64> {
+    let now = Nanos::from_secs(2);
+    for _ in 0..requests {
+        let site = balancer.pick(now, &[]).unwrap();
+        balancer.dispatched(now, site);
+    }
+    (0..4).map(|slot| balancer.board().site(SiteId(slot)).sent()).collect()
+}
+
+#[test]
+fn li_spreads_over_the_room_that_the_unseen_leave() {
+    let mut li = among_four("li");
+    li.dispatched(Nanos::from_secs(2), SiteId(0));
+    // Four unseen on 0, 1, 2, 3: the level is 7/3, and the room 7, 4, 1, 0 thirds.
+    let mut got = [0_u32; 4];
+    for _ in 0..12_000 {
+        got[li.pick(Nanos::from_secs(2), &[]).unwrap().index()] += 1;
+    }
+    let off = [7000, 4000, 1000, 0].iter().zip(got).map(|(want, got)| got.abs_diff(*want)).max();
+    assert!(off < Some(300), "{got:?}");
+}
+
+#[test]
+fn a_report_says_what_is_of_others_and_what_it_has_not_seen() {
+    let mut least = balancer("least", 1, 1);
+    let site = SiteId(0);
+    let second = Nanos::from_secs;
+    let board = |balancer: &Balancer| {
+        let site = balancer.board().site(site).clone();
+        (site.outstanding(), site.unseen(), site.others(), site.finished_unseen())
+    };
+    for at in [1, 2, 4] {
+        least.dispatched(second(at), site);
+    }
+    least.completed(second(3), site, None);
+    assert_eq!(board(&least), (2, 3, 0, 1));
+    // Taken at 2.5 s: two of its own were there.
+    let report = Report { arrivals: 7, ..queue(Nanos(2_500_000_000), 5) };
+    least.reported(second(5), site, report);
+    assert_eq!(board(&least), (2, 1, 3, 1));
+    assert_eq!(least.board().site(site).age(second(6)), Some(Nanos(3_500_000_000)));
+    // An older one that was overtaken changes nothing.
+    least.reported(second(6), site, queue(second(1), 50));
+    assert_eq!(board(&least), (2, 1, 3, 1));
+    // Twelve arrived in 4 s, of which one was its own.
+    let report = Report { arrivals: 19, ..queue(Nanos(6_500_000_000), 1) };
+    least.reported(second(7), site, report);
+    assert_eq!(least.board().site(site).others_rate(), Some(11.0 / 4.0));
+}
