@@ -8,7 +8,7 @@
 //! - *Unseen*: of those it has sent, how many the last report cannot know of.
 //! - *Others*: of the queue last reported, what is not this balancer's.
 //!
-//! State: 160 B a site and 32 B for each request of the last report's age, 2 KiB at most. O(1) an
+//! State: 200 B a site and 32 B for each request of the last report's age, 2 KiB at most. O(1) an
 //! event.
 
 use super::tally::Tally;
@@ -65,7 +65,10 @@ pub struct Site {
     sent: Tally,
     done: Tally,
     heard: Option<Heard>,
+    /// What the last report is compared with: taken a report's age or more before it.
     anchor: Option<Anchor>,
+    /// The anchor to come.
+    next: Option<Anchor>,
 }
 
 impl Site {
@@ -78,6 +81,7 @@ impl Site {
             done: Tally::default(),
             heard: None,
             anchor: None,
+            next: None,
         }
     }
 
@@ -135,8 +139,8 @@ impl Site {
         self.done.total() - self.heard.map_or(0, |heard| heard.done)
     }
 
-    /// Requests a second that other balancers sent, between the last two reports that lie at least
-    /// a report's age apart; `None` before there are two.
+    /// Requests a second that other balancers sent, by the last report and one that was taken a
+    /// report's age before it or more; `None` before there are two.
     pub fn others_rate(&self) -> Option<f64> {
         let (heard, anchor) = (self.heard?, self.anchor?);
         let seconds = heard.report.taken.saturating_sub(anchor.taken).as_secs_f64();
@@ -149,17 +153,17 @@ impl Site {
         if self.heard.is_some_and(|heard| report.taken < heard.report.taken) {
             return; // overtaken on its way
         }
-        let age = now.saturating_sub(report.taken);
-        if let Some(last) = self.heard {
-            let since = |anchor: Anchor| last.report.taken.saturating_sub(anchor.taken);
-            if self.anchor.is_none_or(|anchor| since(anchor) >= age)
-                && report.taken > last.report.taken
-            {
-                let Report { taken, arrivals, .. } = last.report;
-                self.anchor = Some(Anchor { taken, arrivals, sent: last.sent });
-            }
-        }
         let (sent, done) = (self.sent.at(report.taken), self.done.at(report.taken));
+        let mark = Anchor { taken: report.taken, arrivals: report.arrivals, sent };
+        let age = now.saturating_sub(report.taken);
+        match self.next {
+            None => self.next = Some(mark),
+            Some(next) if report.taken > next.taken && report.taken.0 - next.taken.0 >= age.0 => {
+                self.anchor = Some(next);
+                self.next = Some(mark);
+            }
+            Some(_) => {}
+        }
         self.heard = Some(Heard { report, sent, done });
     }
 }

@@ -79,9 +79,9 @@ pub struct Entry {
     pub build: Build,
 }
 
-/// Every policy that can run by itself, in the order of the folders.
+/// Every cache policy and placement that can run by itself, in the order of the folders.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    cache::ENTRIES.iter().chain(cache::SHARED).chain(placement::ENTRIES).chain(balance::ENTRIES)
+    cache::ENTRIES.iter().chain(cache::SHARED).chain(placement::ENTRIES)
 }
 
 /// Every balancer, the laboratory's bounds included.
@@ -94,9 +94,14 @@ pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
+/// Everything there is: caches, placements, balancers, filters.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    entries().chain(balancers()).chain(filters())
+}
+
 /// The policy or filter called `name`; no two share one.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    entries().chain(filters()).find(|entry| entry.name == name)
+    all().find(|entry| entry.name == name)
 }
 
 #[cfg(test)]
