@@ -1,4 +1,5 @@
-//! `thermocline policies`: every policy, balancer and admission filter with its source and settings.
+//! `thermocline policies`: every policy, balancer and admission filter with its source and
+//! settings.
 //!
 //! Prints what the registry says and knows no policy itself. A word narrows the list; one that
 //! leaves a single policy, or is the name of one, shows that policy with its settings. Beside that,

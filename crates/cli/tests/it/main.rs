@@ -8,6 +8,7 @@ mod check;
 mod engine;
 mod fs;
 mod interop;
+mod lab_balance;
 mod lab_cache;
 mod lab_volume;
 mod mounted;
