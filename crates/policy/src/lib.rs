@@ -1,17 +1,19 @@
 //! Every decision of the project, pure: which line a cache keeps, what a filter admits, which chunk
-//! lives on flash.
+//! lives on flash, which site a request is sent to.
 //!
-//! Two shapes of policy and one registry that names them all:
+//! Three shapes of policy and one registry that names them all:
 //! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted
 //!   and evicted;
 //! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a
-//!   read-only view; the machine validates and acts.
+//!   read-only view; the machine validates and acts;
+//! - *per request* ([`balance::Balancer`]): told what it may know of its sites, picks one.
 //!
 //! Beside them [`hints`]: what users of data say of it, and the moves that follow.
 //!
 //! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random.
 //! `now`, randomness and budgets are arguments; everything random is seeded.
 
+pub mod balance;
 pub mod cache;
 pub mod hints;
 pub mod mrc;

@@ -20,6 +20,18 @@ pub struct ChunkId {
     pub index: u32,
 }
 
+/// A site that a balancer may send requests to: a server, a replica, a back end; dense, starting at
+/// 0. The number of a site that was removed is given to a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SiteId(pub u16);
+
+impl SiteId {
+    /// The number as an array index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A cache line, by a dense number: the i-th distinct line seen is line i−1. Whoever feeds a cache
 /// policy owns the map from addresses to these; `u32::MAX − 8` and above are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

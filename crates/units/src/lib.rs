@@ -14,7 +14,7 @@ mod rng;
 mod slab;
 
 pub use bytes::Bytes;
-pub use ids::{ChunkId, LineId, PoolId, VolumeId};
+pub use ids::{ChunkId, LineId, PoolId, SiteId, VolumeId};
 pub use latencies::Latencies;
 pub use nanos::Nanos;
 pub use nearest::nearest;

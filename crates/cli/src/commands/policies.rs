@@ -1,4 +1,5 @@
-//! `thermocline policies`: every policy and admission filter with its source and settings.
+//! `thermocline policies`: every policy, balancer and admission filter with its source and
+//! settings.
 //!
 //! Prints what the registry says and knows no policy itself. A word narrows the list; one that
 //! leaves a single policy, or is the name of one, shows that policy with its settings. Beside that,
@@ -16,7 +17,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
-use thermocline_policy::registry::{Build, Entry, entries, filters, find, nearest};
+use thermocline_policy::registry::{Build, Entry, all, find, nearest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,7 +88,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 
 /// Everything, or what `word` names or describes; never empty.
 fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
-    let Some(word) = word else { return Ok(entries().chain(filters()).collect()) };
+    let Some(word) = word else { return Ok(all().collect()) };
     let word = word.trim().to_lowercase();
     if let Some(entry) = find(&word) {
         return Ok(vec![entry]);
@@ -96,9 +97,9 @@ fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
         let texts = [entry.name, kind(entry), entry.summary, entry.source];
         texts.iter().any(|text| text.to_lowercase().contains(&word))
     };
-    let found: Vec<_> = entries().chain(filters()).filter(speaks_of).collect();
+    let found: Vec<_> = all().filter(speaks_of).collect();
     if found.is_empty() {
-        let names = entries().chain(filters()).map(|entry| entry.name);
+        let names = all().map(|entry| entry.name);
         let hint = nearest(&word, names)
             .map(|name| format!("did you mean `{name}`?"))
             .unwrap_or("`thermocline policies` lists all".to_string());
@@ -110,9 +111,10 @@ fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
 fn kind(entry: &Entry) -> &'static str {
     match entry.build {
         Build::Cache(_) => "cache",
-        Build::Clairvoyant(_) => "bound",
+        Build::Clairvoyant(_) | Build::Oracle(_) => "bound",
         Build::Placement(_) => "placement",
         Build::Admission(_) => "filter",
+        Build::Balancer(_) => "balancer",
     }
 }
 

@@ -9,6 +9,7 @@ mod engine;
 mod fs;
 mod hints;
 mod interop;
+mod lab_balance;
 mod lab_cache;
 mod lab_volume;
 mod mounted;

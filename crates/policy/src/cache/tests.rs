@@ -113,7 +113,7 @@ fn misses_of_all(lines: &[LineId], capacity: u32) -> Vec<(&'static str, usize)> 
         let cache = match entry.build {
             Build::Cache(build) => build(&geometry, &settings),
             Build::Clairvoyant(build) => build(&geometry, &settings, next.clone().into()),
-            Build::Placement(_) | Build::Admission(_) => return None,
+            _ => return None,
         };
         Some((entry.name, cache.expect("defaults build")))
     });

@@ -10,6 +10,7 @@ pub use settings::{Setting, Settings, SettingsError};
 pub use spec::{Built, FilterSpec, PolicySpec, SpecError};
 pub use thermocline_units::nearest;
 
+use crate::balance::{self, Rule};
 use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
 use crate::placement::{self, Placement};
@@ -42,6 +43,9 @@ pub type BuiltCache = Result<Box<dyn CachePolicy>, SettingsError>;
 /// An admission filter, or which setting is wrong.
 pub type BuiltAdmission = Result<Box<dyn Admission>, SettingsError>;
 
+/// A balancer's rule, or which setting is wrong.
+pub type BuiltRule = Result<Box<dyn Rule>, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
@@ -54,6 +58,10 @@ pub enum Build {
     Placement(fn(&Settings) -> Result<Box<dyn Placement>, SettingsError>),
     /// An admission filter, which stands in front of a [`Build::Cache`].
     Admission(fn(&Geometry, &Settings) -> BuiltAdmission),
+    /// A balancer's rule.
+    Balancer(fn(&Settings) -> BuiltRule),
+    /// A balancer's rule that is told the truth: a bound, in the laboratory only.
+    Oracle(fn(&Settings) -> BuiltRule),
 }
 
 /// One policy in the registry.
@@ -71,9 +79,14 @@ pub struct Entry {
     pub build: Build,
 }
 
-/// Every policy that can run by itself, in the order of the folders.
+/// Every cache policy and placement that can run by itself, in the order of the folders.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
     cache::ENTRIES.iter().chain(cache::SHARED).chain(placement::ENTRIES)
+}
+
+/// Every balancer, the laboratory's bounds included.
+pub fn balancers() -> impl Iterator<Item = &'static Entry> {
+    balance::ENTRIES.iter()
 }
 
 /// Every admission filter.
@@ -81,9 +94,14 @@ pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
+/// Everything there is: caches, placements, balancers, filters.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    entries().chain(balancers()).chain(filters())
+}
+
 /// The policy or filter called `name`; no two share one.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    entries().chain(filters()).find(|entry| entry.name == name)
+    all().find(|entry| entry.name == name)
 }
 
 #[cfg(test)]

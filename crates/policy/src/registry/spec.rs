@@ -1,7 +1,10 @@
 //! A policy as a user writes it: `name[:key=value…]`, with an optional filter in front,
 //! `filter+name`: `lru`, `lirs:hir=0.02`, `larc+arc`.
 
-use super::{Build, Entry, Geometry, Settings, SettingsError, entries, filters, find, nearest};
+use super::{
+    Build, Entry, Geometry, Settings, SettingsError, balancers, entries, filters, find, nearest,
+};
+use crate::balance::Rule;
 use crate::cache::admission::Filtered;
 use crate::cache::{self, CachePolicy};
 use crate::placement::Placement;
@@ -68,6 +71,8 @@ pub enum Built {
     Cache(Box<dyn CachePolicy>),
     /// Asked once an epoch.
     Placement(Box<dyn Placement>),
+    /// Asked for a site for each request.
+    Balancer(Box<dyn Rule>),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -92,11 +97,15 @@ impl PolicySpec {
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
         let filter = filter.map(parse_filter).transpose()?;
-        let (entry, settings) = parse_part(policy, entries)?;
+        let (entry, settings) = parse_part(policy, || entries().chain(balancers()))?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
                 "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",
                 entry.name
+            ))),
+            (Build::Balancer(_) | Build::Oracle(_), Some(filter)) => Err(compose(format!(
+                "`{}` balances requests; filters such as `{}` go before caches like lru",
+                entry.name, filter.entry.name
             ))),
             (Build::Placement(_) | Build::Clairvoyant(_), Some(filter)) => Err(compose(format!(
                 "`{}` admits by its own rule; filters such as `{}` go before caches like lru",
@@ -134,7 +143,29 @@ impl PolicySpec {
 
     /// Whether it must be told the future: a bound, not a competitor.
     pub fn is_clairvoyant(&self) -> bool {
-        matches!(self.entry.build, Build::Clairvoyant(_))
+        matches!(self.entry.build, Build::Clairvoyant(_) | Build::Oracle(_))
+    }
+
+    /// Whether this picks sites for requests.
+    pub fn is_balancer(&self) -> bool {
+        matches!(self.entry.build, Build::Balancer(_) | Build::Oracle(_))
+    }
+
+    /// The balancer's rule.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or this is no balancer; the message names those.
+    pub fn build_rule(&self) -> Result<Box<dyn Rule>, SpecError> {
+        match self.entry.build {
+            Build::Balancer(build) | Build::Oracle(build) => Ok(build(&self.settings)?),
+            _ => {
+                let names: Vec<_> = balancers().map(|entry| entry.name).collect();
+                Err(SpecError::Compose {
+                    text: self.label.clone(),
+                    reason: format!("not a balancer; those are {}", names.join(", ")),
+                })
+            }
+        }
     }
 
     /// Whether it must know beforehand how many volumes share the cache.
@@ -162,6 +193,9 @@ impl PolicySpec {
     ) -> Result<Built, SettingsError> {
         let cache = match self.entry.build {
             Build::Placement(build) => return Ok(Built::Placement(build(&self.settings)?)),
+            Build::Balancer(build) | Build::Oracle(build) => {
+                return Ok(Built::Balancer(build(&self.settings)?));
+            }
             Build::Cache(build) => build(geometry, &self.settings)?,
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");

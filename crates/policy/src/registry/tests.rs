@@ -1,10 +1,10 @@
 //! The list of policies is consistent, and helps whoever misspells.
 
-use super::{Build, Built, Geometry, PolicySpec, Settings, entries, filters, find, nearest};
+use super::{Build, Built, Geometry, PolicySpec, Settings, all, find, nearest};
 
 #[test]
 fn every_name_is_unique_and_can_be_typed() {
-    let mut names: Vec<_> = entries().chain(filters()).map(|e| e.name).collect();
+    let mut names: Vec<_> = all().map(|e| e.name).collect();
     for name in &names {
         assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
     }
@@ -14,13 +14,14 @@ fn every_name_is_unique_and_can_be_typed() {
 
 #[test]
 fn every_policy_builds_from_its_defaults_and_says_what_it_is() {
-    for entry in entries().chain(filters()) {
+    for entry in all() {
         assert!(!entry.summary.is_empty() && !entry.source.is_empty(), "{}", entry.name);
         let settings = Settings::defaults(entry);
         let built = match entry.build {
             Build::Cache(build) => build(&Geometry::for_tests(), &settings).err(),
             Build::Clairvoyant(build) => build(&Geometry::for_tests(), &settings, [].into()).err(),
             Build::Placement(build) => build(&settings).err(),
+            Build::Balancer(build) | Build::Oracle(build) => build(&settings).err(),
             Build::Admission(build) => build(&Geometry::for_tests(), &settings).err(),
         };
         assert_eq!(built, None, "{}", entry.name);
@@ -49,7 +50,7 @@ fn a_filter_in_front_has_its_own_settings() {
 
 #[test]
 fn a_policy_spelled_out_is_the_same_policy() {
-    for entry in entries().filter(|entry| !matches!(entry.build, Build::Admission(_))) {
+    for entry in all().filter(|entry| !matches!(entry.build, Build::Admission(_))) {
         let spec = PolicySpec::parse(entry.name).unwrap();
         let again = PolicySpec::parse(&spec.spelled_out()).unwrap();
         assert_eq!((again.entry.name, again.settings), (entry.name, spec.settings));
@@ -66,6 +67,7 @@ fn parts_that_do_not_compose_say_what_would() {
     assert!(message("lru+arc").contains("filter; those are all, larc"), "{}", message("lru+arc"));
     assert!(message("larc+random+lru").contains("one filter"), "{}", message("larc+random+lru"));
     assert!(message("larc+vfrm").contains("its own rule"), "{}", message("larc+vfrm"));
+    assert!(message("larc+water-fill").contains("balances requests"));
     assert!(message("larcc+lru").contains("`larc`"), "{}", message("larcc+lru"));
     assert!(message("larc+").contains("no policy"), "{}", message("larc+"));
 }
@@ -85,4 +87,14 @@ fn a_cache_beyond_the_reach_of_positions_is_refused() {
         let message = error.expect("four thousand million lines are too many").to_string();
         assert!(message.contains("at most"), "{name}: {message}");
     }
+}
+
+#[test]
+fn only_balancers_balance() {
+    let error = PolicySpec::parse("lru").unwrap().build_rule().err().expect("lru is a cache");
+    assert!(error.to_string().contains("not a balancer; those are rand, "), "{error}");
+    let spec = PolicySpec::parse("ara-opt").unwrap();
+    assert!(spec.is_balancer() && spec.is_clairvoyant() && spec.build_rule().is_ok());
+    let error = PolicySpec::parse("watr-fill").unwrap_err().to_string();
+    assert!(error.contains("did you mean `water-fill`"), "{error}");
 }

@@ -83,7 +83,7 @@ pub(super) fn text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     text.parse().map_err(serde::de::Error::custom)
 }
 
-fn text_or_none<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+pub(super) fn text_or_none<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     text(from).map(Some)

@@ -3,6 +3,7 @@
 //! An experiment is a folder with `experiment.toml`. It names the source's own traces first; when
 //! the user has them they are used, otherwise the stand-ins it names, and every result says which.
 
+pub mod balancing;
 mod config;
 mod expect;
 mod html;
@@ -14,6 +15,7 @@ mod tests;
 pub use config::{Config, ConfigError, Set};
 pub use expect::{Expectation, Verdict};
 
+use crate::balance::BalanceError;
 use crate::lab::{self, CacheSize, LabError, LabOptions, Row};
 use crate::replay::ReplayOptions;
 use crate::replay::cost::Profile;
@@ -56,6 +58,9 @@ pub enum ExperimentError {
     /// A policy is unknown.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// Balancers cannot be run.
+    #[error(transparent)]
+    Balance(#[from] BalanceError),
     /// A policy or a size cannot be run.
     #[error(transparent)]
     Lab(#[from] LabError),
@@ -68,6 +73,8 @@ pub enum Experiment {
     Flash(Box<Config>),
     /// Migration between tiers under service levels.
     Migration(Box<migration::Config>),
+    /// Balancers with old knowledge.
+    Balance(Box<balancing::Config>),
 }
 
 /// What an experiment of some kind came to.
@@ -78,6 +85,8 @@ pub enum Results {
     Flash(Outcome),
     /// Migration between tiers.
     Migration(Box<migration::Outcome>),
+    /// Balancers with old knowledge.
+    Balance(Box<balancing::Outcome>),
 }
 
 impl Experiment {
@@ -90,12 +99,13 @@ impl Experiment {
         struct Kind {
             kind: Option<toml::Value>,
         }
-        match toml::from_str(text) {
-            Ok(Kind { kind: Some(_) }) => migration::Config::parse(text, origin)
+        let kind = toml::from_str(text).ok().and_then(|Kind { kind }| kind);
+        match kind.as_ref().map(|kind| kind.as_str()) {
+            Some(Some("balance")) => balancing::Config::parse(text, origin)
+                .map(|config| Experiment::Balance(Box::new(config))),
+            Some(_) => migration::Config::parse(text, origin)
                 .map(|config| Experiment::Migration(Box::new(config))),
-            Ok(Kind { kind: None }) | Err(_) => {
-                Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config)))
-            }
+            None => Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config))),
         }
     }
 
@@ -113,6 +123,9 @@ impl Experiment {
             Experiment::Migration(config) => {
                 migration::run(config, note).map(|outcome| Results::Migration(Box::new(outcome)))
             }
+            Experiment::Balance(config) => {
+                balancing::run(config, note).map(|outcome| Results::Balance(Box::new(outcome)))
+            }
         }
     }
 }
@@ -123,6 +136,7 @@ impl Results {
         match self {
             Results::Flash(outcome) => outcome.to_markdown(),
             Results::Migration(outcome) => outcome.to_markdown(),
+            Results::Balance(outcome) => outcome.to_markdown(),
         }
     }
 
@@ -131,6 +145,7 @@ impl Results {
         match self {
             Results::Flash(outcome) => outcome.to_html(version, command),
             Results::Migration(outcome) => outcome.to_html(version, command),
+            Results::Balance(outcome) => outcome.to_html(version, command),
         }
     }
 
@@ -139,6 +154,7 @@ impl Results {
         match self {
             Results::Flash(outcome) => outcome.all_hold(),
             Results::Migration(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
+            Results::Balance(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
         }
     }
 }

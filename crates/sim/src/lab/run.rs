@@ -51,6 +51,12 @@ pub enum LabError {
         /// The rate.
         rate: f64,
     },
+    /// A policy keeps nothing.
+    #[error("`{policy}` balances requests and keeps nothing; `thermocline lab balance` runs it")]
+    Balancer {
+        /// The policy.
+        policy: String,
+    },
     /// Flash managers need bytes.
     #[error("policy `{policy}` moves chunks: it needs lines with a size, not `--objects`")]
     NeedsBytes {
@@ -283,6 +289,7 @@ impl Planner<'_> {
                 let capacity = place.capacity.into();
                 Replay::Flash(FlashReplay::new(placement, capacity, &self.replay))
             }
+            Built::Balancer(_) => return Err(LabError::Balancer { policy: place.spec.label }),
         };
         Ok(Job::new(replay, vec![place]))
     }

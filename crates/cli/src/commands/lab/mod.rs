@@ -1,5 +1,7 @@
 //! `thermocline lab …`: the laboratory.
 
+mod balance;
+mod balance_table;
 mod cache;
 mod run;
 mod table;
@@ -17,6 +19,8 @@ pub(crate) enum Command {
     Cache(Box<cache::Args>),
     /// Run traces on a tiered volume of modelled devices, under several placements.
     Volume(Box<volume::Args>),
+    /// Spread requests over several servers, under several balancers with old knowledge.
+    Balance(Box<balance::Args>),
     /// Reproduce one published figure or table.
     Run(run::Args),
 }
@@ -25,6 +29,7 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Cache(args) => cache::run(*args),
         Command::Volume(args) => volume::run(*args),
+        Command::Balance(args) => balance::run(*args),
         Command::Run(args) => run::run(args),
     }
 }

@@ -1,0 +1,52 @@
+//! The report as CSV: a line a policy.
+
+use super::report::{BalanceReport, Row};
+use super::spread::Estimate;
+use std::fmt::Write;
+
+/// A column: its name, and its value.
+type Column = (&'static str, fn(&Row) -> Estimate);
+
+/// Columns with a mean and a confidence interval.
+const ESTIMATES: [Column; 7] = [
+    ("wait_s", |row| row.wait_s),
+    ("wait_p50_s", |row| row.wait_p50_s),
+    ("wait_p99_s", |row| row.wait_p99_s),
+    ("response_s", |row| row.response_s),
+    ("response_p50_s", |row| row.response_p50_s),
+    ("response_p99_s", |row| row.response_p99_s),
+    ("times_bound", |row| row.times_bound),
+];
+
+impl BalanceReport {
+    /// The rows as CSV, with a heading. What is not known is empty.
+    pub fn to_csv(&self) -> String {
+        let mut out = String::new();
+        self.write_csv(&mut out).expect("a String takes every text");
+        out
+    }
+
+    fn write_csv(&self, out: &mut String) -> std::fmt::Result {
+        write!(out, "policy,bound")?;
+        for (name, _) in ESTIMATES {
+            write!(out, ",{name},{name}_ci95")?;
+        }
+        writeln!(out, ",busy_min,busy_max,bursts_known,candidates")?;
+        for row in &self.rows {
+            write!(out, "\"{}\",{}", row.policy.replace('"', "\"\""), row.bound)?;
+            for (_, of) in ESTIMATES {
+                let Estimate { mean, ci95 } = of(row);
+                write!(out, ",{},{}", number(Some(mean)), number(Some(ci95)))?;
+            }
+            let (least, most) = row.busy_range();
+            let tail = [Some(least), Some(most), row.bursts_known, row.candidates];
+            tail.iter().try_for_each(|value| write!(out, ",{}", number(*value)))?;
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(String::new(), |value| value.to_string())
+}

@@ -1,0 +1,89 @@
+//! What a run of `lab balance` is made of.
+
+use super::arrivals::Arrivals;
+use thermocline_units::Nanos;
+
+/// How balancers learn of queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// Every change is known exactly `delay` after it has happened. The source's tables.
+    Exact,
+    /// All sites report at the same moments, `delay` apart, and are known at once.
+    Refresh,
+    /// As `Refresh`, and a report takes `delay` to arrive.
+    Transit,
+}
+
+/// How work is distributed; its mean follows from the load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Service {
+    /// Exponential.
+    Exponential,
+    /// Every request is as much work.
+    Deterministic,
+    /// Pareto with this shape, above 1; below 2 its variance is infinite.
+    Pareto(f64),
+    /// In proportion to the request's length in the trace; one byte at least.
+    Bytes,
+}
+
+/// What an answer to a probe tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probes {
+    /// How it is at this moment: probes cost no time.
+    Fresh,
+    /// How it was when the last report was taken.
+    Late,
+}
+
+/// Sites, load, and what balancers know.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// How fast each site is; 1 to 65,535 sites, each above 0.
+    pub speeds: Vec<f64>,
+    /// Share of what all sites can do that is asked of them, above 0.
+    pub load: f64,
+    /// When requests come.
+    pub arrivals: Arrivals,
+    /// How much work they are.
+    pub service: Service,
+    /// How old knowledge is.
+    pub delay: Nanos,
+    /// In what way.
+    pub view: View,
+    /// What probes tell.
+    pub probes: Probes,
+    /// Independent balancers, 1 or more; each request goes to any of them.
+    pub balancers: u32,
+    /// Whether balancers are told how fast sites are, as weights; otherwise they hold them equal.
+    pub weights_known: bool,
+    /// Requests of a run; a trace may have fewer.
+    pub jobs: usize,
+    /// Share of them at the beginning that is not counted, below 1.
+    pub warmup: f64,
+}
+
+impl Scenario {
+    /// The source's system (001 §3.1): 16 equal sites, half loaded, state exactly 1 s old, one
+    /// balancer.
+    pub fn of_the_source(arrivals: Arrivals) -> Scenario {
+        Scenario {
+            speeds: vec![1.0; 16],
+            load: 0.5,
+            arrivals,
+            service: Service::Exponential,
+            delay: Nanos::from_secs(1),
+            view: View::Exact,
+            probes: Probes::Fresh,
+            balancers: 1,
+            weights_known: true,
+            jobs: 1_000_000,
+            warmup: 0.05,
+        }
+    }
+
+    /// Mean seconds that a request takes alone on a site of speed 1.
+    pub fn service_s(&self) -> f64 {
+        self.load * self.speeds.iter().sum::<f64>() * self.arrivals.gap_s()
+    }
+}

@@ -1,0 +1,195 @@
+//! What the source reports, and what we found, as checks with a verdict. They judge; they never
+//! tune.
+
+use super::config::PanelConfig;
+use super::{Line, Panel};
+use crate::experiment::Verdict;
+use serde::Deserialize;
+
+/// One expected feature of a panel. Rows and columns are named; no columns are all.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Expectation {
+    /// Mean waits are the published ones.
+    AsPublished {
+        /// Whose.
+        rows: Vec<String>,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// How far off they may be, percent.
+        within_percent: f64,
+    },
+    /// One waits less than another.
+    Beats {
+        /// Who.
+        row: String,
+        /// Whom.
+        than: String,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// By this factor at least.
+        #[serde(default = "one")]
+        times: f64,
+    },
+    /// Rows wait about as long as each other.
+    Level {
+        /// Which rows.
+        rows: Vec<String>,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// How far the longest may be above the shortest, percent.
+        within_percent: f64,
+    },
+    /// No policy waits much less; bounds do not count.
+    NearBest {
+        /// Who.
+        row: String,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// How far it may be above the best, percent.
+        within_percent: f64,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Expectation {
+    /// That it names rows and columns that are there.
+    pub(super) fn check(&self, panel: &PanelConfig) -> Result<(), String> {
+        let (rows, columns): (Vec<&String>, _) = match self {
+            Expectation::AsPublished { rows, columns, .. }
+            | Expectation::Level { rows, columns, .. } => (rows.iter().collect(), columns),
+            Expectation::Beats { row, than, columns, .. } => (vec![row, than], columns),
+            Expectation::NearBest { row, columns, .. } => (vec![row], columns),
+        };
+        let row = rows.into_iter().find(|name| !panel.rows.iter().any(|row| row.name == **name));
+        let no_column = |name: &&String| !panel.columns.iter().any(|column| column.name == **name);
+        match (row, columns.iter().find(no_column)) {
+            (Some(name), _) | (None, Some(name)) => Err(format!(
+                "panel `{}`: a feature is expected of `{name}`, which is no row and no column",
+                panel.title
+            )),
+            (None, None) => Ok(()),
+        }
+    }
+
+    pub(super) fn judge(&self, panel: &Panel) -> Verdict {
+        match self {
+            Expectation::AsPublished { rows, columns, within_percent } => {
+                as_published(panel, rows, columns, *within_percent)
+            }
+            Expectation::Beats { row, than, columns, times } => {
+                let (own, other) = (find(panel, row), find(panel, than));
+                let ratios: Vec<f64> = chosen(panel, columns)
+                    .map(|at| other.wait_s[at].mean / own.wait_s[at].mean)
+                    .collect();
+                let (low, high) = ends(&ratios);
+                let by = if *times == 1.0 { String::new() } else { format!("{times} times ") };
+                Verdict {
+                    claim: format!(
+                        "{row} waits {by}less than {than}{}: {} times",
+                        at(columns),
+                        range(low, high)
+                    ),
+                    holds: low > *times,
+                }
+            }
+            Expectation::Level { rows, columns, within_percent } => {
+                let spread = chosen(panel, columns).map(|at| {
+                    let waits: Vec<f64> =
+                        rows.iter().map(|row| find(panel, row).wait_s[at].mean).collect();
+                    let (low, high) = ends(&waits);
+                    (high / low - 1.0) * 100.0
+                });
+                let most = spread.fold(0.0, f64::max);
+                Verdict {
+                    claim: format!(
+                        "{} lie within {within_percent} % of each other{}: {most:.1} %",
+                        rows.join(", "),
+                        at(columns)
+                    ),
+                    holds: most <= *within_percent,
+                }
+            }
+            Expectation::NearBest { row, columns, within_percent } => {
+                near_best(panel, row, columns, *within_percent)
+            }
+        }
+    }
+}
+
+fn as_published(panel: &Panel, rows: &[String], columns: &[String], within: f64) -> Verdict {
+    let off = rows.iter().map(|row| find(panel, row)).flat_map(|line| {
+        chosen(panel, columns)
+            .filter_map(|at| Some((line.wait_s[at].mean / line.published[at]? - 1.0) * 100.0))
+    });
+    let off: Vec<f64> = off.collect();
+    let (low, high) = ends(&off);
+    Verdict {
+        claim: format!(
+            "{} as published within {within} %{}: {low:+.1} to {high:+.1} %",
+            rows.join(", "),
+            at(columns)
+        ),
+        holds: low >= -within && high <= within,
+    }
+}
+
+fn near_best(panel: &Panel, row: &str, columns: &[String], within: f64) -> Verdict {
+    let own = find(panel, row);
+    let mut worst = (0.0, "");
+    for at in chosen(panel, columns) {
+        let rivals = panel.lines.iter().filter(|line| !is_bound(line));
+        let best = rivals.min_by(|a, b| a.wait_s[at].mean.total_cmp(&b.wait_s[at].mean));
+        let best = best.expect("a panel has rows");
+        let above = (own.wait_s[at].mean / best.wait_s[at].mean - 1.0) * 100.0;
+        if above > worst.0 {
+            worst = (above, &best.name);
+        }
+    }
+    let behind = if worst.1.is_empty() { String::new() } else { format!(", behind {}", worst.1) };
+    Verdict {
+        claim: format!(
+            "{row} is within {within} % of the best policy{}: {:.1} % off at most{behind}",
+            at(columns),
+            worst.0
+        ),
+        holds: worst.0 <= within,
+    }
+}
+
+/// Whether it knows what nobody can know.
+fn is_bound(line: &Line) -> bool {
+    line.name.ends_with("(bound)") || line.policy.starts_with("ara-opt")
+}
+
+fn find<'a>(panel: &'a Panel, name: &str) -> &'a Line {
+    let found = panel.lines.iter().find(|line| line.name == name);
+    found.expect("it was checked when the description was read")
+}
+
+/// Indices of the named columns, of all when none is named.
+fn chosen<'a>(panel: &'a Panel, names: &'a [String]) -> impl Iterator<Item = usize> + 'a {
+    let wanted = |name: &String| names.is_empty() || names.contains(name);
+    panel.columns.iter().enumerate().filter(move |(_, name)| wanted(name)).map(|(at, _)| at)
+}
+
+fn at(columns: &[String]) -> String {
+    if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) }
+}
+
+fn range(low: f64, high: f64) -> String {
+    let (low, high) = (crate::format::plain(low), crate::format::plain(high));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+fn ends(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+}

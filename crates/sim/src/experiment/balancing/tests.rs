@@ -1,0 +1,75 @@
+//! The description that the project ships is read and run; wrong ones say what is wrong.
+
+use super::{Config, run};
+use crate::experiment::Experiment;
+
+const ARA: &str = include_str!("../../../../../experiments/ara/experiment.toml");
+
+/// The shipped experiment with few requests, one seed, and only its first panels.
+fn small(panels: usize) -> Config {
+    let mut config = Config::parse(ARA, "ara").unwrap();
+    config.panels.truncate(panels);
+    for panel in &mut config.panels {
+        (panel.jobs, panel.seeds) = (Some(2000), Some(vec![1]));
+    }
+    config
+}
+
+#[test]
+fn the_shipped_experiment_is_one_of_balancers_and_runs() {
+    assert!(matches!(Experiment::parse(ARA, "ara"), Ok(Experiment::Balance(_))));
+    let outcome = run(&small(2), &mut |_| ()).unwrap();
+    let first = &outcome.panels[0];
+    assert_eq!(first.columns, ["strong", "weak", "weak-fit", "none"]);
+    assert_eq!(first.lines[2].name, "Rand");
+    assert_eq!(first.lines[2].published[3], Some(80.5));
+    assert_eq!(first.verdicts.len(), 6);
+    let text = outcome.to_markdown();
+    for part in ["central queue (bound)", "JSQ (bound)", "(80.5)", "table-2: I = 213", "of 7 "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(
+        outcome.to_html("1", "thermocline").contains("the source&#39;s")
+            || outcome.to_html("1", "thermocline").contains("the source's")
+    );
+}
+
+#[test]
+fn a_verdict_follows_the_figures() {
+    let mut outcome = run(&small(1), &mut |_| ()).unwrap();
+    let config = small(1);
+    let panel = &mut outcome.panels[0];
+    let judged = |panel: &super::Panel| -> Vec<bool> {
+        config.panels[0].expect.iter().map(|expected| expected.judge(panel).holds).collect()
+    };
+    for line in &mut panel.lines {
+        for (ours, published) in line.wait_s.iter_mut().zip(&line.published) {
+            ours.mean = published.unwrap_or(1e9);
+        }
+    }
+    assert_eq!(judged(panel), [true; 6]);
+    // Rand, without bursts, 4 % too long.
+    panel.lines[2].wait_s[3].mean *= 1.04;
+    assert_eq!(judged(panel), [false, true, true, true, true, true]);
+    // Qlen as long as Rand in every column.
+    let rand = panel.lines[2].wait_s.clone();
+    panel.lines[3].wait_s = rand;
+    assert_eq!(judged(panel)[4..], [false, false]);
+}
+
+#[test]
+fn wrong_descriptions_name_what_is_wrong() {
+    let message = |from: &str, to: &str| {
+        let text = ARA.replacen(from, to, 1);
+        assert_ne!(text, ARA, "{from}");
+        Config::parse(&text, "mine.toml").unwrap_err().to_string()
+    };
+    assert!(message("sites = 16", "sitez = 16").contains("sitez"));
+    let unknown = message("bursts = \"strong\" }", "bursts = \"storm\" }");
+    assert!(unknown.contains("`storm`; there are none, strong, table-2, weak"), "{unknown}");
+    let short = message("[1520.9, 168.5, 168.5, 80.5]", "[1520.9, 168.5]");
+    assert!(short.contains("row `Rand`") && short.contains("2 figures"), "{short}");
+    let nobody = message("rows = [\"Rand\", \"Qlen\"]", "rows = [\"Rand\", \"Quen\"]");
+    assert!(nobody.contains("`Quen`"), "{nobody}");
+    assert!(message("share = 0.9", "share = 1.9").contains("between 0 and 1"));
+}
