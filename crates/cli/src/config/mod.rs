@@ -7,6 +7,7 @@
 //! Relative paths: `data`, profiles, certificates and tokens are beside the configuration file;
 //! pools and sockets are in the data folder.
 
+mod bucket;
 mod keys;
 pub(crate) mod library;
 mod read;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::objects::BucketOptions;
 use thermocline_units::Bytes;
 use thermocline_volume::Settings;
 
@@ -79,6 +81,19 @@ pub(crate) struct DeviceConfig {
     pub(crate) emulate: Option<Emulation>,
     /// Through the page cache although the file system allows to go past it.
     pub(crate) buffered: bool,
+    /// The bucket that `path` names; `None`: it names a file or a block device.
+    pub(crate) bucket: Option<BucketConfig>,
+}
+
+/// A bucket of an object store. Credentials are no part of a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BucketConfig {
+    /// Where it is, and how it is asked.
+    pub(crate) options: BucketOptions,
+    /// Writes held in memory.
+    pub(crate) buffer: Bytes,
+    /// The file of what this machine remembers of it.
+    pub(crate) memory: PathBuf,
 }
 
 /// A block cache in front of a pool's device.

@@ -274,6 +274,8 @@ impl ObjectDevice {
         self.cycle.written.push(self.cycle.sequence);
         for &(extent, generation) in entries {
             let old = std::mem::replace(&mut self.named[extent as usize], generation);
+            self.objects += u64::from(generation != Generation::NONE);
+            self.objects -= u64::from(old != Generation::NONE);
             if old != Generation::NONE && old != generation {
                 self.cycle.dying.push(self.name(extent, old));
             }
@@ -309,8 +311,8 @@ impl ObjectDevice {
     /// Writes the map when the log behind the last one is long.
     fn write_map(&mut self) {
         let (records, entries) = (self.cycle.written.len(), self.cycle.entries);
-        let mapped = || self.named.iter().filter(|&&named| named != Generation::NONE).count();
-        let due = records >= MAP_RECORDS || records >= MAP_RECORDS_MIN && entries >= mapped();
+        let due =
+            records >= MAP_RECORDS || records >= MAP_RECORDS_MIN && entries as u64 >= self.objects;
         if self.cycle.mapping || !due {
             return;
         }

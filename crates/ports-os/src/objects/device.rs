@@ -86,6 +86,8 @@ pub struct ObjectDevice {
     pub(super) count: u64,
     /// By extent: what the log names.
     pub(super) named: Vec<Generation>,
+    /// How many of these there are.
+    pub(super) objects: u64,
     /// Generations that are in the bucket, and that no record names yet.
     pub(super) fresh: BTreeMap<u32, Generation>,
     pub(super) gathered: BTreeMap<u32, Gathered>,
@@ -128,6 +130,7 @@ impl ObjectDevice {
     ) -> ObjectDevice {
         let cycle = Cycle::new(&opened);
         let Opened { identity, shape, named, epoch, owner, .. } = opened;
+        let objects = named.iter().filter(|&&named| named != Generation::NONE).count() as u64;
         let mut device = ObjectDevice {
             worker,
             shape,
@@ -136,6 +139,7 @@ impl ObjectDevice {
             epoch,
             count: 0,
             named,
+            objects,
             fresh: BTreeMap::new(),
             gathered: BTreeMap::new(),
             whole: BTreeSet::new(),
@@ -194,9 +198,8 @@ impl ObjectDevice {
 
     /// What went to the store and came from it, what is there, and what that costs.
     pub fn status(&self) -> BucketStatus {
-        let objects = self.named.iter().filter(|&&generation| generation != Generation::NONE);
         let held = Bytes(self.blocks_held as u64 * u64::from(BLOCK));
-        self.traffic.status(objects.count() as u64, self.shape.extent, held)
+        self.traffic.status(self.objects, self.shape.extent, held)
     }
 
     /// The generation that an extent's layers lie over.

@@ -38,6 +38,7 @@ use format::Shape;
 use memory::Memory;
 use object_store::ObjectStore;
 use opening::{Opened, Wish};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_units::Bytes;
@@ -69,6 +70,15 @@ pub struct ObjectSettings {
     pub owner: u64,
 }
 
+impl ObjectSettings {
+    /// Settings of an opening that is told apart from all others.
+    pub fn new(buffer: Bytes, memory: Option<PathBuf>) -> ObjectSettings {
+        // Seeded by the system's random numbers.
+        let owner = RandomState::new().hash_one(std::process::id());
+        ObjectSettings { buffer, memory, beats: Beats::default(), owner }
+    }
+}
+
 /// Why a device in a bucket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -81,6 +91,20 @@ pub enum ObjectError {
     /// The system gives no thread.
     #[error("the system refuses a thread: {0}")]
     Thread(#[from] std::io::Error),
+}
+
+impl ObjectError {
+    /// Whether there is no device yet, and nothing else either.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, ObjectError::Open(OpenBucketError::Nothing))
+    }
+
+    /// Whether the store cannot be asked at this time.
+    pub fn is_unreachable(&self) -> bool {
+        use BucketError::{Refused, TimedOut};
+        let Self::Open(OpenBucketError::Bucket(error)) = self else { return false };
+        matches!(error, Refused(_) | TimedOut(_))
+    }
 }
 
 impl ObjectDevice {
