@@ -12,6 +12,8 @@ use thermocline_units::{Bytes, Nanos};
 pub(super) const SCHEME: &str = "s3://";
 /// Writes held in memory.
 const BUFFER: Bytes = Bytes::from_mib(64);
+/// How long flushes wait for a store that fails.
+const PATIENCE: Nanos = Nanos::from_secs(24 * 3600);
 /// Extents that this must have room for: one on its way, one over it, and their neighbours.
 const BUFFER_EXTENTS_MIN: u64 = 4;
 /// Longest deadlines, and times of tries.
@@ -54,7 +56,8 @@ pub(super) fn bucket(
     }
     let options = BucketOptions::new(url);
     let least = Bytes(chunk_size.0 * BUFFER_EXTENTS_MIN);
-    let default = BucketConfig { options, buffer: BUFFER.max(least), memory };
+    let (buffer, patience) = (BUFFER.max(least), PATIENCE);
+    let default = BucketConfig { options, buffer, patience, memory };
     match table {
         Some(table) => read(table, default, beside, least).map(Some),
         None => Ok(Some(default)),
@@ -84,6 +87,11 @@ fn read(
     let fits = |size: &Bytes| (least..=Bytes::from_gib(64)).contains(size);
     if let Some(size) = keys.quantity("buffer", &wanted, fits)? {
         bucket.buffer = size.value;
+    }
+    let wanted = "a time up to 1000h, such as \"24h\"";
+    let fits = |span: &Nanos| *span <= Nanos::from_secs(1000 * 3600);
+    if let Some(span) = keys.quantity("patience", wanted, fits)? {
+        bucket.patience = span.value;
     }
     keys.finish()?;
     Ok(bucket)

@@ -24,7 +24,7 @@ use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::objects::BucketOptions;
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Settings;
 
 /// What an engine runs.
@@ -92,6 +92,8 @@ pub(crate) struct BucketConfig {
     pub(crate) options: BucketOptions,
     /// Writes held in memory.
     pub(crate) buffer: Bytes,
+    /// How long flushes wait for a store that fails.
+    pub(crate) patience: Nanos,
     /// The file of what this machine remembers of it.
     pub(crate) memory: PathBuf,
 }

@@ -35,7 +35,8 @@ pub(crate) fn open_bucket(
     purpose: Purpose,
 ) -> Result<Disk, OpenDeviceError> {
     let bucket = device.bucket.as_ref().expect("only devices in buckets are opened there");
-    let settings = ObjectSettings::new(bucket.buffer, Some(bucket.memory.clone()));
+    let memory = Some(bucket.memory.clone());
+    let settings = ObjectSettings::new(bucket.buffer, bucket.patience, memory);
     match ObjectDevice::open(&bucket.options, &settings, purpose) {
         Ok(objects) => Ok(Disk::Objects(Box::new(objects))),
         Err(source) => {

@@ -93,8 +93,11 @@ impl Cycle {
 impl ObjectDevice {
     /// Starts what can be started.
     pub(super) fn pump(&mut self) {
-        if self.lost {
+        if self.lost || self.retry_at.is_some_and(|at| self.now < at) {
             return;
+        }
+        if self.retry_at.take().is_some() {
+            self.gathered.values_mut().for_each(|gathered| gathered.sulks = false);
         }
         self.admit();
         self.start_cycle();
@@ -103,7 +106,8 @@ impl ObjectDevice {
             self.upload(extent);
             self.admit();
         }
-        if self.is_pressed() && self.uploading == 0 && self.next_extent().is_none() {
+        let stuck = self.is_pressed() && self.uploading == 0 && self.next_extent().is_none();
+        if stuck && !self.holds_on() {
             self.turn_away_writers(self.cycle.error.unwrap_or(DeviceError::Io));
         }
         if self.cycle.running && !self.cycle.committing && self.cycle.needs.is_empty() {
@@ -175,6 +179,7 @@ impl ObjectDevice {
         assert_eq!(sealed, generation, "one generation of an extent is on its way at a time");
         let blocks = layer.block_count();
         let Err(error) = result else {
+            self.failing_since = None;
             self.blocks_held -= blocks;
             return self.settled(extent, generation);
         };
@@ -187,7 +192,7 @@ impl ObjectDevice {
         self.blocks_held = self.blocks_held + open.block_count() - before;
         let since = 0;
         *gathered = Gathered { open, sealed: None, since, sulks: true };
-        self.note_error(&error);
+        self.failed(&error);
         self.cycle.error = self.cycle.error.or(Some(device_error(&error)));
         self.cycle.needs.remove(&extent);
     }
@@ -199,8 +204,8 @@ impl ObjectDevice {
             self.cycle.doomed.push(self.name(extent, old));
         }
         // Nothing to be told: the log says that there is none.
-        let is_told = generation == Generation::NONE && !self.cycle.unsure;
-        if is_told && self.named[extent as usize] == Generation::NONE {
+        let is_blank = generation == Generation::NONE && !self.cycle.unsure;
+        if is_blank && self.named[extent as usize] == Generation::NONE {
             self.fresh.remove(&extent);
         }
         if self.gathered[&extent].open.is_empty() {
@@ -246,6 +251,7 @@ impl ObjectDevice {
         let entries = std::mem::take(&mut self.cycle.pending);
         match commit {
             Commit::Done => {
+                self.failing_since = None;
                 self.name_generations(&entries);
                 self.cycle.unsure = false;
                 let dying = std::mem::take(&mut self.cycle.dying);
@@ -260,7 +266,7 @@ impl ObjectDevice {
             }
             Commit::Taken(_) => self.lose(),
             Commit::Failed(error) => {
-                self.note_error(&error);
+                self.failed(&error);
                 self.cycle.doomed.append(&mut self.cycle.dying);
                 self.cycle.error = Some(device_error(&error));
                 self.end_cycle();
@@ -287,6 +293,11 @@ impl ObjectDevice {
 
     fn end_cycle(&mut self) {
         self.cycle.running = false;
+        if self.cycle.error.is_some() && self.holds_on() {
+            let next = std::mem::take(&mut self.cycle.next);
+            self.cycle.next = std::mem::take(&mut self.cycle.waiters);
+            return self.cycle.next.extend(next);
+        }
         let result = self.cycle.error.map_or(Ok(Payload::EMPTY), Err);
         for waiter in std::mem::take(&mut self.cycle.waiters) {
             self.answer(waiter, result.clone());

@@ -13,10 +13,15 @@
 //! 5. A read takes what the layers have, and asks the bucket for the blocks of the rest, from the
 //!    first to the last.
 //!
+//! While the store fails, flushes and writers that want room wait, and it is tried again and again,
+//! until they have waited for as long as the settings say: the machine above gives a pool up for
+//! good that cannot be flushed, and a bucket comes back. Reads are answered with an error.
+//!
 //! So the contract holds: what was flushed is named by a record; what was not is old or new, by
 //! whole extents. An answer of the bucket that is not what was written is an I/O error, never data.
 //! State: 8 B an extent, and the layers.
 
+use super::ObjectSettings;
 use super::bucket::BucketError;
 use super::cycle::Cycle;
 use super::format::{BLOCK, Generation, Name, Shape};
@@ -34,6 +39,10 @@ use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Extents on their way to the bucket at once.
 pub(super) const UPLOADS_MAX: usize = 8;
+
+/// While the store fails: between tries, and between looks whether it is time, in nanoseconds.
+const RETRY_PAUSE: Nanos = Nanos::from_secs(1);
+const RETRY_LOOK: i64 = 100_000_000;
 
 /// What was written to an extent.
 #[derive(Debug, Default)]
@@ -104,6 +113,13 @@ pub struct ObjectDevice {
     reads: Slab<Read>,
     parts: Slab<Part>,
     pub(super) cycle: Cycle,
+    /// The latest moment it was told of.
+    pub(super) now: Nanos,
+    /// Since when the store fails; none: it does not.
+    pub(super) failing_since: Option<Nanos>,
+    /// When the store is tried again.
+    pub(super) retry_at: Option<Nanos>,
+    patience: Nanos,
     /// Nobody may write any more: the device is only looked at, or another program has it.
     pub(super) lost: bool,
     pub(super) done: Vec<Completion>,
@@ -123,7 +139,7 @@ impl ObjectDevice {
     pub(super) fn new(
         opened: Opened,
         worker: Worker,
-        buffer: Bytes,
+        settings: &ObjectSettings,
         path: PathBuf,
         traffic: Arc<Traffic>,
         writable: bool,
@@ -145,12 +161,16 @@ impl ObjectDevice {
             whole: BTreeSet::new(),
             uploading: 0,
             blocks_held: 0,
-            blocks_max: (buffer.0 / u64::from(BLOCK)).max(1) as usize,
+            blocks_max: (settings.buffer.0 / u64::from(BLOCK)).max(1) as usize,
             writes: 0,
             waiting: VecDeque::new(),
             reads: Slab::default(),
             parts: Slab::default(),
             cycle,
+            now: Nanos(0),
+            failing_since: None,
+            retry_at: None,
+            patience: settings.patience,
             lost: !writable,
             done: Vec::new(),
             path,
@@ -180,12 +200,14 @@ impl ObjectDevice {
     /// # Errors
     /// When the kernel refuses to wait.
     pub fn wait(&mut self) -> std::io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, poll};
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         if self.has_answers() || self.is_idle() {
             return Ok(());
         }
         let mut fds = [PollFd::from_borrowed_fd(self.worker.readiness(), PollFlags::IN)];
-        match poll(&mut fds, None) {
+        // Whoever waits passes a later moment when it is time to try again.
+        let timeout = self.retry_at.map(|_| Timespec { tv_sec: 0, tv_nsec: RETRY_LOOK });
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -405,15 +427,32 @@ impl ObjectDevice {
         }
     }
 
+    /// Whether whoever waits shall wait on, because the store fails, and not for too long yet.
+    pub(super) fn holds_on(&mut self) -> bool {
+        let Some(since) = self.failing_since else { return false };
+        let holds = self.now.saturating_sub(since) < self.patience;
+        if holds {
+            self.retry_at = self.retry_at.or(Some(Nanos(self.now.0 + RETRY_PAUSE.0)));
+        }
+        holds
+    }
+
+    /// What went wrong with the bucket, for people; and whether it may pass.
+    pub(super) fn failed(&mut self, error: &BucketError) {
+        self.traffic.note_error(error);
+        match error {
+            BucketError::TimedOut(_) | BucketError::Refused(_) => {
+                self.failing_since = self.failing_since.or(Some(self.now));
+            }
+            _ => self.failing_since = None,
+        }
+    }
+
     /// Another program has the device.
     pub(super) fn lose(&mut self) {
         self.lost = true;
         self.turn_away_writers(DeviceError::Gone);
         self.cycle_lost();
-    }
-
-    pub(super) fn note_error(&self, error: &BucketError) {
-        self.traffic.note_error(error);
     }
 }
 
@@ -422,7 +461,8 @@ impl Device for ObjectDevice {
         Geometry { size: self.shape.size, discard_zeroes: true }
     }
 
-    fn submit(&mut self, _now: Nanos, ticket: Ticket, io: Io) {
+    fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
+        self.now = self.now.max(now);
         let range = io.range().map(|(offset, length)| offset.0..offset.0 + length.0);
         if let Some(range) = &range {
             let sector = u64::from(thermocline_ports::SECTOR);
@@ -441,7 +481,8 @@ impl Device for ObjectDevice {
         self.pump();
     }
 
-    fn poll(&mut self, _now: Nanos, done: &mut Vec<Completion>) {
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        self.now = self.now.max(now);
         self.worker.hush();
         while let Some(answer) = self.worker.next() {
             self.take(answer);
@@ -450,8 +491,8 @@ impl Device for ObjectDevice {
         done.append(&mut self.done);
     }
 
-    /// Only the world knows.
+    /// When a store that failed is tried again; else only the world knows.
     fn next_event(&self) -> Option<Nanos> {
-        None
+        self.retry_at
     }
 }

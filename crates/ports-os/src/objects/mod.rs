@@ -41,7 +41,7 @@ use opening::{Opened, Wish};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, Nanos};
 use tokio::runtime::Runtime;
 use traffic::Traffic;
 use worker::Worker;
@@ -64,6 +64,8 @@ pub struct ObjectSettings {
     pub buffer: Bytes,
     /// The file of what this machine remembers of the bucket; none: it believes the bucket.
     pub memory: Option<PathBuf>,
+    /// How long flushes wait for a store that fails, in all, before they fail too.
+    pub patience: Nanos,
     /// The lock's.
     pub beats: Beats,
     /// Tells this opening from all others, so it must be random.
@@ -72,10 +74,10 @@ pub struct ObjectSettings {
 
 impl ObjectSettings {
     /// Settings of an opening that is told apart from all others.
-    pub fn new(buffer: Bytes, memory: Option<PathBuf>) -> ObjectSettings {
+    pub fn new(buffer: Bytes, patience: Nanos, memory: Option<PathBuf>) -> ObjectSettings {
         // Seeded by the system's random numbers.
         let owner = RandomState::new().hash_one(std::process::id());
-        ObjectSettings { buffer, memory, beats: Beats::default(), owner }
+        ObjectSettings { buffer, memory, patience, beats: Beats::default(), owner }
     }
 }
 
@@ -166,7 +168,7 @@ impl Way {
         let writable = lease.is_some();
         let worker = Worker::start(self.runtime, bucket, memory, lease, beats)?;
         let (path, traffic) = (self.path, self.traffic);
-        Ok(ObjectDevice::new(opened, worker, settings.buffer, path, traffic, writable))
+        Ok(ObjectDevice::new(opened, worker, settings, path, traffic, writable))
     }
 }
 

@@ -175,6 +175,55 @@ fn writes_wait_for_room_and_are_turned_away_when_there_will_be_none() {
 }
 
 #[test]
+fn a_flush_waits_for_a_store_that_comes_back_and_not_for_ever() {
+    let rig = Rig::default();
+    let patient = ObjectSettings { patience: Nanos::from_secs(60), ..settings(1) };
+    let mut device = rig.open(&patient, Purpose::Make(7, SHAPE)).expect("nothing is there");
+    device.write(LEAD, 4096, 1);
+    let outage = |rig: &Rig| {
+        rig.script(|verb, _| if verb == "put" { Fate::Fail } else { Fate::Pass });
+    };
+    // A moment at which the store will be tried again; nothing was answered by then.
+    let held = |device: &mut Driver, now: Nanos| {
+        let mut done = Vec::new();
+        while device.device.next_event().is_none() && done.is_empty() {
+            device.device.wait().expect("the kernel waits");
+            device.device.poll(now, &mut done);
+        }
+        (device.device.next_event(), done)
+    };
+    outage(&rig);
+    device.submit(Io::Flush);
+    let (again, done) = held(&mut device, Nanos(0));
+    assert!(done.is_empty(), "{done:?}");
+    let again = again.expect("it is tried again");
+    device.device.poll(Nanos(again.0 - 1), &mut Vec::new());
+    assert_eq!(device.device.next_event(), Some(again), "not before");
+    rig.script(|_, _| Fate::Pass);
+    let (_, done) = held(&mut device, again);
+    device.device.poll(again, &mut Vec::new());
+    assert!(done.iter().all(|completion| completion.result.is_ok()));
+    let now = Nanos(again.0 + 1);
+    while !device.device.has_answers() && device.device.status().objects == 0 {
+        device.device.wait().expect("the kernel waits");
+        device.device.poll(now, &mut Vec::new());
+    }
+    assert_eq!(device.device.status().objects, 1, "the flush was carried out");
+
+    outage(&rig);
+    let data = Payload::from(vec![2; 512]);
+    device.device.submit(now, Ticket(900), Io::Write { offset: Bytes(0), data, fua: true });
+    let (mut now, mut done) = (now, Vec::new());
+    while done.is_empty() {
+        let (again, answered) = held(&mut device, now);
+        (now, done) = (again.unwrap_or(now), answered);
+        device.device.poll(now, &mut done);
+    }
+    assert_eq!(done[0].result, Err(DeviceError::Io));
+    assert!(now >= Nanos::from_secs(60), "after its patience, at {now:?}");
+}
+
+#[test]
 fn a_record_whose_answer_was_lost_counts_once() {
     let rig = Rig::default();
     let mut device = made(&rig);

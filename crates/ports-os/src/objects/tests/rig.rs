@@ -21,7 +21,7 @@ use thermocline_ports::{Completion, Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos};
 
 /// What is done with a request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Pass,
     /// It fails, and nothing happens.
@@ -114,7 +114,7 @@ pub(crate) type Opening = std::result::Result<Driver, ObjectError>;
 /// Settings without a memory, and with a lock that is watched for a moment.
 pub(crate) fn settings(owner: u64) -> ObjectSettings {
     let beats = Beats { every: Duration::from_millis(20), watch: Duration::from_millis(150) };
-    ObjectSettings { buffer: Bytes::from_mib(1), memory: None, beats, owner }
+    ObjectSettings { buffer: Bytes::from_mib(1), memory: None, patience: Nanos(0), beats, owner }
 }
 
 /// Small extents; the first one shorter, the last one, too.
@@ -219,11 +219,10 @@ impl ObjectStore for Rig {
 
     async fn get_opts(&self, key: &Path, how: GetOptions) -> Result<GetResult> {
         let fate = self.fate("get", key);
-        if fate == Fate::Fail {
-            return Err(broken());
-        }
-        if fate == Fate::Hang {
-            return std::future::pending().await;
+        match fate {
+            Fate::Fail => return Err(broken()),
+            Fate::Hang => return std::future::pending().await,
+            _ => {}
         }
         let mut result = self.store.get_opts(key, how).await?;
         let range = result.range.clone();
