@@ -291,7 +291,7 @@ fn a_bucket_that_cannot_be_asked_as_written_is_refused() {
         ("", "endpoint = \"cold\"\n", "line 15: `cold` is not an address"),
         ("", "link = \"1GB\"\n", "line 15: `link` must be a bandwidth"),
         ("", "link-latency = \"5ms\"\n", "line 15: `link-latency` needs a `link`"),
-        ("", "buffer = \"1MiB\"\n", "line 15: `buffer` must be a size from 4MiB"),
+        ("", "buffer = \"1MiB\"\n", "line 15: `buffer` must be a size from 4 MiB"),
         ("", "deadlin = \"1s\"\n", "line 15: unknown key `deadlin`; did you mean `deadline`?"),
         ("", "price-put-1000 = -1\n", "line 15: `price-put-1000` must be a price"),
         ("", "secret = \"x\"\n", "line 15: unknown key `secret`"),
@@ -306,5 +306,5 @@ fn a_bucket_that_cannot_be_asked_as_written_is_refused() {
     let said = said_about("[[pool]]\nname = \"c\"\n[pool.s3]\nregion = \"x\"\n");
     assert!(said.contains("line 12: [pool.s3] needs `path"), "{said}");
     let large = "[[pool]]\nname = \"c\"\npath = \"s3://cold/p\"\nsize = \"1PiB\"\n";
-    assert!(said_about(large).contains("with chunks of 1MiB a bucket takes up to"), "{large}");
+    assert!(said_about(large).contains("with chunks of 1 MiB a bucket takes up to"), "{large}");
 }

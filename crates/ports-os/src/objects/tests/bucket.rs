@@ -12,6 +12,9 @@ use thermocline_units::{Bytes, Nanos};
 const EXTENT: u64 = 64 << 10;
 const LEAD: u64 = 20 << 10;
 
+/// What a store shows for what it has.
+type Lie = fn(&[u8]) -> Vec<u8>;
+
 fn made(rig: &Rig) -> Driver {
     rig.open(&settings(1), Purpose::Make(7, SHAPE)).expect("nothing is there")
 }
@@ -72,7 +75,7 @@ fn an_answer_that_is_not_what_was_written_is_an_error() {
     let mut device = made(&rig);
     device.write(LEAD, 2 * EXTENT as usize, 9);
     device.flush().expect("the bucket takes it");
-    let lies: [fn(&[u8]) -> Vec<u8>; 4] = [
+    let lies: [Lie; 4] = [
         |bytes| bytes[..bytes.len() - 1].to_vec(),
         |bytes| vec![0; bytes.len()],
         |bytes| bytes.iter().rev().copied().collect(),
@@ -122,15 +125,17 @@ fn a_discarded_extent_has_no_object_and_reads_as_zeroes() {
     let range = (Bytes(LEAD - 4096), Bytes(EXTENT + 8192));
     device.ask(Io::Discard { offset: range.0, length: range.1 }).expect("memory takes it");
     device.flush().expect("the bucket takes it");
-    for device in [&mut device] {
+    let check = |device: &mut Driver| {
         let all = device.read(0, (LEAD + 2 * EXTENT) as u32).expect("readable");
         let (from, to) = ((LEAD - 4096) as usize, (LEAD + EXTENT + 4096) as usize);
         assert!(all[..from].iter().all(|&byte| byte == 9));
         assert!(all[from..to].iter().all(|&byte| byte == 0));
         assert!(all[to..].iter().all(|&byte| byte == 9));
-    }
+    };
+    check(&mut device);
     drop(device);
     assert_eq!(rig.extents().len(), 2, "the one between has none");
+    check(&mut reopened(&rig, 2));
 }
 
 #[test]

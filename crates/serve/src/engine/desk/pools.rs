@@ -118,6 +118,10 @@ impl Desk<'_> {
     /// # Errors
     /// When the device cannot be opened, or does not fit into the group.
     pub fn add_pool(&mut self, pool: &NewPool) -> Result<Pool, Refused> {
+        if pool.path.starts_with("s3://") {
+            let text = "a pool in a bucket is in the configuration from the first start on";
+            return Err(Refused::invalid(text));
+        }
         let profile = pool.emulate.as_deref().map(Profile::built_in).transpose();
         let profile = profile.map_err(Refused::invalid)?;
         let options = OpenOptions { create: pool.size_bytes.map(Bytes), buffered: pool.buffered };
