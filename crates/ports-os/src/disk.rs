@@ -54,8 +54,8 @@ impl Disk {
     }
 
     /// Gives the first `bytes` of a file room on its file system, so that writing there never ends
-    /// for want of it; contents stay. Block devices, buckets, and file systems that cannot, are left
-    /// alone.
+    /// for want of it; contents stay. Block devices, buckets, and file systems that cannot, are
+    /// left alone.
     ///
     /// # Errors
     /// When there is no room.
@@ -109,8 +109,8 @@ impl Disk {
         }
     }
 
-    /// Blocks until the file or the bucket has answered something; returns at once when it has nothing in flight.
-    /// Knows nothing of the clock: a slowed request is answered later than that.
+    /// Blocks until the file or the bucket has answered something; returns at once when it has
+    /// nothing in flight. Knows nothing of the clock: a slowed request is answered later than that.
     ///
     /// # Errors
     /// When the kernel refuses to wait.

@@ -82,7 +82,7 @@ pub(super) struct Worker {
     jobs: Option<jobs::UnboundedSender<Job>>,
     answers: mpsc::Receiver<Answer>,
     bell: Arc<OwnedFd>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "only a test kills it"))]
+    #[cfg(test)]
     stop: Arc<Notify>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -128,7 +128,14 @@ impl Worker {
             });
             runtime.shutdown_background();
         })?;
-        Ok(Worker { jobs: Some(jobs), answers, bell, stop, thread: Some(thread) })
+        Ok(Worker {
+            jobs: Some(jobs),
+            answers,
+            bell,
+            #[cfg(test)]
+            stop,
+            thread: Some(thread),
+        })
     }
 
     pub(super) fn send(&self, job: Job) {
