@@ -1,7 +1,9 @@
-//! What a pool stands on: a file or a block device as fast as it is, or slowed to a profile.
+//! What a pool stands on: a file or a block device as fast as it is, or slowed to a profile; or a
+//! bucket of an object store.
 //!
 //! Does not choose: whoever opens it says which.
 
+use crate::objects::{BucketStatus, ObjectDevice};
 use crate::{Emulated, FileDevice, OpenDeviceError, OpenOptions};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,6 +22,8 @@ pub enum Disk {
     Plain(FileDevice),
     /// Slowed to a profile.
     Emulated(Emulated<FileDevice>),
+    /// In a bucket.
+    Objects(Box<ObjectDevice>),
 }
 
 impl Disk {
@@ -41,13 +45,22 @@ impl Disk {
         }
     }
 
+    /// Opens a file or a block device for reading only; see [`FileDevice::open_to_read`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_to_read(path: &Path) -> Result<Disk, OpenDeviceError> {
+        FileDevice::open_to_read(path).map(Disk::Plain)
+    }
+
     /// Gives the first `bytes` of a file room on its file system, so that writing there never ends
-    /// for want of it; contents stay. Block devices, and file systems that cannot, are left alone.
+    /// for want of it; contents stay. Block devices, buckets, and file systems that cannot, are
+    /// left alone.
     ///
     /// # Errors
     /// When there is no room.
     pub fn allocate(&self, bytes: Bytes) -> std::io::Result<()> {
-        self.file().allocate(bytes)
+        self.file().map_or(Ok(()), |file| file.allocate(bytes))
     }
 
     /// Whether it is slowed to a profile.
@@ -57,27 +70,47 @@ impl Disk {
 
     /// Whether requests go past the page cache.
     pub fn is_direct(&self) -> bool {
-        self.file().is_direct()
+        self.file().is_some_and(FileDevice::is_direct)
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.file().path()
+        match self {
+            Disk::Plain(file) => file.path(),
+            Disk::Emulated(emulated) => emulated.device().path(),
+            Disk::Objects(objects) => objects.path(),
+        }
     }
 
-    /// Readable when the file has answered something; for `poll(2)`, together with
+    /// What a bucket tells about itself; none: it is none.
+    pub fn bucket_status(&self) -> Option<BucketStatus> {
+        match self {
+            Disk::Objects(objects) => Some(objects.status()),
+            Disk::Plain(_) | Disk::Emulated(_) => None,
+        }
+    }
+
+    /// Readable when the file or the bucket has answered something; for `poll(2)`, together with
     /// [`Device::next_event`] as its timeout.
     pub fn readiness(&self) -> BorrowedFd<'_> {
-        self.file().readiness()
+        match self {
+            Disk::Plain(file) => file.readiness(),
+            Disk::Emulated(emulated) => emulated.device().readiness(),
+            Disk::Objects(objects) => objects.readiness(),
+        }
     }
 
     /// Whether answers wait that need neither the kernel nor the clock.
     pub fn has_answers(&self) -> bool {
-        self.file().has_answers()
+        match self {
+            Disk::Plain(file) => file.has_answers(),
+            Disk::Emulated(emulated) => emulated.device().has_answers(),
+            Disk::Objects(objects) => objects.has_answers(),
+        }
     }
 
-    /// Blocks until the file has answered something; returns at once when it has nothing in flight.
-    /// Knows nothing of the clock: a slowed request is answered later than that.
+    /// Blocks until the file or the bucket has answered something; returns at once when it has
+    /// nothing in flight. Knows nothing of the clock: a slowed request is answered later than that.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
@@ -85,26 +118,33 @@ impl Disk {
         match self {
             Disk::Plain(file) => file.wait(),
             Disk::Emulated(emulated) => emulated.device_mut().wait(),
+            Disk::Objects(objects) => objects.wait(),
         }
     }
 
-    fn file(&self) -> &FileDevice {
+    fn file(&self) -> Option<&FileDevice> {
         match self {
-            Disk::Plain(file) => file,
-            Disk::Emulated(emulated) => emulated.device(),
+            Disk::Plain(file) => Some(file),
+            Disk::Emulated(emulated) => Some(emulated.device()),
+            Disk::Objects(_) => None,
         }
     }
 }
 
 impl Device for Disk {
     fn geometry(&self) -> Geometry {
-        self.file().geometry()
+        match self {
+            Disk::Plain(file) => file.geometry(),
+            Disk::Emulated(emulated) => emulated.geometry(),
+            Disk::Objects(objects) => objects.geometry(),
+        }
     }
 
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
         match self {
             Disk::Plain(file) => file.submit(now, ticket, io),
             Disk::Emulated(emulated) => emulated.submit(now, ticket, io),
+            Disk::Objects(objects) => objects.submit(now, ticket, io),
         }
     }
 
@@ -112,6 +152,7 @@ impl Device for Disk {
         match self {
             Disk::Plain(file) => file.poll(now, done),
             Disk::Emulated(emulated) => emulated.poll(now, done),
+            Disk::Objects(objects) => objects.poll(now, done),
         }
     }
 
@@ -119,6 +160,7 @@ impl Device for Disk {
         match self {
             Disk::Plain(file) => file.next_event(),
             Disk::Emulated(emulated) => emulated.next_event(),
+            Disk::Objects(objects) => objects.next_event(),
         }
     }
 }

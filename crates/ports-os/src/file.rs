@@ -79,6 +79,14 @@ pub enum OpenDeviceError {
         /// What the profile said.
         source: ProfileError,
     },
+    /// The bucket cannot be used.
+    #[error("{path}: {source}")]
+    Bucket {
+        /// `s3://bucket/prefix`.
+        path: PathBuf,
+        /// Why.
+        source: Box<crate::objects::ObjectError>,
+    },
     /// The kernel has no io_uring.
     #[error(
         "io_uring is not available ({source}); it needs Linux 5.6, and must not be forbidden (sysctl kernel.io_uring_disabled)"

@@ -1,9 +1,10 @@
-//! The real ports: files and block devices through io_uring.
+//! The real ports: files and block devices through io_uring, buckets of object stores over HTTP.
 //!
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
-//! [`Emulated`] slows a device to a profile; a [`Disk`] is either.
-//! Time is whatever the caller says; nothing here reads a clock or starts a thread.
+//! [`Emulated`] slows a device to a profile. An [`objects::ObjectDevice`] keeps it in a bucket. A
+//! [`Disk`] is any of these. Time is whatever the caller says; nothing here reads a clock or starts
+//! a thread, but for what talks to an object store.
 
 mod buffer;
 mod closed_loop;
@@ -11,6 +12,7 @@ mod disk;
 mod emulated;
 mod file;
 mod memory;
+pub mod objects;
 mod ring;
 
 pub use buffer::Aligned;

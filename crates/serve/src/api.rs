@@ -212,6 +212,39 @@ pub struct Pool {
     pub write_latency: Latency,
     /// The block cache in front of its device; null: there is none.
     pub cache: Option<BlockCache>,
+    /// The bucket that it is in; null: it is a file or a block device.
+    pub bucket: Option<Bucket>,
+}
+
+/// A bucket of an object store; counts are since the engine was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Bucket {
+    /// Requests that write: objects, parts of them, records.
+    pub puts: u64,
+    /// Requests that read.
+    pub gets: u64,
+    /// Pages that were listed.
+    pub lists: u64,
+    /// Requests that delete.
+    pub deletes: u64,
+    /// Requests of these that failed or were not answered in time; most were tried again.
+    pub failed: u64,
+    /// Bytes sent, headers aside.
+    pub sent_bytes: u64,
+    /// Bytes received, headers aside.
+    pub received_bytes: u64,
+    /// Objects that hold contents.
+    pub objects: u64,
+    /// Bytes of these.
+    pub stored_bytes: u64,
+    /// Bytes that are only in memory until the next flush.
+    pub unsent_bytes: u64,
+    /// What the requests cost by the configured prices; null: there are none.
+    pub cost: Option<f64>,
+    /// What a month of the objects costs by them; null: there are none.
+    pub cost_month: Option<f64>,
+    /// The last thing that went wrong; null: nothing did.
+    pub last_error: Option<String>,
 }
 
 /// A block cache in front of a pool's device; bytes are counted since the engine was started.

@@ -2,7 +2,7 @@
 //!
 //! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
-use crate::api::{BlockCache, PlacementFigures, Pool, Status, VolumeSla};
+use crate::api::{BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -53,6 +53,12 @@ type OfPool = fn(&Pool) -> u64;
 /// Takes one figure of a placement, if there is one.
 type OfPlacement = fn(&PlacementFigures) -> Option<f64>;
 
+/// Takes one figure of a bucket.
+type OfBucket = fn(&Bucket) -> u64;
+
+/// Takes one price of a bucket, if there are prices.
+type OfPrices = fn(&Bucket) -> Option<f64>;
+
 /// Takes one figure of a block cache.
 type OfCache = fn(&BlockCache) -> u64;
 
@@ -101,6 +107,7 @@ impl Collector for Figures {
         self.group(&mut encoder)?;
         self.counters(&mut encoder)?;
         self.caches(&mut encoder)?;
+        self.buckets(&mut encoder)?;
         self.shadows(&mut encoder)?;
         self.latencies(&mut encoder)
     }
@@ -241,6 +248,53 @@ impl Figures {
     fn by_cache<'a>(&'a self, value: impl Fn(&'a BlockCache) -> Value<'a>) -> Series<'a> {
         let cached = self.status.pools.iter().filter_map(|pool| Some((pool, pool.cache.as_ref()?)));
         cached.map(|(pool, cache)| (vec![("pool", pool.name.as_str())], value(cache))).collect()
+    }
+
+    fn buckets(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let with_bucket = || {
+            let pools = self.status.pools.iter();
+            pools.filter_map(|pool| Some((pool.name.as_str(), pool.bucket.as_ref()?)))
+        };
+        let kinds: [(&str, OfBucket); 4] = [
+            ("put", |bucket| bucket.puts),
+            ("get", |bucket| bucket.gets),
+            ("list", |bucket| bucket.lists),
+            ("delete", |bucket| bucket.deletes),
+        ];
+        let requests = with_bucket().flat_map(|(name, bucket)| {
+            kinds.map(|(kind, figure)| {
+                (vec![("pool", name), ("kind", kind)], Value::Counter(figure(bucket)))
+            })
+        });
+        let help = "Requests to the object store, tries included";
+        family(encoder, ("bucket_requests", help), requests.collect())?;
+        let counters: [(&str, &str, OfBucket); 3] = [
+            ("bucket_failed_requests", "Requests that failed", |bucket| bucket.failed),
+            ("bucket_sent_bytes", "Bytes sent to the object store", |bucket| bucket.sent_bytes),
+            ("bucket_received_bytes", "Bytes received", |bucket| bucket.received_bytes),
+        ];
+        for (name, help, figure) in counters {
+            let of = |(pool, bucket)| (vec![("pool", pool)], Value::Counter(figure(bucket)));
+            family(encoder, (name, help), with_bucket().map(of).collect())?;
+        }
+        let gauges: [(&str, &str, OfBucket); 3] = [
+            ("bucket_objects", "Objects that hold contents", |bucket| bucket.objects),
+            ("bucket_stored_bytes", "Bytes of these", |bucket| bucket.stored_bytes),
+            ("bucket_unsent_bytes", "Bytes only in memory", |bucket| bucket.unsent_bytes),
+        ];
+        for (name, help, figure) in gauges {
+            let of = |(pool, bucket)| (vec![("pool", pool)], Value::Gauge(figure(bucket) as f64));
+            family(encoder, (name, help), with_bucket().map(of).collect())?;
+        }
+        let prices: [(&str, &str, OfPrices); 2] = [
+            ("bucket_cost", "What requests cost since the start", |bucket| bucket.cost),
+            ("bucket_month_cost", "What a month of the objects costs", |bucket| bucket.cost_month),
+        ];
+        for (name, help, figure) in prices {
+            let of = |(pool, bucket)| Some((vec![("pool", pool)], Value::Gauge(figure(bucket)?)));
+            family(encoder, (name, help), with_bucket().filter_map(of).collect())?;
+        }
+        Ok(())
     }
 
     /// Of shadows, and of what was done meanwhile.

@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use thermocline_blockcache::LINE;
 use thermocline_ports::{Device, Overlay};
-use thermocline_ports_os::FileDevice;
+use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, ChunkId, PoolId};
 use thermocline_volume::{Group, PoolState, Service};
 
@@ -128,7 +128,7 @@ fn before_the_first_start(config: &Config, found: &[Found<'_, Look>]) -> Result<
             slots: None,
             slowed: found.config.device.emulate.as_ref().map(|emulation| emulation.name.clone()),
         });
-        if let (Err(_), Some(size)) = (&found.device, size) {
+        if let (Err(_), Some(size), None) = (&found.device, size, &found.config.device.bucket) {
             report.notes.extend(room_for(&found.config.device.path, size));
         }
     }
@@ -152,7 +152,7 @@ fn room_for(path: &Path, size: Bytes) -> Option<String> {
 
 fn group(
     config: &Config,
-    ways: &Ways<Overlay<FileDevice>>,
+    ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
 ) -> Result<Report, CliError> {
     let mut report = Report {

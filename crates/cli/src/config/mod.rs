@@ -7,6 +7,7 @@
 //! Relative paths: `data`, profiles, certificates and tokens are beside the configuration file;
 //! pools and sockets are in the data folder.
 
+mod bucket;
 mod hints;
 mod keys;
 pub(crate) mod library;
@@ -24,7 +25,8 @@ use std::time::Duration;
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
-use thermocline_units::Bytes;
+use thermocline_ports_os::objects::BucketOptions;
+use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Settings;
 
 /// What an engine runs.
@@ -92,6 +94,21 @@ pub(crate) struct DeviceConfig {
     pub(crate) emulate: Option<Emulation>,
     /// Through the page cache although the file system allows to go past it.
     pub(crate) buffered: bool,
+    /// The bucket that `path` names; `None`: it names a file or a block device.
+    pub(crate) bucket: Option<BucketConfig>,
+}
+
+/// A bucket of an object store. Credentials are no part of a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BucketConfig {
+    /// Where it is, and how it is asked.
+    pub(crate) options: BucketOptions,
+    /// Writes held in memory.
+    pub(crate) buffer: Bytes,
+    /// How long flushes wait for a store that fails.
+    pub(crate) patience: Nanos,
+    /// The file of what this machine remembers of it.
+    pub(crate) memory: PathBuf,
 }
 
 /// A block cache in front of a pool's device.

@@ -5,7 +5,7 @@ use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
     VolumeConfig,
 };
-use super::{hints, library};
+use super::{bucket, hints, library};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     }
     let data = beside.join(data.value);
     let mut settings = group(&mut keys)?;
-    let pools = pools(&mut keys, beside, &data)?;
+    let pools = pools(&mut keys, beside, &data, settings.chunk_size)?;
     let volumes = volumes(&mut keys)?;
     let nbd = nbd(keys.table("nbd")?, beside, &data)?;
     let http = http(keys.table("http")?, beside, &data)?;
@@ -81,12 +81,17 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-fn pools(keys: &mut Keys<'_>, beside: &Path, data: &Path) -> Result<Vec<PoolConfig>, ConfigError> {
+fn pools(
+    keys: &mut Keys<'_>,
+    beside: &Path,
+    data: &Path,
+    chunk_size: Bytes,
+) -> Result<Vec<PoolConfig>, ConfigError> {
     let tables = keys.tables("pool")?;
     let mut pools: Vec<PoolConfig> = Vec::new();
     for table in tables {
         let (file, line) = (table.file, table.line);
-        let pool = pool(table, beside, data)?;
+        let pool = pool(table, beside, data, chunk_size)?;
         if pools.iter().any(|other| other.name == pool.name) {
             return Err(file.problem(line, format!("two pools are called `{}`", pool.name)));
         }
@@ -104,7 +109,12 @@ fn pools(keys: &mut Keys<'_>, beside: &Path, data: &Path) -> Result<Vec<PoolConf
     Ok(pools)
 }
 
-fn pool(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<PoolConfig, ConfigError> {
+fn pool(
+    mut keys: Keys<'_>,
+    beside: &Path,
+    data: &Path,
+    chunk_size: Bytes,
+) -> Result<PoolConfig, ConfigError> {
     let missing = "this pool has no `name`; give it one of 1 to 16 bytes";
     let name = keys.text("name")?.ok_or_else(|| keys.problem(missing))?;
     let plain = name.value.chars().all(|c| !c.is_control() && c != '/' && c != '"');
@@ -113,7 +123,9 @@ fn pool(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<PoolConfig, Co
         return Err(keys.file.problem(name.line, wanted));
     }
     let name = name.value;
-    let device = device(&mut keys, beside, data, &format!("{name}.pool"))?;
+    let mut device = device(&mut keys, beside, data, &format!("{name}.pool"))?;
+    let memory = data.join(format!("{name}.bucket"));
+    device.bucket = bucket::bucket(&mut keys, &device, beside, memory, chunk_size)?;
     let cache = match keys.table_if_any("cache")? {
         Some(table) => Some(cache(table, beside, data, &format!("{name}.cache"))?),
         None => None,
@@ -141,6 +153,7 @@ fn device(
         Some(path) if path.value.is_empty() => {
             return Err(keys.file.problem(path.line, "`path` is empty"));
         }
+        Some(path) if path.value.starts_with(bucket::SCHEME) => PathBuf::from(path.value),
         Some(path) => data.join(path.value),
         None => data.join(file),
     };
@@ -152,7 +165,7 @@ fn device(
         None => None,
     };
     let buffered = keys.flag("buffered")?.unwrap_or(false);
-    Ok(DeviceConfig { path, size, emulate, buffered })
+    Ok(DeviceConfig { path, size, emulate, buffered, bucket: None })
 }
 
 fn cache(
@@ -162,6 +175,9 @@ fn cache(
     file: &str,
 ) -> Result<CacheConfig, ConfigError> {
     let device = device(&mut keys, beside, data, file)?;
+    if bucket::is_in_one(&device) {
+        return Err(keys.problem("a cache is on a fast device; a bucket is none"));
+    }
     let mut settings = thermocline_blockcache::Settings::default();
     let line = u64::from(thermocline_blockcache::LINE);
     let fits = |from: &Bytes| (line..=1 << 30).contains(&from.0);

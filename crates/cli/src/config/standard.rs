@@ -58,6 +58,7 @@ impl Standard {
                     profile: Profile::built_in(profile).expect("these profiles are built in"),
                 }),
                 buffered: false,
+                bucket: None,
             },
             cache: None,
             profile: None,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use thermocline_policy::placement::{Sla, SlaClass};
+use thermocline_ports_os::objects::Limits;
 use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_volume::{Fill, Settings};
 
@@ -30,7 +31,7 @@ fn the_example_is_read_as_it_says() {
     let config = read(EXAMPLE).unwrap();
     assert_eq!(config.data, Path::new("/etc/thermocline/pools"));
     let names: Vec<_> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
-    assert_eq!(names, ["scm", "ssd", "hdd"]);
+    assert_eq!(names, ["scm", "ssd", "hdd", "cloud"]);
     assert_eq!(config.pools[0].device.path, Path::new("/mnt/pmem0/scm.pool"));
     assert_eq!(config.pools[0].reserve, Bytes::from_mib(256));
     assert_eq!(config.pools[1].device.size, None);
@@ -42,6 +43,19 @@ fn the_example_is_read_as_it_says() {
     assert_eq!(cache.device.size, Some(Bytes::from_gib(1)));
     assert_eq!(cache.settings, thermocline_blockcache::Settings::default());
     assert!(config.pools[1].cache.is_none());
+    assert_eq!(config.pools[3].device.path, Path::new("s3://my-bucket/thermocline/v0"));
+    let bucket = config.pools[3].device.bucket.as_ref().unwrap();
+    assert_eq!(bucket.memory, Path::new("/etc/thermocline/pools/cloud.bucket"));
+    let options = &bucket.options;
+    assert_eq!(options.ca_file.as_deref(), Some(Path::new("/etc/thermocline/store-ca.pem")));
+    let link = options.link.unwrap();
+    assert_eq!((link.lane.bytes_per_s, link.latency), (125_000_000, Nanos::from_micros(5_000)));
+    let told = Limits {
+        requests_per_s: Some(1000),
+        bytes_per_s: Some(Bytes::from_mib(100)),
+        ..Limits::default()
+    };
+    assert_eq!((options.limits, options.prices.month_gib), (told, 0.023));
     let sla = Sla { latency: Nanos(1_000_000), class: SlaClass::Strict };
     let volumes = [
         VolumeConfig { size: Bytes::from_gib(20), sla: Some(sla) },
@@ -262,4 +276,35 @@ fn secrets_that_everybody_can_read_and_files_of_another_kind_are_refused() {
     config.check_secrets().unwrap();
     let missing = Config::load(&at("none.toml")).expect_err("there is none");
     assert!(missing.to_string().contains("none.toml"), "{missing}");
+}
+
+/// What is said about a pool in a bucket with these lines in its tables.
+fn said_about_bucket(pool: &str, s3: &str) -> String {
+    let path = "path = \"s3://cold/pool\"\nsize = \"1GiB\"\n";
+    said_about(&format!("[[pool]]\nname = \"c\"\n{path}{pool}[pool.s3]\n{s3}"))
+}
+
+#[test]
+fn a_bucket_that_cannot_be_asked_as_written_is_refused() {
+    for (pool, s3, wanted) in [
+        ("", "endpoint = \"http://192.0.2.7\"\n", "line 15: `http://192.0.2.7` would send data"),
+        ("", "endpoint = \"cold\"\n", "line 15: `cold` is not an address"),
+        ("", "link = \"1GB\"\n", "line 15: `link` must be a bandwidth"),
+        ("", "link-latency = \"5ms\"\n", "line 15: `link-latency` needs a `link`"),
+        ("", "buffer = \"1MiB\"\n", "line 15: `buffer` must be a size from 4 MiB"),
+        ("", "deadlin = \"1s\"\n", "line 15: unknown key `deadlin`; did you mean `deadline`?"),
+        ("", "price-put-1000 = -1\n", "line 15: `price-put-1000` must be a price"),
+        ("", "secret = \"x\"\n", "line 15: unknown key `secret`"),
+        ("emulate = \"s3\"\n", "", "line 10: a pool in a bucket has neither `emulate`"),
+        ("[pool.cache]\npath = \"s3://cold/b\"\n", "", "a cache is on a fast device"),
+    ] {
+        let said = said_about_bucket(pool, s3);
+        assert!(said.contains(wanted), "{pool}{s3} says {said}");
+    }
+    let said = said_about("[[pool]]\nname = \"c\"\npath = \"s3://cold\"\n");
+    assert!(said.contains("expected s3://BUCKET/PREFIX"), "{said}");
+    let said = said_about("[[pool]]\nname = \"c\"\n[pool.s3]\nregion = \"x\"\n");
+    assert!(said.contains("line 12: [pool.s3] needs `path"), "{said}");
+    let large = "[[pool]]\nname = \"c\"\npath = \"s3://cold/p\"\nsize = \"1PiB\"\n";
+    assert!(said_about(large).contains("with chunks of 1 MiB a bucket takes up to"), "{large}");
 }

@@ -8,12 +8,12 @@ use super::ways::Ways;
 use crate::error::CliError;
 use thermocline_blockcache::PoolDevice;
 use thermocline_ports::{Device, Overlay};
-use thermocline_ports_os::FileDevice;
+use thermocline_ports_os::Disk;
 use thermocline_units::{Nanos, PoolId};
 use thermocline_volume::{Group, Service, Settings};
 
 /// A pool's devices under overlays.
-pub(crate) type Look = PoolDevice<Overlay<FileDevice>>;
+pub(crate) type Look = PoolDevice<Overlay<Disk>>;
 
 /// Recovers the group that `members` hold, in memory. Its service is ready or failed afterwards.
 ///
@@ -21,7 +21,7 @@ pub(crate) type Look = PoolDevice<Overlay<FileDevice>>;
 /// When the kernel refuses to wait for a device.
 pub(crate) fn inspect(
     settings: Settings,
-    ways: &Ways<Overlay<FileDevice>>,
+    ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
 ) -> Result<Group, CliError> {
     let seats = members.devices.into_iter();

@@ -1,7 +1,7 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
 use super::survey::{Arranged, Found, Members, State, arrange, expected_size, half, survey};
-use super::ways::{Ways, open};
+use super::ways::{Ways, open, open_bucket};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
 use crate::doors::random;
 use crate::error::CliError;
@@ -10,10 +10,16 @@ use std::path::Path;
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_policy::placement::PoolTraits;
+use thermocline_ports::model::Profile;
 use thermocline_ports::{Device, Geometry};
 use thermocline_ports_os::Disk;
+use thermocline_ports_os::objects::Purpose;
+use thermocline_ports_os::objects::format::Shape;
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec, traits_of};
+
+/// What placements take a bucket for, unless they are told better.
+const STORE: &str = "s3";
 
 /// A group that an engine can drive.
 pub(crate) struct Started {
@@ -79,9 +85,9 @@ fn first_start(
     ways: &Ways<Disk>,
     found: Vec<Found<'_, PoolDevice<Disk>>>,
 ) -> Result<Started, CliError> {
-    check_first_start(config, &found)?;
+    let heads = check_first_start(config, &found)?;
     let mut made: Vec<&Path> = Vec::new();
-    let started = make(config, ways, found, &mut made);
+    let started = make(config, ways, found, &heads, &mut made);
     if started.is_err() {
         for path in made {
             let _ = std::fs::remove_file(path); // It was empty, or was not there.
@@ -94,13 +100,17 @@ fn make<'a>(
     config: &'a Config,
     ways: &Ways<Disk>,
     found: Vec<Found<'a, PoolDevice<Disk>>>,
+    heads: &[Bytes],
     made: &mut Vec<&'a Path>,
 ) -> Result<Started, CliError> {
     let (mut disks, mut specs) = (Vec::new(), Vec::new());
-    for Found { config: pool, device } in found {
+    for (Found { config: pool, device }, head) in found.into_iter().zip(heads) {
         let zeroed = has_holes_only(&pool.device.path) || device.is_err();
         let disk = match device {
             Ok((disk, _)) => disk,
+            Err(_) if pool.device.bucket.is_some() => {
+                PoolDevice::Bare(make_in_bucket(config, pool, *head)?)
+            }
             Err(_) => PoolDevice::Bare(make_file(&pool.device, made)?),
         };
         let disk = match (disk, &pool.cache) {
@@ -124,8 +134,23 @@ fn make<'a>(
 
 /// What placements take a pool for, where the configuration says it.
 fn traits(pool: &PoolConfig) -> Option<PoolTraits> {
-    let slowed_to = || pool.device.emulate.as_ref().map(|emulation| &emulation.profile);
-    pool.profile.as_ref().or_else(slowed_to).map(traits_of)
+    let slowed_to = || pool.device.emulate.as_ref().map(|emulation| emulation.profile.clone());
+    let store = || Profile::built_in(STORE).expect("it is built in");
+    let in_bucket = || pool.device.bucket.as_ref().map(|_| store());
+    pool.profile.clone().or_else(slowed_to).or_else(in_bucket).as_ref().map(traits_of)
+}
+
+/// A new device in a bucket. An extent is a chunk, and they begin alike: moving a chunk is an
+/// object, not two halves.
+fn make_in_bucket(config: &Config, pool: &PoolConfig, head: Bytes) -> Result<Disk, CliError> {
+    let extent = config.settings.chunk_size.0;
+    let label = if pool.cache.is_some() { ORIGIN_LABEL_BYTES } else { 0 };
+    let shape = Shape {
+        size: pool.device.size.expect("a first start was checked to have it"),
+        extent: u32::try_from(extent).expect("chunks are up to a GiB"),
+        lead: ((head.0 + label) % extent) as u32,
+    };
+    open_bucket(&pool.device, Purpose::Make(random()?, shape)).map_err(CliError::failed)
 }
 
 fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, CliError> {
@@ -158,14 +183,15 @@ fn give_room(disk: &Disk, bytes: Bytes) -> Result<(), CliError> {
     })
 }
 
-/// Everything about a first start that can be said before anything is made.
+/// Everything about a first start that can be said before anything is made: where each pool's
+/// first chunk will be.
 ///
 /// # Errors
 /// When a device has something on it, a file cannot be made, or the pools do not make a group.
 pub(crate) fn check_first_start<D: Device>(
     config: &Config,
     found: &[Found<'_, D>],
-) -> Result<(), CliError> {
+) -> Result<Vec<Bytes>, CliError> {
     let mut specs = Vec::new();
     for found in found {
         let path = found.config.device.path.display();
@@ -210,7 +236,9 @@ pub(crate) fn check_first_start<D: Device>(
         let geometry = Geometry { size, discard_zeroes: false };
         specs.push(spec(config, found.config, geometry, false));
     }
-    Group::create(config.settings, &specs, 0).map(|_| ()).map_err(CliError::input)
+    let group = Group::create(config.settings, &specs, 0).map_err(CliError::input)?;
+    let heads = (0..group.pool_count()).filter_map(|id| group.pool_head(PoolId(id)));
+    Ok(heads.collect())
 }
 
 fn spec(config: &Config, pool: &PoolConfig, geometry: Geometry, zeroed: bool) -> PoolSpec {

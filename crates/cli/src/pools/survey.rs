@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_ports::Device;
+use thermocline_ports_os::OpenDeviceError;
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{LABEL_BYTES, Label, PoolLabel};
 
@@ -68,9 +69,12 @@ pub(crate) fn survey<'a, D: Device>(
     ways: &Ways<D>,
 ) -> Result<Vec<Found<'a, PoolDevice<D>>>, CliError> {
     let found = config.pools.iter().map(|pool| {
-        let device = match absence(&pool.device.path) {
-            Some(reason) => Err(reason),
-            None => Ok(look_into(pool, ways)?),
+        let device = match pool.device.bucket.is_some() {
+            true => look_into_bucket(pool, ways)?,
+            false => match absence(&pool.device.path) {
+                Some(reason) => Err(reason),
+                None => Ok(look_into(pool, ways)?),
+            },
         };
         Ok(Found { config: pool, device })
     });
@@ -82,9 +86,57 @@ fn look_into<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
 ) -> Result<(PoolDevice<D>, State), CliError> {
-    let name = pool.device.path.display();
     let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
     let state = look_at(&pool.device.path)?;
+    behind_cache(pool, ways, device, state)
+}
+
+/// A pool whose device is in a bucket: a reason when there is nothing yet, or nobody answers.
+fn look_into_bucket<D: Device>(
+    pool: &PoolConfig,
+    ways: &Ways<D>,
+) -> Result<Result<(PoolDevice<D>, State), String>, CliError> {
+    let device = match (ways.open)(&pool.device) {
+        Ok(device) => device,
+        Err(OpenDeviceError::Bucket { path, source }) if source.is_nothing() => {
+            return Ok(Err(format!("{} holds nothing yet", path.display())));
+        }
+        Err(OpenDeviceError::Bucket { path, source }) if source.is_unreachable() => {
+            return Ok(Err(format!("{} cannot be asked: {source}", path.display())));
+        }
+        Err(error) => return Err(CliError::failed(error)),
+    };
+    let mut device = PoolDevice::Bare(device);
+    let state = match ways.read(&mut device, MARKS_BYTES) {
+        Ok(head) => state_of(&head),
+        Err(error) => {
+            let name = pool.device.path.display();
+            return Ok(Err(format!("{name}: its first objects cannot be read: {error}")));
+        }
+    };
+    let PoolDevice::Bare(device) = device else { unreachable!("it was just made so") };
+    behind_cache(pool, ways, device, state).map(Ok)
+}
+
+/// What a device's first bytes say.
+fn state_of(head: &[u8]) -> State {
+    match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
+        Label::Pool(label) => State::Pool(label),
+        Label::Unreadable => State::Unreadable,
+        Label::Nothing if thermocline_blockcache::is_labelled(head) => State::Half,
+        Label::Nothing if head.iter().all(|&byte| byte == 0) => State::Blank,
+        Label::Nothing => State::Strange,
+    }
+}
+
+/// A device with the cache that belongs in front of it, if one does.
+fn behind_cache<D: Device>(
+    pool: &PoolConfig,
+    ways: &Ways<D>,
+    device: D,
+    state: State,
+) -> Result<(PoolDevice<D>, State), CliError> {
+    let name = pool.device.path.display();
     let Some(cache) = &pool.cache else { return Ok((PoolDevice::Bare(device), state)) };
     match state {
         State::Half if absence(&cache.device.path).is_none() => {}
@@ -114,12 +166,11 @@ fn look_into<D: Device>(
     let opened = BlockCache::open(ways.now(), fast, device, cache.settings).map_err(failed)?;
     let mut device = ways.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
     let head = ways.read(&mut device, MARKS_BYTES).map_err(CliError::failed)?;
-    let state = match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
-        Label::Pool(label) => State::Pool(label),
-        Label::Unreadable => State::Unreadable,
-        // The pair was made, and the group on it was not: a first start that was cut off.
-        Label::Nothing if head.iter().all(|&byte| byte == 0) => State::Blank,
-        Label::Nothing => State::Strange,
+    let state = match state_of(&head) {
+        // A cache does not stand behind another one.
+        State::Half => State::Strange,
+        // Blank: the pair was made, and the group on it was not: a first start that was cut off.
+        state => state,
     };
     Ok((device, state))
 }
@@ -157,17 +208,15 @@ fn marks(path: &Path) -> io::Result<State> {
     let mut file = File::open(path)?;
     let mut head = Vec::new();
     Read::by_ref(&mut file).take(MARKS_BYTES as u64).read_to_end(&mut head)?;
-    match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
-        Label::Pool(label) => return Ok(State::Pool(label)),
-        Label::Unreadable => return Ok(State::Unreadable),
-        Label::Nothing if thermocline_blockcache::is_labelled(&head) => return Ok(State::Half),
-        Label::Nothing => {}
+    let state = state_of(&head);
+    if state != State::Blank {
+        return Ok(state);
     }
     let size = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(size.saturating_sub(MARKS_BYTES as u64)))?;
     let mut tail = Vec::new();
     file.take(MARKS_BYTES as u64).read_to_end(&mut tail)?;
-    let blank = head.iter().chain(&tail).all(|&byte| byte == 0);
+    let blank = tail.iter().all(|&byte| byte == 0);
     Ok(if blank { State::Blank } else { State::Strange })
 }
 

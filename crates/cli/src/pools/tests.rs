@@ -54,7 +54,7 @@ fn read(path: &Path) -> Vec<u8> {
 fn cache(config: &Config, name: &str) -> CacheConfig {
     let size = Some(Bytes::from_mib(4));
     let path = config.data.join(name);
-    let device = DeviceConfig { path, size, emulate: None, buffered: false };
+    let device = DeviceConfig { path, size, emulate: None, buffered: false, bucket: None };
     CacheConfig { device, settings: thermocline_blockcache::Settings::default() }
 }
 

@@ -5,7 +5,8 @@ use std::io;
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, OpenError, PoolDevice};
 use thermocline_ports::{Device, Io, Overlay, Ticket};
-use thermocline_ports_os::{Disk, FileDevice, OpenDeviceError, OpenOptions};
+use thermocline_ports_os::objects::{ObjectDevice, ObjectSettings, Purpose};
+use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
 use thermocline_units::{Bytes, Nanos};
 
 /// Opens devices that are there, and waits for them.
@@ -18,8 +19,39 @@ pub(crate) struct Ways<D> {
 
 /// Opens a device for an engine; makes a file of size `create` where there is none.
 pub(crate) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk, OpenDeviceError> {
+    if device.bucket.is_some() {
+        return open_bucket(device, Purpose::Run);
+    }
     let options = OpenOptions { create, buffered: device.buffered };
     Disk::open(&device.path, options, device.emulate.as_ref().map(|emulation| &emulation.profile))
+}
+
+/// Opens, makes, or looks at a device in a bucket.
+///
+/// # Panics
+/// When the device is in none.
+pub(crate) fn open_bucket(
+    device: &DeviceConfig,
+    purpose: Purpose,
+) -> Result<Disk, OpenDeviceError> {
+    let bucket = device.bucket.as_ref().expect("only devices in buckets are opened there");
+    let memory = Some(bucket.memory.clone());
+    let settings = ObjectSettings::new(bucket.buffer, bucket.patience, memory);
+    match ObjectDevice::open(&bucket.options, &settings, purpose) {
+        Ok(objects) => Ok(Disk::Objects(Box::new(objects))),
+        Err(source) => {
+            let (path, source) = (device.path.clone(), Box::new(source));
+            Err(OpenDeviceError::Bucket { path, source })
+        }
+    }
+}
+
+/// Opens a device without changing it.
+fn open_to_look(device: &DeviceConfig) -> Result<Disk, OpenDeviceError> {
+    match device.bucket {
+        Some(_) => open_bucket(device, Purpose::Look),
+        None => Disk::open_to_read(&device.path),
+    }
 }
 
 impl Ways<Disk> {
@@ -29,11 +61,11 @@ impl Ways<Disk> {
     }
 }
 
-impl Ways<Overlay<FileDevice>> {
+impl Ways<Overlay<Disk>> {
     /// To look at; what is written stays in memory.
-    pub(crate) fn to_look() -> Ways<Overlay<FileDevice>> {
+    pub(crate) fn to_look() -> Ways<Overlay<Disk>> {
         Ways {
-            open: |device| FileDevice::open_to_read(&device.path).map(Overlay::new),
+            open: |device| open_to_look(device).map(Overlay::new),
             wait: |overlay| overlay.device_mut().wait(),
             started: Instant::now(),
         }

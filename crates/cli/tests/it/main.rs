@@ -5,6 +5,7 @@
 
 mod calibrate;
 mod check;
+mod cloud;
 mod engine;
 mod fs;
 mod hints;

@@ -31,6 +31,12 @@ impl Up {
 
     /// Starts what has its data in `pools`, with these arguments and no others.
     pub(crate) fn start_on(folder: &Path, arguments: &[&str]) -> Up {
+        Up::start_in(folder, arguments, &[])
+    }
+
+    /// The same, in this environment; what it complains about goes to the file `stderr`.
+    pub(crate) fn start_in(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Up {
+        let complaints = std::fs::File::create(folder.join("stderr")).unwrap();
         let socket = folder.join("pools/nbd.sock");
         let _ = std::fs::remove_file(&socket);
         let child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
@@ -38,7 +44,9 @@ impl Up {
             .args(arguments)
             .args(["--log", "none"])
             .current_dir(folder)
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
+            .stderr(complaints)
             .spawn()
             .unwrap();
         let up = Up { child, folder: folder.to_path_buf() };

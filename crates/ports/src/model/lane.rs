@@ -6,7 +6,7 @@ use thermocline_units::Nanos;
 
 /// A lane, and when it is free.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LaneModel {
+pub struct LaneModel {
     command: u64,
     /// Nanoseconds per byte.
     per_byte: f64,
@@ -14,7 +14,8 @@ pub(super) struct LaneModel {
 }
 
 impl LaneModel {
-    pub(super) fn new(lane: &Lane) -> LaneModel {
+    /// A lane that is free.
+    pub fn new(lane: &Lane) -> LaneModel {
         LaneModel {
             command: lane.command.0,
             per_byte: 1e9 / lane.bytes_per_s as f64,
@@ -24,10 +25,17 @@ impl LaneModel {
 
     /// When `bytes` that come at `now` are through. Calls come in the order of time.
     #[inline]
-    pub(super) fn pass(&mut self, now: Nanos, bytes: u64) -> Nanos {
+    pub fn pass(&mut self, now: Nanos, bytes: u64) -> Nanos {
         let start = self.free.max(now);
         let time = self.command + (bytes as f64 * self.per_byte) as u64;
         self.free = Nanos(start.0 + time);
+        self.free
+    }
+
+    /// When `bytes` are through that belong to a command which has passed already.
+    pub fn pass_bytes(&mut self, now: Nanos, bytes: u64) -> Nanos {
+        let start = self.free.max(now);
+        self.free = Nanos(start.0 + (bytes as f64 * self.per_byte) as u64);
         self.free
     }
 }

@@ -33,6 +33,7 @@ mod text;
 
 pub use counters::{Counters, FlashCounters, OperationCounters, ShingleCounters};
 pub use keys::ProfileError;
+pub use lane::LaneModel;
 pub use link::{LinkProfile, ModelLink};
 pub mod published;
 pub use profile::{Disk, Flash, Lane, Medium, Object, Parallel, Profile, Shingles};

@@ -170,8 +170,18 @@ macro_rules! built_in {
 }
 
 /// The profiles that come with the program, fastest first.
-const BUILT_IN: &[(&str, &str)] =
-    built_in!("scm", "nvme", "nvme-pcie3", "ssd-sata", "hdd-15k", "hdd-7200", "smr-7200", "s3");
+const BUILT_IN: &[(&str, &str)] = built_in!(
+    "scm",
+    "nvme",
+    "nvme-pcie3",
+    "ssd-sata",
+    "hdd-15k",
+    "hdd-7200",
+    "smr-7200",
+    "s3",
+    "s3-1gbps",
+    "s3-200mbps"
+);
 
 impl Profile {
     /// Names of the built-in profiles, fastest first.

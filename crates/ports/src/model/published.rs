@@ -206,4 +206,6 @@ pub const FIGURES: &[Figure] = &[
     figure("s3", random_read(4, 1024), Iops, 5_500.0, AWS),
     figure("s3", random_write(4, 1024), Iops, 3_500.0, AWS),
     figure("s3", random_read(8192, 64), MbPerS, 1250.0, "10 Gbit/s"),
+    figure("s3-1gbps", random_read(8192, 64), MbPerS, 125.0, "1 Gbit/s"),
+    figure("s3-200mbps", random_read(8192, 64), MbPerS, 25.0, "200 Mbit/s"),
 ];

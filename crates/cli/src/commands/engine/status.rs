@@ -112,7 +112,52 @@ pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
         ]);
     }
     table::align_numbers(&mut table);
-    format!("{table}\n{}", caches(pools))
+    format!("{table}\n{}{}", caches(pools), buckets(pools))
+}
+
+/// A line a bucket; nothing when there is none.
+fn buckets(pools: &[Pool]) -> String {
+    let mut table = table::plain([
+        "bucket of",
+        "objects",
+        "stored",
+        "unsent",
+        "puts",
+        "gets",
+        "deletes",
+        "failed",
+        "sent",
+        "received",
+        "cost",
+        "a month",
+    ]);
+    let price = |price: Option<f64>| price.map_or("–".to_string(), |price| format!("{price:.2}"));
+    let mut errors = String::new();
+    for pool in pools {
+        let Some(bucket) = &pool.bucket else { continue };
+        table.add_row([
+            pool.name.clone(),
+            bucket.objects.to_string(),
+            Bytes(bucket.stored_bytes).to_string(),
+            Bytes(bucket.unsent_bytes).to_string(),
+            (bucket.puts + bucket.lists).to_string(),
+            bucket.gets.to_string(),
+            bucket.deletes.to_string(),
+            bucket.failed.to_string(),
+            Bytes(bucket.sent_bytes).to_string(),
+            Bytes(bucket.received_bytes).to_string(),
+            price(bucket.cost),
+            price(bucket.cost_month),
+        ]);
+        if let Some(error) = &bucket.last_error {
+            let _ = writeln!(errors, "{}: {error}", pool.name);
+        }
+    }
+    if table.row_count() == 0 {
+        return String::new();
+    }
+    table::align_numbers(&mut table);
+    format!("\n{table}\n{errors}")
 }
 
 /// A line a block cache; nothing when there is none.

@@ -28,7 +28,8 @@ Examples:
 
 pools.toml lists pools, fastest first:
   [[pool]]
-  profile = \"nvme\"       scm, nvme, nvme-pcie3, ssd-sata, hdd-15k, hdd-7200, smr-7200, s3, or a file
+  profile = \"nvme\"       scm, nvme, nvme-pcie3, ssd-sata, hdd-15k, hdd-7200, smr-7200, s3,
+                           s3-1gbps, s3-200mbps, or a file
   size = \"10%\"           of the chunks that the trace touches, or bytes: 4GiB
   [[pool]]
   profile = \"hdd-7200\"

@@ -16,7 +16,7 @@ fn line_of(part: &str) -> usize {
 
 #[test]
 fn every_built_in_profile_is_readable() {
-    assert_eq!(Profile::names().count(), 8);
+    assert_eq!(Profile::names().count(), 10);
     for name in Profile::names() {
         assert!(!built_in(name).about.is_empty());
     }

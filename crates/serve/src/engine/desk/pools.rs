@@ -1,7 +1,7 @@
 //! Pools: added, drained, removed, and what they have done.
 
 use super::Desk;
-use crate::api::{BlockCache, Counters, Latency, NewPool, Pool, Refused, Severity};
+use crate::api::{BlockCache, Bucket, Counters, Latency, NewPool, Pool, Refused, Severity};
 use std::path::Path;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
@@ -34,6 +34,26 @@ fn block_cache(device: &PoolDevice<Disk>) -> Option<BlockCache> {
         written_back_bytes: status.written_back.0,
         table_bytes: status.table.0,
         memory_bytes: status.memory.0,
+    })
+}
+
+/// What is told about the bucket that a device is in.
+fn bucket(device: &PoolDevice<Disk>) -> Option<Bucket> {
+    let status = device.main().bucket_status()?;
+    Some(Bucket {
+        puts: status.puts,
+        gets: status.gets,
+        lists: status.lists,
+        deletes: status.deletes,
+        failed: status.failed,
+        sent_bytes: status.sent.0,
+        received_bytes: status.received.0,
+        objects: status.objects,
+        stored_bytes: status.stored.0,
+        unsent_bytes: status.unsent.0,
+        cost: status.cost,
+        cost_month: status.cost_month,
+        last_error: status.last_error,
     })
 }
 
@@ -75,6 +95,7 @@ impl Desk<'_> {
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
             cache: disk.and_then(block_cache),
+            bucket: disk.and_then(bucket),
         }
     }
 
@@ -97,6 +118,10 @@ impl Desk<'_> {
     /// # Errors
     /// When the device cannot be opened, or does not fit into the group.
     pub fn add_pool(&mut self, pool: &NewPool) -> Result<Pool, Refused> {
+        if pool.path.starts_with("s3://") {
+            let text = "a pool in a bucket is in the configuration from the first start on";
+            return Err(Refused::invalid(text));
+        }
         let profile = pool.emulate.as_deref().map(Profile::built_in).transpose();
         let profile = profile.map_err(Refused::invalid)?;
         let options = OpenOptions { create: pool.size_bytes.map(Bytes), buffered: pool.buffered };

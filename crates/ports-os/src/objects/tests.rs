@@ -1,0 +1,6 @@
+//! The device on a bucket that keeps, loses, hides and forges what a test wants.
+
+mod bucket;
+mod crash;
+mod owners;
+mod rig;

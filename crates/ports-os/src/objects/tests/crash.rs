@@ -1,0 +1,160 @@
+//! The device's whole world by seed: a bucket that fails, loses answers and hangs, a program that
+//! crashes, and a model of each sector.
+//!
+//! A sector of the model knows what it may hold after a crash: what it had at the last flush that
+//! was answered, and everything written since. What a read may show is what was written last.
+
+use super::super::Purpose;
+use super::rig::{Driver, Fate, Rig, SHAPE, settings};
+use std::sync::{Arc, Mutex};
+use thermocline_ports::{Device, Io, Payload, Ticket};
+use thermocline_units::{Bytes, Nanos, Rng};
+
+const SECTOR: u64 = 512;
+const SEEDS: u64 = 40;
+
+struct Sector {
+    /// What a crash may bring back.
+    may_be: Vec<u8>,
+    now: u8,
+}
+
+struct World {
+    seed: u64,
+    rng: Rng,
+    rig: Rig,
+    device: Option<Driver>,
+    owner: u64,
+    sectors: Vec<Sector>,
+    flushes: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let rig = Rig::default();
+        let device = rig.open(&settings(1), Purpose::Make(seed, SHAPE)).expect("nothing is there");
+        let sectors = (0..SHAPE.size.0 / SECTOR).map(|_| Sector { may_be: vec![0], now: 0 });
+        let (rng, sectors) = (Rng::seeded(seed), sectors.collect());
+        World { seed, rng, rig, device: Some(device), owner: 1, sectors, flushes: 0 }
+    }
+
+    fn device(&mut self) -> &mut Driver {
+        self.device.as_mut().expect("it is open between steps")
+    }
+
+    /// From now on some requests fail, or their answers are lost; some hang when a crash is near.
+    fn trouble(&mut self, hangs: bool) {
+        let rng = Arc::new(Mutex::new(Rng::seeded(self.rng.next_u64())));
+        let share = self.rng.below(4);
+        self.rig.script(move |verb, _| {
+            let mut rng = rng.lock().expect("ours");
+            match (rng.below(12) < share, rng.below(3)) {
+                (false, _) => Fate::Pass,
+                (true, 0) if verb == "put" => Fate::LoseAnswer,
+                (true, 1) if hangs && verb == "put" => Fate::Hang,
+                (true, _) => Fate::Fail,
+            }
+        });
+    }
+
+    fn range(&mut self) -> (u64, u64) {
+        let count = self.sectors.len() as u64;
+        let first = self.rng.below(count);
+        let most = if self.rng.below(5) == 0 { 300 } else { 20 };
+        (first, 1 + self.rng.below(most.min(count - first)))
+    }
+
+    fn change(&mut self) {
+        let (first, count) = self.range();
+        let stamp = 1 + self.rng.below(250) as u8;
+        let (offset, length) = (Bytes(first * SECTOR), Bytes(count * SECTOR));
+        let kind = self.rng.below(8);
+        let (io, stamp) = match kind {
+            0 => (Io::Discard { offset, length }, 0),
+            1 => (Io::WriteZeroes { offset, length }, 0),
+            _ => {
+                let data = Payload::from(vec![stamp; length.0 as usize]);
+                (Io::Write { offset, data, fua: kind == 2 }, stamp)
+            }
+        };
+        let done = self.device().ask(io).is_ok();
+        for sector in &mut self.sectors[first as usize..(first + count) as usize] {
+            sector.may_be.push(stamp);
+            // Memory has it, even where a forced write was not answered as durable.
+            sector.now = stamp;
+            if kind == 2 && done {
+                sector.may_be = vec![stamp];
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.device().flush().is_ok() {
+            self.flushes += 1;
+            for sector in &mut self.sectors {
+                sector.may_be = vec![sector.now];
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let (first, count) = self.range();
+        let (offset, length) = (first * SECTOR, (count * SECTOR) as u32);
+        let Ok(read) = self.device().read(offset, length) else { return };
+        for (index, shown) in read.chunks(SECTOR as usize).enumerate() {
+            let sector = &self.sectors[first as usize + index];
+            let (seed, now) = (self.seed, sector.now);
+            assert!(shown.iter().all(|&b| b == now), "seed {seed}: {now} reads as {}", shown[0]);
+        }
+    }
+
+    /// Ends the program with requests under way, and finds what is left.
+    fn crash(&mut self) {
+        self.trouble(true);
+        let mut device = self.device.take().expect("it is open between steps");
+        device.device.submit(Nanos(0), Ticket(0), Io::Flush);
+        for _ in 0..self.rng.below(200) {
+            device.device.poll(Nanos(0), &mut Vec::new());
+        }
+        device.crash();
+        self.rig.script(|_, _| Fate::Pass);
+        self.owner += 1;
+        let quick = super::super::ObjectSettings {
+            beats: super::super::Beats { watch: std::time::Duration::ZERO, ..settings(1).beats },
+            ..settings(self.owner)
+        };
+        let opened = self.rig.open(&quick, Purpose::Run);
+        self.device = Some(opened.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed)));
+        let size = SHAPE.size.0 as u32;
+        let all = self.device().read(0, size).expect("nothing fails");
+        let seed = self.seed;
+        for (index, shown) in all.chunks(SECTOR as usize).enumerate() {
+            let sector = &mut self.sectors[index];
+            let fits = sector.may_be.contains(&shown[0]) && shown.iter().all(|b| *b == shown[0]);
+            assert!(fits, "seed {seed}: sector {index} is {}, not {:?}", shown[0], sector.may_be);
+            *sector = Sector { may_be: vec![shown[0]], now: shown[0] };
+        }
+    }
+}
+
+#[test]
+fn whatever_fails_and_whenever_it_crashes_nothing_flushed_is_lost_and_nothing_wrong_is_read() {
+    let mut flushes = 0;
+    for seed in 0..SEEDS {
+        let mut world = World::new(seed);
+        for _ in 0..4 {
+            for _ in 0..40 {
+                match world.rng.below(12) {
+                    0 => world.trouble(false),
+                    1 => world.rig.script(|_, _| Fate::Pass),
+                    2 => world.flush(),
+                    3..6 => world.check(),
+                    _ => world.change(),
+                }
+            }
+            world.crash();
+        }
+        flushes += world.flushes;
+    }
+    assert!(flushes > SEEDS, "only {flushes} flushes succeeded: nothing was tried");
+}
