@@ -177,6 +177,9 @@ fn a_second_survey_reads_changed_nodes_only_and_says_what_changed() {
     let rest = in_use(folder, 300 << 20);
     let ours = Ranges::of(&catalog);
     assert!(ours.minus(&rest).0.is_empty(), "only what is allocated is named");
+    // What was overwritten of an extent stays allocated as long as the rest of it is in use.
+    let overwritten = rest.minus(&ours);
+    assert_eq!((overwritten.0.len(), overwritten.bytes()), (1, 5 * 4096));
 }
 
 /// What was told step by step names the same bytes as what is told at once; which of several owners

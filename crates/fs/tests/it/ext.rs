@@ -13,13 +13,13 @@ use thermocline_units::Bytes;
 const PROGRAMS: [&str; 3] = ["mke2fs", "dumpe2fs", "debugfs"];
 
 /// What mke2fs is told, and what it makes.
-const MAKES: [(&str, Kind); 13] = [
+const MAKES: [(&str, Kind); 14] = [
     ("-t ext2 -b 1024", Kind::Ext2),
     ("-t ext2 -b 4096 -O ^resize_inode,^sparse_super,^dir_index", Kind::Ext2),
     ("-t ext3 -b 1024", Kind::Ext3),
     ("-t ext4 -b 1024", Kind::Ext4),
     ("-t ext4 -b 4096", Kind::Ext4),
-    ("-t ext4 -b 1024 -O meta_bg,^resize_inode", Kind::Ext4),
+    ("-t ext4 -b 1024 -O meta_bg,^resize_inode -g 1024", Kind::Ext4),
     ("-t ext4 -b 1024 -O bigalloc -C 8192", Kind::Ext4),
     ("-t ext4 -b 4096 -O bigalloc -C 16384", Kind::Ext4),
     ("-t ext4 -b 1024 -O sparse_super2,^64bit", Kind::Ext4),
@@ -27,6 +27,7 @@ const MAKES: [(&str, Kind); 13] = [
     ("-t ext4 -b 1024 -O mmp,quota,ea_inode,large_dir,casefold -I 512", Kind::Ext4),
     ("-t ext4 -b 4096 -O inline_data", Kind::Ext4),
     ("-t ext4 -b 1024 -O metadata_csum_seed,orphan_file", Kind::Ext4),
+    ("-t ext4 -b 65536 -N 2048", Kind::Ext4),
 ];
 
 fn is_own(path: &Path) -> bool {
