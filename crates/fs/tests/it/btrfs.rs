@@ -223,7 +223,8 @@ fn the_log_tree_and_the_old_cache_of_free_space_are_named() {
         Ranges::new(metadata.map(|(stretch, _)| stretch.offset.0..stretch.end().0))
     };
     assert!(of(What::SpaceCache).bytes() > 0 && of(What::LogTree).bytes() > 0);
-    // Caches are kept of block groups of 100 MiB and more. The log's nodes are not in the extent tree: after a crash they are free again.
+    // Caches are kept of block groups of 100 MiB and more. The log's nodes are not in the extent
+    // tree: after a crash they are free again.
     let ours = Ranges::of(&catalog).minus(&of(What::LogTree));
     assert_same("old cache", &ours, &in_use(folder, summary.size.0));
 }
