@@ -181,3 +181,45 @@ fn a_mounted_file_system_is_read_through_its_journal() {
         assert!(before == after, "{options}: read through the journal, and recovered");
     }
 }
+
+#[test]
+fn a_mounted_file_system_is_surveyed_again_by_what_its_journal_names() {
+    if !are_here(&PROGRAMS) || !mount::works("ext4") {
+        return;
+    }
+    let folder = folder();
+    let (folder, image) = (folder.path(), folder.path().join("image"));
+    tree::grow(&folder.join("seed"), 13, 600);
+    sh(folder, "mke2fs -q -F -t ext4 -J size=4 -d seed image 128M");
+    let mounted = Mount::new(&image, ",commit=600");
+    mounted.sh("touch new; sync -f .");
+    let (mut survey_of, mut catalog) =
+        (Survey::new(Bytes(0), Limits::default()), Catalog::default());
+    let mut step = |words: &str| {
+        mounted.sh(words);
+        let summary = again(&mut survey_of, &image, &mut catalog);
+        assert_eq!(summary.torn, 0, "{words}");
+        assert!(catalog == survey(&image).0, "{words}: step by step and at once is the same");
+        summary
+    };
+    let first = step("true");
+    let nothing = step("true");
+    assert_eq!((nothing.files, nothing.unchanged), (0, 0), "no inode is looked at");
+    assert!(nothing.read.0 * 8 < first.read.0, "{} then {}", first.read, nothing.read);
+    let one = step("echo 1 >> new; sync -f .");
+    assert_eq!((one.files, one.gone), (1, 0));
+    assert!(one.read.0 * 4 < first.read.0, "{} then {}", first.read, one.read);
+    step("rm -r deep; mkdir more; for i in $(seq 50); do echo $i > more/$i; done; sync -f .");
+    for round in 0..6 {
+        step(&format!("rm -f more/{round}*; head -c 90000 /dev/zero > more/x{round}; sync -f ."));
+    }
+    // The journal goes around, so that all is looked at again.
+    let around = step("for i in $(seq 40); do mkdir d$i; touch d$i/f; sync -f .; done; rm -r d7");
+    assert!(around.files > 30);
+    let many = step("for i in $(seq 60); do mkdir e$i; touch e$i/f; sync -f .; done; sync -f .");
+    assert!(many.files >= 60);
+    step("rm -r d* e*; sync -f .");
+    mounted.end();
+    let left = again(&mut survey_of, &image, &mut catalog);
+    assert!(left.unchanged > 400 && catalog == survey(&image).0, "{left:?}");
+}
