@@ -30,7 +30,7 @@ pub struct Partition {
     pub kind: PartitionKind,
 }
 
-/// What a table calls a partition. Says little of what is inside: [`crate::detect`] does.
+/// What a table calls a partition. Says little of what is inside: [`crate::detect()`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionKind {
     /// The type byte of an MBR.

@@ -12,6 +12,11 @@
 //! 3. The walk ends at the first block that is not of the expected transaction, or whose checksum
 //!    is wrong. What has no commit is forgotten.
 //!
+//! The place behind the last commit is a mark. A later walk that begins there and ends where the
+//! walk from the oldest transaction ends has passed everything that was committed in between, also
+//! what is no longer needed for recovery; when the journal has gone around since, it does not end
+//! there.
+//!
 //! Only descriptors, revocations and commits are read: one block in some hundreds. Source: "Journal
 //! (jbd2)" in the Linux kernel documentation. Not read: the area of fast commits, and a journal on
 //! another device. State: 32 B for each block in the journal, [`COPIES_MAX`] at most.
@@ -22,7 +27,7 @@ use super::superblock::sum;
 use crate::FsError;
 use crate::field::{Big, piece};
 use crate::pass::Pass;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most copies, and most revocations, that are remembered; a journal with more is not used.
 const COPIES_MAX: usize = 1 << 20;
@@ -56,6 +61,7 @@ pub(super) type Copies = BTreeMap<u64, Copy>;
 /// The bytes that a copy begins with when it is `escaped`.
 pub(super) const ESCAPED: [u8; 4] = MAGIC.to_be_bytes();
 
+/// A journal's superblock.
 struct Journal<'a> {
     runs: &'a [Run],
     block_size: u64,
@@ -65,59 +71,105 @@ struct Journal<'a> {
     seed: u32,
 }
 
-/// Reads the map of copies; empty when there is nothing to recover.
-pub(super) fn copies(pass: &mut Pass<'_>, volume: &Volume, map: &Map) -> Result<Copies, FsError> {
+/// A place in the journal, and the number of the transaction that begins there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    position: u64,
+    transaction: u32,
+}
+
+/// What a journal says.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    /// What is newer than its place.
+    pub(super) copies: Copies,
+    /// Behind the last commit; none: there is nothing to recover, so the file system is not in use.
+    pub(super) end: Option<Mark>,
+    /// Every block that was written through the journal since the given mark; none: not known.
+    pub(super) since: Option<BTreeSet<u64>>,
+}
+
+/// Transactions that were walked over.
+struct Walked {
+    copies: Vec<(u64, Copy)>,
+    revoked: BTreeMap<u64, u32>,
+    end: Mark,
+}
+
+/// Reads what is to be recovered, and what was written since `mark`.
+pub(super) fn read(
+    pass: &mut Pass<'_>,
+    volume: &Volume,
+    (map, mark): (&Map, Option<Mark>),
+) -> Result<Recovery, FsError> {
     let mut head = Vec::new();
     let Some(first) = map.runs.first().filter(|run| run.logical == 0) else {
-        return Ok(Copies::new());
+        return Ok(Recovery::default());
     };
     if !volume.read(pass, first.block, 1, &mut head)? {
-        return Ok(Copies::new());
+        return Ok(Recovery::default());
     }
     let field = Big(&head);
-    let (start, transaction) = (u64::from(field.u32(28)), field.u32(24));
     let proper = field.u32(0) == MAGIC && matches!(field.u32(4), 3 | 4);
     if !proper || u64::from(field.u32(12)) != volume.head.block_size {
         pass.torn();
-        return Ok(Copies::new());
+        return Ok(Recovery::default());
     }
-    let features = if field.u32(4) == 4 { field.u32(40) } else { 0 };
-    let fast = match (features & FAST_COMMIT != 0, u64::from(field.u32(84))) {
-        (false, _) => 0,
-        (true, 0) => FAST_COMMIT_BLOCKS,
-        (true, blocks) => blocks,
-    };
-    let journal = Journal {
-        runs: &map.runs,
-        block_size: volume.head.block_size,
-        first: u64::from(field.u32(20)),
-        end: u64::from(field.u32(16)).saturating_sub(fast),
-        features,
-        seed: sum(!0, &field.id(48)),
-    };
-    if start == 0 || !(journal.first..journal.end).contains(&start) {
-        return Ok(Copies::new());
+    let journal = Journal::parse(volume, map, field);
+    let start = Mark { position: u64::from(field.u32(28)), transaction: field.u32(24) };
+    let Some(walked) = journal.walk(pass, volume, start)? else { return Ok(Recovery::default()) };
+    let mut since = None;
+    if let Some(mark) = mark {
+        let later = journal.walk(pass, volume, mark)?.filter(|later| later.end == walked.end);
+        since = later.map(|later| later.copies.into_iter().map(|(home, _)| home).collect());
     }
-    journal.walk(pass, volume, (start, transaction))
+    let mut copies: Copies = walked.copies.into_iter().collect();
+    copies.retain(|home, copy| {
+        let by = walked.revoked.get(home);
+        by.is_none_or(|by| copy.transaction.wrapping_sub(*by) as i32 > 0)
+    });
+    Ok(Recovery { copies, end: Some(walked.end), since })
 }
 
-impl Journal<'_> {
+impl<'a> Journal<'a> {
+    fn parse(volume: &Volume, map: &'a Map, field: Big<'_>) -> Journal<'a> {
+        let features = if field.u32(4) == 4 { field.u32(40) } else { 0 };
+        let fast = match (features & FAST_COMMIT != 0, u64::from(field.u32(84))) {
+            (false, _) => 0,
+            (true, 0) => FAST_COMMIT_BLOCKS,
+            (true, blocks) => blocks,
+        };
+        Journal {
+            runs: &map.runs,
+            block_size: volume.head.block_size,
+            first: u64::from(field.u32(20)),
+            end: u64::from(field.u32(16)).saturating_sub(fast),
+            features,
+            seed: sum(!0, &field.id(48)),
+        }
+    }
+
+    /// Walks over transactions from a mark to the last one that is committed; none when the mark
+    /// lies outside the journal, as zero does, or when there are too many blocks.
     fn walk(
         &self,
         pass: &mut Pass<'_>,
         volume: &Volume,
-        (start, mut transaction): (u64, u32),
-    ) -> Result<Copies, FsError> {
-        let (mut copies, mut revoked) = (Copies::new(), BTreeMap::new());
+        from: Mark,
+    ) -> Result<Option<Walked>, FsError> {
+        if from.position == 0 || !(self.first..self.end).contains(&from.position) {
+            return Ok(None);
+        }
+        let mut walked = Walked { copies: Vec::new(), revoked: BTreeMap::new(), end: from };
         let (mut pending, mut revoking) = (Vec::new(), Vec::new());
-        let (mut at, mut block) = (start, Vec::new());
+        let (mut at, mut block) = (from.position, Vec::new());
         let mut steps = 0;
         while steps < self.end - self.first {
             let Some(place) = self.place(at) else { break };
             if !volume.read_in_place(pass, place, 1, &mut block)? {
                 break;
             }
-            let field = Big(&block);
+            let (field, transaction) = (Big(&block), walked.end.transaction);
             if field.u32(0) != MAGIC || field.u32(8) != transaction || !self.is_whole(&block) {
                 break;
             }
@@ -126,24 +178,23 @@ impl Journal<'_> {
                 kind::DESCRIPTOR => self.tags(&block, at, transaction, &mut pending),
                 kind::REVOCATION => self.revocations(&block, &mut revoking),
                 kind::COMMIT => {
-                    copies.extend(pending.drain(..));
-                    revoked.extend(revoking.drain(..).map(|home: u64| (home, transaction)));
-                    transaction = transaction.wrapping_add(1);
+                    walked.copies.append(&mut pending);
+                    walked.revoked.extend(revoking.drain(..).map(|home| (home, transaction)));
+                    let (position, transaction) = (self.step(at, 1), transaction.wrapping_add(1));
+                    walked.end = Mark { position, transaction };
                 }
                 _ => break,
             }
-            if copies.len() + pending.len() + revoked.len() + revoking.len() > COPIES_MAX {
+            let held = walked.copies.len() + walked.revoked.len() + pending.len() + revoking.len();
+            if held > COPIES_MAX {
                 pass.torn();
-                return Ok(Copies::new());
+                return Ok(None);
             }
-            let passed = 1 + (pending.len().saturating_sub(before)) as u64;
+            let passed = 1 + pending.len().saturating_sub(before) as u64;
             at = self.step(at, passed);
             steps += passed;
         }
-        copies.retain(|home, copy| {
-            revoked.get(home).is_none_or(|by: &u32| copy.transaction.wrapping_sub(*by) as i32 > 0)
-        });
-        Ok(copies)
+        Ok(Some(walked))
     }
 
     /// `steps` blocks on, around the end.

@@ -11,7 +11,10 @@
 //!
 //! A second run reads descriptors, inode bitmaps, the used parts of inode tables, and the journal's
 //! descriptors: about 256 B a file, and for a changed file its map or its names again. It must read
-//! the tables, because a descriptor's checksum does not change when an inode does.
+//! the tables, because a descriptor's checksum does not change when an inode does. But while the
+//! file system stays mounted and its journal has not gone around since the last run, the journal
+//! names every block that was written: then only those blocks of inode tables are read that it
+//! names.
 //!
 //! Limits: a move of blocks that leaves every byte of the inode alone (defragmentation of a file
 //! whose extents do not fit into the inode) is not noticed until the inode changes. Fast commits
@@ -24,143 +27,121 @@ mod inode;
 mod journal;
 mod map;
 mod superblock;
+mod volume;
 
 use crate::FsError;
 use crate::blocks::READ_MAX;
 use crate::field::Little;
-use crate::found::{FileId, FileKind, State, What};
+use crate::found::{FileId, What};
 use crate::memory::Fingerprints;
 use crate::pass::Pass;
 use group::Group;
 use inode::Inode;
-use journal::Copies;
-use map::Map;
+use journal::{Copies, Mark};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use superblock::{Superblock, compat, incompat};
-
-const BAD_BLOCKS: u64 = 1;
-const ROOT: u64 = 2;
-const RESIZE: u64 = 7;
-const QUOTAS: [u64; 2] = [3, 4];
-const JOURNAL: u64 = 8;
-/// Where the inode's map keeps the block of blocks of blocks.
-const DOUBLE_INDIRECT: usize = 13;
-
-/// A file system under way: its superblock, and what the journal has newer.
-struct Volume {
-    head: Superblock,
-    copies: Copies,
-}
-
-impl Volume {
-    /// Reads blocks as they are after recovery; `false` when they do not lie in the file system.
-    fn read(
-        &self,
-        pass: &mut Pass<'_>,
-        block: u64,
-        count: u64,
-        into: &mut Vec<u8>,
-    ) -> Result<bool, FsError> {
-        if !self.read_in_place(pass, block, count, into)? {
-            return Ok(false);
-        }
-        let mut copy = Vec::new();
-        for (home, newest) in self.copies.range(block..block + count) {
-            if !self.read_in_place(pass, newest.block, 1, &mut copy)? {
-                continue;
-            }
-            if newest.escaped {
-                copy[..4].copy_from_slice(&journal::ESCAPED);
-            }
-            let at = ((home - block) * self.head.block_size) as usize;
-            into[at..at + copy.len()].copy_from_slice(&copy);
-        }
-        Ok(true)
-    }
-
-    /// Reads blocks as they stand.
-    fn read_in_place(
-        &self,
-        pass: &mut Pass<'_>,
-        block: u64,
-        count: u64,
-        into: &mut Vec<u8>,
-    ) -> Result<bool, FsError> {
-        let range = self.head.bytes(block, count);
-        pass.read(range.start, range.end - range.start, into)
-    }
-
-    /// Whether an inode is the file system's own, and not a file of somebody's.
-    fn is_hidden(&self, inode: u64) -> bool {
-        (inode < self.head.first_inode && inode != ROOT)
-            || inode == self.head.journal_inode
-            || self.head.hidden_inodes.contains(&inode)
-    }
-
-    /// What the blocks of the file system's own inodes are.
-    fn hidden_kind(&self, inode: u64) -> What {
-        let [user, group, project, _] = self.head.hidden_inodes;
-        if inode == self.head.journal_inode || inode == JOURNAL {
-            What::Journal
-        } else if QUOTAS.contains(&inode) || [user, group, project].contains(&inode) {
-            What::Quota
-        } else {
-            What::Reserved
-        }
-    }
-}
+use superblock::{Superblock, incompat};
+use volume::Volume;
 
 /// What is kept between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     fingerprints: Fingerprints,
+    /// Where the inode table of each group begins, with the group's number.
+    tables: BTreeMap<u64, u64>,
+    /// The mount during which the last run was, if nothing was torn in it, and how far the journal
+    /// was then.
+    last: Option<(u32, Mark)>,
 }
 
 impl Reader {
     pub(crate) fn run(&mut self, pass: &mut Pass<'_>) -> Result<(), FsError> {
-        let mut buffer = Vec::new();
-        let head = Superblock::read(pass, &mut buffer)?;
+        let head = Superblock::read(pass, &mut Vec::new())?;
+        let session = head.session;
         let mut volume = Volume { head, copies: Copies::new() };
-        volume.copies = recovered(pass, &volume)?;
-        if volume.head.incompat & incompat::MMP != 0 {
-            pass.metadata(volume.head.bytes(volume.head.protection_block, 1), What::Reserved)?;
-        }
-        let per_block = volume.head.descriptors_per_block();
-        let mut descriptors = Vec::new();
-        for index in 0..volume.head.groups.div_ceil(per_block) {
-            let block = volume.head.descriptor_block(index);
-            let first = index * per_block;
-            let groups = first..volume.head.groups.min(first + per_block);
-            if !volume.read(pass, block, 1, &mut descriptors)? {
-                continue;
-            }
-            let size = volume.head.descriptor_size as usize;
-            for (number, bytes) in groups.zip(descriptors.chunks_exact(size)) {
-                let group = Group::parse(&volume.head, number, bytes);
-                self.group(pass, &volume, (number, group))?;
-            }
+        let mark = self.last.take().filter(|(same, _)| *same == session).map(|(_, mark)| mark);
+        let recovery = volume.recovery(pass, mark)?;
+        volume.copies = recovery.copies;
+        let is_whole = recovery.since.is_none();
+        match recovery.since {
+            Some(blocks) => self.changed(pass, &volume, &blocks)?,
+            None => self.all(pass, &volume)?,
         }
         if pass.summary.torn == 0 {
-            pass.sweep_metadata();
+            self.last = recovery.end.map(|end| (session, end));
+            if is_whole {
+                pass.sweep_metadata();
+            }
         }
         Ok(())
     }
 
+    /// Looks at every group.
+    fn all(&mut self, pass: &mut Pass<'_>, volume: &Volume) -> Result<(), FsError> {
+        let head = &volume.head;
+        if head.incompat & incompat::MMP != 0 {
+            pass.metadata(head.bytes(head.protection_block, 1), What::Reserved)?;
+        }
+        self.tables.clear();
+        let per_block = head.descriptors_per_block();
+        let mut descriptors = Vec::new();
+        for index in 0..head.groups.div_ceil(per_block) {
+            let first = index * per_block;
+            let groups = first..head.groups.min(first + per_block);
+            if !volume.read(pass, head.descriptor_block(index), 1, &mut descriptors)? {
+                continue;
+            }
+            let size = head.descriptor_size as usize;
+            for (number, bytes) in groups.zip(descriptors.chunks_exact(size)) {
+                let group = Group::parse(head, number, bytes);
+                if !group.is_whole {
+                    pass.torn();
+                }
+                head.group_head(pass, number)?;
+                pass.metadata(head.bytes(group.block_bitmap, 1), What::BlockBitmap)?;
+                pass.metadata(head.bytes(group.inode_bitmap, 1), What::InodeBitmap)?;
+                let table = head.bytes(group.inode_table, head.table_blocks());
+                pass.metadata(table, What::InodeTable)?;
+                self.tables.insert(group.inode_table, number);
+                self.group(pass, volume, (number, group), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at those of the changed blocks that are parts of inode tables.
+    fn changed(
+        &mut self,
+        pass: &mut Pass<'_>,
+        volume: &Volume,
+        blocks: &BTreeSet<u64>,
+    ) -> Result<(), FsError> {
+        let mut groups: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for block in blocks {
+            let Some((table, group)) = self.tables.range(..=block).next_back() else { continue };
+            if block - table < volume.head.table_blocks() {
+                groups.entry(*group).or_default().insert(block - table);
+            }
+        }
+        for (number, blocks) in groups {
+            let Some(group) = volume.group(pass, number)? else { continue };
+            if !group.is_whole {
+                pass.torn();
+            }
+            self.group(pass, volume, (number, group), Some(&blocks))?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the inodes of a group, or at those in certain blocks of its table.
     fn group(
         &mut self,
         pass: &mut Pass<'_>,
         volume: &Volume,
         (number, group): (u64, Group),
+        only: Option<&BTreeSet<u64>>,
     ) -> Result<(), FsError> {
         let head = &volume.head;
-        if !group.is_whole {
-            pass.torn();
-        }
-        let table = (head.inodes_per_group * head.inode_size).div_ceil(head.block_size);
-        head.group_head(pass, number)?;
-        pass.metadata(head.bytes(group.block_bitmap, 1), What::BlockBitmap)?;
-        pass.metadata(head.bytes(group.inode_bitmap, 1), What::InodeBitmap)?;
-        pass.metadata(head.bytes(group.inode_table, table), What::InodeTable)?;
         let first = number * head.inodes_per_group + 1;
         let mut bitmap = Vec::new();
         if group.inodes_used > 0 && !volume.read(pass, group.inode_bitmap, 1, &mut bitmap)? {
@@ -174,17 +155,30 @@ impl Reader {
             index < group.inodes_used
                 && Little(&bitmap).u8((index / 8) as usize) & 1 << (index % 8) != 0
         };
+        let per_block = head.block_size / head.inode_size;
+        let is_asked = |index: u64| only.is_none_or(|only| only.contains(&(index / per_block)));
+        let is_wanted = |index: u64| is_asked(index) && is_used(index);
         let mut index = 0;
         while index < head.inodes_per_group {
-            let run = run_of(head, is_used, index..head.inodes_per_group);
+            let run = run_of(head, is_wanted, index..head.inodes_per_group);
             if run.is_empty() {
                 break;
             }
-            self.forget(pass, first + index..first + run.start);
+            if only.is_none() {
+                self.forget(pass, first + index..first + run.start);
+            }
             index = run.end;
             self.table(pass, volume, (group.inode_table, first, run, &is_used))?;
         }
-        self.forget(pass, first + index..first + head.inodes_per_group);
+        if only.is_none() {
+            self.forget(pass, first + index..first + head.inodes_per_group);
+        }
+        for block in only.into_iter().flatten() {
+            let inodes = block * per_block..((block + 1) * per_block).min(head.inodes_per_group);
+            for index in inodes.filter(|index| !is_used(*index)) {
+                self.forget(pass, first + index..first + index + 1);
+            }
+        }
         Ok(())
     }
 
@@ -233,7 +227,7 @@ impl Reader {
             return Ok(());
         }
         if volume.is_hidden(inode.number) {
-            return hidden(pass, volume, inode);
+            return volume::hidden(pass, volume, inode);
         }
         if !inode.is_linked() {
             self.forget(pass, inode.number..inode.number + 1);
@@ -245,7 +239,7 @@ impl Reader {
             return Ok(());
         }
         let torn = pass.summary.torn;
-        tell(pass, volume, inode)?;
+        volume::tell(pass, volume, inode)?;
         if pass.summary.torn == torn {
             self.fingerprints.set(inode.number, fingerprint);
         } else {
@@ -273,91 +267,4 @@ fn run_of(head: &Superblock, is_used: impl Fn(u64) -> bool, range: Range<u64>) -
         end = block.end;
     }
     start..end
-}
-
-/// The newest copies in the journal, where there is one inside the file system.
-fn recovered(pass: &mut Pass<'_>, volume: &Volume) -> Result<Copies, FsError> {
-    let head = &volume.head;
-    let inode = head.journal_inode;
-    if head.compat & compat::HAS_JOURNAL == 0 || inode == 0 {
-        return Ok(Copies::new());
-    }
-    let (group, index) = ((inode - 1) / head.inodes_per_group, (inode - 1) % head.inodes_per_group);
-    let (per_block, mut buffer) = (head.descriptors_per_block(), Vec::new());
-    let block = head.descriptor_block(group / per_block);
-    if group >= head.groups || !volume.read(pass, block, 1, &mut buffer)? {
-        return Ok(Copies::new());
-    }
-    let at = (group % per_block * head.descriptor_size) as usize;
-    let table = Group::parse(head, group, &buffer[at..at + head.descriptor_size as usize]);
-    let (at, size) = (index * head.inode_size, head.inode_size as usize);
-    let block = table.inode_table.saturating_add(at / head.block_size);
-    if !volume.read(pass, block, 1, &mut buffer)? {
-        return Ok(Copies::new());
-    }
-    let at = (at % head.block_size) as usize;
-    let inode = Inode::new(inode, &buffer[at..at + size]);
-    if !inode.is_whole(head) || !inode.has_map() {
-        return Ok(Copies::new());
-    }
-    let map = Map::read(pass, volume, inode)?;
-    journal::copies(pass, volume, &map)
-}
-
-/// What the file system keeps in the form of a file.
-fn hidden(pass: &mut Pass<'_>, volume: &Volume, inode: Inode<'_>) -> Result<(), FsError> {
-    let what = volume.hidden_kind(inode.number);
-    if inode.number == RESIZE {
-        // Its map leads through blocks that are kept for descriptors, and named already.
-        let block = u64::from(Little(inode.map()).u32(DOUBLE_INDIRECT * 4));
-        if block != 0 {
-            pass.metadata(volume.head.bytes(block, 1), what)?;
-        }
-        return Ok(());
-    }
-    if !inode.has_map() && inode.number != BAD_BLOCKS {
-        return Ok(());
-    }
-    let map = Map::read(pass, volume, inode)?;
-    for node in &map.nodes {
-        pass.metadata(volume.head.bytes(*node, 1), what)?;
-    }
-    for run in &map.runs {
-        pass.metadata(volume.head.bytes(run.block, run.count), what)?;
-    }
-    Ok(())
-}
-
-/// Says everything of a file.
-fn tell(pass: &mut Pass<'_>, volume: &Volume, inode: Inode<'_>) -> Result<(), FsError> {
-    let (id, is_directory) = (inode.id(), inode.kind() == FileKind::Directory);
-    pass.file(inode.file());
-    if let Some(block) = inode.attributes() {
-        pass.owned(id, volume.head.bytes(block, 1), What::Attributes);
-    }
-    if is_directory && inode.is_inline() && !inode.is_encrypted() {
-        directory::inline(pass, volume, inode);
-    }
-    if !inode.has_map() {
-        return Ok(());
-    }
-    let map = Map::read(pass, volume, inode)?;
-    pass.summary.cut += map.cut;
-    for node in &map.nodes {
-        pass.owned(id, volume.head.bytes(*node, 1), What::ExtentMap);
-    }
-    for run in &map.runs {
-        let range = volume.head.bytes(run.block, run.count);
-        if is_directory {
-            pass.owned(id, range, What::Directory);
-        } else {
-            let state = if run.preallocated { State::Preallocated } else { State::Written };
-            let at = run.logical.saturating_mul(volume.head.block_size);
-            pass.extent(id, at, range, state);
-        }
-    }
-    if is_directory && !inode.is_encrypted() {
-        directory::blocks(pass, volume, inode, &map.runs)?;
-    }
-    Ok(())
 }

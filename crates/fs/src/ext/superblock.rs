@@ -60,6 +60,9 @@ pub(super) struct Superblock {
     pub(super) uuid: [u8; 16],
     /// What the checksums of metadata begin with.
     pub(super) seed: u32,
+    /// A digest of when and how often it was mounted and checked: while that stays, nobody but the
+    /// kernel that mounted it has written.
+    pub(super) session: u32,
 }
 
 /// The checksum of ext4's metadata: CRC-32C that is not inverted at its end.
@@ -99,7 +102,9 @@ impl Superblock {
         let blocks_per_group = u64::from(head.u32(0x20));
         let groups = blocks.saturating_sub(first_data_block).div_ceil(blocks_per_group.max(1));
         let seeded = incompat & incompat::CSUM_SEED != 0;
+        let mounted = [piece(head.0, 0x2c, 4), piece(head.0, 0x34, 2), piece(head.0, 0x40, 4)];
         Superblock {
+            session: mounted.iter().fold(0, |sum, piece| crc32c::crc32c_append(sum, piece)),
             block_size,
             blocks,
             first_data_block,
@@ -164,6 +169,11 @@ impl Superblock {
     /// Whether group descriptors say how much of an inode table was ever used.
     pub(super) fn has_group_sums(&self) -> bool {
         self.ro_compat & (ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) != 0
+    }
+
+    /// Blocks of a group's inode table.
+    pub(super) fn table_blocks(&self) -> u64 {
+        (self.inodes_per_group * self.inode_size).div_ceil(self.block_size)
     }
 
     pub(super) fn descriptors_per_block(&self) -> u64 {

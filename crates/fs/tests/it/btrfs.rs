@@ -7,7 +7,7 @@ use crate::tree;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use thermocline_fs::{Catalog, FileKind, Kind, Limits, Survey};
+use thermocline_fs::{Catalog, FileKind, Kind, Limits, Survey, What};
 use thermocline_units::Bytes;
 
 const PROGRAMS: [&str; 2] = ["mkfs.btrfs", "btrfs"];
@@ -177,6 +177,9 @@ fn a_second_survey_reads_changed_nodes_only_and_says_what_changed() {
     let rest = in_use(folder, 300 << 20);
     let ours = Ranges::of(&catalog);
     assert!(ours.minus(&rest).0.is_empty(), "only what is allocated is named");
+    // What was overwritten of an extent stays allocated as long as the rest of it is in use.
+    let overwritten = rest.minus(&ours);
+    assert_eq!((overwritten.0.len(), overwritten.bytes()), (1, 5 * 4096));
 }
 
 /// What was told step by step names the same bytes as what is told at once; which of several owners
@@ -194,6 +197,36 @@ fn assert_steps_agree(image: &Path, catalog: &Catalog) {
         catalog.files().map(|entry| (entry.file.id.inode, entry.file.size.0)).collect()
     };
     assert_eq!(sizes(catalog).len(), sizes(&fresh).len(), "nothing that is gone is left");
+}
+
+#[test]
+fn the_log_tree_and_the_old_cache_of_free_space_are_named() {
+    if !are_here(&PROGRAMS) || !mount::works("btrfs") {
+        return;
+    }
+    let folder = folder();
+    let (folder, live) = (folder.path(), folder.path().join("live"));
+    {
+        let _turn = mount::turn();
+        sh(folder, "truncate -s 3G live; mkfs.btrfs -q -R ^free-space-tree live 2>&1");
+    }
+    let mounted = Mount::new(&live, ",space_cache=v1,commit=300");
+    tree::grow(&mounted.tree.join("first"), 3, 60);
+    mounted.sh("head -c 20000000 /dev/zero > zeroes; sync -f .; echo 1 > one; sync -f .");
+    mounted.sh("echo synced > log; sync log");
+    sh(folder, "cp --sparse=always live image");
+    drop(mounted);
+    let (catalog, summary) = survey(&folder.join("image"));
+    assert_eq!(summary.torn, 0);
+    let of = |kind: What| {
+        let metadata = catalog.metadata().filter(|(_, what)| *what == kind);
+        Ranges::new(metadata.map(|(stretch, _)| stretch.offset.0..stretch.end().0))
+    };
+    assert!(of(What::SpaceCache).bytes() > 0 && of(What::LogTree).bytes() > 0);
+    // Caches are kept of block groups of 100 MiB and more. The log's nodes are not in the extent
+    // tree: after a crash they are free again.
+    let ours = Ranges::of(&catalog).minus(&of(What::LogTree));
+    assert_same("old cache", &ours, &in_use(folder, summary.size.0));
 }
 
 #[test]

@@ -13,13 +13,13 @@ use thermocline_units::Bytes;
 const PROGRAMS: [&str; 3] = ["mke2fs", "dumpe2fs", "debugfs"];
 
 /// What mke2fs is told, and what it makes.
-const MAKES: [(&str, Kind); 13] = [
+const MAKES: [(&str, Kind); 14] = [
     ("-t ext2 -b 1024", Kind::Ext2),
     ("-t ext2 -b 4096 -O ^resize_inode,^sparse_super,^dir_index", Kind::Ext2),
     ("-t ext3 -b 1024", Kind::Ext3),
     ("-t ext4 -b 1024", Kind::Ext4),
     ("-t ext4 -b 4096", Kind::Ext4),
-    ("-t ext4 -b 1024 -O meta_bg,^resize_inode", Kind::Ext4),
+    ("-t ext4 -b 1024 -O meta_bg,^resize_inode -g 1024", Kind::Ext4),
     ("-t ext4 -b 1024 -O bigalloc -C 8192", Kind::Ext4),
     ("-t ext4 -b 4096 -O bigalloc -C 16384", Kind::Ext4),
     ("-t ext4 -b 1024 -O sparse_super2,^64bit", Kind::Ext4),
@@ -27,6 +27,7 @@ const MAKES: [(&str, Kind); 13] = [
     ("-t ext4 -b 1024 -O mmp,quota,ea_inode,large_dir,casefold -I 512", Kind::Ext4),
     ("-t ext4 -b 4096 -O inline_data", Kind::Ext4),
     ("-t ext4 -b 1024 -O metadata_csum_seed,orphan_file", Kind::Ext4),
+    ("-t ext4 -b 65536 -N 2048", Kind::Ext4),
 ];
 
 fn is_own(path: &Path) -> bool {
@@ -179,4 +180,45 @@ fn a_mounted_file_system_is_read_through_its_journal() {
         let (after, _) = survey(&folder.join("crashed"));
         assert!(before == after, "{options}: read through the journal, and recovered");
     }
+}
+
+#[test]
+fn a_mounted_file_system_is_surveyed_again_by_what_its_journal_names() {
+    if !are_here(&PROGRAMS) || !mount::works("ext4") {
+        return;
+    }
+    let folder = folder();
+    let (folder, image) = (folder.path(), folder.path().join("image"));
+    tree::grow(&folder.join("seed"), 13, 300);
+    sh(folder, "mke2fs -q -F -t ext4 -b 1024 -J size=1 -N 8192 -d seed image 96M");
+    let mounted = Mount::new(&image, ",commit=600");
+    mounted.sh("touch new; sync -f .");
+    let (mut survey_of, mut catalog) =
+        (Survey::new(Bytes(0), Limits::default()), Catalog::default());
+    let mut step = |words: &str| {
+        mounted.sh(words);
+        let summary = again(&mut survey_of, &image, &mut catalog);
+        assert_eq!(summary.torn, 0, "{words}");
+        assert!(catalog == survey(&image).0, "{words}: step by step and at once is the same");
+        summary
+    };
+    let first = step("true");
+    let nothing = step("true");
+    assert_eq!((nothing.files, nothing.unchanged), (0, 0), "no inode is looked at");
+    assert!(nothing.read.0 * 8 < first.read.0, "{} then {}", first.read, nothing.read);
+    let one = step("echo 1 >> new; sync -f .");
+    assert_eq!((one.files, one.gone), (1, 0));
+    assert!(one.read.0 * 4 < first.read.0, "{} then {}", first.read, one.read);
+    step("rm -r deep; mkdir more; for i in $(seq 50); do echo $i > more/$i; done; sync -f .");
+    for round in 0..4 {
+        step(&format!("rm -f more/{round}*; head -c 90000 /dev/zero > more/x{round}; sync -f ."));
+    }
+    // The journal goes around, so that all is looked at again.
+    let words = "mkdir d1; touch $(seq -f d1/%g 150); sync -f .; rm -r d1; sync -f .";
+    let around = step(&format!("for i in $(seq 25); do {words}; done; mkdir d2; sync -f ."));
+    assert!(around.directories > 0 && around.unchanged > 200, "{around:?}");
+    step("rm -r d2; touch last; sync -f .");
+    mounted.end();
+    let left = again(&mut survey_of, &image, &mut catalog);
+    assert!(left.unchanged > 200 && catalog == survey(&image).0, "{left:?}");
 }

@@ -1,6 +1,7 @@
 //! Random trees by seed: sparse files, many extents, deep directories, long names, links.
 
 use crate::tools::sh;
+use rustix::fs::XattrFlags;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -30,6 +31,7 @@ pub(crate) fn grow(folder: &Path, seed: u64, files: u64) {
                 File::create(&other).unwrap();
                 fs::hard_link(&other, &path).unwrap();
             }
+            7 => attributed(&path, &mut random),
             _ => plain(&path, &mut random),
         }
     }
@@ -47,6 +49,16 @@ fn plain(path: &Path, random: &mut Rng) {
     let contents: Vec<u8> =
         random.next_u64().to_le_bytes().into_iter().cycle().take(most).collect();
     fs::write(path, &contents[..random.below(most as u64) as usize]).unwrap();
+}
+
+/// A file with extended attributes that an inode may have no room for; without them where the file
+/// system below cannot.
+fn attributed(path: &Path, random: &mut Rng) {
+    plain(path, random);
+    for (number, size) in [20, 250, 400].into_iter().enumerate() {
+        let name = format!("user.attribute-{number}");
+        let _ = rustix::fs::setxattr(path, name, &vec![b'v'; size], XattrFlags::empty());
+    }
 }
 
 /// A file with a hole behind every piece: one extent each, more than an inode has room for.

@@ -130,7 +130,7 @@ fn a_second_survey_says_what_changed() {
     let steps = [
         "mkdir many; cd many; for i in $(seq 1500); do echo $i > file-$i; done",
         "rm -r deep; mv many/file-7 seven; truncate -s 3M many/file-8; cp --reflink=always one two",
-        "rm many/file-*; setfattr -n user.x -v $(seq -s, 900) seven || true",
+        "rm many/file-*",
     ];
     for words in steps {
         step(words);
