@@ -230,7 +230,8 @@ fn manner(disk: &Disk, config: Option<&DeviceConfig>) -> String {
     let slowed = config.and_then(|device| device.emulate.as_ref());
     let slowed =
         slowed.map_or(String::new(), |emulation| format!(", as slow as {}", emulation.name));
-    let way = if disk.is_direct() { "" } else { ", through the page cache" };
+    let buffered = !disk.is_direct() && disk.bucket_status().is_none();
+    let way = if buffered { ", through the page cache" } else { "" };
     slowed + way
 }
 
