@@ -108,8 +108,8 @@ pub struct Mood {
 /// A rule that picks sites.
 ///
 /// The caller guarantees that times do not run backwards, and that the board is up to date before
-/// each call. The implementer must keep every call O(N) or better and must not allocate in `pick`
-/// once warm. Calls a rule has no use for may be left out.
+/// each call. The implementer must keep every call O(N), O(N log N) where its head says so, and
+/// must not allocate in `pick` once warm. Calls a rule has no use for may be left out.
 pub trait Rule: Send {
     /// A request has come; it may be picked for several times (retries).
     fn arrived(&mut self, _now: Nanos, _board: &Board) {}

@@ -9,7 +9,7 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::ReadOptions;
 use thermocline_units::Nanos;
 
-/// The source's two burst levels and its Table 2's, as fitted.
+/// The source's two burst levels, and a load close to its Table 2's.
 const STRONG: Bursts = Bursts { index: 313.5, share: 0.9, length_s: 0.75 };
 const WEAK: Bursts = Bursts { index: 32.25, share: 0.9, length_s: 1.3 };
 const TABLE_2: Bursts = Bursts { index: 213.0, share: 0.51, length_s: 6.0 };

@@ -15,7 +15,7 @@ struct Process {
     stays_s: [f64; 2],
 }
 
-/// The process of the source's Table 2 as it was fitted (docs/decisions/0038): 51 % of the arrivals
+/// A process close to that of the source's Table 2 (experiments/ara): 51 % of the arrivals
 /// in bursts of 6 s.
 const TABLE_2: Process = Process { rates: [0.0491, 34.84], stays_s: [4098.0, 6.0] };
 

@@ -25,7 +25,7 @@ fn the_shipped_experiment_is_one_of_balancers_and_runs() {
     assert_eq!(first.lines[2].published[3], Some(80.5));
     assert_eq!(first.verdicts.len(), 6);
     let text = outcome.to_markdown();
-    for part in ["central queue (bound)", "JSQ (bound)", "(80.5)", "table-2: I = 213", "of 7 "] {
+    for part in ["central queue (bound)", "JSQ (bound)", "(80.5)", "table-2: I = 219", "of 7 "] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(
