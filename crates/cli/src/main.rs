@@ -10,6 +10,7 @@ mod config;
 mod deciding;
 mod doors;
 mod error;
+mod files;
 mod output;
 mod pools;
 mod progress;
@@ -56,8 +57,9 @@ enum Command {
     Volume(commands::engine::volume::Args),
     /// Pools of a running engine: list, add, drain, remove.
     Pool(commands::engine::pool::Args),
-    /// Move a range of a running engine's volume to a pool, copy it there, or pin it.
+    /// Tell a running engine what is known about data before it is used.
     Hint(commands::engine::hint::Args),
+    /// Move a range of a running engine's volume to a pool, copy it there, or pin it.
     Migrate(commands::engine::migrate::Args),
     /// Who decides about moves on a running engine.
     Policy(commands::engine::policy::Args),

@@ -1,5 +1,7 @@
 //! `thermocline hint`: tell a running engine what is known about data.
 
+mod path;
+
 use super::EngineArgs;
 use crate::error::CliError;
 use crate::{output, table};
@@ -18,6 +20,7 @@ Examples:
   thermocline hint give v0 --offset 1GiB --length 256MiB --usage archival
   thermocline hint give v0 --length 64MiB --metadata --pin
   thermocline hint give v0 --offset 4GiB --length 1GiB --prefetch --background 500
+  thermocline hint path -r /mnt/photos --usage archival
   thermocline hint send hints.json                a document; `thermocline hint schema` says its form
   thermocline hint list                           who said what, and how far it was right
   thermocline hint forget cli
@@ -38,6 +41,8 @@ pub(crate) struct Args {
 enum Command {
     /// Say something of a range of a volume.
     Give(Box<Give>),
+    /// Say something of files of a file system that is mounted from a volume.
+    Path(Box<path::Args>),
     /// Send a document of hints in JSON.
     Send {
         /// The file; `-` is the standard input.
@@ -147,6 +152,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
                 &NewHints { version: HINTS_VERSION, source: give.source, hints: vec![hint] },
             )
         }
+        Command::Path(path) => path::run(&args.engine, *path),
         Command::Send { file } => send(&args.engine, &document(&file)?),
         Command::List => args.engine.answer(&client.get::<HintsStatus>("/v1/hints")?, text),
         Command::Forget { source } => {
@@ -187,14 +193,20 @@ fn document(file: &PathBuf) -> Result<NewHints, CliError> {
 /// Sends a document, and fails when a hint of it was not taken.
 pub(crate) fn send(engine: &EngineArgs, document: &NewHints) -> Result<(), CliError> {
     let taken: HintsTaken = engine.client().send(Method::POST, "/v1/hints", document)?;
-    engine.answer(&taken, |taken| {
-        let mut out = format!("{} hints taken", taken.taken);
-        if taken.prefetched_chunks > 0 {
-            let _ = write!(out, ", {} chunks to be prefetched", taken.prefetched_chunks);
-        }
-        out.push('\n');
-        out
-    })?;
+    engine.answer(&taken, |taken| format!("{}\n", summary(taken)))?;
+    all_taken(&taken)
+}
+
+fn summary(taken: &HintsTaken) -> String {
+    let mut out = format!("{} hints taken", taken.taken);
+    if taken.prefetched_chunks > 0 {
+        let _ = write!(out, ", {} chunks to be prefetched", taken.prefetched_chunks);
+    }
+    out
+}
+
+/// Fails when hints were not taken, and says why.
+fn all_taken(taken: &HintsTaken) -> Result<(), CliError> {
     if taken.refused == 0 {
         return Ok(());
     }

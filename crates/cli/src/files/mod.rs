@@ -1,0 +1,172 @@
+//! Files of a mounted file system as ranges of the volume below it.
+//!
+//! [`mounts`] knows what is mounted where, [`device`] follows a device down to what a client of the
+//! engine made of a volume, [`extents`] asks where a file's bytes lie on the device. [`Place`] puts
+//! them together. Nothing here reads or changes the contents of files.
+
+pub(crate) mod device;
+pub(crate) mod extents;
+pub(crate) mod mounts;
+
+use crate::error::CliError;
+use device::{Ground, Sys};
+use mounts::{Mount, Mounts};
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use thermocline_serve::api::{HintLevel, NewHint, Volume};
+use thermocline_serve::client::Client;
+use thermocline_units::Bytes;
+
+/// A mounted file system whose volume is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// Where it is mounted.
+    pub(crate) mount: Mount,
+    /// The number of its device, as files say it.
+    pub(crate) device: u64,
+    /// The volume's name.
+    pub(crate) volume: String,
+    /// Where the device begins on the volume, bytes.
+    offset: u64,
+    /// Where the volume ends, bytes.
+    end: u64,
+}
+
+impl Place {
+    /// The file system that holds `path`, and the volume below it: the one that is named, else the
+    /// one that the device's file is called after, else the engine's only one.
+    ///
+    /// # Errors
+    /// When there is no such path, its device cannot be followed, or the volume is not clear.
+    pub(crate) fn of(path: &Path, client: &Client, named: Option<&str>) -> Result<Place, CliError> {
+        let failed = |error: io::Error| CliError::input(format!("{}: {error}", path.display()));
+        let full = path.canonicalize().map_err(failed)?;
+        let device = full.metadata().map_err(failed)?.dev();
+        let mount = Mounts::read()?.holding(&full)?;
+        let number = numbers(device);
+        let ground = Sys::of_this_system()?
+            .ground(number, &mount)
+            .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
+        let volumes: Vec<Volume> = client.get("/v1/volumes")?;
+        let volume = choose(&ground, &volumes, named)?;
+        let end = ground.offset.saturating_add(ground.length).min(volume.size_bytes);
+        Ok(Place { mount, device, volume: volume.name.clone(), offset: ground.offset, end })
+    }
+
+    /// Ranges of the device as ranges of the volume; what lies beyond its end is left out.
+    pub(crate) fn on_volume(&self, device: &[Range<u64>]) -> Vec<Range<u64>> {
+        let shifted = device.iter().map(|range| {
+            let start = range.start.saturating_add(self.offset);
+            start..range.end.saturating_add(self.offset).min(self.end)
+        });
+        shifted.filter(|range| !range.is_empty()).collect()
+    }
+
+    /// Hints that say `saying` of these ranges of a file, with what is known of the file.
+    pub(crate) fn hints(
+        &self,
+        level: HintLevel,
+        saying: &NewHint,
+        file: &FileFacts,
+        ranges: &[Range<u64>],
+    ) -> Vec<NewHint> {
+        let hint = |range: &Range<u64>| NewHint {
+            level: Some(level),
+            volume: Some(self.volume.clone()),
+            offset_bytes: range.start,
+            length_bytes: Some(range.end - range.start),
+            file_size_bytes: saying.file_size_bytes.or(Some(file.size)),
+            directory: Some(file.directory.clone()),
+            file_name: Some(file.name.clone()),
+            ..saying.clone()
+        };
+        ranges.iter().map(hint).collect()
+    }
+}
+
+/// What a file's hints say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    /// Its size, bytes.
+    pub(crate) size: u64,
+    /// Its directory, from the file system's root.
+    pub(crate) directory: String,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl FileFacts {
+    /// Of a file by its full path; `None` when it is not below the mount.
+    pub(crate) fn new(mount: &Mount, path: &Path, size: u64) -> Option<FileFacts> {
+        let inside = mount.inside(path)?;
+        let name = inside.file_name()?.to_string_lossy().into_owned();
+        let directory = inside.parent()?.to_string_lossy().into_owned();
+        Some(FileFacts { size, directory, name })
+    }
+}
+
+/// Where all of a file's bytes lie on the volume, as far as they have a place.
+///
+/// # Errors
+/// When the file system cannot say.
+pub(crate) fn ranges_of(
+    place: &Place,
+    file: impl AsFd,
+    within: Range<u64>,
+) -> io::Result<(Vec<Range<u64>>, extents::LeftOut)> {
+    let found = extents::of(file, within)?;
+    Ok((place.on_volume(&found.ranges), found.left_out))
+}
+
+fn numbers(device: u64) -> (u32, u32) {
+    (rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+/// The volume that a device is made of.
+fn choose<'a>(
+    ground: &Ground,
+    volumes: &'a [Volume],
+    named: Option<&str>,
+) -> Result<&'a Volume, CliError> {
+    let names = || volumes.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+    let find = |name: &str| volumes.iter().find(|volume| volume.name == name);
+    let below = ground.below.display();
+    let found = match named {
+        Some(name) => find(name).ok_or_else(|| {
+            CliError::input(format!("there is no volume {name}; volumes are: {}", names()))
+        })?,
+        None if !ground.of_client => {
+            return Err(CliError::input(format!(
+                "nothing says that {below} is a volume; name it with --volume (one of: {})",
+                names()
+            )));
+        }
+        None => {
+            let file = ground.below.file_name().map(|name| name.to_string_lossy().into_owned());
+            let only = if let [only] = volumes { Some(only) } else { None };
+            file.as_deref().and_then(find).or(only).ok_or_else(|| {
+                CliError::input(format!(
+                    "nothing says which volume {below} is; name it with --volume (one of: {})",
+                    names()
+                ))
+            })?
+        }
+    };
+    let needed = ground.offset.saturating_add(ground.length);
+    if needed > found.size_bytes {
+        return Err(CliError::input(format!(
+            "{below} reaches to {}, volume {} has {}: they are not the same; name another with \
+             --volume",
+            Bytes(needed),
+            found.name,
+            Bytes(found.size_bytes)
+        )));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;
