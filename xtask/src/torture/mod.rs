@@ -130,7 +130,7 @@ const POLICIES: [(&str, &str); 4] = [
 /// Small chunks, the smallest journal, a policy in a hurry, a cache that is always too small: as
 /// much as possible goes on at once.
 fn config(life: usize) -> String {
-    let (checksums, cached) = (life % 2 == 0, life % 4 < 2);
+    let (checksums, cached) = (life.is_multiple_of(2), life % 4 < 2);
     // One on at each round of four, so that each meets every kind of life.
     let (policy, settings) = POLICIES[(life + life / 4) % POLICIES.len()];
     let cache = "[pool.cache]\nsize = \"4MiB\"\ndirty-percent = 5\naround-from = \"16KiB\"";

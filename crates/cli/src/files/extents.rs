@@ -2,8 +2,8 @@
 //! `Documentation/filesystems/fiemap.rst`).
 //!
 //! Only what has a place of its own is told: ranges in order, neighbours as one. Space that is
-//! allocated but not written, data that has no place yet, lies in the file's inode, or is compressed
-//! is counted and left out.
+//! allocated but not written, data that has no place yet, lies in the file's inode, or is
+//! compressed is counted and left out.
 
 use fiemap::{Fiemap, FiemapExtentFlags as Flags};
 use std::io;
