@@ -21,6 +21,11 @@ impl CliError {
         CliError { message: message.to_string(), status: 1 }
     }
 
+    /// A command that was to be run cannot be: 127 it is not there, 126 it is not allowed.
+    pub(crate) fn command(message: impl Display, status: u8) -> CliError {
+        CliError { message: message.to_string(), status }
+    }
+
     /// Prints the message; the exit code. A reader that closed our pipe (`… | head`) is no failure.
     #[allow(clippy::print_stderr)]
     pub(crate) fn report(self) -> ExitCode {

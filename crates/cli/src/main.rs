@@ -11,6 +11,7 @@ mod deciding;
 mod doors;
 mod error;
 mod files;
+mod opened;
 mod output;
 mod pools;
 mod progress;
@@ -59,6 +60,10 @@ enum Command {
     Pool(commands::engine::pool::Args),
     /// Tell a running engine what is known about data before it is used.
     Hint(commands::engine::hint::Args),
+    /// Run a command, and give hints of the files that it opens and writes.
+    Run(commands::engine::run::Args),
+    /// Give hints of every file of a mounted volume that is opened or written, until stopped.
+    Watch(commands::engine::watch::Args),
     /// Move a range of a running engine's volume to a pool, copy it there, or pin it.
     Migrate(commands::engine::migrate::Args),
     /// Who decides about moves on a running engine.
@@ -82,6 +87,11 @@ fn main() -> ExitCode {
         Command::Volume(args) => commands::engine::volume::run(args),
         Command::Pool(args) => commands::engine::pool::run(args),
         Command::Hint(args) => commands::engine::hint::run(args),
+        Command::Run(args) => match commands::engine::run::run(args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Command::Watch(args) => commands::engine::watch::run(args),
         Command::Migrate(args) => commands::engine::migrate::run(args),
         Command::Policy(args) => commands::engine::policy::run(args),
         Command::Shadow(args) => commands::engine::shadow::run(args),

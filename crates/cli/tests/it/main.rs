@@ -27,3 +27,4 @@ mod trace_convert;
 mod trace_stat;
 mod trace_synth;
 mod up;
+mod ways;

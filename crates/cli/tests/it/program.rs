@@ -60,6 +60,12 @@ impl Ran {
         self
     }
 
+    /// Asserts the exit status of a command that was run by the program, and says what it likes.
+    pub(crate) fn command_ended_with(self, status: i32) -> Ran {
+        assert_eq!(self.output.status.code(), Some(status), "{}\n{}", self.words, self.stderr());
+        self
+    }
+
     /// Asserts that stderr holds `part`.
     pub(crate) fn says(self, part: &str) -> Ran {
         assert!(self.stderr().contains(part), "{}: {part:?} not in\n{}", self.words, self.stderr());

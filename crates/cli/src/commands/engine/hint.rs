@@ -1,6 +1,7 @@
 //! `thermocline hint`: tell a running engine what is known about data.
 
 mod path;
+mod watched;
 
 use super::EngineArgs;
 use crate::error::CliError;
@@ -47,6 +48,9 @@ enum Command {
     Send {
         /// The file; `-` is the standard input.
         file: PathBuf,
+        /// Send it again whenever it changes, until stopped.
+        #[arg(long)]
+        watch: bool,
     },
     /// What is held, who said it, and what it led to.
     List,
@@ -153,7 +157,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             )
         }
         Command::Path(path) => path::run(&args.engine, *path),
-        Command::Send { file } => send(&args.engine, &document(&file)?),
+        Command::Send { file, watch: true } => watched::run(&args.engine, &file),
+        Command::Send { file, watch: false } => send(&args.engine, &document(&file)?),
         Command::List => args.engine.answer(&client.get::<HintsStatus>("/v1/hints")?, text),
         Command::Forget { source } => {
             client.order(Method::DELETE, &format!("/v1/hints/{source}"))?;

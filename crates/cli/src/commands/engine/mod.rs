@@ -4,10 +4,12 @@ pub(crate) mod hint;
 pub(crate) mod migrate;
 pub(crate) mod policy;
 pub(crate) mod pool;
+pub(crate) mod run;
 pub(crate) mod shadow;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod volume;
+pub(crate) mod watch;
 
 use crate::error::CliError;
 use crate::output;

@@ -1,0 +1,36 @@
+//! `thermocline hint send --watch`: a document that is sent whenever its file changes.
+//!
+//! The file is looked at, not listened to: that works on every file system, and however it is
+//! replaced. That a document is wrong, or the engine away, is said; then the next change counts.
+
+use super::{EngineArgs, document, send};
+use crate::error::CliError;
+use crate::opened::session::say;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What tells one state of a file from another: its inode, its size, when it was written.
+type State = (u64, u64, i64, i64);
+
+pub(super) fn run(engine: &EngineArgs, file: &PathBuf) -> Result<(), CliError> {
+    if file.as_os_str() == "-" {
+        return Err(CliError::input("the standard input cannot be watched; name a file"));
+    }
+    let mut seen: Option<State> = None;
+    loop {
+        let status = file.metadata().ok();
+        let state = status.map(|one| (one.ino(), one.size(), one.mtime(), one.mtime_nsec()));
+        if state.is_some() && state != seen {
+            match document(file).and_then(|document| send(engine, &document)) {
+                Ok(()) => {}
+                Err(error) => say(error),
+            }
+        }
+        seen = state;
+        std::thread::sleep(LOOK);
+    }
+}

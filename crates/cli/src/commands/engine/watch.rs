@@ -1,0 +1,87 @@
+//! `thermocline watch`: hints of whatever is opened and written on a mount, whoever does it.
+//!
+//! 1. A file that is opened is copied near, unless who opens it is in the background: a backup that
+//!    reads everything must not fetch everything.
+//! 2. Files of processes in the background (`ionice -c 3`, nice 10 and above, SCHED_IDLE) are of the
+//!    background: their requests may wait.
+//!
+//! Ends with INT or TERM, and then withdraws what it said.
+
+use super::EngineArgs;
+use crate::error::CliError;
+use crate::files::Place;
+use crate::opened::processes::Processes;
+use crate::opened::session::{Session, say, wait};
+use crate::opened::watch::Note;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Instant;
+use thermocline_serve::api::NewHint;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline watch --mount /mnt/v0
+  thermocline watch --mount /mnt/v0 --background 5000 --no-prefetch
+
+Needs CAP_SYS_ADMIN (root). docs/guides/hints-from-applications.md tells more.";
+
+/// Give hints of every file of a mounted volume that is opened or written, until stopped.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Where the volume's file system is mounted.
+    #[arg(long, value_name = "DIR")]
+    mount: PathBuf,
+    /// The volume, where the device does not tell.
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
+    /// Who says so.
+    #[arg(long, value_name = "NAME", default_value = "watch")]
+    source: String,
+    /// Do not fetch files that are opened.
+    #[arg(long)]
+    no_prefetch: bool,
+    /// Requests to files of processes in the background may wait so many milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    background: u32,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let stop = stop_signal().map_err(|error| CliError::failed(format!("signals: {error}")))?;
+    let client = args.engine.client();
+    let place = Place::of(&args.mount, &client, args.volume.as_deref())?;
+    let what = format!("{} (volume {})", place.mount.point.display(), place.volume);
+    let mut session = Session::new(place, client, &args.source)?;
+    say(format!("watching {what}; stop with Ctrl-C"));
+    let mut hint = |processes: &mut Processes, note: &Note| {
+        let is_background = processes.is_background(Instant::now(), note.process);
+        Some(NewHint {
+            background_ms: is_background.then_some(args.background),
+            prefetch: !args.no_prefetch && !is_background,
+            ..NewHint::default()
+        })
+    };
+    loop {
+        wait(std::iter::once(stop.as_fd()), Some(&session));
+        session.turn(Instant::now(), &mut hint);
+        if matches!((&stop).read(&mut [0]), Ok(count) if count > 0) {
+            session.finish(false, &mut hint);
+            return Ok(());
+        }
+    }
+}
+
+/// Readable when somebody wants us to stop; reading does not block.
+fn stop_signal() -> std::io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
