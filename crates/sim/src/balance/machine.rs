@@ -71,15 +71,46 @@ impl Site {
 struct Watched {
     arrivals: Trail,
     departures: Trail,
-    arrived: u64,
     /// Waiting and in service, at this moment.
     present: u32,
-    /// Requests take about so long there; ns, 0 before the first.
-    latency_ns: f64,
+    latencies: LatencyByLoad,
 }
 
-/// How fast a site's probe answers follow its latencies.
+/// What requests took at a site, by how many they met there: what answers to probes tell is what
+/// a request would take now, not what others took that met more or fewer (Prequal, NSDI 2024).
+#[derive(Debug, Default)]
+struct LatencyByLoad {
+    /// Nanoseconds, index by requests met; 0 where none has met so many.
+    means: Vec<f64>,
+}
+
+/// How fast means follow latencies.
 const LATENCY_WEIGHT: f64 = 0.125;
+
+/// Requests met from which on no difference is made.
+const MET_MAX: usize = 255;
+
+impl LatencyByLoad {
+    fn add(&mut self, met: u32, latency: Nanos) {
+        let met = (met as usize).min(MET_MAX);
+        if self.means.len() <= met {
+            self.means.resize(met + 1, 0.0);
+        }
+        let mean = &mut self.means[met];
+        let weight = if *mean == 0.0 { 1.0 } else { LATENCY_WEIGHT };
+        *mean += (latency.0 as f64 - *mean) * weight;
+    }
+
+    /// What a request takes that meets `present`, by the nearest count that is known.
+    fn at(&self, present: u32) -> Option<Nanos> {
+        let present = (present as usize).min(MET_MAX);
+        let known = |at: usize| self.means.get(at).copied().filter(|mean| *mean > 0.0);
+        let nearest = (0..=MET_MAX).find_map(|off| {
+            known(present + off).or_else(|| present.checked_sub(off).and_then(known))
+        });
+        nearest.map(|mean| Nanos(mean as u64))
+    }
+}
 
 /// A policy at work.
 pub(super) struct Machine<'a> {
@@ -90,8 +121,8 @@ pub(super) struct Machine<'a> {
     balancers: Vec<Balancer>,
     /// When each balancer last heard reports that were taken.
     heard: Vec<Option<Nanos>>,
-    /// Departure, request, site.
-    leaving: BinaryHeap<Reverse<(Nanos, u32, SiteId)>>,
+    /// Departure, request, site, requests that it met there.
+    leaving: BinaryHeap<Reverse<(Nanos, u32, SiteId, u32)>>,
     queues: Vec<u32>,
     rng: Rng,
     probes: Vec<SiteId>,
@@ -143,9 +174,8 @@ impl<'a> Machine<'a> {
             let watched = &mut self.watched[site.index()];
             watched.arrivals.push(job.at);
             watched.departures.push(done);
-            watched.arrived += 1;
+            self.leaving.push(Reverse((done, index as u32, site, watched.present)));
             watched.present += 1;
-            self.leaving.push(Reverse((done, index as u32, site)));
             if index >= warmup {
                 measures.count(job.at, start, done);
                 self.note_mood(job, &mut measures);
@@ -157,7 +187,7 @@ impl<'a> Machine<'a> {
 
     /// Everything that has left its site by `now`.
     fn leave(&mut self, now: Nanos) {
-        while let Some(&Reverse((done, index, site))) = self.leaving.peek()
+        while let Some(&Reverse((done, index, site, met))) = self.leaving.peek()
             && done <= now
         {
             self.leaving.pop();
@@ -165,8 +195,7 @@ impl<'a> Machine<'a> {
             let latency = done.saturating_sub(job.at);
             let watched = &mut self.watched[site.index()];
             watched.present -= 1;
-            let weight = if watched.latency_ns == 0.0 { 1.0 } else { LATENCY_WEIGHT };
-            watched.latency_ns += (latency.0 as f64 - watched.latency_ns) * weight;
+            watched.latencies.add(met, latency);
             let idle = watched.present == 0;
             self.balancers[job.balancer as usize].completed(done, site, Some(latency));
             if idle {
@@ -251,7 +280,7 @@ impl<'a> Machine<'a> {
                 (Probes::Late, None) => (now, 0),
                 (Probes::Fresh, _) => (now, watched.present),
             };
-            let latency = (watched.latency_ns > 0.0).then_some(Nanos(watched.latency_ns as u64));
+            let latency = watched.latencies.at(in_flight);
             balancer.probed(now, site, &Probe { taken, in_flight, latency });
         }
         self.probes = probes;

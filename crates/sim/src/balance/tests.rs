@@ -274,8 +274,8 @@ fn golden_waits() {
         p2c 361.311
         peak-ewma 453.510
         jiq 368.801
-        prequal 427.215
-        prequal:mode=sync 378.160
+        prequal 399.058
+        prequal:mode=sync 343.974
         li 342.999
         li-own 335.076
         water-fill 340.517
