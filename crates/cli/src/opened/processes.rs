@@ -34,8 +34,8 @@ impl Process {
         Process::parse(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
     }
 
-    /// `/proc/PID/stat`: number, name in parentheses (which may hold blanks and parentheses), state,
-    /// parent, …; nice is field 19, the policy field 41 (proc_pid_stat(5)).
+    /// `/proc/PID/stat`: number, name in parentheses (which may hold blanks and parentheses),
+    /// state, parent, …; nice is field 19, the policy field 41 (proc_pid_stat(5)).
     fn parse(stat: &str) -> Option<Process> {
         let (start, end) = (stat.find('(')?, stat.rfind(')')?);
         let rest: Vec<&str> = stat.get(end + 1..)?.split_whitespace().collect();

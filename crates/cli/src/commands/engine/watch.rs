@@ -2,8 +2,8 @@
 //!
 //! 1. A file that is opened is copied near, unless who opens it is in the background: a backup that
 //!    reads everything must not fetch everything.
-//! 2. Files of processes in the background (`ionice -c 3`, nice 10 and above, SCHED_IDLE) are of the
-//!    background: their requests may wait.
+//! 2. Files of processes in the background (`ionice -c 3`, nice 10 and above, SCHED_IDLE) are of
+//!    the background: their requests may wait.
 //!
 //! Ends with INT or TERM, and then withdraws what it said.
 
