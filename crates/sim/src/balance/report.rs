@@ -109,7 +109,7 @@ pub struct BalanceReport {
 }
 
 impl BalanceReport {
-    /// A report of rows that [`super::run`] made of a scenario. `arrivals` says in words where they
+    /// A report of rows that [`super::run()`] made of a scenario. `arrivals` says in words where they
     /// come from.
     pub fn new(
         scenario: &Scenario,
