@@ -109,8 +109,8 @@ pub struct BalanceReport {
 }
 
 impl BalanceReport {
-    /// A report of rows that [`super::run()`] made of a scenario. `arrivals` says in words where they
-    /// come from.
+    /// A report of rows that [`super::run()`] made of a scenario. `arrivals` says in words where
+    /// they come from.
     pub fn new(
         scenario: &Scenario,
         arrivals: &str,
