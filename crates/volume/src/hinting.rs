@@ -31,6 +31,9 @@ pub const HINT_WISHES_MAX: usize = 65_536;
 const REDIRECTS_MAX: usize = 256;
 /// Of these, how many begin in a round of housekeeping.
 const WISHES_PER_ROUND: usize = 16;
+/// Hints that writes look at between two rounds of housekeeping, a tenth of a second: where a chunk
+/// has thousands of them, each look takes tens of microseconds.
+const LOOKS_MAX: u32 = 64;
 
 /// Why a hint was not taken. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +79,8 @@ pub(crate) struct Hinting {
     pub(crate) hints: Hints,
     pub(crate) counts: HintCounts,
     wishes: VecDeque<Operation>,
+    /// Chunks whose hints writes have looked at since the last round of housekeeping.
+    looks: u32,
 }
 
 impl Group {
@@ -219,9 +224,11 @@ impl Group {
             return;
         }
         let Some(home) = self.pool_of(chunk) else { return };
-        if self.pool(home).in_flight < QUEUE || !self.map.is_simple(chunk) {
+        let busy = self.pool(home).in_flight >= QUEUE && home > PoolId(0);
+        if !busy || self.hinting.looks >= LOOKS_MAX || !self.map.is_simple(chunk) {
             return;
         }
+        self.hinting.looks += 1;
         let wanted = self.hinted_pools(chunk);
         let better = wanted.into_iter().take_while(|&pool| pool < home).find(|&pool| {
             let pool = self.pool(pool);
@@ -237,11 +244,12 @@ impl Group {
 
     /// Whether hints wish copies that have not begun.
     pub(crate) fn has_hint_wishes(&self) -> bool {
-        !self.hinting.wishes.is_empty()
+        !self.hinting.wishes.is_empty() || self.hinting.looks > 0
     }
 
     /// Begins some of the copies that hints wish.
     pub(crate) fn grant_hint_wishes(&mut self, now: Nanos) {
+        self.hinting.looks = 0;
         for _ in 0..WISHES_PER_ROUND {
             let Some(wish) = self.hinting.wishes.pop_front() else { return };
             match self.start(now, wish) {

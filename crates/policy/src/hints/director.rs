@@ -70,8 +70,8 @@ impl Hints {
             return Directed::default();
         }
         self.expire(now);
-        let mut living = self.living(now, view);
-        self.score(now, view, &mut living);
+        let (living, sums) = self.living(now, view);
+        self.score(&living, &sums);
         let claims: Vec<Claim> = living.iter().filter_map(|one| self.claim(one, view)).collect();
         let directed = Board::new(self, view, &living).choose(claims.clone());
         let claims: BTreeMap<ChunkId, &Claim> =

@@ -1,7 +1,7 @@
 //! What one source said about one volume: ranges that do not overlap, each with a mark.
 //!
-//! A later hint replaces what it covers of earlier ones, which are cut. State: 40 B a range in the
-//! tree, with its nodes about 48. O(log n) a hint, plus what it covers.
+//! A later hint replaces what it covers of earlier ones, which are cut. State: 40 B a range, with
+//! the tree's nodes about 72. O(log n) a hint, plus what it covers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

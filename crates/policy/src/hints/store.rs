@@ -11,7 +11,7 @@
 //!    weight [`NEWEST`]; below [`TRUST`] a class is no longer followed, until its score is above it
 //!    again. Scores go on being taken meanwhile.
 //!
-//! State: see [`Hints::memory`]; about 48 B a range (`ranges`), 16 B a score. A chunk's hint
+//! State: see [`Hints::memory`]; about 72 B a range (`ranges`), 32 B a score. A chunk's hint
 //! O(layers × log n); an epoch O(ranges + chunks).
 
 use super::ranges::{DEMOTED, Mark, PINNED, Ranges};
@@ -38,6 +38,10 @@ pub const TRUST: f64 = 0.4;
 const NEWEST: f64 = 0.3;
 /// Accesses to a volume group's hinted and other chunks below which an epoch says nothing.
 const ACCESSES_MIN: u64 = 64;
+
+/// What a range takes: 40 B in nodes of the tree that are little more than half full, as those are
+/// that were filled in order; measured.
+const RANGE_BYTES: u64 = 72;
 
 /// Every volume.
 const EVERY: VolumeId = VolumeId(u32::MAX);
@@ -106,6 +110,15 @@ pub(super) struct Living {
     pub(super) hint: Option<(Level, ChunkHint)>,
 }
 
+/// Chunks of which a source said that they are of a class, and accesses to them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sum {
+    chunks: u64,
+    accesses: u64,
+    /// The last one that was counted.
+    last: Option<ChunkId>,
+}
+
 /// How far a source was right about a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
@@ -165,6 +178,8 @@ pub struct Hints {
     ranges: usize,
     /// Whether a hint lets requests wait.
     waits: bool,
+    /// Whether one ever had an end.
+    expires: bool,
 }
 
 impl Hints {
@@ -193,9 +208,9 @@ impl Hints {
         &self.sources
     }
 
-    /// Memory that the ranges take, in bytes, without that of the allocator.
+    /// Memory that the ranges take, in bytes.
     pub fn memory(&self) -> u64 {
-        self.ranges as u64 * 48 + self.layers.capacity() as u64 * size_of::<Layer>() as u64
+        self.ranges as u64 * RANGE_BYTES + self.layers.capacity() as u64 * size_of::<Layer>() as u64
     }
 
     /// Takes a hint; its class.
@@ -236,6 +251,7 @@ impl Hints {
         let demoted = if hint.wishes.demote { DEMOTED } else { 0 };
         let mark = Mark { class, flags: pinned | demoted, wait_ms };
         self.waits |= wait_ms > 0;
+        self.expires |= hint.until.is_some();
         let volume = hint.volume.unwrap_or(EVERY);
         self.change(source, hint.level, volume, |ranges| {
             ranges.mark(start..end, hint.until.unwrap_or(Nanos(u64::MAX)), mark);
@@ -268,8 +284,11 @@ impl Hints {
         self.recount();
     }
 
-    /// Forgets what has expired. O(ranges).
+    /// Forgets what has expired. O(ranges) where any hint has an end.
     pub fn expire(&mut self, now: Nanos) {
+        if !self.expires {
+            return;
+        }
         self.layers.iter_mut().for_each(|layer| layer.ranges.expire(now));
         self.recount();
     }
@@ -382,8 +401,9 @@ impl Hints {
         Some(Nanos::from_micros(u64::from(wait) * 1000))
     }
 
-    /// The chunks that exist, by volume and place, with their hints.
-    pub(super) fn living(&self, now: Nanos, view: &dyn VolumeView) -> Vec<Living> {
+    /// The chunks that exist, by volume and place, with their hints; and what each source said of
+    /// which class, summed up.
+    pub(super) fn living(&self, now: Nanos, view: &dyn VolumeView) -> (Vec<Living>, Vec<Sum>) {
         let mut living = Vec::new();
         for home in (0..view.pool_count()).map(PoolId) {
             view.visit_pool(home, &mut |chunk| {
@@ -392,44 +412,39 @@ impl Hints {
             });
         }
         living.sort_unstable_by_key(|living| living.chunk);
+        let classes = self.classes.len();
+        let mut sums = vec![Sum::default(); self.sources.len() * classes];
         for layer in &self.layers {
-            let trusted = &self.sources[usize::from(layer.source)];
+            let source = &self.sources[usize::from(layer.source)];
             layer.meet(now, view.chunk_size(), &mut living, |living, mark| {
+                if let Some(sum) =
+                    sums.get_mut(usize::from(layer.source) * classes + usize::from(mark.class))
+                {
+                    sum.add(living);
+                }
                 let decides = match living.hint {
                     None => true,
                     Some((level, hint)) => {
                         level == layer.level && self.comes_first(mark, hint.class)
                     }
                 };
-                if decides && trusted.is_trusted(mark.class) {
+                if decides && source.is_trusted(mark.class) {
                     living.hint = Some((layer.level, layer.hint(mark)));
                 }
             });
         }
-        living
+        (living, sums)
     }
 
     /// Compares what was predicted with what was accessed in the epoch that ends.
-    pub(super) fn score(&mut self, now: Nanos, view: &dyn VolumeView, living: &mut [Living]) {
-        let (all, accessed) =
-            living.iter().fold((0, 0), |(all, sum), one| (all + 1, sum + one.accesses));
-        if all == 0 || accessed < ACCESSES_MIN {
+    pub(super) fn score(&mut self, living: &[Living], sums: &[Sum]) {
+        let accessed: u64 = living.iter().map(|one| one.accesses).sum();
+        if accessed < ACCESSES_MIN {
             return;
         }
-        let mean = accessed as f64 / all as f64;
+        let mean = accessed as f64 / living.len() as f64;
         let classes = self.classes.len();
-        // By source and class: chunks, accesses, and the last chunk that was counted.
-        let mut sums = vec![(0u64, 0u64, None); self.sources.len() * classes];
-        for layer in &self.layers {
-            layer.meet(now, view.chunk_size(), living, |one, mark| {
-                let place = usize::from(layer.source) * classes + usize::from(mark.class);
-                let Some((chunks, accesses, last)) = sums.get_mut(place) else { return };
-                if last.replace(one.chunk) != Some(one.chunk) {
-                    (*chunks, *accesses) = (*chunks + 1, *accesses + one.accesses);
-                }
-            });
-        }
-        for (place, (chunks, accesses, _)) in sums.into_iter().enumerate() {
+        for (place, &Sum { chunks, accesses, .. }) in sums.iter().enumerate() {
             let class = self.classes.get((place % classes) as u8);
             let Some(tier) = class.tiers.first().filter(|_| chunks > 0) else { continue };
             let lift = accesses as f64 / chunks as f64 / mean;
@@ -441,6 +456,15 @@ impl Hints {
             score.value += (right - score.value) * NEWEST;
             score.epochs = score.epochs.saturating_add(1);
             (score.chunks, score.accesses) = (chunks, accesses);
+        }
+    }
+}
+
+impl Sum {
+    /// Adds a chunk that was met; once, though several ranges touch it.
+    fn add(&mut self, one: &Living) {
+        if self.last.replace(one.chunk) != Some(one.chunk) {
+            (self.chunks, self.accesses) = (self.chunks + 1, self.accesses + one.accesses);
         }
     }
 }
