@@ -3,7 +3,9 @@
 //! State: an inode slot 4 B in runs of 64 (ext, XFS); a metadata range that no file owns about
 //! 40 B.
 
-use crate::found::{Stretch, What};
+use crate::FsError;
+use crate::found::{FileId, Stretch, What};
+use crate::pass::Pass;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_units::Bytes;
@@ -45,9 +47,34 @@ impl Fingerprints {
         was
     }
 
-    /// How many inodes are known.
-    pub(crate) fn known(&self) -> u64 {
-        self.known
+    /// Says that the inodes of a range are gone, those that are known.
+    pub(crate) fn gone(&mut self, pass: &mut Pass<'_>, range: Range<u64>) {
+        while let Some(inode) = self.first_in(range.clone()) {
+            self.forget(inode);
+            pass.gone(FileId { tree: 0, inode });
+        }
+    }
+
+    /// Tells an inode with `tell`, unless it is known with this fingerprint. What was told in part
+    /// is known, and told again in the next run.
+    pub(crate) fn tell_if_new(
+        &mut self,
+        pass: &mut Pass<'_>,
+        (inode, fingerprint): (u64, u32),
+        tell: impl FnOnce(&mut Pass<'_>) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        if self.get(inode) == Some(fingerprint.max(1)) {
+            pass.summary.unchanged += 1;
+            return Ok(());
+        }
+        let torn = pass.summary.torn;
+        tell(pass)?;
+        let is_whole = pass.summary.torn == torn;
+        self.set(inode, if is_whole { fingerprint } else { !fingerprint });
+        if self.known > pass.limits.files {
+            return Err(FsError::TooMany { what: "files", most: pass.limits.files });
+        }
+        Ok(())
     }
 
     /// The first known inode in `range`.

@@ -32,7 +32,7 @@ mod volume;
 use crate::FsError;
 use crate::blocks::READ_MAX;
 use crate::field::Little;
-use crate::found::{FileId, What};
+use crate::found::What;
 use crate::memory::Fingerprints;
 use crate::pass::Pass;
 use group::Group;
@@ -165,18 +165,18 @@ impl Reader {
                 break;
             }
             if only.is_none() {
-                self.forget(pass, first + index..first + run.start);
+                self.fingerprints.gone(pass, first + index..first + run.start);
             }
             index = run.end;
             self.table(pass, volume, (group.inode_table, first, run, &is_used))?;
         }
         if only.is_none() {
-            self.forget(pass, first + index..first + head.inodes_per_group);
+            self.fingerprints.gone(pass, first + index..first + head.inodes_per_group);
         }
         for block in only.into_iter().flatten() {
             let inodes = block * per_block..((block + 1) * per_block).min(head.inodes_per_group);
             for index in inodes.filter(|index| !is_used(*index)) {
-                self.forget(pass, first + index..first + index + 1);
+                self.fingerprints.gone(pass, first + index..first + index + 1);
             }
         }
         Ok(())
@@ -202,18 +202,10 @@ impl Reader {
             if is_used(index) {
                 self.inode(pass, volume, inode)?;
             } else {
-                self.forget(pass, inode.number..inode.number + 1);
+                self.fingerprints.gone(pass, inode.number..inode.number + 1);
             }
         }
         Ok(())
-    }
-
-    /// Inodes of a range that are free now.
-    fn forget(&mut self, pass: &mut Pass<'_>, range: Range<u64>) {
-        while let Some(inode) = self.fingerprints.first_in(range.clone()) {
-            self.fingerprints.forget(inode);
-            pass.gone(FileId { tree: 0, inode });
-        }
     }
 
     fn inode(
@@ -230,25 +222,11 @@ impl Reader {
             return volume::hidden(pass, volume, inode);
         }
         if !inode.is_linked() {
-            self.forget(pass, inode.number..inode.number + 1);
+            self.fingerprints.gone(pass, inode.number..inode.number + 1);
             return Ok(());
         }
-        let fingerprint = inode.fingerprint();
-        if self.fingerprints.get(inode.number) == Some(fingerprint.max(1)) {
-            pass.summary.unchanged += 1;
-            return Ok(());
-        }
-        let torn = pass.summary.torn;
-        volume::tell(pass, volume, inode)?;
-        if pass.summary.torn == torn {
-            self.fingerprints.set(inode.number, fingerprint);
-        } else {
-            self.fingerprints.set(inode.number, !fingerprint); // known, and to be told again
-        }
-        if self.fingerprints.known() > pass.limits.files {
-            return Err(FsError::TooMany { what: "files", most: pass.limits.files });
-        }
-        Ok(())
+        let seen = (inode.number, inode.fingerprint());
+        self.fingerprints.tell_if_new(pass, seen, |pass| volume::tell(pass, volume, inode))
     }
 }
 

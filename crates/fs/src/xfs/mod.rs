@@ -26,12 +26,11 @@ mod tree;
 
 use crate::FsError;
 use crate::field::Big;
-use crate::found::{FileId, FileKind, State, What};
+use crate::found::{FileKind, State, What};
 use crate::memory::Fingerprints;
 use crate::pass::Pass;
 use inode::Inode;
 use map::{Map, form};
-use std::ops::Range;
 use superblock::{Superblock, is_whole};
 use tree::{Root, Shape};
 
@@ -144,7 +143,7 @@ impl Reader {
                     pass.torn(); // records come in order, and stay in their group
                     continue;
                 }
-                self.forget(pass, told..first);
+                self.fingerprints.gone(pass, told..first);
                 self.cluster(pass, volume, (group, cluster))?;
                 told = first + CLUSTER;
             }
@@ -152,7 +151,7 @@ impl Reader {
         };
         tree::walk(pass, volume, (tree::INODES, root), &mut Some(&mut each))?;
         if pass.summary.torn == torn {
-            self.forget(pass, told..all.end);
+            self.fingerprints.gone(pass, told..all.end);
         }
         Ok(())
     }
@@ -175,7 +174,7 @@ impl Reader {
             let first = head.inode(group, cluster.first + piece.start);
             let count = piece.end - piece.start;
             if !exists {
-                self.forget(pass, first..first + count);
+                self.fingerprints.gone(pass, first..first + count);
                 continue;
             }
             let block = head.block_of_inode(cluster.first + piece.start);
@@ -183,7 +182,7 @@ impl Reader {
             let range = head.group_bytes(group, block, blocks);
             pass.metadata(range.clone(), What::InodeTable)?;
             if !piece.clone().any(|index| cluster.is_used(index)) {
-                self.forget(pass, first..first + count);
+                self.fingerprints.gone(pass, first..first + count);
                 continue;
             }
             if !pass.read(range.start, range.end - range.start, &mut bytes)? {
@@ -194,19 +193,11 @@ impl Reader {
                 if cluster.is_used(index) {
                     self.inode(pass, volume, Inode::new(inode, bytes))?;
                 } else {
-                    self.forget(pass, inode..inode + 1);
+                    self.fingerprints.gone(pass, inode..inode + 1);
                 }
             }
         }
         Ok(())
-    }
-
-    /// Inodes of a range that are free now.
-    fn forget(&mut self, pass: &mut Pass<'_>, range: Range<u64>) {
-        while let Some(inode) = self.fingerprints.first_in(range.clone()) {
-            self.fingerprints.forget(inode);
-            pass.gone(FileId { tree: 0, inode });
-        }
     }
 
     fn inode(
@@ -223,23 +214,11 @@ impl Reader {
             return hidden(pass, volume, inode);
         }
         if !inode.is_linked() {
-            self.forget(pass, inode.number..inode.number + 1);
+            self.fingerprints.gone(pass, inode.number..inode.number + 1);
             return Ok(());
         }
-        let fingerprint = inode.fingerprint();
-        if self.fingerprints.get(inode.number) == Some(fingerprint.max(1)) {
-            pass.summary.unchanged += 1;
-            return Ok(());
-        }
-        let torn = pass.summary.torn;
-        tell(pass, volume, inode)?;
-        let is_whole = pass.summary.torn == torn;
-        // What was told in part is known, and to be told again.
-        self.fingerprints.set(inode.number, if is_whole { fingerprint } else { !fingerprint });
-        if self.fingerprints.known() > pass.limits.files {
-            return Err(FsError::TooMany { what: "files", most: pass.limits.files });
-        }
-        Ok(())
+        let seen = (inode.number, inode.fingerprint());
+        self.fingerprints.tell_if_new(pass, seen, |pass| tell(pass, volume, inode))
     }
 }
 
