@@ -11,8 +11,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
 use thermocline_serve::api::{
-    HINTS_VERSION, HintLevel, HintScore, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints,
-    hints_schema,
+    HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, hints_schema,
 };
 use thermocline_units::Bytes;
 
@@ -249,39 +248,22 @@ fn text(status: &HintsStatus) -> String {
         "source", "taken", "refused", "ranges", "class", "score", "chunks", "accesses",
     ]);
     for source in &status.sources {
-        let mut head = [
-            &source.name,
-            &source.taken.to_string(),
-            &source.refused.to_string(),
-            &source.ranges.to_string(),
-        ]
-        .map(String::clone);
-        let none = [HintScore {
-            class: "–".to_string(),
-            score: f64::NAN,
-            followed: true,
-            chunks: 0,
-            accesses: 0,
-        }];
-        let scores = if source.scores.is_empty() { &none[..] } else { &source.scores };
-        for score in scores {
+        let [taken, refused, ranges] =
+            [source.taken, source.refused, source.ranges].map(|count| count.to_string());
+        let mut head = [source.name.clone(), taken, refused, ranges];
+        if source.scores.is_empty() {
+            let nothing = ["–", "–", "0", "0"].map(String::from);
+            rows.add_row(head.iter().cloned().chain(nothing));
+        }
+        for score in &source.scores {
             let followed = if score.followed { "" } else { ", not followed" };
-            let value = if score.score.is_nan() {
-                "–".to_string()
-            } else {
-                format!("{:.2}{followed}", score.score)
-            };
-            let [name, taken, refused, ranges] = std::mem::take(&mut head);
-            rows.add_row([
-                name,
-                taken,
-                refused,
-                ranges,
+            let tail = [
                 score.class.clone(),
-                value,
+                format!("{:.2}{followed}", score.score),
                 score.chunks.to_string(),
                 score.accesses.to_string(),
-            ]);
+            ];
+            rows.add_row(std::mem::take(&mut head).into_iter().chain(tail));
         }
     }
     let _ = writeln!(out, "\n{rows}");
