@@ -19,7 +19,7 @@ const METADATA: u64 = 64 << 10;
 type Cache = BlockCache<SimDisk, SimDisk>;
 
 fn disk(size: Bytes) -> SimDisk {
-    SimDisk::new(Geometry { size, discard_zeroes: true }, 1, Faults::NONE)
+    SimDisk::new(Geometry { size, discard_zeroes: true, far: false }, 1, Faults::NONE)
 }
 
 /// Serves the cache until nothing is in flight.

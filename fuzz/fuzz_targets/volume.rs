@@ -15,7 +15,7 @@ use thermocline_volume::{
 };
 
 const CHUNK: Bytes = Bytes::from_kib(64);
-const GEOMETRY: Geometry = Geometry { size: Bytes::from_mib(2), discard_zeroes: true };
+const GEOMETRY: Geometry = Geometry { size: Bytes::from_mib(2), discard_zeroes: true, far: false };
 /// Bytes of each disk that hold metadata, about; changes stay inside.
 const METADATA: u64 = 1 << 20;
 

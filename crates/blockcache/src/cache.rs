@@ -157,7 +157,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         if slots < format::SLOTS_MIN {
             return Err(OpenError::CacheTooSmall(cache.geometry().size));
         }
-        let Geometry { size, discard_zeroes } = origin.geometry();
+        let Geometry { size, discard_zeroes, far } = origin.geometry();
         let size = Bytes(size.0.saturating_sub(ORIGIN_OFFSET));
         let lines = size.0.div_ceil(u64::from(LINE));
         if lines == 0 {
@@ -172,7 +172,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             cache,
             origin,
             settings,
-            geometry: Geometry { size, discard_zeroes },
+            geometry: Geometry { size, discard_zeroes, far },
             identity: 0,
             index,
             locks: Locks::default(),

@@ -77,7 +77,7 @@ fn contents(stamp: u64, count: usize) -> Payload {
 fn disk(size: Bytes, seed: u64) -> SimDisk {
     let faults = Faults { background: Background::Garbage, ..Faults::NONE };
     let discard_zeroes = true;
-    SimDisk::new(Geometry { size, discard_zeroes }, seed, faults)
+    SimDisk::new(Geometry { size, discard_zeroes, far: false }, seed, faults)
 }
 
 impl World {

@@ -87,9 +87,11 @@ impl<D: Device> Emulated<D> {
 }
 
 impl<D: Device> Device for Emulated<D> {
-    /// The real device's: contents, and what becomes of discarded ones, are there.
+    /// The real device's: contents, and what becomes of discarded ones, are there. How far it is
+    /// the profile says as well.
     fn geometry(&self) -> Geometry {
-        self.device.geometry()
+        let geometry = self.device.geometry();
+        Geometry { far: geometry.far || self.model.geometry().far, ..geometry }
     }
 
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {

@@ -177,7 +177,7 @@ impl FileDevice {
         Ok(FileDevice {
             file,
             path: path.to_path_buf(),
-            geometry: Geometry { size, discard_zeroes: false },
+            geometry: Geometry { size, discard_zeroes: false, far: false },
             direct,
             punches: false,
             in_memory,

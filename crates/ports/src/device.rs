@@ -105,6 +105,9 @@ pub struct Geometry {
     pub size: Bytes,
     /// Whether a discarded range reads as zeroes.
     pub discard_zeroes: bool,
+    /// Whether it lies across a network, in a store of whole objects: a request takes tens of
+    /// milliseconds whatever its length, and a small write rewrites much.
+    pub far: bool,
 }
 
 impl Geometry {

@@ -144,7 +144,7 @@ fn median(mut seconds: Vec<f64>) -> f64 {
 fn views() {
     let pool = PoolSpec {
         name: "pool".to_string(),
-        geometry: Geometry { size: Bytes::from_gib(1), discard_zeroes: true },
+        geometry: Geometry { size: Bytes::from_gib(1), discard_zeroes: true, far: false },
         zeroed: true,
         reserve_chunks: 0,
     };

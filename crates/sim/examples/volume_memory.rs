@@ -46,7 +46,7 @@ fn settle(group: &mut Group, now: Nanos) {
 fn main() {
     let pool = |name: &str, gib| PoolSpec {
         name: name.to_string(),
-        geometry: Geometry { size: Bytes::from_gib(gib), discard_zeroes: true },
+        geometry: Geometry { size: Bytes::from_gib(gib), discard_zeroes: true, far: false },
         zeroed: true,
         reserve_chunks: 0,
     };

@@ -29,7 +29,7 @@ struct Bench {
 
 impl Bench {
     fn new(checksums: bool, volume: Bytes) -> Bench {
-        let geometry = Geometry { size: Bytes::from_gib(8), discard_zeroes: true };
+        let geometry = Geometry { size: Bytes::from_gib(8), discard_zeroes: true, far: false };
         let pool = |name: &str| PoolSpec {
             name: name.to_string(),
             geometry,

@@ -46,7 +46,7 @@ fn ask(group: &mut Group, now: Nanos, action: Action) {
 
 fn measure(chunks: u64) {
     let size = Bytes((chunks + 4096) << 20);
-    let geometry = Geometry { size, discard_zeroes: true };
+    let geometry = Geometry { size, discard_zeroes: true, far: false };
     let pool =
         |name: &str| PoolSpec { name: name.to_string(), geometry, zeroed: true, reserve_chunks: 0 };
     let settings = Settings::default();

@@ -158,12 +158,13 @@ impl Group {
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
 
-    /// The fastest pools that have a metadata region and will stay; when none is left, one that was
-    /// to be removed has to wait.
+    /// The fastest pools that have a metadata region and will stay, far ones last; when none is
+    /// left, one that was to be removed has to wait.
     pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
         let can = |index: &usize| self.pools[*index].has_region && self.pools[*index].is_alive();
         let stays = |index: &usize| self.pools[*index].state != PoolState::Removing;
-        let able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
+        let mut able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
+        able.sort_by_key(|&index| self.pools[index].is_far());
         let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(HOMES).collect();
         if homes.is_empty() {
             homes.extend(able.first());

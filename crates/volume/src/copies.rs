@@ -195,8 +195,8 @@ impl Group {
         }
     }
 
-    /// A free slot for a new chunk, on one of the pools of its `hint` if that can be: (place,
-    /// whether it reads as zeroes).
+    /// A free slot for a new chunk, on one of the pools of its `hint` if that can be, and on a far
+    /// pool only if nothing else can be: (place, whether it reads as zeroes).
     fn allocate(&mut self, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
         let count = self.pools.len();
         let order = |step: usize| match self.settings.fill {
@@ -204,7 +204,8 @@ impl Group {
             Fill::SlowestFirst => count - 1 - step,
         };
         let hinted = hint.iter().map(|pool| usize::from(pool.0));
-        let order: Vec<usize> = hinted.chain((0..count).map(order)).collect();
+        let mut order: Vec<usize> = hinted.chain((0..count).map(order)).collect();
+        order.sort_by_key(|&index| self.pools[index].is_far());
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {
             for &index in &order {

@@ -39,6 +39,9 @@ use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
 /// The largest chunk that can be mirrored: it has two bits a block.
 pub(crate) const MIRROR_CHUNK_MAX: u32 = REDIRECT_CHUNK_MAX / 2;
+/// Bytes that are copied at a time from or to a far pool, where a request costs the same whatever
+/// its length; a chunk, where that is less.
+const FAR_PIECE: u32 = 8 << 20;
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
 const WISHES_MAX: usize = 4096;
 
@@ -305,7 +308,7 @@ impl Group {
     /// The next run of missing blocks that no write under way overlaps, and where it is missing.
     fn next_piece(&self, index: u32) -> Option<(Range<u32>, Place)> {
         let copy = &self.copier.operations[index];
-        let length_max = (self.settings.copying.piece.0 as u32).min(self.chunk_size);
+        let length_max = self.piece_max(copy);
         let free = |range: &Range<u32>| !self.writes_under_way(copy.what.chunk, range);
         let mut from = copy.cursor;
         let mut wrapped = false;
@@ -320,6 +323,13 @@ impl Group {
                 return None;
             }
         }
+    }
+
+    /// Bytes copied at a time: of a far pool, where each request costs alike, many.
+    fn piece_max(&self, copy: &Copy) -> u32 {
+        let far = [copy.source.pool, copy.destination.pool].map(|pool| self.pool(pool).is_far());
+        let far = if far.contains(&true) { FAR_PIECE } else { 0 };
+        (self.settings.copying.piece.0 as u32).max(far).min(self.chunk_size)
     }
 
     fn missing_run(&self, copy: &Copy, from: u32, length_max: u32) -> Option<(Range<u32>, Place)> {

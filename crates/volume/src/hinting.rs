@@ -6,10 +6,13 @@
 //!   under way there, lets the chunk be redirected: writes go to the faster pool from then on.
 //! - Requests to ranges of background tasks join the scheduler's waiting queue, with a deadline.
 //! - At an epoch's end `policy::hints::director` proposes moves beside the placement's.
+//! - So are the chunks of a far pool, with hints or without: no pool here is as bad a place for
+//!   writes.
 //! - A prefetch wishes a copy in a reserve of each chunk of a range.
 //!
 //! No hint is needed for anything to be right: all of this chooses among what may be done anyway.
-//! Without hints it costs one look at an empty list a request.
+//! Without hints and far pools it costs one look at an empty list a request, and at the chunk's
+//! pool a write.
 
 use crate::group::{Group, Service};
 use crate::map::Place;
@@ -205,9 +208,17 @@ impl Group {
         let count = self.pools.len() as u16;
         let Some(hint) = hints.of(self.now, chunk, self.chunk_size()) else { return Vec::new() };
         if hint.demoted {
-            return vec![PoolId(count - 1)];
+            return vec![self.near(PoolId(count - 1))];
         }
-        hints.preference(hint.class, count).collect()
+        hints.preference(hint.class, count).map(|pool| self.near(pool)).collect()
+    }
+
+    /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
+    /// there as a whole, by a move.
+    fn near(&self, pool: PoolId) -> PoolId {
+        let here = |pool: &PoolId| !self.pool(*pool).is_far();
+        let mut slowest = (0..=pool.0).rev().map(PoolId);
+        slowest.find(here).unwrap_or(pool)
     }
 
     /// A chunk was placed where its class wants.
@@ -218,21 +229,24 @@ impl Group {
     }
 
     /// A write comes to a chunk: wishes it redirected, where its class wants a faster pool and the
-    /// one that it is on is busy.
-    pub(crate) fn redirect_by_hint(&mut self, chunk: ChunkId) {
-        if self.hinting.hints.is_empty() {
+    /// one that it is on is busy, or where that one is far.
+    pub(crate) fn redirect_write(&mut self, chunk: ChunkId) {
+        let Some(home) = self.pool_of(chunk) else { return };
+        let far = self.pool(home).is_far();
+        if self.hinting.hints.is_empty() && !far {
             return;
         }
-        let Some(home) = self.pool_of(chunk) else { return };
         let busy = self.pool(home).in_flight >= QUEUE && home > PoolId(0);
-        if !busy || self.hinting.looks >= LOOKS_MAX || !self.map.is_simple(chunk) {
+        if !busy && !far || self.hinting.looks >= LOOKS_MAX || !self.map.is_simple(chunk) {
             return;
         }
         self.hinting.looks += 1;
-        let wanted = self.hinted_pools(chunk);
-        let better = wanted.into_iter().take_while(|&pool| pool < home).find(|&pool| {
-            let pool = self.pool(pool);
-            pool.takes_chunks() && pool.free_beside_reserve() > 0 && pool.in_flight < QUEUE
+        let wanted = self.hinted_pools(chunk).into_iter().take_while(|&pool| pool < home);
+        let here = (0..if far { home.0 } else { 0 }).rev().map(PoolId);
+        let better = wanted.chain(here).find(|&to| {
+            let pool = self.pool(to);
+            let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);
+            suits && pool.takes_chunks() && pool.free_beside_reserve() > 0
         });
         let Some(to) = better else { return };
         let operation = Operation { kind: OperationKind::Redirect, chunk, to };

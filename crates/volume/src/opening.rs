@@ -167,7 +167,7 @@ impl Group {
     /// devices.
     pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         let mut group = Group::empty(settings, 0);
-        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false };
+        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
         let mut steps = Vec::new();
         for (index, device) in devices.iter().enumerate() {
             let (geometry, state) = match device {
@@ -359,7 +359,8 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     }
 }
 
-/// Which pools get a metadata region: those where it is small, and the roomiest in any case.
+/// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
+/// ones last.
 fn regions(
     journal_blocks: u32,
     area_blocks: u32,
@@ -369,7 +370,10 @@ fn regions(
     let bytes = layout::region_bytes(journal_blocks, area_blocks);
     let mut regions: Vec<bool> = pools.iter().map(|p| bytes <= p.geometry.size.0 / 8).collect();
     let mut by_size: Vec<usize> = (0..pools.len()).collect();
-    by_size.sort_by_key(|&index| (std::cmp::Reverse(pools[index].geometry.size), index));
+    by_size.sort_by_key(|&index| {
+        let geometry = &pools[index].geometry;
+        (geometry.far, std::cmp::Reverse(geometry.size), index)
+    });
     for index in by_size {
         let fits = bytes.next_multiple_of(64 << 10) + u64::from(chunk_size)
             <= pools[index].geometry.size.0;

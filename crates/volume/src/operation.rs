@@ -77,6 +77,9 @@ pub enum Refusal {
     /// The destination has no room, or the reserve has none left.
     #[error("the destination pool has no room")]
     NoRoom,
+    /// Redirected and mirrored chunks are written block by block, which a far pool is no place for.
+    #[error("a pool across a network holds whole chunks only: migrate or replicate")]
+    Far,
     /// The pool does not exist, is dead, or is being drained.
     #[error("the destination pool takes no chunks")]
     NoPool,

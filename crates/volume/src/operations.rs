@@ -100,6 +100,11 @@ impl Group {
             return Err(Refusal::TooManyCopies);
         }
         let pool = self.pool(operation.to);
+        let mirrors = operation.kind == OperationKind::Mirror;
+        let from_far = self.pool_of(chunk).is_some_and(|home| self.pool(home).is_far());
+        if redirects && pool.is_far() || mirrors && from_far {
+            return Err(Refusal::Far);
+        }
         let full = match operation.kind {
             OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.slots.free() == 0,
             OperationKind::Redirect => {

@@ -191,6 +191,11 @@ impl Pool {
         self.state == PoolState::Active
     }
 
+    /// Whether it lies across a network: what keeps it from being first choice.
+    pub(crate) fn is_far(&self) -> bool {
+        self.geometry.far
+    }
+
     /// Free slots beyond what is kept for prefetched copies.
     pub(crate) fn free_beside_reserve(&self) -> u32 {
         self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
@@ -236,7 +241,7 @@ impl Pool {
         let Some(rate) = copying.rate_per_second else { return now };
         let rate = (rate.0 as f64).max(1.0);
         // A tenth of a second's worth may be saved up, and at least two pieces.
-        let burst = (rate / 10.0).max(2.0 * copying.piece.0 as f64);
+        let burst = (rate / 10.0).max(2.0 * bytes.max(copying.piece.0 as u32) as f64);
         let passed = now.saturating_sub(self.allowance_at).as_secs_f64();
         self.allowance = (self.allowance + rate * passed).min(burst);
         self.allowance_at = now;

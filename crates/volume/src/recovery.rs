@@ -71,7 +71,7 @@ impl Group {
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.checksums;
         self.area_blocks = superblock.area_blocks;
-        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false };
+        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
         let devices: Vec<Option<Geometry>> =
             self.pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();
         self.pools.clear();

@@ -2,6 +2,7 @@
 //! part (`tests/simulation`).
 
 mod bytes_on_disk;
+mod far;
 mod hints;
 mod label;
 mod mirrors;
@@ -52,11 +53,25 @@ impl Bench {
     }
 
     pub(super) fn with_settings(pools_mib: &[u64], reserve: u32, settings: Settings) -> Bench {
+        Bench::with_far(pools_mib, pools_mib.len(), reserve, settings)
+    }
+
+    /// The same; only the first `near` pools are here, the others across a network.
+    pub(super) fn with_far(
+        pools_mib: &[u64],
+        near: usize,
+        reserve: u32,
+        settings: Settings,
+    ) -> Bench {
         let mut disks = Vec::new();
         let mut specs = Vec::new();
         for (index, mib) in pools_mib.iter().enumerate() {
             let zeroed = index > 0;
-            let geometry = Geometry { size: Bytes::from_mib(*mib), discard_zeroes: index % 2 == 0 };
+            let geometry = Geometry {
+                size: Bytes::from_mib(*mib),
+                discard_zeroes: index % 2 == 0,
+                far: index >= near,
+            };
             let background = if zeroed { Background::Zeroes } else { Background::Garbage };
             let faults = Faults { background, ..Faults::NONE };
             disks.push(SimDisk::new(geometry, index as u64, faults));

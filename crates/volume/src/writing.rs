@@ -27,7 +27,7 @@ impl Group {
             }
             return self.conclude(now, part); // Zeroes onto what reads as zeroes.
         }
-        self.redirect_by_hint(chunk);
+        self.redirect_write(chunk);
         let range = self.parts[part].range.clone();
         if self.map.overlay(chunk).is_some() {
             let targets = self.targets_of(part);

@@ -10,7 +10,7 @@ const LINE: u64 = crate::LINE as u64;
 type Cache = BlockCache<SimDisk, SimDisk>;
 
 fn disk(size: Bytes) -> SimDisk {
-    SimDisk::new(Geometry { size, discard_zeroes: true }, 3, Faults::NONE)
+    SimDisk::new(Geometry { size, discard_zeroes: true, far: false }, 3, Faults::NONE)
 }
 
 fn cache(settings: Settings) -> (Cache, Nanos) {

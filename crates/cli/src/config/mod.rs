@@ -98,6 +98,14 @@ pub(crate) struct DeviceConfig {
     pub(crate) bucket: Option<BucketConfig>,
 }
 
+impl DeviceConfig {
+    /// Whether it lies across a network, or is slowed to what does.
+    pub(crate) fn is_far(&self) -> bool {
+        let slowed = self.emulate.as_ref().is_some_and(|emulation| emulation.profile.is_far());
+        self.bucket.is_some() || slowed
+    }
+}
+
 /// A bucket of an object store. Credentials are no part of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BucketConfig {

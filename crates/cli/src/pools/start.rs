@@ -233,7 +233,8 @@ pub(crate) fn check_first_start<D: Device>(
             );
             return Err(CliError::input(text));
         };
-        let geometry = Geometry { size, discard_zeroes: false };
+        let far = found.config.device.is_far();
+        let geometry = Geometry { size, discard_zeroes: false, far };
         specs.push(spec(config, found.config, geometry, false));
     }
     let group = Group::create(config.settings, &specs, 0).map_err(CliError::input)?;

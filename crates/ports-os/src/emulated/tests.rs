@@ -124,7 +124,7 @@ impl Told {
 
 impl Device for Told {
     fn geometry(&self) -> Geometry {
-        Geometry { size: Bytes::from_mib(16), discard_zeroes: true }
+        Geometry { size: Bytes::from_mib(16), discard_zeroes: true, far: false }
     }
 
     fn submit(&mut self, _now: Nanos, _ticket: Ticket, _io: Io) {}

@@ -458,7 +458,7 @@ impl ObjectDevice {
 
 impl Device for ObjectDevice {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.shape.size, discard_zeroes: true }
+        Geometry { size: self.shape.size, discard_zeroes: true, far: true }
     }
 
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thermocline_units::{Bytes, Nanos};
 
 fn simulated() -> SimDisk {
-    let geometry = Geometry { size: Bytes::from_mib(64), discard_zeroes: false };
+    let geometry = Geometry { size: Bytes::from_mib(64), discard_zeroes: false, far: false };
     SimDisk::new(geometry, 5, Faults { delay: 0.01, ..Faults::NONE })
 }
 

@@ -59,7 +59,7 @@ struct Pending {
 /// use thermocline_ports::{Device, Geometry, Io, Payload, Ticket};
 /// use thermocline_units::{Bytes, Nanos, Rng};
 ///
-/// let geometry = Geometry { size: Bytes::from_mib(1), discard_zeroes: true };
+/// let geometry = Geometry { size: Bytes::from_mib(1), discard_zeroes: true, far: false };
 /// let mut disk = SimDisk::new(geometry, 7, Faults::NONE);
 /// let write = Io::Write { offset: Bytes(0), data: Payload::from(vec![1; 512]), fua: true };
 /// disk.submit(Nanos(0), Ticket(1), write);

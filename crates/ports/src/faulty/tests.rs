@@ -9,7 +9,7 @@ use super::{Faults, SimDisk};
 use crate::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, Nanos};
 
-const GEOMETRY: Geometry = Geometry { size: Bytes::from_mib(1), discard_zeroes: true };
+const GEOMETRY: Geometry = Geometry { size: Bytes::from_mib(1), discard_zeroes: true, far: false };
 
 fn disk(seed: u64) -> SimDisk {
     SimDisk::new(GEOMETRY, seed, Faults::NONE)

@@ -91,7 +91,11 @@ impl ModelDevice {
             Medium::Object(object) => Model::Object(ObjectModel::new(object)),
         };
         ModelDevice {
-            geometry: Geometry { size: profile.size, discard_zeroes: profile.discard_zeroes },
+            geometry: Geometry {
+                size: profile.size,
+                discard_zeroes: profile.discard_zeroes,
+                far: profile.is_far(),
+            },
             model,
             schedule: Schedule::default(),
             rng: Rng::seeded(seed),

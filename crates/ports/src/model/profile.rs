@@ -236,6 +236,11 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Whether such a device lies across a network ([`Geometry::far`](crate::Geometry::far)).
+    pub fn is_far(&self) -> bool {
+        matches!(self.medium, Medium::Object(_))
+    }
+
     /// The same device with another size.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ struct ReadOnly(SimDisk);
 
 impl ReadOnly {
     fn new() -> ReadOnly {
-        let geometry = Geometry { size: Bytes(SIZE as u64), discard_zeroes: false };
+        let geometry = Geometry { size: Bytes(SIZE as u64), discard_zeroes: false, far: false };
         let faults = Faults { background: Background::Garbage, ..Faults::NONE };
         ReadOnly(SimDisk::new(geometry, 9, faults))
     }

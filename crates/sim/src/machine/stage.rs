@@ -257,6 +257,7 @@ fn fit(
         geometry: Geometry {
             size: Bytes(chunks * chunk),
             discard_zeroes: plan.profile.discard_zeroes,
+            far: plan.profile.is_far(),
         },
         zeroed: true,
         reserve_chunks: plan.reserve.0.div_ceil(chunk) as u32,

@@ -17,7 +17,8 @@ const LOST: Step = Step::Crash { survival: Survival::Lost };
 const ALL: Step = Step::Verify { eighths: 8 };
 
 fn pool(chunks: u32, latency_us: u32) -> PoolPlan {
-    PoolPlan { chunks, roomy: true, reserve: 0, latency_us, zeroed: false, discard_zeroes: false }
+    let (zeroed, discard_zeroes, far) = (false, false, false);
+    PoolPlan { chunks, roomy: true, reserve: 0, latency_us, zeroed, discard_zeroes, far }
 }
 
 fn span(sector: u32, sectors: u32) -> Span {

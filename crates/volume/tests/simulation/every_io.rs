@@ -19,7 +19,8 @@ use thermocline_volume::{Copying, OperationKind, Settings};
 const CHUNK: u32 = 128;
 
 fn pool(chunks: u32, latency_us: u32, zeroed: bool) -> PoolPlan {
-    PoolPlan { chunks, roomy: true, reserve: 2, latency_us, zeroed, discard_zeroes: zeroed }
+    let discard_zeroes = zeroed;
+    PoolPlan { chunks, roomy: true, reserve: 2, latency_us, zeroed, discard_zeroes, far: false }
 }
 
 fn write(chunk: u32, sectors: u32, fua: bool) -> Step {

@@ -34,7 +34,7 @@ type Draw = fn(&mut Draws, &mut Vec<Step>);
 /// The plan of a seed.
 pub(crate) fn plan(seed: u64) -> Plan {
     let mut dice = Dice::seeded(seed);
-    let pools: Vec<PoolPlan> = {
+    let mut pools: Vec<PoolPlan> = {
         let count = dice.one_of(&[1, 2, 2, 2, 3, 3, 4, 5]);
         (0..count).map(|index| pool(&mut dice, index < 2)).collect()
     };
@@ -49,7 +49,23 @@ pub(crate) fn plan(seed: u64) -> Plan {
     let mut draws = Draws::new(dice, &settings);
     steps.append(&mut draws.steps());
     add_hints(seed, &mut steps);
+    move_away(seed, &mut pools, &mut steps);
     Plan { seed, settings, pools, steps }
+}
+
+/// In a fifth of all runs some pools lie across a network; from dice of their own, as hints.
+fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
+    let mut dice = Dice::seeded(seed ^ 0xfa_4a4a);
+    if !dice.chance(0.2) {
+        return;
+    }
+    let added = steps.iter_mut().filter_map(|step| match step {
+        Step::AddPool(pool) => Some(pool),
+        _ => None,
+    });
+    for pool in pools.iter_mut().chain(added) {
+        pool.far = dice.chance(0.4);
+    }
 }
 
 /// In a third of all runs hints are given now and then. From dice of their own, so that what else
@@ -103,6 +119,7 @@ fn pool(dice: &mut Dice, roomy: bool) -> PoolPlan {
         latency_us: dice.magnitude(5..=5_000) as u32,
         zeroed: dice.chance(0.5),
         discard_zeroes: dice.chance(0.5),
+        far: false,
     }
 }
 

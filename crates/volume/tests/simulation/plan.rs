@@ -28,6 +28,8 @@ pub(crate) struct PoolPlan {
     pub(crate) latency_us: u32,
     pub(crate) zeroed: bool,
     pub(crate) discard_zeroes: bool,
+    /// Whether it is said to lie across a network.
+    pub(crate) far: bool,
 }
 
 /// Part of a volume.

@@ -443,5 +443,5 @@ fn geometry(pool: &PoolPlan, settings: &Settings) -> Geometry {
     };
     let metadata = metadata.next_multiple_of(settings.chunk_size.0);
     let size = Bytes(metadata + u64::from(pool.chunks) * settings.chunk_size.0);
-    Geometry { size, discard_zeroes: pool.discard_zeroes }
+    Geometry { size, discard_zeroes: pool.discard_zeroes, far: pool.far }
 }
