@@ -6,6 +6,7 @@
 pub mod balance;
 pub mod chunks;
 pub mod experiment;
+pub mod files;
 pub mod format;
 pub mod lab;
 pub mod machine;

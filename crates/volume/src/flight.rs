@@ -57,6 +57,8 @@ pub(crate) struct Flight {
     pub(crate) writes: bool,
     pub(crate) bytes: u32,
     pub(crate) since: Nanos,
+    /// Clients' requests under way on the pool when it was sent, and itself.
+    pub(crate) queued: u32,
     pub(crate) tries: u8,
     /// The request itself, where it may be sent again.
     pub(crate) io: Option<Io>,

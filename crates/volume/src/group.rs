@@ -231,8 +231,18 @@ impl Group {
         self.flight_generation = self.flight_generation.wrapping_add(1);
         let generation = self.flight_generation;
         let keep = owner.retries().then(|| io.clone());
-        let flight =
-            Flight { generation, owner, pool, writes, bytes, since: now, tries: 0, io: keep };
+        let queued = self.pool(pool).in_flight + 1;
+        let flight = Flight {
+            generation,
+            owner,
+            pool,
+            writes,
+            bytes,
+            since: now,
+            queued,
+            tries: 0,
+            io: keep,
+        };
         let index = self.flights.insert(flight);
         self.count_departure(pool, owner, writes, bytes);
         let ticket = Ticket(u64::from(generation) << 32 | u64::from(index));
@@ -298,7 +308,8 @@ impl Group {
         }
         match flight.owner {
             Owner::Part { .. } => {
-                state.note_latency(flight.writes, now.saturating_sub(flight.since));
+                let took = now.saturating_sub(flight.since);
+                state.note_latency(now, flight.writes, took, flight.queued);
                 state.in_flight -= 1;
             }
             Owner::Copy { .. } | Owner::Scrub { .. } => state.copies_in_flight -= 1,

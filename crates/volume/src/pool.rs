@@ -4,9 +4,14 @@ use crate::format::{Membership, PoolRecord};
 use crate::map::Place;
 use crate::settings::Copying;
 use crate::slots::Slots;
+use thermocline_policy::balance::Latency;
 use thermocline_policy::placement::{PoolLoad, PoolTraits};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, Latencies, Nanos};
+
+/// How fast a pool's latency is forgotten where nobody reads, in seconds: a slow moment must not
+/// keep readers away for ever, and a slow pool not be tried all the time.
+const READ_DECAY_S: f64 = 10.0;
 
 /// A pool as the caller hands it over. Pools are given fastest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +70,24 @@ pub struct PoolCounters {
     pub errors: u64,
 }
 
+impl PoolCounters {
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &PoolCounters) -> PoolCounters {
+        PoolCounters {
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            written_bytes: self.written_bytes - earlier.written_bytes,
+            copied_out_bytes: self.copied_out_bytes - earlier.copied_out_bytes,
+            copied_in_bytes: self.copied_in_bytes - earlier.copied_in_bytes,
+            metadata_bytes: self.metadata_bytes - earlier.metadata_bytes,
+            flushes: self.flushes - earlier.flushes,
+            rotten_blocks: self.rotten_blocks - earlier.rotten_blocks,
+            errors: self.errors - earlier.errors,
+        }
+    }
+}
+
 /// A pool, as `pool_status` tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolStatus {
@@ -95,17 +118,17 @@ struct Counted {
 impl Counted {
     /// What was done between `before` and now.
     fn since(&self, before: &Counted) -> PoolLoad {
-        let (counters, then) = (&self.counters, &before.counters);
+        let did = self.counters.since(&before.counters);
         let mean = |side: usize| {
             let ((count, sum), (count_then, sum_then)) =
                 (self.answered[side], before.answered[side]);
             Nanos(sum.saturating_sub(sum_then).0 / (count - count_then).max(1))
         };
         PoolLoad {
-            reads: counters.reads - then.reads,
-            writes: counters.writes - then.writes,
-            read_bytes: Bytes(counters.read_bytes - then.read_bytes),
-            written_bytes: Bytes(counters.written_bytes - then.written_bytes),
+            reads: did.reads,
+            writes: did.writes,
+            read_bytes: Bytes(did.read_bytes),
+            written_bytes: Bytes(did.written_bytes),
             read_latency: mean(0),
             write_latency: mean(1),
         }
@@ -139,8 +162,8 @@ pub(crate) struct Pool {
     counted: Counted,
     /// What had been counted when the router was last asked.
     counted_in_round: Counted,
-    /// Mean latency of client requests, exponentially weighted (1/16), in nanoseconds.
-    latency: f64,
+    /// What a client's read takes for each that was queued before it, and itself.
+    read: Latency,
     /// Bytes that operations may still move, and when that was true.
     allowance: f64,
     allowance_at: Nanos,
@@ -174,7 +197,7 @@ impl Pool {
             load: PoolLoad::default(),
             counted: Counted::default(),
             counted_in_round: Counted::default(),
-            latency: 0.0,
+            read: Latency::assumed(0.0),
             allowance: 0.0,
             allowance_at: Nanos(0),
             owed_at: Nanos(0),
@@ -201,20 +224,29 @@ impl Pool {
         self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
     }
 
+    /// Whether clients have more than so many requests here that copies would get in the way of.
+    pub(crate) fn is_used(&self, above: u32) -> bool {
+        self.in_flight > above && !self.is_far()
+    }
+
     /// Where byte `at` of `place` lies on the device.
     pub(crate) fn address(&self, place: Place, at: u32, chunk_size: u32) -> Bytes {
         Bytes(self.first_slot + u64::from(place.slot) * u64::from(chunk_size) + u64::from(at))
     }
 
-    /// What a request would wait here, in nanoseconds, as far as the past tells.
-    pub(crate) fn expected_wait(&self) -> f64 {
-        self.latency * f64::from(self.in_flight + 1)
+    /// What a read would take here, in seconds, as far as the last [`READ_DECAY_S`] tell.
+    pub(crate) fn expected_wait(&self, now: Nanos) -> f64 {
+        self.read.cost(now, self.in_flight, READ_DECAY_S)
     }
 
-    pub(crate) fn note_latency(&mut self, writes: bool, took: Nanos) {
+    /// Files a client's request that took so long; it was the `queued`th under way when it was
+    /// sent.
+    pub(crate) fn note_latency(&mut self, now: Nanos, writes: bool, took: Nanos, queued: u32) {
         self.latencies[usize::from(writes)].record(took);
-        let share = took.0 as f64 / f64::from(self.in_flight.max(1));
-        self.latency += (share - self.latency) / 16.0;
+        if !writes {
+            let each = took.as_secs_f64() / f64::from(queued.max(1));
+            self.read.mean(now, each, READ_DECAY_S);
+        }
     }
 
     /// Sums up the epoch that ends for the placement.

@@ -54,7 +54,7 @@ impl Group {
         copies
             .filter(|place| self.pool(place.pool).is_alive() && failed & bit(place.pool) == 0)
             .min_by(|a, b| {
-                let wait = |place: &Place| self.pool(place.pool).expected_wait();
+                let wait = |place: &Place| self.pool(place.pool).expected_wait(self.now);
                 wait(a).total_cmp(&wait(b))
             })
     }

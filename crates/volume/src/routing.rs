@@ -47,7 +47,7 @@ impl Group {
         let [base, above] = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side).pool);
         let base_is_slower = base > above;
         let slow = self.routing.next_is_slow(write).unwrap_or_else(|| {
-            let wait = |pool| self.pool(pool).expected_wait();
+            let wait = |pool| self.pool(pool).expected_wait(self.now);
             (wait(base) < wait(above)) == base_is_slower
         });
         if slow == base_is_slower { Side::Base } else { Side::Above }

@@ -4,7 +4,7 @@
 //! goes when every pool that it touches lets it; held back by the foreground alone, it goes after a
 //! bounded patience all the same, or as soon as bytes are owed from what is reserved for operations
 //! (mClock's R tags: what they get while the foreground is idle is not counted against those), so
-//! that no operation starves.
+//! that no operation starves. A far pool serves many requests at once: nobody makes way there.
 
 use crate::group::Group;
 use thermocline_units::{Nanos, PoolId};
@@ -49,7 +49,7 @@ impl Group {
             self.wake_at(at);
             return Held::Throttled;
         }
-        if pools.iter().any(|&pool| self.pool(pool).in_flight > copying.yield_above) {
+        if pools.iter().any(|&pool| self.pool(pool).is_used(copying.yield_above)) {
             let since = held_since.unwrap_or(now);
             let patient = Nanos(since.0.saturating_add(copying.patience.0));
             let owed = pools.iter().map(|&pool| self.pool(pool).owed_at(&copying)).max().flatten();

@@ -1,8 +1,7 @@
 //! Peak EWMA: the site where a request would probably be answered soonest, by latencies seen
 //! (Finagle's and linkerd's).
 //!
-//! 1. Each site has a mean of latencies that decays over `decay`. A latency above it replaces it at
-//!    once (the peak); one below it is averaged in, the more the longer ago the last one was.
+//! 1. Each site has a mean of latencies that decays over `decay`, entered as peaks (`latency.rs`).
 //! 2. A site's cost is that mean, decayed until now, times the own requests under way and one more.
 //! 3. The cheaper of `d` sites drawn at random is taken.
 //!
@@ -13,6 +12,7 @@
 //! State: 16 B a site. O(d²) a pick.
 
 use super::choose::{self, Draw, Ties};
+use super::latency::Latency;
 use super::{Board, Rule};
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Nanos, Rng, SiteId};
@@ -39,19 +39,12 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Balancer(|settings| Ok(Box::new(PeakEwma::read(settings)?))),
 };
 
-/// What latencies came to.
-#[derive(Debug, Clone, Copy)]
-struct Estimate {
-    seconds: f64,
-    at: Nanos,
-}
-
 /// Picks by latency and requests under way.
 struct PeakEwma {
     count: usize,
     decay_s: f64,
     first_s: f64,
-    estimates: Vec<Estimate>,
+    estimates: Vec<Latency>,
     draw: Draw,
 }
 
@@ -71,14 +64,9 @@ impl PeakEwma {
     }
 }
 
-/// How much of an estimate is left after a time.
-fn left(from: Nanos, now: Nanos, decay_s: f64) -> f64 {
-    (-now.saturating_sub(from).as_secs_f64() / decay_s).exp()
-}
-
 impl Rule for PeakEwma {
     fn reshaped(&mut self, fresh: Option<SiteId>, board: &Board) {
-        let new = Estimate { seconds: self.first_s, at: Nanos(0) };
+        let new = Latency::assumed(self.first_s);
         self.estimates.resize(board.slots(), new);
         if let Some(site) = fresh {
             self.estimates[site.index()] = new;
@@ -87,24 +75,14 @@ impl Rule for PeakEwma {
 
     fn completed(&mut self, now: Nanos, site: SiteId, latency: Option<Nanos>, _board: &Board) {
         let Some(latency) = latency else { return };
-        let estimate = &mut self.estimates[site.index()];
-        let seconds = latency.as_secs_f64();
-        let kept = left(estimate.at, now, self.decay_s);
-        estimate.seconds = if seconds > estimate.seconds {
-            seconds
-        } else {
-            estimate.seconds * kept + seconds * (1.0 - kept)
-        };
-        estimate.at = now;
+        self.estimates[site.index()].peak(now, latency.as_secs_f64(), self.decay_s);
     }
 
     fn pick(&mut self, now: Nanos, board: &Board, rng: &mut Rng) -> SiteId {
         let (estimates, decay_s) = (&self.estimates, self.decay_s);
         let drawn = self.draw.draw(board, self.count, rng).iter().copied();
         choose::least(drawn, Ties::Random, rng, |id| {
-            let estimate = estimates[id.index()];
-            let seconds = estimate.seconds * left(estimate.at, now, decay_s);
-            seconds * (f64::from(board.site(id).outstanding()) + 1.0)
+            estimates[id.index()].cost(now, board.site(id).outstanding(), decay_s)
         })
     }
 }

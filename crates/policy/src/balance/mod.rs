@@ -23,6 +23,7 @@ mod ewma;
 mod interpretation;
 mod jiq;
 mod jsq;
+mod latency;
 mod least;
 mod level;
 mod power;
@@ -39,6 +40,7 @@ pub use balancer::Balancer;
 pub use board::{Board, Report, Site, Standing};
 pub use burst::BurstPredictor;
 pub use dispersion::Dispersion;
+pub use latency::Latency;
 
 use thermocline_units::{Nanos, Rng, SiteId};
 

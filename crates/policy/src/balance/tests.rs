@@ -1,6 +1,6 @@
 //! What every balancer keeps: only sites that are up, equal picks from equal seeds.
 
-use super::{Balancer, Report, Standing};
+use super::{Balancer, Latency, Report, Standing};
 use crate::registry::{PolicySpec, balancers};
 use proptest::prelude::*;
 use thermocline_units::{Nanos, Rng, SiteId};
@@ -295,4 +295,21 @@ fn a_report_says_what_is_of_others_and_what_it_has_not_seen() {
     let report = Report { arrivals: 19, ..queue(Nanos(6_500_000_000), 1) };
     least.reported(second(7), site, report);
     assert_eq!(least.board().site(site).others_rate(), Some(11.0 / 4.0));
+}
+
+#[test]
+fn a_latency_is_forgotten_and_a_peak_counts_at_once() {
+    let (second, decay) = (1_000_000_000, 10.0);
+    let mut latency = Latency::assumed(0.0);
+    latency.peak(Nanos(0), 4.0, decay);
+    assert_eq!(latency.cost(Nanos(0), 1, decay), 8.0, "twice, with one under way");
+    assert!((latency.cost(Nanos(10 * second), 0, decay) - 4.0 / std::f64::consts::E).abs() < 1e-9);
+    latency.peak(Nanos(second), 1.0, decay);
+    let after = latency.cost(Nanos(second), 0, decay);
+    assert!((3.5..4.0).contains(&after), "a low one is averaged in: {after}");
+    let mut mean = Latency::assumed(0.0);
+    mean.mean(Nanos(0), 16.0, decay);
+    assert_eq!(mean.cost(Nanos(0), 0, decay), 1.0);
+    mean.mean(Nanos(100 * second), 2.0, decay);
+    assert!((mean.cost(Nanos(100 * second), 0, decay) - 2.0).abs() < 1e-3, "it is all there is");
 }

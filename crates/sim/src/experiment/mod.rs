@@ -6,6 +6,7 @@
 pub mod balancing;
 mod config;
 mod expect;
+pub mod hinting;
 mod html;
 mod markdown;
 pub mod migration;
@@ -17,6 +18,7 @@ pub use expect::{Expectation, Verdict};
 
 use crate::balance::BalanceError;
 use crate::lab::{self, CacheSize, LabError, LabOptions, Row};
+use crate::machine::MachineError;
 use crate::replay::ReplayOptions;
 use crate::replay::cost::Profile;
 use crate::source::{Source, open_all};
@@ -58,6 +60,9 @@ pub enum ExperimentError {
     /// A policy is unknown.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// A machine cannot be run.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
     /// Balancers cannot be run.
     #[error(transparent)]
     Balance(#[from] BalanceError),
@@ -75,6 +80,8 @@ pub enum Experiment {
     Migration(Box<migration::Config>),
     /// Balancers with old knowledge.
     Balance(Box<balancing::Config>),
+    /// Hints of files.
+    Hints(Box<hinting::Config>),
 }
 
 /// What an experiment of some kind came to.
@@ -87,6 +94,8 @@ pub enum Results {
     Migration(Box<migration::Outcome>),
     /// Balancers with old knowledge.
     Balance(Box<balancing::Outcome>),
+    /// Hints of files.
+    Hints(Box<hinting::Outcome>),
 }
 
 impl Experiment {
@@ -103,6 +112,8 @@ impl Experiment {
         match kind.as_ref().map(|kind| kind.as_str()) {
             Some(Some("balance")) => balancing::Config::parse(text, origin)
                 .map(|config| Experiment::Balance(Box::new(config))),
+            Some(Some("hints")) => hinting::Config::parse(text, origin)
+                .map(|config| Experiment::Hints(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
                 .map(|config| Experiment::Migration(Box::new(config))),
             None => Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config))),
@@ -126,6 +137,9 @@ impl Experiment {
             Experiment::Balance(config) => {
                 balancing::run(config, note).map(|outcome| Results::Balance(Box::new(outcome)))
             }
+            Experiment::Hints(config) => {
+                hinting::run(config, note).map(|outcome| Results::Hints(Box::new(outcome)))
+            }
         }
     }
 }
@@ -137,6 +151,7 @@ impl Results {
             Results::Flash(outcome) => outcome.to_markdown(),
             Results::Migration(outcome) => outcome.to_markdown(),
             Results::Balance(outcome) => outcome.to_markdown(),
+            Results::Hints(outcome) => outcome.to_markdown(),
         }
     }
 
@@ -146,6 +161,7 @@ impl Results {
             Results::Flash(outcome) => outcome.to_html(version, command),
             Results::Migration(outcome) => outcome.to_html(version, command),
             Results::Balance(outcome) => outcome.to_html(version, command),
+            Results::Hints(outcome) => outcome.to_html(version, command),
         }
     }
 
@@ -155,6 +171,7 @@ impl Results {
             Results::Flash(outcome) => outcome.all_hold(),
             Results::Migration(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
             Results::Balance(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
+            Results::Hints(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
         }
     }
 }

@@ -145,6 +145,12 @@ impl Load {
         Ok(())
     }
 
+    /// Every chunk of a volume of `size`, by ascending id.
+    pub(super) fn all_of(size: Bytes, chunk_size: Bytes) -> Vec<ChunkId> {
+        let count = size.0.div_ceil(chunk_size.0) as u32;
+        (0..count).map(|index| ChunkId { volume: VolumeId(0), index }).collect()
+    }
+
     /// From the first request to the last.
     pub fn span(&self) -> Nanos {
         let first = self.demands.first().map_or(Nanos(0), |demand| demand.at);

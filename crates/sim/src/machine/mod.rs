@@ -8,6 +8,7 @@
 //! - [`Load`]: a trace in memory, in whole sectors;
 //! - [`parse_pools`]: which devices, how large;
 //! - [`run()`]: every policy over the load, on all cores;
+//! - [`Session`]: programs at work on a machine, with hints;
 //! - [`explain`]: one policy over the load, and why a chunk is where it ends up;
 //! - [`VolumeReport`]: what came of it, as data and as a page.
 //!
@@ -23,6 +24,7 @@ mod pools;
 mod proposals;
 mod results;
 mod run;
+mod session;
 mod stage;
 
 pub use load::{Demand, Load, LoadError};
@@ -31,6 +33,8 @@ pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
 pub use run::{
     Account, Arrivals, MachineError, MachineOptions, MakeTap, explain, run, run_one, run_tapped,
 };
+
+pub use session::{Ran, Session, Step, Tally, Task, Worker};
 
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,7 @@ impl MachineOptions {
 
     /// # Errors
     /// When a value is out of its range; the message says which it may have.
-    fn check(&self) -> Result<(), MachineError> {
+    pub(super) fn check(&self) -> Result<(), MachineError> {
         let wrong = |problem: String| Err(MachineError::Options(problem));
         let chunk = self.chunk;
         if !chunk.0.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&chunk) {
@@ -211,7 +211,7 @@ fn placement(spec: &PolicySpec, pools: usize) -> Result<Box<dyn Placement>, Mach
     build(&spec.settings).map_err(|source| MachineError::Settings { policy, source })
 }
 
-fn check_room(
+pub(super) fn check_room(
     chunks: &[u64],
     pools: &[PoolPlan],
     touched: u64,

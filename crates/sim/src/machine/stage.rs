@@ -151,6 +151,11 @@ impl Stage {
         Ok(())
     }
 
+    /// Hands on what the machine wants after an order that is no request.
+    pub(super) fn settle(&mut self) {
+        self.hand_over();
+    }
+
     /// Hands completions to the machine; whether there were any.
     fn deliver(&mut self) -> bool {
         let mut any = false;

@@ -99,3 +99,23 @@ fn nothing_is_redirected_or_mirrored_to_a_far_pool() {
     assert_eq!(bench.pools_of(0), [1, 2]);
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 0), Outcome::Done);
 }
+
+#[test]
+fn a_prefetched_copy_is_read_although_its_pool_was_slow_once() {
+    let mut bench = Bench::with_far(&[4, 8, 64], 2, 4, Bench::settings());
+    bench.group.create_volume(Nanos(0), Bytes(200 * CHUNK)).expect("a volume");
+    bench.write(0, 7, CHUNK as usize);
+    assert_eq!(bench.operate(OperationKind::Migrate, 0, 2), Outcome::Done);
+    bench.group.pools[0].note_latency(bench.now, false, Nanos(5 * SECOND.0), 1);
+    bench.group.pools[2].note_latency(bench.now, false, Nanos(SECOND.0 / 25), 1);
+    assert_eq!(bench.group.prefetch(bench.now, VolumeId(0), (0, CHUNK)), Ok(1));
+    bench.pass(Nanos(10 * SECOND.0));
+    assert_eq!(bench.pools_of(0), [2, 0]);
+    for _ in 0..200 {
+        bench.pass(SECOND);
+        bench.group.pools[2].note_latency(bench.now, false, Nanos(SECOND.0 / 25), 1);
+    }
+    let before = bench.group.pools[0].counters.reads;
+    bench.read(0, 512).expect("readable");
+    assert_eq!(bench.group.pools[0].counters.reads, before + 1);
+}

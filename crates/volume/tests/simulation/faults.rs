@@ -55,14 +55,14 @@ impl Runner<'_> {
     }
 
     /// The pool of this number, if the group can go on without it: another one that is well holds
-    /// the metadata.
+    /// the metadata. One that is being removed may have been given up before.
     fn spare(&self, number: u8) -> Option<usize> {
         let pool = usize::from(self.pool(number).0);
         let disk = self.world.on_disk().ok()??;
         let other = disk.homes.iter().map(|&home| usize::from(home)).any(|home| {
             home != pool
                 && self.world.is_usable(home)
-                && self.state_of(home) != Some(PoolState::Dead)
+                && !matches!(self.state_of(home), Some(PoolState::Dead | PoolState::Removing))
         });
         (other && self.world.is_usable(pool)).then_some(pool)
     }

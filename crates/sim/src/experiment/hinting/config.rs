@@ -1,0 +1,258 @@
+//! The description of an experiment with hints, as `experiment.toml` has it; unknown keys are
+//! errors. What a row or a column leaves out is the panel's.
+
+use super::Measure;
+use super::expect::Expectation;
+use super::scene::{Program, Scene};
+use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::files::set::Batch;
+use crate::files::{Format, Telling};
+use crate::machine::{PoolPlan, PoolSize};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use thermocline_policy::hints::Usage;
+use thermocline_ports::model::Profile;
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::Fill;
+
+/// An experiment with hints.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `hints`.
+    #[serde(rename = "kind")]
+    _kind: Kind,
+    /// Its title.
+    pub title: String,
+    /// The figures it reproduces.
+    pub source: String,
+    /// What is measured and how to read it.
+    pub about: String,
+    pub(super) seeds: Vec<u64>,
+    /// Directories that the files are dealt to.
+    directories: u32,
+    files: Vec<BatchConfig>,
+    volumes: BTreeMap<String, VolumeConfig>,
+    #[serde(rename = "panel")]
+    pub(super) panels: Vec<PanelConfig>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Hints,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchConfig {
+    count: u32,
+    sizes: Vec<String>,
+    #[serde(default)]
+    usage: Option<String>,
+}
+
+/// A volume and its pools.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VolumeConfig {
+    #[serde(deserialize_with = "text")]
+    size: Bytes,
+    /// Whether all of it is mapped, by ascending address, before anything is on it.
+    thick: bool,
+    /// Whether the slowest pool is filled first.
+    #[serde(default)]
+    slowest_first: bool,
+    pools: Vec<PoolConfig>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PoolConfig {
+    name: String,
+    profile: String,
+    #[serde(deserialize_with = "text")]
+    size: Bytes,
+    #[serde(default, deserialize_with = "text_or_none")]
+    reserve: Option<Bytes>,
+}
+
+/// One figure.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PanelConfig {
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) note: String,
+    pub(super) measures: Vec<Measure>,
+    volume: String,
+    format: Format,
+    program: Program,
+    /// How long files may find their places before the programs begin.
+    #[serde(deserialize_with = "text")]
+    settle: Nanos,
+    #[serde(deserialize_with = "text")]
+    chunk: Bytes,
+    #[serde(deserialize_with = "text")]
+    interval: Nanos,
+    pub(super) columns: Vec<ColumnConfig>,
+    pub(super) rows: Vec<RowConfig>,
+    #[serde(default)]
+    pub(super) expect: Vec<Expectation>,
+}
+
+/// What differs between columns.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ColumnConfig {
+    pub(super) name: String,
+    volume: Option<String>,
+    format: Option<Format>,
+    program: Option<Program>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    chunk: Option<Bytes>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    interval: Option<Nanos>,
+}
+
+/// What is hinted.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowConfig {
+    pub(super) name: String,
+    hints: Vec<Hinted>,
+    /// The source's figures by measure, one a column, as a share of the first row's; 0 where it has
+    /// none.
+    #[serde(default, deserialize_with = "published")]
+    pub(super) published: BTreeMap<Measure, Vec<f64>>,
+}
+
+/// Something that is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Hinted {
+    /// Where metadata is.
+    Metadata,
+    /// How large files are.
+    Sizes,
+    /// How their streams are used.
+    Streams,
+    /// That the first of the largest files will be needed.
+    PrefetchOne,
+    /// That the first two of them will be.
+    PrefetchTwo,
+    /// That nobody waits for the background task.
+    Priority,
+}
+
+fn published<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Measure, Vec<f64>>, D::Error> {
+    BTreeMap::deserialize(from)
+}
+
+impl Config {
+    /// Reads a description from TOML.
+    ///
+    /// # Errors
+    /// When a key is unknown or missing, or a value impossible.
+    pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
+        let config: Config = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        config.check().map_err(wrong)?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for panel in &self.panels {
+            for column in &panel.columns {
+                for row in &panel.rows {
+                    self.scene(panel, column, row, 0)?;
+                }
+            }
+            let columns = panel.columns.len();
+            for row in &panel.rows {
+                if let Some((measure, figures)) =
+                    row.published.iter().find(|(_, figures)| figures.len() != columns)
+                {
+                    return Err(format!(
+                        "panel `{}`, row `{}`: `published` has {} figures of {}; one a column, \
+                         {columns}, 0 where there is none",
+                        panel.title,
+                        row.name,
+                        figures.len(),
+                        measure.name()
+                    ));
+                }
+            }
+            panel.expect.iter().try_for_each(|expectation| expectation.check(panel))?;
+        }
+        Ok(())
+    }
+
+    /// One run.
+    pub(super) fn scene(
+        &self,
+        panel: &PanelConfig,
+        column: &ColumnConfig,
+        row: &RowConfig,
+        seed: u64,
+    ) -> Result<Scene, String> {
+        let name = column.volume.as_ref().unwrap_or(&panel.volume);
+        let volume = self.volumes.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.volumes.keys().map(String::as_str).collect();
+            format!("there is no volume `{name}`; there are {}", known.join(", "))
+        })?;
+        let has = |hinted: Hinted| row.hints.contains(&hinted);
+        let prefetched = match (has(Hinted::PrefetchOne), has(Hinted::PrefetchTwo)) {
+            (_, true) => 2,
+            (true, _) => 1,
+            _ => 0,
+        };
+        Ok(Scene {
+            seed,
+            size: volume.size,
+            thick: volume.thick,
+            fill: if volume.slowest_first { Fill::SlowestFirst } else { Fill::FastestFirst },
+            pools: volume.pools.iter().map(plan).collect::<Result<_, _>>()?,
+            chunk: column.chunk.unwrap_or(panel.chunk),
+            interval: column.interval.unwrap_or(panel.interval),
+            settle: panel.settle,
+            format: column.format.unwrap_or(panel.format),
+            program: column.program.clone().unwrap_or_else(|| panel.program.clone()),
+            directories: self.directories,
+            files: self.files.iter().map(batch).collect::<Result<_, _>>()?,
+            telling: Telling {
+                metadata: has(Hinted::Metadata),
+                sizes: has(Hinted::Sizes),
+                streams: has(Hinted::Streams),
+            },
+            prefetched,
+            priority: has(Hinted::Priority),
+        })
+    }
+}
+
+fn plan(pool: &PoolConfig) -> Result<PoolPlan, String> {
+    let profile = Profile::built_in(&pool.profile).map_err(|error| error.to_string())?;
+    Ok(PoolPlan {
+        name: pool.name.clone(),
+        profile_name: pool.profile.clone(),
+        profile,
+        size: PoolSize::Bytes(pool.size),
+        reserve: pool.reserve.unwrap_or(Bytes(0)),
+        cache: None,
+    })
+}
+
+fn batch(batch: &BatchConfig) -> Result<Batch, String> {
+    let size = |text: &String| text.parse().map_err(|error| format!("files: {error}"));
+    let sizes: Vec<Bytes> = batch.sizes.iter().map(size).collect::<Result<_, String>>()?;
+    if sizes.is_empty() {
+        return Err("files: a batch needs one size at least".to_string());
+    }
+    let usage = batch.usage.as_deref().unwrap_or("unknown");
+    let usage = Usage::named(usage).ok_or_else(|| {
+        let known: Vec<&str> = Usage::ALL.iter().map(|usage| usage.name()).collect();
+        format!("files: there is no usage `{usage}`; there are {}", known.join(", "))
+    })?;
+    Ok(Batch { count: batch.count, sizes, usage })
+}

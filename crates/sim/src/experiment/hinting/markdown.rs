@@ -1,0 +1,120 @@
+//! An outcome as Markdown: readable on a terminal and kept beside the experiment.
+
+use super::{Line, Measure, Outcome, Panel, Table};
+use std::fmt::Write;
+
+impl Outcome {
+    /// The whole outcome as Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out).expect("a String takes every text");
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "# {}\n\nSource: {}.\n\n{}", self.title, self.source, self.about.trim())?;
+        self.panels.iter().try_for_each(|panel| panel.write(out))?;
+        let held = self.verdicts().filter(|verdict| verdict.holds).count();
+        writeln!(out, "\n**{held} of {} expected features hold.**", self.verdicts().count())
+    }
+}
+
+impl Panel {
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "\n## {}\n\n{} {} seeds.", self.title, self.note, self.seeds)?;
+        for table in &self.tables {
+            table.write(&self.columns, out)?;
+        }
+        if !self.verdicts.is_empty() {
+            writeln!(out)?;
+        }
+        for verdict in &self.verdicts {
+            let word = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
+            writeln!(out, "- {word}: {}", verdict.claim)?;
+        }
+        Ok(())
+    }
+}
+
+impl Table {
+    fn write(&self, columns: &[String], out: &mut String) -> std::fmt::Result {
+        writeln!(out, "\n| {} | {} |", self.measure.heading(), columns.join(" | "))?;
+        writeln!(out, "|---|{}", "---:|".repeat(columns.len()))?;
+        for line in &self.lines {
+            writeln!(out, "| {} | {} |", line.name, self.cells(line).join(" | "))?;
+        }
+        Ok(())
+    }
+
+    /// Our figures, with the share of the first row's, and the source's share in brackets.
+    pub(super) fn cells(&self, line: &Line) -> Vec<String> {
+        let first = &self.lines[0];
+        let cell = |at: usize| {
+            let value = line.values[at];
+            let share = value.mean / first.values[at].mean;
+            let spread = if value.ci95.is_finite() {
+                format!(" ±{}", self.measure.figure(value.ci95))
+            } else {
+                String::new()
+            };
+            let own = format!("{}{spread}", self.measure.figure(value.mean));
+            let published = line.published[at]
+                .map_or(String::new(), |figure| format!(" ({:.0} %)", figure * 100.0));
+            if line.name == first.name {
+                own
+            } else {
+                format!("{own}: {:.0} %{published}", share * 100.0)
+            }
+        };
+        (0..line.values.len()).map(cell).collect()
+    }
+}
+
+impl Measure {
+    /// What it is called in claims.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Measure::Latency => "mean latency",
+            Measure::FrontLatency => "mean latency in front",
+            Measure::Throughput => "throughput",
+            Measure::Elapsed => "time",
+            Measure::Moved => "migrated data",
+            Measure::SlowestRead => "read from the slowest pool",
+        }
+    }
+
+    /// What stands above a table.
+    pub(super) fn heading(self) -> String {
+        let unit = match self {
+            Measure::Latency | Measure::FrontLatency => "ms",
+            Measure::Throughput => "MiB/s",
+            Measure::Elapsed => "s",
+            Measure::Moved | Measure::SlowestRead => "GiB",
+        };
+        let mut name = self.name().to_string();
+        name[..1].make_ascii_uppercase();
+        format!("{name}, {unit}")
+    }
+
+    /// A value in the heading's unit.
+    pub(super) fn figure(self, value: f64) -> String {
+        let scaled = match self {
+            Measure::Latency | Measure::FrontLatency => value * 1e3,
+            Measure::Throughput => value / f64::from(1 << 20),
+            Measure::Elapsed => value,
+            Measure::Moved | Measure::SlowestRead => value / f64::from(1 << 30),
+        };
+        if scaled >= 100.0 {
+            format!("{scaled:.0}")
+        } else if scaled >= 1.0 {
+            format!("{scaled:.1}")
+        } else {
+            format!("{scaled:.3}")
+        }
+    }
+
+    /// Whether a higher figure is the better one.
+    pub(super) fn more_is_better(self) -> bool {
+        self == Measure::Throughput
+    }
+}
