@@ -59,6 +59,8 @@ pub(crate) struct Flight {
     pub(crate) since: Nanos,
     /// Clients' requests under way on the pool when it was sent, and itself.
     pub(crate) queued: u32,
+    /// Whether nobody waits for it.
+    pub(crate) background: bool,
     pub(crate) tries: u8,
     /// The request itself, where it may be sent again.
     pub(crate) io: Option<Io>,

@@ -110,12 +110,22 @@ impl Group {
             if let Some(request) = self.unsplit.pop() {
                 self.requests[request].listed = false;
                 self.split(request);
-            } else if let Some(part) = self.scheduler.pop(now) {
+            } else if let Some(part) = self.next_part(now) {
                 self.arrive(now, part);
             } else {
                 return;
             }
         }
+    }
+
+    /// The part that the scheduler lets go next.
+    fn next_part(&mut self, now: Nanos) -> Option<u32> {
+        let Group { scheduler, parts, map, pools, .. } = self;
+        scheduler.pop(now, |part| {
+            let chunk = parts[part].chunk;
+            let home = map.has(chunk).then(|| map.entry(chunk).first()).flatten();
+            home.is_none_or(|home| pools[usize::from(home.pool.0)].is_free_of_foreground())
+        })
     }
 
     /// A part reaches its chunk.

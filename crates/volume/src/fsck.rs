@@ -4,7 +4,7 @@
 //! operation, slots on their way out to a queued record, to the chunk's traffic, or to a discard.
 
 use crate::flight::Owner;
-use crate::group::Group;
+use crate::group::{Group, Service};
 use crate::map::Place;
 use std::collections::BTreeMap;
 use thermocline_units::PoolId;
@@ -99,8 +99,10 @@ impl Group {
                 flaws.push(Flaw(text));
             }
         }
-        if self.requests.is_empty() && (!self.parts.is_empty() || self.scheduler.queued() != (0, 0))
-        {
+        // Who fails answers all requests at once, whatever parts of them are still under way.
+        let failed = matches!(self.service, Service::Failed(_));
+        let parts = !self.parts.is_empty() || self.scheduler.queued() != (0, 0);
+        if self.requests.is_empty() && parts && !failed {
             flaws.push(Flaw("parts without requests".to_string()));
         }
     }

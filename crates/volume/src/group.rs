@@ -33,7 +33,7 @@ use crate::pacing::Pacer;
 use crate::pool::{Pool, PoolState};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
-use crate::request::Reply;
+use crate::request::{Priority, Reply};
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
@@ -232,6 +232,10 @@ impl Group {
         let generation = self.flight_generation;
         let keep = owner.retries().then(|| io.clone());
         let queued = self.pool(pool).in_flight + 1;
+        let background = match owner {
+            Owner::Part { part, .. } => self.parts[part].priority != Priority::Foreground,
+            _ => false,
+        };
         let flight = Flight {
             generation,
             owner,
@@ -240,11 +244,13 @@ impl Group {
             bytes,
             since: now,
             queued,
+            background,
             tries: 0,
             io: keep,
         };
         let index = self.flights.insert(flight);
         self.count_departure(pool, owner, writes, bytes);
+        self.pools[usize::from(pool.0)].background_in_flight += u32::from(background);
         let ticket = Ticket(u64::from(generation) << 32 | u64::from(index));
         self.io_out.push((pool, ticket, io));
         index
@@ -311,6 +317,7 @@ impl Group {
                 let took = now.saturating_sub(flight.since);
                 state.note_latency(now, flight.writes, took, flight.queued);
                 state.in_flight -= 1;
+                state.background_in_flight -= u32::from(flight.background);
             }
             Owner::Copy { .. } | Owner::Scrub { .. } => state.copies_in_flight -= 1,
             _ => {}

@@ -151,6 +151,8 @@ pub(crate) struct Pool {
     /// Whether writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
+    /// Of these, requests that nobody waits for.
+    pub(crate) background_in_flight: u32,
     pub(crate) copies_in_flight: u32,
     pub(crate) counters: PoolCounters,
     /// Latencies of client reads and of client writes.
@@ -190,6 +192,7 @@ impl Pool {
             has_region: record.has_metadata_region,
             dirty: false,
             in_flight: 0,
+            background_in_flight: 0,
             copies_in_flight: 0,
             counters: PoolCounters::default(),
             latencies: Default::default(),
@@ -222,6 +225,11 @@ impl Pool {
     /// Free slots beyond what is kept for prefetched copies.
     pub(crate) fn free_beside_reserve(&self) -> u32 {
         self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
+    }
+
+    /// Whether a request that nobody waits for gets in nobody's way here.
+    pub(crate) fn is_free_of_foreground(&self) -> bool {
+        self.in_flight == self.background_in_flight || self.is_far()
     }
 
     /// Whether clients have more than so many requests here that copies would get in the way of.

@@ -1,7 +1,10 @@
 //! The chunk scheduler of S1 (003 §3.2): a work queue and a waiting queue with deadlines.
 //!
 //! Parts of foreground requests go to the end of the work queue; parts of background requests to
-//! the waiting queue, which is served when the work queue is empty or when a deadline has come.
+//! the waiting queue, which is served when the work queue is empty or when a deadline has come. The
+//! source's work queue is where its requests wait for the disk; ours is empty most of the time,
+//! since devices have queues of their own. So a waiting part goes when no foreground request is
+//! under way on its pool either.
 //! Without background requests this is FIFO, the source's default; but for parts of volumes with a
 //! strict promise (S6: 001 §4.1.3.1), which go before the others of the work queue, and let one of
 //! those go after eight in a row.
@@ -10,6 +13,8 @@ use crate::request::Priority;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::Nanos;
 
+/// Waiting parts that are looked at for one whose pool is free.
+const LOOKS_MAX: usize = 16;
 /// Strict parts that go in a row while others wait.
 const STRICT_IN_A_ROW_MAX: u32 = 8;
 
@@ -64,22 +69,24 @@ impl Scheduler {
         self.work.pop_front()
     }
 
-    /// The next part to start.
-    pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
+    /// The next part to start; `is_free`: whether no foreground request is under way on the pool
+    /// of a part.
+    pub(crate) fn pop(&mut self, now: Nanos, is_free: impl Fn(u32) -> bool) -> Option<u32> {
         if self.under_way >= self.depth {
             return None;
         }
         let due = self.waiting.first_key_value().is_some_and(|((at, _), _)| *at <= now);
         let idle = !self.has_queued() && self.background_under_way < (self.depth / 8).max(1);
-        let part = if due || idle {
-            let waiting = self.waiting.pop_first().map(|(_, part)| part);
-            self.background_under_way += u32::from(waiting.is_some());
-            waiting
-        } else {
-            self.pop_work()
-        };
+        let part = if due || idle { self.pop_waiting(due, is_free) } else { self.pop_work() };
         self.under_way += u32::from(part.is_some());
         part
+    }
+
+    fn pop_waiting(&mut self, due: bool, is_free: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut first = self.waiting.iter().take(LOOKS_MAX);
+        let (&key, _) = first.find(|&(_, &part)| due || is_free(part))?;
+        self.background_under_way += 1;
+        self.waiting.remove(&key)
     }
 
     /// A part that `pop` gave has ended.
