@@ -361,3 +361,6 @@ impl Shift<'_, '_> {
         self.feed(worker)
     }
 }
+
+#[cfg(test)]
+mod tests;
