@@ -1,8 +1,8 @@
 //! Hints at the source's full size, in virtual time: files of a modelled file system on a volume
 //! machine, programs that work on them, with more and more said about them.
 //!
-//! An experiment is a list of panels; a panel is a grid of what is hinted (rows) under volumes, file
-//! systems and programs (columns), repeated over seeds, on all cores. Each run is a `scene`;
+//! An experiment is a list of panels; a panel is a grid of what is hinted (rows) under volumes,
+//! file systems and programs (columns), repeated over seeds, on all cores. Each run is a `scene`;
 //! `expect` judges. Nothing here decides: hints, classes, director and baseline are those of the
 //! engine.
 //!
