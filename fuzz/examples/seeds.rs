@@ -4,6 +4,7 @@
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds`
 
 use std::{fs, io, path::Path};
+use thermocline_advice::{Advice, Datagram, Hint, Priority, Said};
 use thermocline_trace::recording::{Access, Ask, Asked, Encoder, Epoch, Homes, Packer, PoolFill};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -56,6 +57,13 @@ fn main() -> io::Result<()> {
     seeds.push(("oracle_general", oracle_general()));
     seeds.push(("parquet", b"PAR1PAR1".to_vec()));
     seeds.push(("recording", [vec![1], recording()].concat()));
+    let (offset, length, unsent) = (4096, 8192, 1);
+    let hint = Hint { pin: true, stream: 7, usage: 2, life: 5, ..Hint::default() };
+    let advice = Said::Advice(Advice::WillNeed);
+    let priority = Said::Priority(Priority::Idle);
+    for said in [advice, Said::ReadAhead, Said::Life(2), priority, Said::Hint(hint)] {
+        seeds.push(("advice", Datagram { offset, length, unsent, said }.encode().to_vec()));
+    }
     for placement in [0, 2, 4, 6, 8, 10] {
         seeds.push(("recording", [vec![placement], records()].concat()));
     }

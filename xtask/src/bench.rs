@@ -10,6 +10,8 @@
 //!   disk and fast device in user-mode Linux; arguments go to `xtask/bench/tiers.py`;
 //! - `forecast [ARGUMENT…]`: what the laboratory forecasts beside what the live engine did, for
 //!   several placements; arguments go to `xtask/bench/forecast.py`;
+//! - `redis [ARGUMENT…]`: redis on a tiered volume, with and without hints of its log and snapshots
+//!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -36,9 +38,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "forecast" => {
             measure(Path::new("python3"), "forecast.py", what, rest)
         }
+        Some((what, rest)) if what == "redis" => {
+            measure(Path::new("python3"), "redis.py", what, rest)
+        }
         Some((what, [])) if what == "read" => read(),
         _ => {
-            let known = "caches, sweep, nbd, moving, tiers, forecast or read";
+            let known = "caches, sweep, nbd, moving, tiers, forecast, redis or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }

@@ -74,7 +74,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "bench",
         arguments: "WHAT [ARGUMENT…]",
-        summary: "speed beside libCacheSim, NBD servers and the kernel's tierings; readers",
+        summary: "speed beside libCacheSim, NBD servers and the kernel's tierings; redis; readers",
         run: bench::run,
     },
     Subcommand {

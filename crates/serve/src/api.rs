@@ -5,8 +5,8 @@ mod hints;
 mod shadows;
 
 pub use hints::{
-    HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken,
-    NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
+    HINTS_AT_ONCE, HINTS_BYTES_MAX, HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource,
+    HintsDone, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
 };
 pub use shadows::{
     Adopted, Adoption, Explanation, NewShadow, PlacementFigures, PoolWritten, Shadow,

@@ -1,6 +1,6 @@
 //! The API as a program calls it: one request at a time, over the engine's unix socket.
 //!
-//! Blocks the calling thread; knows nothing of TCP and tokens, which are for browsers and other
+//! Blocks the calling thread, for a time that is named; knows nothing of TCP and tokens, which are for browsers and other
 //! machines.
 
 use crate::api::Refused;
@@ -13,6 +13,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A call is answered by then, or it has failed: the longest that an engine takes is the making of
+/// a pool's file.
+pub const CALL_TIME: Duration = Duration::from_secs(60);
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +33,14 @@ pub enum CallError {
     /// The engine refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// No answer in time; whether it was done is not known.
+    #[error("no answer from {path} within {} s; is the engine busy, or stopped?", within.as_secs())]
+    Late {
+        /// The socket.
+        path: PathBuf,
+        /// How long it was waited.
+        within: Duration,
+    },
     /// The connection broke, or what came is not understood.
     #[error("the engine's answer cannot be used: {0}")]
     Answer(String),
@@ -37,12 +50,19 @@ pub enum CallError {
 #[derive(Debug, Clone)]
 pub struct Client {
     socket: PathBuf,
+    within: Duration,
 }
 
 impl Client {
     /// The engine that listens on `socket`; nothing is sent yet.
     pub fn new(socket: &Path) -> Client {
-        Client { socket: socket.to_path_buf() }
+        Client { socket: socket.to_path_buf(), within: CALL_TIME }
+    }
+
+    /// The same engine, for callers that cannot wait so long as [`CALL_TIME`].
+    #[must_use]
+    pub fn within(self, time: Duration) -> Client {
+        Client { within: time, ..self }
     }
 
     /// Asks for something.
@@ -79,7 +99,11 @@ impl Client {
     fn call(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Body, CallError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| CallError::Answer(error.to_string()))?;
-        runtime.block_on(self.exchange(method, path, body))
+        runtime.block_on(async {
+            let exchange = self.exchange(method, path, body);
+            let late = |_| CallError::Late { path: self.socket.clone(), within: self.within };
+            tokio::time::timeout(self.within, exchange).await.map_err(late)?
+        })
     }
 
     async fn exchange(
@@ -119,3 +143,6 @@ impl Client {
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(body).map_err(|error| CallError::Answer(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@
 //!
 //! Source: `/sys/dev/block`, as in sysfs(5) and the kernel's `Documentation/ABI`.
 
-use super::mounts::{Mount, Mounts};
+use super::mounts::Mounts;
 use crate::error::CliError;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -83,14 +83,14 @@ impl Sys {
         Sys { sys: sys.to_path_buf(), dev: PathBuf::from("/dev"), mounts }
     }
 
-    /// What a file system's device is made of.
+    /// What a device is made of, on which a file system of this kind is.
     ///
     /// # Errors
     /// When it cannot be followed.
-    pub(crate) fn ground(&self, device: (u32, u32), on: &Mount) -> Result<Ground, Lost> {
+    pub(crate) fn ground(&self, device: (u32, u32), kind: &str) -> Result<Ground, Lost> {
         let entry = self.sys.join(format!("dev/block/{}:{}", device.0, device.1));
-        if device.0 == 0 || on.kind == "btrfs" {
-            return Err(Lost::NoDevice(on.kind.clone()));
+        if device.0 == 0 || kind == "btrfs" {
+            return Err(Lost::NoDevice(kind.to_string()));
         }
         let unclear = |path: &Path| Lost::Unclear(path.to_path_buf());
         let mut at = entry.canonicalize().map_err(|_| unclear(&entry))?;

@@ -11,10 +11,11 @@ pub(crate) mod mounts;
 use crate::error::CliError;
 use device::{Ground, Sys};
 use mounts::{Mount, Mounts};
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use thermocline_serve::api::{HintLevel, NewHint, Volume};
 use thermocline_serve::client::Client;
@@ -48,7 +49,7 @@ impl Place {
         let mount = Mounts::read()?.holding(&full)?;
         let number = numbers(device);
         let ground = Sys::of_this_system()?
-            .ground(number, &mount)
+            .ground(number, &mount.kind)
             .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
         let volumes: Vec<Volume> = client.get("/v1/volumes")?;
         let volume = choose(&ground, &volumes, named)?;
@@ -85,6 +86,29 @@ impl Place {
         };
         ranges.iter().map(hint).collect()
     }
+}
+
+/// A whole block device as bytes of a volume: the volume's name, and where on it the device lies.
+///
+/// # Errors
+/// When `path` is no block device, cannot be followed, or its volume is not clear.
+pub(crate) fn device_on_volume(
+    path: &Path,
+    client: &Client,
+    named: Option<&str>,
+) -> Result<(String, Range<u64>), CliError> {
+    let wrong = |text: &dyn fmt::Display| CliError::input(format!("{}: {text}", path.display()));
+    let status = path.metadata().map_err(|error| wrong(&error))?;
+    if !status.file_type().is_block_device() {
+        return Err(wrong(&"no block device; of a mounted file system speak with --mount"));
+    }
+    let number = numbers(status.rdev());
+    let ground =
+        Sys::of_this_system()?.ground(number, "a device").map_err(|error| wrong(&error))?;
+    let volumes: Vec<Volume> = client.get("/v1/volumes")?;
+    let volume = choose(&ground, &volumes, named)?;
+    let end = ground.offset.saturating_add(ground.length).min(volume.size_bytes);
+    Ok((volume.name.clone(), ground.offset..end))
 }
 
 /// What a file's hints say of it.

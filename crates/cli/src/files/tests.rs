@@ -47,7 +47,7 @@ fn sys(folder: &Path, backing: &str) -> Sys {
 fn ground(device: (u32, u32), backing: &str) -> Result<Ground, Lost> {
     let folder = tempfile::tempdir().unwrap();
     let on = mounts().holding(Path::new("/")).unwrap();
-    sys(folder.path(), backing).ground(device, &on)
+    sys(folder.path(), backing).ground(device, &on.kind)
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn what_cannot_be_followed_says_why() {
     assert!(matches!(ground((9, 9), "").unwrap_err(), Lost::Unclear(_)));
     let folder = tempfile::tempdir().unwrap();
     let btrfs = mounts().holding(Path::new("/pool/file")).unwrap();
-    let lost = sys(folder.path(), "").ground((0, 50), &btrfs).unwrap_err();
+    let lost = sys(folder.path(), "").ground((0, 50), &btrfs.kind).unwrap_err();
     assert_eq!(lost, Lost::NoDevice("btrfs".to_string()));
 }
 

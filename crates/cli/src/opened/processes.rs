@@ -3,7 +3,7 @@
 //! A process that is gone and was not asked about while it lived is nobody's.
 
 use super::ioprio;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// Numbers of processes are used again; what is remembered of one is asked anew after so long.
@@ -50,6 +50,8 @@ impl Process {
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     known: HashMap<i32, (Instant, Option<Process>)>,
+    /// Those that said of themselves that they do I/O only when nobody else does.
+    idle: HashSet<i32>,
 }
 
 impl Processes {
@@ -89,6 +91,32 @@ impl Processes {
         let found = self.get(now, process);
         found.is_some_and(|found| found.nice >= NICE_BACKGROUND || found.policy == POLICY_IDLE)
             || ioprio::is_idle(process)
+            || self.has_said_idle(now, process)
+    }
+
+    /// Takes note of the class of I/O priority that a process took.
+    pub(crate) fn note_idle(&mut self, process: i32, is_idle: bool) {
+        if !is_idle {
+            self.idle.remove(&process);
+        } else if self.idle.len() < REMEMBERED_MAX {
+            self.idle.insert(process);
+        }
+    }
+
+    /// Whether a process, or one that it descends from, said that it does I/O only when nobody else
+    /// does: who is started takes the class over.
+    pub(crate) fn has_said_idle(&mut self, now: Instant, process: i32) -> bool {
+        let mut at = process;
+        for _ in 0..GENERATIONS_MAX {
+            if self.idle.is_empty() || self.idle.contains(&at) {
+                return !self.idle.is_empty();
+            }
+            match self.get(now, at).map(|found| found.parent) {
+                Some(parent) if parent > 1 => at = parent,
+                _ => return false,
+            }
+        }
+        false
     }
 }
 

@@ -6,8 +6,12 @@
 //! 3. What was found is sent, at most [`HINTS_A_TURN`] hints a turn and a document a turn. The same
 //!    ranges said by the same process are not sent again before half of their time is over.
 //!
+//! What a program itself said of ranges of a file stays over what is said of all that it opens: it
+//! is told after that, each time.
+//!
 //! State: an open descriptor a waiting file, [`WAITING_MAX`] at most; about 100 B and 16 B a range
-//! for each file that was told, [`TOLD_MAX`] at most. What is beyond is not told.
+//! for each file that was told, [`TOLD_MAX`] at most; what programs said, [`ADVICE_MAX`] ranges of a
+//! file. What is beyond is not told.
 
 use crate::files::{FileFacts, Place, ranges_of};
 use hyper::Method;
@@ -16,18 +20,26 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, Instant};
-use thermocline_serve::api::{HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints};
+use std::time::{Duration, Instant, SystemTime};
+use thermocline_serve::api::{
+    HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints,
+};
 use thermocline_serve::client::{CallError, Client};
 
 /// A file waits so long for more notes of it.
 const MOMENT: Duration = Duration::from_millis(50);
 /// The first pause before a file is asked again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(16));
+/// An engine that has not answered by then is not waited for: it is alone for [`SILENCE`].
+const ANSWER: Duration = Duration::from_secs(3);
+/// See [`ANSWER`].
+const SILENCE: Duration = Duration::from_secs(30);
 /// Files that wait at once; below the usual bound on open descriptors.
 const WAITING_MAX: usize = 512;
 /// Files of which it is remembered what was told.
 const TOLD_MAX: usize = 1 << 14;
+/// Ranges of a file of which it is remembered what a program said; the oldest goes first.
+const ADVICE_MAX: usize = 32;
 /// Hints of a turn; a file in more ranges is told as far as they go.
 const HINTS_A_TURN: usize = 2000;
 
@@ -38,11 +50,17 @@ pub(crate) struct Said {
     pub(crate) hint: NewHint,
     /// Which bytes of the file.
     pub(crate) within: Range<u64>,
+    /// Whether the program said so itself, of these bytes.
+    pub(crate) is_advice: bool,
 }
+
+/// An inode's number, and when it was made: numbers are used again.
+type InodeLife = (u64, Option<SystemTime>);
 
 struct Waiting {
     file: File,
     inode: u64,
+    life: InodeLife,
     said: Said,
     due: Instant,
     pause: Duration,
@@ -76,6 +94,10 @@ pub(crate) struct Telling {
     lasts: Duration,
     waiting: VecDeque<Waiting>,
     told: HashMap<u64, Told>,
+    /// What programs said.
+    advice: HashMap<InodeLife, VecDeque<Said>>,
+    /// Until then nothing is sent.
+    silent_until: Option<Instant>,
     /// What was done so far.
     pub(crate) counts: Counts,
 }
@@ -85,11 +107,13 @@ impl Telling {
     pub(crate) fn new(place: Place, client: Client, source: String, lasts: Duration) -> Telling {
         Telling {
             place,
-            client,
+            client: client.within(ANSWER),
             source,
             lasts,
             waiting: VecDeque::new(),
             told: HashMap::new(),
+            advice: HashMap::new(),
+            silent_until: None,
             counts: Counts::default(),
         }
     }
@@ -102,10 +126,18 @@ impl Telling {
             return;
         }
         let inode = status.ino();
-        let same = |one: &&mut Waiting| one.inode == inode && one.said.within == said.within;
+        let life = (inode, status.created().ok());
+        self.remember(life, &said);
+        let same = |one: &&mut Waiting| {
+            one.inode == inode
+                && one.said.within == said.within
+                && one.said.is_advice == said.is_advice
+        };
         if let Some(waiting) = self.waiting.iter_mut().find(same) {
-            // Whoever comes last decides; that it was wished once to have it near holds.
-            let prefetch = waiting.said.hint.prefetch || said.hint.prefetch;
+            // Whoever comes last decides; that it was wished once to have it near holds, unless
+            // the program itself thought better of it.
+            let wished = waiting.said.hint.prefetch && !said.is_advice;
+            let prefetch = wished || said.hint.prefetch;
             waiting.said = said;
             waiting.said.hint.prefetch = prefetch;
             return;
@@ -114,7 +146,26 @@ impl Telling {
             self.counts.left_out += 1;
             return;
         }
-        self.waiting.push_back(Waiting { file, inode, said, due: now + MOMENT, pause: PAUSES.0 });
+        let due = now + MOMENT;
+        self.waiting.push_back(Waiting { file, inode, life, said, due, pause: PAUSES.0 });
+    }
+
+    /// Keeps what a program said, to be told again with what is said of the whole file.
+    fn remember(&mut self, life: InodeLife, said: &Said) {
+        if !said.is_advice {
+            return;
+        }
+        if self.advice.len() >= TOLD_MAX {
+            self.advice.clear();
+        }
+        let kept = self.advice.entry(life).or_default();
+        // What lies within is said anew.
+        kept.retain(|old| old.within.start < said.within.start || old.within.end > said.within.end);
+        if kept.len() == ADVICE_MAX {
+            kept.pop_front();
+        }
+        let hint = NewHint { prefetch: false, ..said.hint.clone() }; // That is done once.
+        kept.push_back(Said { hint, ..said.clone() });
     }
 
     /// Tells of files whose time has come; with `all`, of all.
@@ -138,7 +189,7 @@ impl Telling {
                 self.waiting.push_back(one);
             }
         }
-        self.send(hints)
+        self.send(now, &hints)
     }
 
     /// What is to be said of a file, and whether all of it has its place.
@@ -162,13 +213,30 @@ impl Telling {
         self.counts.files += 1;
         let mut saying = one.said.hint.clone();
         saying.expires_seconds.get_or_insert(self.lasts.as_secs_f64());
-        let hints = self.place.hints(HintLevel::Process, &saying, &facts, &ranges);
+        let mut hints = self.place.hints(HintLevel::Process, &saying, &facts, &ranges);
+        if !one.said.is_advice {
+            hints.extend(self.advised(one, &facts));
+        }
         if self.told.len() >= TOLD_MAX {
             self.told.clear();
         }
         let again = now + self.lasts / 2;
         self.told.insert(one.inode, Told { said: one.said.clone(), ranges, again });
         (hints, is_whole)
+    }
+
+    /// What programs said of a file before.
+    fn advised(&self, one: &Waiting, facts: &FileFacts) -> Vec<NewHint> {
+        let mut hints = Vec::new();
+        for said in self.advice.get(&one.life).into_iter().flatten() {
+            let found = ranges_of(&self.place, &one.file, said.within.clone());
+            let Ok((mut ranges, _)) = found else { continue };
+            ranges.truncate(HINTS_A_TURN.saturating_sub(hints.len()));
+            let mut saying = said.hint.clone();
+            saying.expires_seconds.get_or_insert(self.lasts.as_secs_f64());
+            hints.extend(self.place.hints(HintLevel::Process, &saying, facts, &ranges));
+        }
+        hints
     }
 
     /// What the file says itself; `None` when it has no name any more.
@@ -178,14 +246,24 @@ impl Telling {
         FileFacts::new(&self.place.mount, &path, status.len())
     }
 
-    fn send(&mut self, hints: Vec<NewHint>) -> Result<(), CallError> {
-        if hints.is_empty() {
-            return Ok(());
+    /// Sends hints; an engine that does not answer in time is left alone for a while, since whoever
+    /// calls has a command to look after.
+    fn send(&mut self, now: Instant, hints: &[NewHint]) -> Result<(), CallError> {
+        for part in hints.chunks(HINTS_AT_ONCE) {
+            if self.silent_until.is_some_and(|until| now < until) {
+                self.counts.left_out += part.len() as u64;
+                continue;
+            }
+            let (source, hints) = (self.source.clone(), part.to_vec());
+            let document = NewHints { version: HINTS_VERSION, source, hints };
+            let sent = self.client.send(Method::POST, "/v1/hints", &document);
+            if let Err(CallError::Late { .. }) = &sent {
+                self.silent_until = Some(now + SILENCE);
+            }
+            let taken: HintsTaken = sent?;
+            self.counts.taken += taken.taken;
+            self.counts.refused += taken.refused;
         }
-        let document = NewHints { version: HINTS_VERSION, source: self.source.clone(), hints };
-        let taken: HintsTaken = self.client.send(Method::POST, "/v1/hints", &document)?;
-        self.counts.taken += taken.taken;
-        self.counts.refused += taken.refused;
         Ok(())
     }
 
@@ -195,6 +273,7 @@ impl Telling {
     /// When the engine does not answer.
     pub(crate) fn withdraw(&mut self) -> Result<(), CallError> {
         self.told.clear();
+        self.advice.clear();
         if self.counts.taken == 0 {
             return Ok(());
         }

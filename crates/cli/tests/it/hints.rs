@@ -146,3 +146,31 @@ fn a_file_system_on_the_volume_tells_what_is_metadata_and_what_a_small_file() {
         assert_eq!(up.stop("-TERM"), Some(0));
     }
 }
+
+#[test]
+fn a_document_that_is_too_long_is_refused_with_how_much_goes_together() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("hints-long");
+    let up = Up::start_with(&folder, "--size 64MiB --no-emulation --policy none");
+    let document = |count: usize, directory: usize| {
+        let directory = "d".repeat(directory);
+        let hint =
+            format!(r#"{{"volume": "v0", "length_bytes": 4096, "directory": "{directory}"}}"#);
+        let hints = vec![hint; count].join(",");
+        format!(r#"{{"version": 1, "source": "long", "hints": [{hints}]}}"#)
+    };
+    let refused = |count, directory| {
+        std::fs::write(folder.join("long.json"), document(count, directory)).unwrap();
+        ask(&up, "hint send long.json").unwrap_err()
+    };
+    let said = refused(3000, 4000);
+    assert!(said.contains("more than 8 MiB; give at most 10000 hints at once"), "{said}");
+    let said = refused(10_001, 1);
+    assert!(said.contains("10001 hints are too many; give at most 10000"), "{said}");
+    // As many as are sent at once, with the longest of paths.
+    std::fs::write(folder.join("full.json"), document(1600, 4096)).unwrap();
+    assert_eq!(ask(&up, "hint send full.json").unwrap(), "1600 hints taken\n");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}

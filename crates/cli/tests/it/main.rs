@@ -17,6 +17,8 @@ mod mounted;
 mod mounts;
 mod nbd_clients;
 mod policies;
+mod prefetch;
+mod preload;
 mod program;
 mod record;
 mod record_real;

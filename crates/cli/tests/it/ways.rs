@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 const ENGINE: &str = "--size 128MiB --no-emulation";
 /// The program, as a shell calls it from the test's folder.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_thermocline");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thermocline");
 
 /// An engine with ext4 from its volume mounted on `tree`; `None` where that does not work.
-fn ext4(test: &str, programs: &str) -> Option<(std::path::PathBuf, Up, Mounted)> {
+pub(crate) fn ext4(test: &str, programs: &str) -> Option<(std::path::PathBuf, Up, Mounted)> {
     let folder = program::folder(test);
     if !clients_are_here() || !mounting_works(&folder, &format!("mkfs.ext4 {programs}")) {
         return None;
@@ -29,7 +29,7 @@ fn ext4(test: &str, programs: &str) -> Option<(std::path::PathBuf, Up, Mounted)>
 }
 
 /// Ranges of a document's hints.
-fn ranges(document: &str) -> Vec<Range<u64>> {
+pub(crate) fn ranges(document: &str) -> Vec<Range<u64>> {
     let document: Value = serde_json::from_str(document).unwrap();
     let hints = document["hints"].as_array().unwrap();
     let range = |hint: &Value| {
@@ -75,11 +75,17 @@ fn volume(folder: &Path, ranges: &[Range<u64>]) -> Vec<u8> {
 }
 
 /// A source as `hint list` tells of it.
-fn source(folder: &Path, name: &str) -> Option<Value> {
+pub(crate) fn source(folder: &Path, name: &str) -> Option<Value> {
     let list = run(folder, "hint list --json --data pools").succeeded().stdout();
     let list: Value = serde_json::from_str(&list).unwrap();
     let sources = list["sources"].as_array().unwrap();
     sources.iter().find(|one| one["name"].as_str().unwrap().starts_with(name)).cloned()
+}
+
+/// What hints have led to.
+pub(crate) fn hints_done(folder: &Path) -> Value {
+    let list = run(folder, "hint list --json --data pools").succeeded().stdout();
+    serde_json::from_str::<Value>(&list).unwrap()["done"].clone()
 }
 
 #[test]
@@ -184,8 +190,16 @@ fn redis_and_fsck_run_under_hints() {
     let talk = format!("(until {ask} ping; do :; done; {ask} set key value; {ask} shutdown)");
     gives_hints_while(&folder, &mounted, redis, &talk);
     mounted.shell("grep -r value tree/appendonlydir || grep value tree/appendonly.aof");
-    // A check sees the device, not the files: it runs as it is.
-    mounted.shell(&format!("umount tree && {PROGRAM} run --data pools -- e2fsck -fn DEVICE"));
+    // A check sees the device, not the files: a hint of all of it lets its requests wait.
+    let waited = || hints_done(&folder)["requests_waited"].as_u64().unwrap();
+    let before = waited();
+    let run = "run --data pools --device DEVICE --background 50 --keep";
+    // Dropped from memory by the loop device's own ioctl, so that the check reads.
+    mounted.shell("umount tree && blockdev --flushbufs DEVICE");
+    mounted.shell(&format!("{PROGRAM} {run} -- e2fsck -fn DEVICE"));
+    let fsck = source(&folder, "run-device-").unwrap();
+    assert_eq!((fsck["taken"].as_u64(), fsck["ranges"].as_u64()), (Some(1), Some(1)), "{fsck}");
+    assert!(waited() > before, "its requests waited for others");
     drop(mounted);
     assert_eq!(up.stop("-TERM"), Some(0));
 }
@@ -252,7 +266,7 @@ fn a_command_gets_the_signals_that_were_meant_for_it() {
 }
 
 /// A child that is ended with the test.
-struct Ended(Child);
+pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -263,14 +277,14 @@ impl Drop for Ended {
 }
 
 /// Starts the program beside the test, its stderr readable.
-fn beside(folder: &Path, words: &str) -> Ended {
+pub(crate) fn beside(folder: &Path, words: &str) -> Ended {
     let mut command = Command::new(PROGRAM);
     command.args(words.split_whitespace()).current_dir(folder);
     Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
 /// Asks until it is so; fails when it does not come to be.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(20), "{what} does not come to be");

@@ -11,7 +11,7 @@ use crate::engine::Desk;
 use crate::metrics;
 use crate::orders::{Orders, Stopped};
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{FromRequest, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -22,6 +22,10 @@ use thermocline_units::Bytes;
 use utoipa::{IntoParams, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// Bytes of a request's body at most, but for documents of hints ([`crate::api::HINTS_BYTES_MAX`]):
+/// a table of classes and a policy's settings are far smaller.
+const BODY_BYTES_MAX: usize = 1 << 20;
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -55,6 +59,7 @@ pub(super) fn router(orders: Orders) -> Router {
             "/icon.svg",
             get(async || asset("image/svg+xml", include_str!("../../web/icon.svg"))),
         )
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(orders)
 }
 

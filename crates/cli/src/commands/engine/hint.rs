@@ -210,7 +210,7 @@ fn summary(taken: &HintsTaken) -> String {
 }
 
 /// Fails when hints were not taken, and says why.
-fn all_taken(taken: &HintsTaken) -> Result<(), CliError> {
+pub(crate) fn all_taken(taken: &HintsTaken) -> Result<(), CliError> {
     if taken.refused == 0 {
         return Ok(());
     }

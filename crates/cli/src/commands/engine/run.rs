@@ -3,27 +3,35 @@
 //! 1. The mount is watched before the command starts, so that its first file is seen.
 //! 2. What the command and its descendants open and write becomes hints of the level `process`.
 //!    We take over orphans (`PR_SET_CHILD_SUBREAPER`), so that whoever descends from us is theirs.
-//! 3. The command's ending is noticed only after the notes before it were read: until then even
+//! 3. With `--preload` the command is started with a library that passes on what it says of its
+//!    files itself ([`preload`]); `--device` speaks of a whole device ([`device`]).
+//! 4. The command's ending is noticed only after the notes before it were read: until then even
 //!    who has ended is known by number.
 //!
 //! The command comes first: where hints cannot be given it runs without them, and that is said once
 //! on stderr. Its input, output, signals and exit status are its own.
 
+mod device;
+mod preload;
+
 use super::EngineArgs;
 use super::hint::Saying;
 use crate::error::CliError;
 use crate::files::Place;
+use crate::opened::advice::Ear;
 use crate::opened::processes::Processes;
-use crate::opened::session::{Session, say, wait};
-use crate::opened::watch::Note;
+use crate::opened::session::{Doer, Session, say, wait};
+use crate::opened::watch::Watch;
+use device::DeviceHint;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+use thermocline_serve::api::NewHint;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,23 +39,40 @@ Examples:
   thermocline run --mount /mnt/v0 --usage write-intensive -- redis-server redis.conf
   thermocline run --prefetch -- cp -r /mnt/v0/project /tmp
   thermocline run --keep --usage archival -- cp photos.tar /mnt/v0
+  thermocline run --mount /mnt/v0 --preload -- postgres -D /mnt/v0/db
+  thermocline run --device /dev/loop0 --background 1000 -- e2fsck -fn /dev/loop0
 
-Seeing files needs CAP_SYS_ADMIN (root) and a mounted volume; without, the command runs all the same.
+Seeing files needs CAP_SYS_ADMIN (root) and a mounted volume; without, the command runs all the same, and
+with --preload what it says of its files itself is heard.
 docs/guides/hints-from-applications.md tells more.";
 
 /// Signals that are passed on.
 const PASSED: [i32; 6] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 /// Of these, those that a terminal sends to everybody in its foreground.
 const OF_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
+/// Requests to files of processes that took the idle class may wait so many milliseconds.
+const IDLE_MS: u32 = 1000;
+
 /// Run a command, and give hints of the files that it opens and writes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     engine: EngineArgs,
-    /// Where the volume's file system is mounted.
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    mount: PathBuf,
+    /// Where the volume's file system is mounted: the current folder, when neither this nor
+    /// --device is given.
+    #[arg(long, value_name = "DIR")]
+    mount: Option<PathBuf>,
+    /// A block device that the command works on as a whole: what is said holds for all of it.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<PathBuf>,
+    /// Listen to what the command says of its files (posix_fadvise, readahead, write-life hints,
+    /// I/O priority), by libthermocline_hints.so.
+    #[arg(long)]
+    preload: bool,
+    /// Where that library is, when it is not beside this program; implies --preload.
+    #[arg(long, value_name = "FILE")]
+    preload_library: Option<PathBuf>,
     /// The volume, where the device does not tell.
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
@@ -66,39 +91,104 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
     let us = rustix::process::getpid();
     // Without it only orphans are not recognised.
     let _ = rustix::process::set_child_subreaper(Some(us));
-    let mut session = begin(&args)
-        .inspect_err(|error| say(format!("the command runs without hints: {error}")))
-        .ok();
+    let mut hints = Hints::begin(&args);
     let program = &args.command[0];
-    let child = Command::new(program).args(&args.command[1..]).spawn().map_err(|error| {
+    let mut command = Command::new(program);
+    command.args(&args.command[1..]).envs(hints.environment());
+    let child = command.spawn().map_err(|error| {
         let status = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
         CliError::command(format!("{}: {error}", program.display()), status)
     })?;
     let child = Pid::from_child(&child);
-    let mut hint = |processes: &mut Processes, note: &Note| {
-        let ours = processes.is_below(Instant::now(), note.process, us.as_raw_nonzero().get());
-        ours.then(|| args.saying.hint())
+    let mut judge = |processes: &mut Processes, doer: Doer| {
+        let (now, us) = (Instant::now(), us.as_raw_nonzero().get());
+        let ours = doer.told_us || processes.is_below(now, doer.process, us);
+        let idle = processes.has_said_idle(now, doer.process).then_some(IDLE_MS);
+        let said = args.saying.hint();
+        ours.then(|| NewHint { background_ms: said.background_ms.or(idle), ..said })
     };
     let status = loop {
-        wait(signals.0.iter().map(|(_, pipe)| pipe.as_fd()), session.as_ref());
-        if let Some(session) = &mut session {
-            session.turn(Instant::now(), &mut hint);
+        wait(signals.0.iter().map(|(_, pipe)| pipe.as_fd()), hints.session.as_ref());
+        let now = Instant::now();
+        if let Some(session) = &mut hints.session {
+            session.turn(now, &mut judge);
+        }
+        if let Some(device) = &mut hints.device {
+            device.turn(now);
         }
         signals.pass_on(child);
         if let Some(status) = ended(child) {
             break status;
         }
     };
-    if let Some(session) = session {
-        session.finish(args.keep, &mut hint);
+    if let Some(session) = hints.session {
+        session.finish(args.keep, &mut judge);
+    }
+    if let Some(device) = hints.device.filter(|_| !args.keep) {
+        device.withdraw();
     }
     Ok(exit_code(status))
 }
 
-fn begin(args: &Args) -> Result<Session, CliError> {
+/// What is told while the command runs; each part that cannot be is missing, and was complained of.
+struct Hints {
+    session: Option<Session>,
+    device: Option<DeviceHint>,
+    library: Option<PathBuf>,
+}
+
+impl Hints {
+    fn begin(args: &Args) -> Hints {
+        let lost = |error: &CliError| say(format!("the command runs without hints: {error}"));
+        let library = (args.preload || args.preload_library.is_some())
+            .then(|| preload::library(args.preload_library.as_deref()))
+            .and_then(|found| found.inspect_err(|error| say(error)).ok());
+        let here = args.device.is_none().then(|| PathBuf::from("."));
+        let mount = args.mount.clone().or(here);
+        let session = mount
+            .map(|mount| begin_session(args, &mount, library.is_some()))
+            .and_then(|begun| begun.inspect_err(lost).ok());
+        let device = args.device.as_ref().map(|device| {
+            let (client, volume) = (args.engine.client(), args.volume.as_deref());
+            DeviceHint::give(device, client, volume, &source("run-device"), &args.saying)
+        });
+        let device = device.and_then(|given| given.inspect_err(lost).ok());
+        Hints { session, device, library }
+    }
+
+    /// What the command is told beside what we were.
+    fn environment(&self) -> Vec<(&'static str, std::ffi::OsString)> {
+        let socket = self.session.as_ref().and_then(Session::socket);
+        match (&self.library, socket) {
+            (Some(library), Some(socket)) => preload::environment(library, socket),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The name of what we say.
+fn source(what: &str) -> String {
+    format!("{what}-{}", std::process::id())
+}
+
+fn begin_session(args: &Args, mount: &Path, listens: bool) -> Result<Session, CliError> {
     let client = args.engine.client();
-    let place = Place::of(&args.mount, &client, args.volume.as_deref())?;
-    Session::new(place, client, &format!("run-{}", std::process::id()))
+    let place = Place::of(mount, &client, args.volume.as_deref())?;
+    let ear = if listens { Some(Ear::anywhere()?) } else { None };
+    let watch = match (Watch::new(&place.mount.point), &ear) {
+        (Ok(watch), _) => Some(watch),
+        (Err(error), Some(_)) => {
+            say(format!("only what the command says of its files itself is heard: {error}"));
+            None
+        }
+        (Err(error), None) => {
+            return Err(CliError::failed(format!(
+                "{error}. Without it --preload hears what the command says of its files itself, \
+                 --device speaks of a whole device, and `thermocline hint path` of files by name"
+            )));
+        }
+    };
+    Ok(Session::new(place, client, &source("run"), (watch, ear)))
 }
 
 /// How the command ended, once it has. Orphans that we took over are let go.

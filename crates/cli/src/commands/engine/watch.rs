@@ -4,20 +4,23 @@
 //!    reads everything must not fetch everything.
 //! 2. Files of processes in the background (`ionice -c 3`, nice 10 and above, SCHED_IDLE) are of
 //!    the background: their requests may wait.
+//! 3. With `--socket`, what programs say themselves through the preloaded library is heard too, also
+//!    where opening and writing cannot be watched.
 //!
 //! Ends with INT or TERM, and then withdraws what it said.
 
 use super::EngineArgs;
 use crate::error::CliError;
 use crate::files::Place;
+use crate::opened::advice::Ear;
 use crate::opened::processes::Processes;
-use crate::opened::session::{Session, say, wait};
-use crate::opened::watch::Note;
+use crate::opened::session::{Doer, Session, say, wait};
+use crate::opened::watch::Watch;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thermocline_serve::api::NewHint;
 
@@ -25,8 +28,10 @@ const EXAMPLES: &str = "\
 Examples:
   thermocline watch --mount /mnt/v0
   thermocline watch --mount /mnt/v0 --background 5000 --no-prefetch
+  thermocline watch --mount /mnt/v0 --socket /run/hints.sock
+  LD_PRELOAD=/usr/lib/libthermocline_hints.so THERMOCLINE_HINTS_SOCKET=/run/hints.sock postgres …
 
-Needs CAP_SYS_ADMIN (root). docs/guides/hints-from-applications.md tells more.";
+Seeing files needs CAP_SYS_ADMIN (root); --socket does not. docs/guides/hints-from-applications.md tells more.";
 
 /// Give hints of every file of a mounted volume that is opened or written, until stopped.
 #[derive(clap::Args)]
@@ -46,6 +51,10 @@ pub(crate) struct Args {
     /// Do not fetch files that are opened.
     #[arg(long)]
     no_prefetch: bool,
+    /// Listen at this path to what programs say of their files themselves, by
+    /// libthermocline_hints.so.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Requests to files of processes in the background may wait so many milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     background: u32,
@@ -56,10 +65,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let client = args.engine.client();
     let place = Place::of(&args.mount, &client, args.volume.as_deref())?;
     let what = format!("{} (volume {})", place.mount.point.display(), place.volume);
-    let mut session = Session::new(place, client, &args.source)?;
+    let ears = ears(&place, args.socket.as_deref())?;
+    let mut session = Session::new(place, client, &args.source, ears);
     say(format!("watching {what}; stop with Ctrl-C"));
-    let mut hint = |processes: &mut Processes, note: &Note| {
-        let is_background = processes.is_background(Instant::now(), note.process);
+    let mut judge = |processes: &mut Processes, doer: Doer| {
+        let is_background = processes.is_background(Instant::now(), doer.process);
         Some(NewHint {
             background_ms: is_background.then_some(args.background),
             prefetch: !args.no_prefetch && !is_background,
@@ -68,11 +78,27 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     loop {
         wait(std::iter::once(stop.as_fd()), Some(&session));
-        session.turn(Instant::now(), &mut hint);
+        session.turn(Instant::now(), &mut judge);
         if matches!((&stop).read(&mut [0]), Ok(count) if count > 0) {
-            session.finish(false, &mut hint);
+            session.finish(false, &mut judge);
             return Ok(());
         }
+    }
+}
+
+/// How we hear of what happens.
+fn ears(place: &Place, socket: Option<&Path>) -> Result<(Option<Watch>, Option<Ear>), CliError> {
+    let ear = socket.map(Ear::at).transpose()?;
+    match (Watch::new(&place.mount.point), ear) {
+        (Ok(watch), ear) => Ok((Some(watch), ear)),
+        (Err(error), Some(ear)) => {
+            say(format!("only what programs say of their files themselves is heard: {error}"));
+            Ok((None, Some(ear)))
+        }
+        (Err(error), None) => Err(CliError::failed(format!(
+            "{error}. Without it --socket hears what programs say of their files themselves, and \
+             `thermocline hint path` speaks of files by name"
+        ))),
     }
 }
 

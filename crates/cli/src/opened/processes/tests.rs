@@ -60,3 +60,15 @@ fn nice_and_idle_processes_are_of_the_background() {
     assert!(is_background(&["nice", "-n", "19"]));
     assert!(is_background(&["ionice", "-c", "3"]));
 }
+
+#[test]
+fn who_said_to_be_idle_is_and_so_are_its_children_until_it_says_otherwise() {
+    let (us, now) = (std::process::id() as i32, Instant::now());
+    let mut processes = Processes::default();
+    assert!(!processes.has_said_idle(now, us));
+    let parent = processes.get(now, us).unwrap().parent;
+    processes.note_idle(parent, true);
+    assert!(processes.has_said_idle(now, us) && processes.is_background(now, us));
+    processes.note_idle(parent, false);
+    assert!(!processes.has_said_idle(now, us));
+}

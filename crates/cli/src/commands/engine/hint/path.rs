@@ -14,11 +14,10 @@ use serde::Serialize;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use thermocline_serve::api::{HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints};
+use thermocline_serve::api::{
+    HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints,
+};
 use thermocline_units::Bytes;
-
-/// Hints of one document: with the longest of paths they still fit into a request, 2 MiB.
-const AT_ONCE: usize = 400;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -83,7 +82,7 @@ pub(super) fn run(engine: &EngineArgs, args: Args) -> Result<(), CliError> {
         let json = serde_json::to_string_pretty(&document(&hints)).expect("hints are plain");
         return output::print(&(json + "\n"));
     }
-    for part in hints.chunks(AT_ONCE) {
+    for part in hints.chunks(HINTS_AT_ONCE) {
         sent.taken.add(client.send(Method::POST, "/v1/hints", &document(part))?);
     }
     engine.answer(&sent, text)?;

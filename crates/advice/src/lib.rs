@@ -1,0 +1,282 @@
+//! What programs say of their files, in datagrams of 64 bytes: from the library that is loaded into
+//! them (`preload`) to whoever gives hints (`thermocline run`, `thermocline watch`).
+//!
+//! Words of programs and of the kernel's interface, not yet of hints: what follows from them is
+//! decided where they arrive. The file itself goes along as a descriptor, beside the bytes. Drawn in
+//! `docs/formats/advice.md`.
+//!
+//! Invariants: encoding allocates nothing and cannot fail; a datagram that is decoded is encoded to
+//! the same bytes again; no bytes make decoding panic. It does not send, and knows no socket.
+
+/// Length of every datagram, bytes.
+pub const DATAGRAM_BYTES: usize = 64;
+/// The version of this layout.
+pub const VERSION: u16 = 1;
+/// The environment variable that names the socket to which datagrams go.
+pub const SOCKET_VARIABLE: &str = "THERMOCLINE_HINTS_SOCKET";
+
+const MAGIC: [u8; 4] = *b"THAD";
+/// How data is used, 0 to this: the numbers of `policy::hints::Usage`.
+pub const USAGE_MAX: u8 = 6;
+/// How long data lives, 0 to this: Linux's write-life hints.
+pub const LIFE_MAX: u8 = 5;
+/// Requests wait no longer than this for others, milliseconds.
+pub const BACKGROUND_MS_MAX: u32 = 10_000;
+
+const FLAGS: u32 = 0b1111;
+const METADATA: u32 = 1;
+const PIN: u32 = 2;
+const DEMOTE: u32 = 4;
+const PREFETCH: u32 = 8;
+
+/// What one program said once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram {
+    /// From where on in the file, bytes.
+    pub offset: u64,
+    /// How far, bytes; 0 is to the file's end.
+    pub length: u64,
+    /// Datagrams that could not be sent since the last one that was; those are lost.
+    pub unsent: u32,
+    /// What was said.
+    pub said: Said,
+}
+
+/// What a program said of a file, or of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// `posix_fadvise`.
+    Advice(Advice),
+    /// `readahead`: it is needed now.
+    ReadAhead,
+    /// `fcntl(F_SET_RW_HINT)`: how long the file lives, 0 to [`LIFE_MAX`].
+    Life(u8),
+    /// `ioprio_set` for the process itself or its group; of no file.
+    Priority(Priority),
+    /// `thermocline_hint_fd` and `thermocline_hint_path`: in hints' own words.
+    Hint(Hint),
+}
+
+/// The advice of `posix_fadvise`, by its numbers on Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing is known.
+    Normal,
+    /// Read here and there.
+    Random,
+    /// Read from front to back.
+    Sequential,
+    /// Needed soon.
+    WillNeed,
+    /// Not needed soon.
+    DontNeed,
+    /// Needed once.
+    NoReuse,
+}
+
+impl Advice {
+    const ALL: [Advice; 6] = [
+        Advice::Normal,
+        Advice::Random,
+        Advice::Sequential,
+        Advice::WillNeed,
+        Advice::DontNeed,
+        Advice::NoReuse,
+    ];
+
+    /// The one of this number (`POSIX_FADV_…` of Linux on all but s390); `None`: there is none.
+    pub const fn numbered(number: u32) -> Option<Advice> {
+        if number < 6 { Some(Advice::ALL[number as usize]) } else { None }
+    }
+}
+
+/// The class of I/O priority, by its number on Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Whatever the nice value says.
+    None,
+    /// Before all others.
+    RealTime,
+    /// In turn with others.
+    BestEffort,
+    /// When nobody else wants something.
+    Idle,
+}
+
+impl Priority {
+    const ALL: [Priority; 4] =
+        [Priority::None, Priority::RealTime, Priority::BestEffort, Priority::Idle];
+
+    /// The one of this number (`IOPRIO_CLASS_…`); `None`: there is none.
+    pub const fn numbered(number: u32) -> Option<Priority> {
+        if number < 4 { Some(Priority::ALL[number as usize]) } else { None }
+    }
+}
+
+/// What a program that knows of hints says; what is not known stays 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hint {
+    /// What a file system keeps for itself.
+    pub metadata: bool,
+    /// Placements shall leave it where it is.
+    pub pin: bool,
+    /// It is not needed soon.
+    pub demote: bool,
+    /// It is needed soon.
+    pub prefetch: bool,
+    /// A number for what belongs together; 0: none.
+    pub stream: u16,
+    /// How it is used, 0 to [`USAGE_MAX`].
+    pub usage: u8,
+    /// How long it lives, 0 to [`LIFE_MAX`].
+    pub life: u8,
+    /// Nobody waits for it: requests may wait so long, to [`BACKGROUND_MS_MAX`]; 0: they do not.
+    pub background_ms: u32,
+    /// When to forget it, milliseconds from now; 0: the receiver's choice.
+    pub expires_ms: u64,
+}
+
+impl Hint {
+    /// The wishes as bits: metadata 1, pin 2, demote 4, prefetch 8.
+    pub const fn flags(&self) -> u32 {
+        let mut flags = if self.metadata { METADATA } else { 0 };
+        flags |= if self.pin { PIN } else { 0 };
+        flags |= if self.demote { DEMOTE } else { 0 };
+        flags | if self.prefetch { PREFETCH } else { 0 }
+    }
+
+    /// The same hint with these wishes; `None`: a bit means nothing.
+    pub const fn with_flags(self, flags: u32) -> Option<Hint> {
+        if flags & !FLAGS != 0 {
+            return None;
+        }
+        let (metadata, pin) = (flags & METADATA != 0, flags & PIN != 0);
+        let (demote, prefetch) = (flags & DEMOTE != 0, flags & PREFETCH != 0);
+        Some(Hint { metadata, pin, demote, prefetch, ..self })
+    }
+
+    /// Whether every number is within its bounds.
+    pub const fn is_sound(&self) -> bool {
+        self.usage <= USAGE_MAX && self.life <= LIFE_MAX && self.background_ms <= BACKGROUND_MS_MAX
+    }
+}
+
+/// Why bytes are no datagram of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramError {
+    /// Another length.
+    #[error("a datagram of {0} bytes; {DATAGRAM_BYTES} were expected")]
+    Length(usize),
+    /// Something else altogether.
+    #[error("bytes 0 to 3 are not THAD: this is no advice of a program")]
+    Magic,
+    /// Another version.
+    #[error("version {0}; this program reads {VERSION}: use the library that came with it")]
+    Version(u16),
+    /// A field holds what this version does not know.
+    #[error("byte {0} does not hold what version {VERSION} knows")]
+    Field(usize),
+}
+
+// Kinds, as they stand in byte 6.
+const ADVICE: u16 = 1;
+const READ_AHEAD: u16 = 2;
+const LIFE: u16 = 3;
+const PRIORITY: u16 = 4;
+const HINT: u16 = 5;
+
+impl Datagram {
+    /// The bytes to send.
+    pub const fn encode(&self) -> [u8; DATAGRAM_BYTES] {
+        let mut bytes = [0; DATAGRAM_BYTES];
+        put(&mut bytes, 0, &MAGIC);
+        put(&mut bytes, 4, &VERSION.to_le_bytes());
+        put(&mut bytes, 8, &self.offset.to_le_bytes());
+        put(&mut bytes, 16, &self.length.to_le_bytes());
+        put(&mut bytes, 24, &self.unsent.to_le_bytes());
+        let (kind, value) = match self.said {
+            Said::Advice(advice) => (ADVICE, advice as u32),
+            Said::ReadAhead => (READ_AHEAD, 0),
+            Said::Life(life) => (LIFE, life as u32),
+            Said::Priority(class) => (PRIORITY, class as u32),
+            Said::Hint(hint) => {
+                put(&mut bytes, 32, &hint.stream.to_le_bytes());
+                put(&mut bytes, 34, &[hint.usage, hint.life]);
+                put(&mut bytes, 36, &hint.background_ms.to_le_bytes());
+                put(&mut bytes, 40, &hint.expires_ms.to_le_bytes());
+                (HINT, hint.flags())
+            }
+        };
+        put(&mut bytes, 6, &kind.to_le_bytes());
+        put(&mut bytes, 28, &value.to_le_bytes());
+        bytes
+    }
+
+    /// What was sent.
+    ///
+    /// # Errors
+    /// When it is not a datagram of this version to the last bit.
+    pub fn decode(bytes: &[u8]) -> Result<Datagram, DatagramError> {
+        let length = DatagramError::Length(bytes.len());
+        let bytes: &[u8; DATAGRAM_BYTES] = bytes.try_into().map_err(|_| length)?;
+        if bytes[..4] != MAGIC {
+            return Err(DatagramError::Magic);
+        }
+        let version = u16::from_le_bytes(get(bytes, 4));
+        if version != VERSION {
+            return Err(DatagramError::Version(version));
+        }
+        let said = said(bytes)?;
+        let used = if matches!(said, Said::Hint(_)) { 48 } else { 32 };
+        if let Some(at) = (used..DATAGRAM_BYTES).find(|&at| bytes[at] != 0) {
+            return Err(DatagramError::Field(at));
+        }
+        Ok(Datagram {
+            offset: u64::from_le_bytes(get(bytes, 8)),
+            length: u64::from_le_bytes(get(bytes, 16)),
+            unsent: u32::from_le_bytes(get(bytes, 24)),
+            said,
+        })
+    }
+}
+
+fn said(bytes: &[u8; DATAGRAM_BYTES]) -> Result<Said, DatagramError> {
+    let value = u32::from_le_bytes(get(bytes, 28));
+    let wrong = DatagramError::Field(28);
+    match u16::from_le_bytes(get(bytes, 6)) {
+        ADVICE => Advice::numbered(value).map(Said::Advice).ok_or(wrong),
+        READ_AHEAD if value == 0 => Ok(Said::ReadAhead),
+        LIFE if value <= u32::from(LIFE_MAX) => Ok(Said::Life(bytes[28])),
+        PRIORITY => Priority::numbered(value).map(Said::Priority).ok_or(wrong),
+        HINT => {
+            let hint = Hint {
+                stream: u16::from_le_bytes(get(bytes, 32)),
+                usage: bytes[34],
+                life: bytes[35],
+                background_ms: u32::from_le_bytes(get(bytes, 36)),
+                expires_ms: u64::from_le_bytes(get(bytes, 40)),
+                ..Hint::default()
+            };
+            let hint = hint.with_flags(value).ok_or(wrong)?;
+            if hint.is_sound() { Ok(Said::Hint(hint)) } else { Err(DatagramError::Field(34)) }
+        }
+        READ_AHEAD | LIFE => Err(wrong),
+        _ => Err(DatagramError::Field(6)),
+    }
+}
+
+/// `copy_from_slice` where constants are made.
+const fn put(bytes: &mut [u8; DATAGRAM_BYTES], at: usize, field: &[u8]) {
+    let mut index = 0;
+    while index < field.len() {
+        bytes[at + index] = field[index];
+        index += 1;
+    }
+}
+
+fn get<const N: usize>(bytes: &[u8; DATAGRAM_BYTES], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("every field lies within the datagram")
+}
+
+#[cfg(test)]
+mod tests;

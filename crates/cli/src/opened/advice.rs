@@ -1,0 +1,250 @@
+//! What programs say of their files themselves: datagrams of the preloaded library
+//! (`docs/formats/advice.md`), as hints.
+//!
+//! 1. A thread takes datagrams as they come, since the kernel holds few of them, and puts them in
+//!    a queue of [`WAITING_MAX`]. What there is no room for is counted.
+//! 2. A descriptor that came along is opened anew, and given up: it shares its position and its
+//!    locks with the program's.
+//! 3. What a program said is put into the words of hints by [`hint_of`], over what holds anyway.
+//!
+//! Who speaks is told by the kernel, not by the datagram; who may speak, by the socket's permissions,
+//! or by who knows its path. State: a descriptor a waiting datagram.
+
+use crate::error::CliError;
+use rustix::fs::OFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred,
+};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+use thermocline_advice::{Advice, DATAGRAM_BYTES, Datagram, Hint, Priority, Said};
+use thermocline_policy::hints::{Life, Usage};
+use thermocline_serve::api::NewHint;
+
+/// Datagrams that wait to be told; with the files that do, below the usual bound on descriptors.
+const WAITING_MAX: usize = 128;
+/// How long what is on its way is waited for, at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Something that a program said.
+pub(crate) struct Heard {
+    /// Who.
+    pub(crate) process: i32,
+    /// Of which file; `None`: of itself, or of what cannot be read.
+    pub(crate) file: Option<OwnedFd>,
+    /// Whether the program may write it.
+    pub(crate) may_write: bool,
+    /// What.
+    pub(crate) datagram: Datagram,
+}
+
+/// A socket for datagrams; it goes away when dropped.
+pub(crate) struct Ear {
+    path: PathBuf,
+    /// Its folder, when it was made for it.
+    folder: Option<PathBuf>,
+    heard: Receiver<Heard>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Ear {
+    /// Listens at a path, for its owner alone. A socket there to which nobody listens is replaced.
+    ///
+    /// # Errors
+    /// When the socket cannot be made, or something else is there.
+    pub(crate) fn at(path: &Path) -> Result<Ear, CliError> {
+        let asked = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+        if asked.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = std::fs::remove_file(path); // What cannot be removed is in the way.
+        }
+        Ear::with(path, None, 0o600)
+    }
+
+    /// Listens at a path of its own, for whoever is told of it: programs that are started may go on
+    /// under another user. The path cannot be guessed, and its folder cannot be listed.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub(crate) fn anywhere() -> Result<Ear, CliError> {
+        let mut secret = [0; 16];
+        let source = Path::new("/dev/urandom");
+        let failed = |path: &Path, error| CliError::failed(format!("{}: {error}", path.display()));
+        File::open(source)
+            .and_then(|mut source| source.read_exact(&mut secret))
+            .map_err(|error| failed(source, error))?;
+        let secret = u128::from_ne_bytes(secret);
+        let number = std::process::id();
+        let name = format!("thermocline-run-{number}-{:08x}", secret as u32);
+        let folder = std::env::temp_dir().join(name);
+        let made = DirBuilder::new().mode(0o711).create(&folder);
+        made.map_err(|error| failed(&folder, error))?;
+        let path = folder.join(format!("{:024x}", secret >> 32));
+        Ear::with(&path, Some(folder), 0o622)
+    }
+
+    fn with(path: &Path, folder: Option<PathBuf>, mode: u32) -> Result<Ear, CliError> {
+        let failed = |error: io::Error| CliError::failed(format!("{}: {error}", path.display()));
+        let socket = UnixDatagram::bind(path).map_err(failed)?;
+        let (send, heard) = sync_channel(WAITING_MAX);
+        let lost = Arc::new(AtomicU64::new(0));
+        let ear = Ear { path: path.to_path_buf(), folder, heard, lost: lost.clone() };
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
+        set_socket_passcred(&socket, true).map_err(|errno| failed(errno.into()))?;
+        let listen = move || listen(&socket, &send, &lost);
+        std::thread::Builder::new().name("advice".to_string()).spawn(listen).map_err(failed)?;
+        Ok(ear)
+    }
+
+    /// Where it listens, for [`thermocline_advice::SOCKET_VARIABLE`].
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What has come since.
+    pub(crate) fn heard(&self) -> impl Iterator<Item = Heard> {
+        self.heard.try_iter()
+    }
+
+    /// What has come since, and what is still on its way: everything that was said before the call.
+    pub(crate) fn last_words(&self) -> Vec<Heard> {
+        let mut all = Vec::new();
+        let said = Said::Priority(Priority::None);
+        let mark = Datagram { offset: 0, length: 0, unsent: 0, said }.encode();
+        let us = std::process::id() as i32;
+        let sent = UnixDatagram::unbound().and_then(|socket| {
+            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.send_to(&mark, &self.path)
+        });
+        while let (Ok(_), Ok(one)) = (&sent, self.heard.recv_timeout(PATIENCE)) {
+            if one.process == us {
+                break;
+            }
+            all.push(one);
+        }
+        all
+    }
+
+    /// Datagrams that were lost, here or on the way.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Ear {
+    /// The thread stays in its call; it ends with the process.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Takes datagrams until nobody wants them any more.
+fn listen(socket: &UnixDatagram, send: &SyncSender<Heard>, lost: &AtomicU64) {
+    // An error of the socket itself does not go away.
+    while let Ok(came) = receive(socket) {
+        let Some(heard) = came else { continue };
+        lost.fetch_add(heard.datagram.unsent.into(), Ordering::Relaxed);
+        match send.try_send(heard) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => _ = lost.fetch_add(1, Ordering::Relaxed),
+            Err(TrySendError::Disconnected(_)) => return,
+        }
+    }
+}
+
+/// The next datagram; `None`: it was none.
+fn receive(socket: &UnixDatagram) -> io::Result<Option<Heard>> {
+    let mut bytes = [0; DATAGRAM_BYTES + 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let count = match recvmsg(socket, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC) {
+        Ok(came) => came.bytes,
+        Err(rustix::io::Errno::INTR) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let (mut process, mut came) = (None, None);
+    for message in beside.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(files) => came = files.last(),
+            RecvAncillaryMessage::ScmCredentials(who) => process = Some(who.pid.as_raw_pid()),
+            _ => {}
+        }
+    }
+    let Ok(datagram) = Datagram::decode(&bytes[..count]) else { return Ok(None) };
+    let Some(process) = process else { return Ok(None) };
+    let flags = came.as_ref().and_then(|file| rustix::fs::fcntl_getfl(file).ok());
+    let may_write = flags.is_some_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR));
+    let file = came.and_then(opened_anew);
+    Ok(Some(Heard { process, file, may_write, datagram }))
+}
+
+/// A descriptor of our own of a regular file; nothing else is opened.
+fn opened_anew(file: OwnedFd) -> Option<OwnedFd> {
+    let file = File::from(file);
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
+}
+
+/// What a program said of a file, over what holds anyway; `None`: nothing follows from it.
+pub(crate) fn hint_of(said: Said, may_write: bool, anyway: NewHint) -> Option<NewHint> {
+    let used = |usage: Usage| Some(usage.name().to_string());
+    let life = |number: u8| Life::ALL.get(usize::from(number)).map(|life| life.name().to_string());
+    // What nobody waits for is not fetched.
+    let prefetch = anyway.background_ms.is_none();
+    let calm = NewHint { prefetch: false, ..anyway.clone() };
+    Some(match said {
+        Said::Priority(_) => return None,
+        Said::Advice(Advice::Normal) => calm,
+        Said::Advice(Advice::Sequential) if may_write => {
+            NewHint { usage: used(Usage::SequentialWrite), ..calm }
+        }
+        // Reading from front to back is what slow pools do well.
+        Said::Advice(Advice::Sequential) => calm,
+        Said::Advice(Advice::Random) if may_write => {
+            NewHint { usage: used(Usage::RandomWrite), ..calm }
+        }
+        Said::Advice(Advice::Random) => NewHint { usage: used(Usage::ReadIntensive), ..calm },
+        Said::Advice(Advice::WillNeed) | Said::ReadAhead => NewHint { prefetch, ..anyway },
+        Said::Advice(Advice::DontNeed) => NewHint { demote: true, ..calm },
+        Said::Advice(Advice::NoReuse) => NewHint { usage: used(Usage::Archival), ..calm },
+        Said::Life(number) => NewHint { life: life(number), ..calm },
+        Said::Hint(hint) => own_words(&hint, anyway),
+    })
+}
+
+/// What a program says in hints' words holds instead of what it does not contradict.
+fn own_words(said: &Hint, anyway: NewHint) -> NewHint {
+    let usage = Usage::ALL.get(usize::from(said.usage)).filter(|usage| **usage != Usage::Unknown);
+    let life = Life::ALL.get(usize::from(said.life)).filter(|life| **life != Life::NotSet);
+    let expires = (said.expires_ms > 0).then_some(said.expires_ms as f64 / 1e3);
+    let wait = (said.background_ms > 0).then_some(said.background_ms);
+    NewHint {
+        metadata: said.metadata || anyway.metadata,
+        pin: said.pin || anyway.pin,
+        demote: said.demote || anyway.demote,
+        prefetch: said.prefetch,
+        stream: if said.stream == 0 { anyway.stream } else { said.stream },
+        usage: usage.map(|usage| usage.name().to_string()).or(anyway.usage),
+        life: life.map(|life| life.name().to_string()).or(anyway.life),
+        background_ms: wait.or(anyway.background_ms),
+        expires_seconds: expires.or(anyway.expires_seconds),
+        ..anyway
+    }
+}
+
+#[cfg(test)]
+mod tests;
