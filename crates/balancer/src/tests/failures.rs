@@ -17,11 +17,6 @@ fn run(settings: &Settings, manners: &[Manner], judge: impl Fn(&World)) {
             world.run(60, 0.33);
             assert!(world.is_settled(), "{policy}, seed {seed}: a request is stuck");
             assert!(world.asked > 5_000);
-            println!(
-                "{policy} {seed} {manners:?}: {:.4}, {:?}",
-                world.failed_share(),
-                world.sent_to
-            );
             judge(&world);
         }
     }

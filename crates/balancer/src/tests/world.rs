@@ -155,7 +155,7 @@ impl World {
                 let done = Nanos(self.free_at[at].max(now).0 + service);
                 self.free_at[at] = done;
                 self.breaks += u64::from(manner == Manner::Breaks);
-                let broken = manner == Manner::Breaks && self.breaks % 3 == 0;
+                let broken = manner == Manner::Breaks && self.breaks.is_multiple_of(3);
                 let late = done.0 > now.0 + PATIENCE.0;
                 let outcome = if late { 4 } else { 3 * u8::from(broken) };
                 (done.min(Nanos(now.0 + PATIENCE.0)), outcome)
