@@ -72,12 +72,7 @@ impl Client {
     ///
     /// # Errors
     /// When nobody listens, or the engine refuses.
-    pub fn tell(
-        &self,
-        method: Method,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<(), CallError> {
+    pub fn tell(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), CallError> {
         let body =
             serde_json::to_vec(body).map_err(|error| CallError::Answer(error.to_string()))?;
         self.call(method, path, Some(body)).map(|_| ())

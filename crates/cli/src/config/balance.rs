@@ -178,7 +178,7 @@ fn policy(keys: &mut Keys<'_>) -> Result<Option<String>, ConfigError> {
 /// Whether a live balancer can run this policy.
 pub(crate) fn check_policy(text: &str) -> Result<(), String> {
     let name = text.split(':').next().unwrap_or_default();
-    let balancers = || registry::entries().filter(|e| matches!(e.build, Build::Balancer(_)));
+    let balancers = || registry::balancers().filter(|e| matches!(e.build, Build::Balancer(_)));
     if !balancers().any(|entry| entry.name == name) {
         let names = || balancers().map(|entry| entry.name);
         let hint = match nearest(name, names()) {
@@ -238,8 +238,7 @@ fn settings(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     outliers.failed_percent = percent(&mut table, "failed-percent", outliers.failed_percent)?;
     outliers.requests_min =
         table.count("requests", 1..=1_000_000)?.unwrap_or(outliers.requests_min);
-    outliers.ejection =
-        time(&mut table, "ejection", INTERVAL_MIN)?.unwrap_or(outliers.ejection);
+    outliers.ejection = time(&mut table, "ejection", INTERVAL_MIN)?.unwrap_or(outliers.ejection);
     outliers.ejection_max =
         time(&mut table, "ejection-most", INTERVAL_MIN)?.unwrap_or(outliers.ejection_max);
     outliers.ejected_percent_max =

@@ -214,7 +214,11 @@ impl Shared {
     }
 
     /// A report of the backend of this name.
-    pub(super) fn reported(self: &Arc<Shared>, name: &str, report: &LoadReport) -> Result<(), ReportError> {
+    pub(super) fn reported(
+        self: &Arc<Shared>,
+        name: &str,
+        report: &LoadReport,
+    ) -> Result<(), ReportError> {
         self.dispatch(|dispatcher, now| {
             let site = dispatcher.site_of(name).ok_or(ReportError::Unknown)?;
             dispatcher.reported(now, site, report)

@@ -162,9 +162,8 @@ impl Exchange {
         mut request: Box<Request<ReqBody>>,
     ) -> Result<Answered, Trouble> {
         let thread = self.client.thread.clone();
-        let taken = std::future::poll_fn(|cx| {
-            Poll::Ready(thread.pool.take(sent.site, &sent.target, cx))
-        });
+        let taken =
+            std::future::poll_fn(|cx| Poll::Ready(thread.pool.take(sent.site, &sent.target, cx)));
         if let Some(conn) = taken.await {
             match self.ask(conn, *request).await {
                 Ok(answered) => return Ok(answered),
@@ -193,7 +192,11 @@ impl Exchange {
     }
 
     /// Sends the request on a connection, and waits for the answer's head.
-    async fn ask(&mut self, conn: Conn, mut request: Request<ReqBody>) -> Result<Answered, Trouble> {
+    async fn ask(
+        &mut self,
+        conn: Conn,
+        mut request: Request<ReqBody>,
+    ) -> Result<Answered, Trouble> {
         let timed_out = Trouble { outcome: Outcome::TimedOut, request: None };
         match conn {
             Conn::Http1(mut conn) => {
@@ -243,19 +246,32 @@ impl Exchange {
             tunnel::switch(switch, conn, sent, self.alarm.watch, self.journal);
             return Response::from_parts(parts, AnswerBody::empty());
         }
-        let flow = Flow { body, conn, sent: Some(sent), alarm: self.alarm, client: self.client, current: self.current, journal: self.journal };
+        let flow = Flow {
+            body,
+            conn,
+            sent: Some(sent),
+            alarm: self.alarm,
+            client: self.client,
+            current: self.current,
+            journal: self.journal,
+        };
         Response::from_parts(parts, AnswerBody::of(flow).await)
     }
 
     /// A load report that came with the answer is for this proxy, not for the client.
     fn take_report(&self, sent: &Sent, headers: &mut hyper::HeaderMap) {
         let Some(field) = headers.remove(headers::LOAD) else { return };
-        let Some(report) = field.to_str().ok().and_then(|text| report::from_field(text).ok()) else {
+        let Some(report) = field.to_str().ok().and_then(|text| report::from_field(text).ok())
+        else {
             return;
         };
         let site = sent.site;
         // What is refused is counted by the dispatcher.
-        let _ = self.client.thread.shared.dispatch(|dispatcher, now| dispatcher.reported(now, site, &report));
+        let _ = self
+            .client
+            .thread
+            .shared
+            .dispatch(|dispatcher, now| dispatcher.reported(now, site, &report));
     }
 
     /// Answers without a server.

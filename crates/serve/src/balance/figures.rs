@@ -107,7 +107,10 @@ impl Figures {
         ];
         for (name, help, figure) in counters {
             let series = self.status.backends.iter().map(|backend| {
-                (vec![("backend", backend.name.as_str())], Value::Counter(figure(&backend.counters)))
+                (
+                    vec![("backend", backend.name.as_str())],
+                    Value::Counter(figure(&backend.counters)),
+                )
             });
             family(encoder, (name, help), series.collect())?;
         }

@@ -59,10 +59,7 @@ pub(super) async fn serve_http(
 }
 
 /// Encrypts where that is wanted, and finds out what is spoken.
-async fn open(
-    stream: TcpStream,
-    tls: Option<Arc<rustls::ServerConfig>>,
-) -> Option<(Wire, Spoken)> {
+async fn open(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>) -> Option<(Wire, Spoken)> {
     let Some(tls) = tls else {
         let mut start = [0; PREFACE_START.len()];
         let count = stream.peek(&mut start).await.ok()?;

@@ -51,7 +51,10 @@ pub(super) enum BadRequest {
 
 /// Makes a client's head the one that a server gets. `upgrade` is what the client asked to switch
 /// to, if anything.
-pub(super) fn to_server(parts: &mut Parts, caller: &Caller) -> Result<Option<HeaderValue>, BadRequest> {
+pub(super) fn to_server(
+    parts: &mut Parts,
+    caller: &Caller,
+) -> Result<Option<HeaderValue>, BadRequest> {
     if parts.method == Method::CONNECT {
         return Err(BadRequest::Connect);
     }
@@ -97,9 +100,11 @@ pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) {
 /// What a client wants to switch to: `Connection: upgrade` and what `Upgrade` says (HTTP/1.1 only).
 fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     let wanted = parts.headers.get(UPGRADE)?;
-    let named = tokens(&parts.headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    let named =
+        tokens(&parts.headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
     // h2c is between neighbours, and refused by being passed over (RFC 9113 §3.1).
-    let known = parts.version == Version::HTTP_11 && !wanted.as_bytes().eq_ignore_ascii_case(b"h2c");
+    let known =
+        parts.version == Version::HTTP_11 && !wanted.as_bytes().eq_ignore_ascii_case(b"h2c");
     (named && known).then(|| wanted.clone())
 }
 

@@ -207,8 +207,7 @@ impl Proxy {
             *place.lock().unwrap_or_else(PoisonError::into_inner) = tls;
         }
         let old = shared.current();
-        let renew =
-            if old.live.upstream == live.upstream { Renew::Changed } else { Renew::All };
+        let renew = if old.live.upstream == live.upstream { Renew::Changed } else { Renew::All };
         shared.dispatch(|dispatcher, now| {
             dispatcher.set_settings(now, live.settings.clone());
             if old.live.policy != live.policy {
@@ -268,7 +267,8 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 fn rule(policy: &str) -> Result<Box<dyn thermocline_policy::balance::Rule>, BalanceError> {
-    let spec = PolicySpec::parse(policy).map_err(|error| BalanceError::Policy(error.to_string()))?;
+    let spec =
+        PolicySpec::parse(policy).map_err(|error| BalanceError::Policy(error.to_string()))?;
     spec.build_rule().map_err(|error| BalanceError::Policy(error.to_string()))
 }
 
@@ -319,12 +319,7 @@ fn run_thread(
 }
 
 /// Lets clients in until told to stop.
-async fn accept_all(
-    thread: Arc<Thread>,
-    door: Door,
-    places: Arc<Semaphore>,
-    stop: Arc<Stop>,
-) {
+async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, stop: Arc<Stop>) {
     let Ok(copy) = door.listener.try_clone() else { return };
     let Ok(listener) = tokio::net::TcpListener::from_std(copy) else { return };
     let mut stopped = stop.stopped();

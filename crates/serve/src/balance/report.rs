@@ -32,7 +32,9 @@ pub struct LoadReportJson {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoReport {
     /// A member is not `name=number`.
-    #[error("`{0}` is not `name=number`; a report is `queue=3, arrivals=1207, balancers=2, age=0.25`")]
+    #[error(
+        "`{0}` is not `name=number`; a report is `queue=3, arrivals=1207, balancers=2, age=0.25`"
+    )]
     Member(String),
     /// Without a queue a report says nothing.
     #[error("the report has no queue; a report is `queue=3, arrivals=1207, balancers=2, age=0.25`")]
@@ -41,7 +43,9 @@ pub enum NoReport {
     #[error("an age of {0} s is none; expected 0 or more seconds")]
     Age(String),
     /// It is not the JSON that it should be.
-    #[error("{0}; a report is {{\"queue\": 3, \"arrivals\": 1207, \"balancers\": 2, \"age_s\": 0.25}}")]
+    #[error(
+        "{0}; a report is {{\"queue\": 3, \"arrivals\": 1207, \"balancers\": 2, \"age_s\": 0.25}}"
+    )]
     Json(String),
 }
 

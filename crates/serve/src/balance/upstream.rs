@@ -230,7 +230,12 @@ impl Pool {
     }
 
     /// A connection to this server, the one used last.
-    pub(super) fn take(&self, site: SiteId, target: &Arc<Target>, cx: &mut Context<'_>) -> Option<Conn> {
+    pub(super) fn take(
+        &self,
+        site: SiteId,
+        target: &Arc<Target>,
+        cx: &mut Context<'_>,
+    ) -> Option<Conn> {
         self.with(site, |site| {
             if let Some((of, sender)) = &site.shared {
                 if Arc::ptr_eq(of, target) && !sender.is_closed() {
@@ -268,7 +273,12 @@ impl Pool {
     }
 
     /// Shares an HTTP/2 connection.
-    pub(super) fn share(&self, site: SiteId, target: &Arc<Target>, sender: &http2::SendRequest<ReqBody>) {
+    pub(super) fn share(
+        &self,
+        site: SiteId,
+        target: &Arc<Target>,
+        sender: &http2::SendRequest<ReqBody>,
+    ) {
         self.with(site, |site| site.shared = Some((target.clone(), sender.clone())));
     }
 

@@ -98,8 +98,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {
 
 pub(super) fn change(args: &BackendArgs, how: &str) -> Result<(), CliError> {
     let path = format!("/v1/backends/{}/{how}", args.name);
-    let backend: BackendStatus =
-        Client::new(&args.balancer.api).send(Method::POST, &path, &())?;
+    let backend: BackendStatus = Client::new(&args.balancer.api).send(Method::POST, &path, &())?;
     let BackendStatus { name, state, outstanding, .. } = &backend;
     let text = format!("{name} is {state}; {outstanding} requests under way\n");
     args.balancer.answer(&backend, text)
@@ -161,13 +160,21 @@ fn text(status: &BalanceStatus, events: &[Event]) -> String {
 /// A line a backend.
 fn backends(backends: &[BackendStatus]) -> comfy_table::Table {
     let mut table = table::plain([
-        "backend", "state", "weight", "under way", "reported", "sent", "served", "failed", "retried",
-        "p50", "p99",
+        "backend",
+        "state",
+        "weight",
+        "under way",
+        "reported",
+        "sent",
+        "served",
+        "failed",
+        "retried",
+        "p50",
+        "p99",
     ]);
     for backend in backends {
         let counters = &backend.counters;
-        let failed =
-            counters.errors + counters.unreachable + counters.broken + counters.timed_out;
+        let failed = counters.errors + counters.unreachable + counters.broken + counters.timed_out;
         let reported = backend.report.map_or("–".to_string(), |report| {
             format!("{} ({} ago)", report.queue, span(report.age_s))
         });

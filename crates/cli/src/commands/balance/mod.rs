@@ -10,8 +10,8 @@ mod ask;
 mod reload;
 mod serve;
 
-use crate::error::CliError;
 use crate::doors::LogFormat;
+use crate::error::CliError;
 use clap::Subcommand;
 use std::path::PathBuf;
 
@@ -49,7 +49,12 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Without a configuration")]
 struct SimpleArgs {
     /// Where clients come in.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", conflicts_with = "config")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080",
+        conflicts_with = "config"
+    )]
     listen: std::net::SocketAddr,
     /// Servers, as HOST:PORT.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', conflicts_with = "config")]

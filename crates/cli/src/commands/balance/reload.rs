@@ -58,7 +58,8 @@ impl Reload {
             }
         }
         let started = &self.started;
-        let same = (config.threads, config.connections_max) == (started.threads, started.connections_max);
+        let same =
+            (config.threads, config.connections_max) == (started.threads, started.connections_max);
         if config.listen != started.listen || !same {
             let text = "`listen`, `threads` and `connections` change at the next start only";
             desk.note(Severity::Warning, "configuration", text.to_string());

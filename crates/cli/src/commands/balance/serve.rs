@@ -2,10 +2,8 @@
 
 use super::SimpleArgs;
 use super::reload::Reload;
-use crate::config::balance::{
-    BalanceConfig, CONNECTIONS_MAX, check_address, check_policy,
-};
 use crate::config::HttpConfig;
+use crate::config::balance::{BalanceConfig, CONNECTIONS_MAX, check_address, check_policy};
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
@@ -26,8 +24,7 @@ use thermocline_serve::balance::{Desk, Proxy, serve_desk};
 use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
 
 /// Where the dashboard listens without a configuration, when the port is free.
-const PAGE: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);
+const PAGE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);
 /// How often signals, events and the configuration's file are looked at.
 const GLANCE: Duration = Duration::from_millis(200);
 
@@ -135,11 +132,12 @@ impl SimpleArgs {
     }
 }
 
-/// Lets as many files be open as connections need: two each, and some to spare. `Err`: how many the
-/// system allows, when that is fewer.
+/// Lets as many files be open as connections need: two each while they have requests, and some to
+/// spare. `Err`: how many the system allows, when not even all clients can be connected.
 fn open_files(connections_max: usize) -> Result<(), u64> {
-    const SPARE: u64 = 256;
+    const SPARE: u64 = 1024;
     let wanted = 2 * connections_max as u64 + SPARE;
+    let needed = connections_max as u64 + SPARE;
     let now = getrlimit(Resource::Nofile);
     let most = now.maximum.unwrap_or(u64::MAX);
     if now.current.is_some_and(|current| current < wanted) {
@@ -148,7 +146,7 @@ fn open_files(connections_max: usize) -> Result<(), u64> {
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum });
     }
     match getrlimit(Resource::Nofile).current {
-        Some(current) if current < wanted => Err(current),
+        Some(current) if current < needed => Err(current),
         _ => Ok(()),
     }
 }

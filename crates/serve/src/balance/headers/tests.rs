@@ -24,9 +24,8 @@ fn head(request: &str, fields: &[&str]) -> Parts {
 }
 
 fn fields(headers: &HeaderMap) -> Vec<String> {
-    let told = |(name, value): (&HeaderName, &HeaderValue)| {
-        format!("{name}: {}", value.to_str().unwrap())
-    };
+    let told =
+        |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
     let mut fields: Vec<String> = headers.iter().map(told).collect();
     fields.sort();
     fields
@@ -60,7 +59,8 @@ fn what_is_between_neighbours_stays_there() {
 
 #[test]
 fn a_connection_field_cannot_take_away_host_and_length() {
-    let mut parts = head("POST /", &["host: a", "content-length: 3", "connection: host, content-length"]);
+    let mut parts =
+        head("POST /", &["host: a", "content-length: 3", "connection: host, content-length"]);
     to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
     assert_eq!(fields(&parts.headers), ["content-length: 3", "host: a"]);
     assert_eq!(parts.headers[CONTENT_LENGTH], "3");
@@ -130,7 +130,8 @@ fn cookies_in_pieces_are_joined_for_http_1() {
 
 #[test]
 fn answers_lose_their_hops_and_keep_a_switch() {
-    let answer = ["connection: close, x-hop", "x-hop: 1", "transfer-encoding: chunked", "accept: a"];
+    let answer =
+        ["connection: close, x-hop", "x-hop: 1", "transfer-encoding: chunked", "accept: a"];
     let mut headers = head("GET /", &answer).headers;
     to_client(&mut headers, false);
     assert_eq!(headers.len(), 1);

@@ -20,9 +20,21 @@ fn json_tells_the_same() {
 #[test]
 fn what_is_no_report_is_refused_with_an_example() {
     for text in [
-        "", "queue", "queue=", "queue=-1", "queue=3 arrivals=1", "arrivals=1", "queue=1,",
-        "queue=99999999999999999999999", "queue=1, age=-1", "queue=1, age=NaN", "queue=1, age=inf",
-        "queue=1, age=1e300", "queue=0x10", "\u{e9}=1", "queue=1.5",
+        "",
+        "queue",
+        "queue=",
+        "queue=-1",
+        "queue=3 arrivals=1",
+        "arrivals=1",
+        "queue=1,",
+        "queue=99999999999999999999999",
+        "queue=1, age=-1",
+        "queue=1, age=NaN",
+        "queue=1, age=inf",
+        "queue=1, age=1e300",
+        "queue=0x10",
+        "\u{e9}=1",
+        "queue=1.5",
     ] {
         let error = from_field(text).unwrap_err();
         assert!(!error.to_string().is_empty(), "{text}");
