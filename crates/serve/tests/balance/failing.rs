@@ -52,7 +52,10 @@ fn without_any_server_a_sentence_says_so() {
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let (head, text) = client.answer();
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
-    assert_eq!((field(&head, "retry-after"), text.as_str()), (Some("1"), "no server is there to answer\n"));
+    assert_eq!(
+        (field(&head, "retry-after"), text.as_str()),
+        (Some("1"), "no server is there to answer\n")
+    );
 }
 
 #[test]
@@ -93,7 +96,10 @@ fn an_answer_that_breaks_off_is_cut_off_and_not_completed() {
         client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(status(&client.head()), 200);
         let rest = String::from_utf8(client.rest()).unwrap();
-        assert!(rest.contains("hello") && rest.len() < 20 && !rest.contains("0\r\n\r\n"), "{rest:?}");
+        assert!(
+            rest.contains("hello") && rest.len() < 20 && !rest.contains("0\r\n\r\n"),
+            "{rest:?}"
+        );
         wait_until("it is counted", || proxy.desk().status().backends[0].counters.broken == 1);
     }
 }

@@ -44,7 +44,8 @@ fn big_bodies_stream_both_ways_by_length_and_in_chunks() {
             assert_eq!(body.len(), SIZE);
             assert!(body.iter().enumerate().all(|(at, byte)| *byte == at as u8));
             if field(&head, "transfer-encoding").is_none() {
-                connection.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").as_bytes());
+                connection
+                    .write(format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").as_bytes());
                 connection.write(&body);
                 continue;
             }
@@ -151,7 +152,8 @@ fn a_body_that_waits_for_leave_gets_it() {
 fn an_answer_before_the_body_is_passed_on() {
     let server = Server::new(|mut connection| {
         connection.head();
-        connection.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+        connection
+            .write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
         let _ = connection.reader.read_to_end(&mut Vec::new());
     });
     let proxy = proxy(live(&[&server]));
@@ -200,7 +202,9 @@ fn an_upgrade_becomes_a_tunnel_whose_sides_end_by_themselves() {
     });
     let proxy = proxy(live(&[&server]));
     let mut client = client(&proxy);
-    client.write("GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n");
+    client.write(
+        "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n",
+    );
     let head = client.head();
     assert_eq!((status(&head), field(&head, "upgrade")), (101, Some("echo")));
     assert_eq!(proxy.desk().status().backends[0].outstanding, 1);

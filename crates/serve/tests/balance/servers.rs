@@ -50,7 +50,9 @@ impl Server {
     }
 
     /// One that answers each request with what `answer` makes of its head and body.
-    pub(crate) fn answering(answer: impl Fn(&str, &[u8]) -> String + Send + Sync + 'static) -> Server {
+    pub(crate) fn answering(
+        answer: impl Fn(&str, &[u8]) -> String + Send + Sync + 'static,
+    ) -> Server {
         Server::new(move |mut connection| {
             while let Some((head, body)) = connection.request() {
                 connection.write(answer(&head, &body).as_bytes());
