@@ -56,6 +56,8 @@ fn main() -> io::Result<()> {
     seeds.push(("oracle_general", oracle_general()));
     seeds.push(("parquet", b"PAR1PAR1".to_vec()));
     seeds.push(("recording", [vec![1], recording()].concat()));
+    seeds.push(("load_report", b"queue=3, arrivals=1207, balancers=2, age=0.25".to_vec()));
+    seeds.push(("load_report", br#"{"queue": 3, "arrivals": 1207, "age_s": 0.25}"#.to_vec()));
     for placement in [0, 2, 4, 6, 8, 10] {
         seeds.push(("recording", [vec![placement], records()].concat()));
     }
