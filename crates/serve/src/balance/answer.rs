@@ -39,6 +39,8 @@ pub(super) struct Flow {
     pub(super) client: Arc<Client>,
     pub(super) current: Arc<Current>,
     pub(super) journal: Journal,
+    /// Why it failed, once it has, until that has been told.
+    pub(super) failed: Option<&'static str>,
 }
 
 impl AnswerBody {
@@ -98,6 +100,9 @@ impl Body for AnswerBody {
 
 impl Flow {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        if let Some(why) = self.failed {
+            return Poll::Ready(Some(Err(CutOff(why))));
+        }
         let mut polled = Pin::new(&mut self.body).poll_frame(cx);
         if polled.is_pending()
             && let Some(conn) = &mut self.conn
@@ -119,10 +124,10 @@ impl Flow {
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(_))) => {
-                self.fail(Outcome::Broken, "the server broke its answer off")
+                self.fail(cx, Outcome::Broken, "the server broke its answer off")
             }
             Poll::Pending if self.alarm.poll_over(cx) => {
-                self.fail(Outcome::TimedOut, "the server's answer stopped")
+                self.fail(cx, Outcome::TimedOut, "the server's answer stopped")
             }
             Poll::Pending => Poll::Pending,
         }
@@ -145,13 +150,22 @@ impl Flow {
         }
     }
 
-    fn fail<T>(&mut self, outcome: Outcome, why: &'static str) -> Poll<Option<Result<T, CutOff>>> {
+    /// Gives the answer up. What has come is written first: hyper drops it when it hears of an error,
+    /// so that is told at the next poll.
+    fn fail<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Outcome,
+        why: &'static str,
+    ) -> Poll<Option<Result<T, CutOff>>> {
         self.conn = None;
         if let Some(sent) = self.sent.take() {
             sent.finish(outcome);
             self.journal.end(&self.client.thread.shared, Some(why));
         }
-        Poll::Ready(Some(Err(CutOff(why))))
+        self.failed = Some(why);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

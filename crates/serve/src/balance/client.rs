@@ -95,6 +95,7 @@ impl Alarm {
     /// Whether the time is up; if not, the task is woken when it may be.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(timer) = &mut self.timer {
+            self.watch.hurry(timer.as_mut());
             while timer.as_mut().poll(cx).is_ready() {
                 if self.watch.is_over() {
                     return true;

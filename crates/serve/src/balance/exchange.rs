@@ -254,6 +254,7 @@ impl Exchange {
             client: self.client,
             current: self.current,
             journal: self.journal,
+            failed: None,
         };
         Response::from_parts(parts, AnswerBody::of(flow).await)
     }

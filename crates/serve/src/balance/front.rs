@@ -97,6 +97,7 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
             if watch.is_over() && watch.phase() != Phase::Exchange {
                 return Poll::Ready(());
             }
+            watch.hurry(timer.as_mut());
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }

@@ -1,14 +1,17 @@
 //! Deadlines of a connection, kept where they cost nothing on the way of a request.
 //!
 //! A deadline is a number that is overwritten; one timer a connection looks at it when it rings, and
-//! is set again when the deadline has moved on meanwhile. So a request that goes well touches no
+//! is set again when the deadline has moved on meanwhile; it is moved forward only for a deadline
+//! that is nearer than any before. So a request that goes well touches no
 //! timer. Progress is stamped with a clock that a thread reads ten times a second
 //! ([`Ticks`]): deadlines are up to that late, never early by more.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thermocline_units::Nanos;
+use tokio::time::Sleep;
 
 /// How often [`Ticks`] is set.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -145,6 +148,14 @@ impl Watch {
     /// Whether it should be over.
     pub(super) fn is_over(&self) -> bool {
         self.ticks.get() >= self.deadline()
+    }
+
+    /// Has a timer ring when it must be over, if it would ring later.
+    pub(super) fn hurry(&self, timer: Pin<&mut Sleep>) {
+        let at = self.instant();
+        if at < timer.deadline() {
+            timer.reset(at);
+        }
     }
 
     /// When to look again.
