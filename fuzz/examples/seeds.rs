@@ -64,6 +64,8 @@ fn main() -> io::Result<()> {
     for said in [advice, Said::ReadAhead, Said::Life(2), priority, Said::Hint(hint)] {
         seeds.push(("advice", Datagram { offset, length, unsent, said }.encode().to_vec()));
     }
+    seeds.push(("load_report", b"queue=3, arrivals=1207, balancers=2, age=0.25".to_vec()));
+    seeds.push(("load_report", br#"{"queue": 3, "arrivals": 1207, "age_s": 0.25}"#.to_vec()));
     for placement in [0, 2, 4, 6, 8, 10] {
         seeds.push(("recording", [vec![placement], records()].concat()));
     }

@@ -35,6 +35,11 @@ pub(crate) fn random() -> Result<u64, CliError> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// Says something on stderr; a reader that has gone away is nobody's fault.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// How events are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum LogFormat {
@@ -61,7 +66,7 @@ pub(crate) fn tell(format: LogFormat, event: &Event) {
             format!("{} {severity} {}: {}", moment(event.at_ms), event.subject, event.text)
         }
     };
-    let _ = writeln!(io::stderr(), "{line}");
+    say(&line);
 }
 
 /// Milliseconds since 1970 as `2026-11-21T16:02:03.456Z` (RFC 3339; the calendar is the proleptic

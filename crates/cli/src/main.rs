@@ -70,6 +70,8 @@ enum Command {
     Policy(commands::engine::policy::Args),
     /// Rivals of a running engine's policy: what they would have done.
     Shadow(commands::engine::shadow::Args),
+    /// Put a balancer in front of servers: HTTP and TCP, with the laboratory's policies.
+    Balance(commands::balance::Args),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Migrate(args) => commands::engine::migrate::run(args),
         Command::Policy(args) => commands::engine::policy::run(args),
         Command::Shadow(args) => commands::engine::shadow::run(args),
+        Command::Balance(args) => commands::balance::run(args),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

@@ -88,6 +88,16 @@ impl Client {
         parse(&self.call(method, path, Some(body))?)
     }
 
+    /// Sends something; whatever is answered is dropped.
+    ///
+    /// # Errors
+    /// When nobody listens, or the engine refuses.
+    pub fn tell(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), CallError> {
+        let body =
+            serde_json::to_vec(body).map_err(|error| CallError::Answer(error.to_string()))?;
+        self.call(method, path, Some(body)).map(|_| ())
+    }
+
     /// Does something that needs no words; whatever is answered is dropped.
     ///
     /// # Errors

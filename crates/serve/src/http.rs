@@ -4,7 +4,7 @@
 //! TCP every request but those for the page itself carries a token (`Authorization: Bearer …`), and
 //! where a network reaches the address it is encrypted too.
 
-mod routes;
+pub(crate) mod routes;
 
 pub use routes::openapi;
 
@@ -103,6 +103,11 @@ impl Drop for Http {
 /// # Errors
 /// When a socket cannot be made, or the token would cross a network in the clear.
 pub fn serve(doors: HttpDoors, orders: &Orders) -> Result<Http, HttpError> {
+    serve_router(doors, routes::router(orders.clone()))
+}
+
+/// The same with any routes; those of a page (see [`routes::is_page`]) need no token.
+pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, HttpError> {
     let unix = match &doors.unix {
         None => None,
         Some(path) => {
@@ -132,7 +137,6 @@ pub fn serve(doors: HttpDoors, orders: &Orders) -> Result<Http, HttpError> {
             Some((listener, door))
         }
     };
-    let router = routes::router(orders.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(HttpError::Thread)?;
     let run = move || runtime.block_on(answer_all(router, unix, tcp));

@@ -6,6 +6,7 @@
 //! [`Orders`]; nothing that it does can hold up a request for longer than one order takes.
 
 pub mod api;
+pub mod balance;
 pub mod client;
 mod doors;
 mod engine;

@@ -41,7 +41,7 @@ fn bounds() -> Vec<Nanos> {
 
 /// A value of one series.
 #[derive(Debug)]
-enum Value<'a> {
+pub(crate) enum Value<'a> {
     Gauge(f64),
     Counter(u64),
     Histogram(&'a Latencies),
@@ -87,9 +87,9 @@ impl EncodeMetric for Value<'_> {
 }
 
 /// Series of one name, told apart by labels.
-type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value<'a>)>;
+pub(crate) type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value<'a>)>;
 
-fn family(
+pub(crate) fn family(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help): (&str, &str),
     series: Series<'_>,

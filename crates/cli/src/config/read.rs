@@ -42,7 +42,7 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let pools = pools(&mut keys, beside, &data, settings.chunk_size)?;
     let volumes = volumes(&mut keys)?;
     let nbd = nbd(keys.table("nbd")?, beside, &data)?;
-    let http = http(keys.table("http")?, beside, &data)?;
+    let http = http(keys.table("http")?, beside, &data.join("http.sock"))?;
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
     let hints = hints::hints(keys.table("hints")?, beside)?;
@@ -266,26 +266,7 @@ fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, Conf
     for address in &addresses {
         tcp.push(parse_address(&keys, address, 10809)?);
     }
-    let cert = keys.text("tls-cert")?;
-    let key = keys.text("tls-key")?;
-    let client_ca = keys.text("tls-client-ca")?;
-    let tls = match (cert, key) {
-        (Some(cert), Some(key)) => Some(TlsConfig {
-            cert: beside.join(cert.value),
-            key: beside.join(key.value),
-            client_ca: client_ca.map(|path| beside.join(path.value)),
-        }),
-        (None, None) => match client_ca {
-            Some(path) => {
-                let wanted = "`tls-client-ca` needs `tls-cert` and `tls-key`";
-                return Err(keys.file.problem(path.line, wanted));
-            }
-            None => None,
-        },
-        (Some(only), None) | (None, Some(only)) => {
-            return Err(keys.file.problem(only.line, "`tls-cert` and `tls-key` go together"));
-        }
-    };
+    let tls = certificates(&mut keys, beside)?;
     let reachable = addresses.iter().zip(&tcp).find(|(_, address)| !address.ip().is_loopback());
     if let (Some((written, _)), None) = (reachable, &tls) {
         let problem = format!(
@@ -299,8 +280,42 @@ fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, Conf
     Ok(NbdConfig { socket, tcp, tls })
 }
 
-fn http(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<HttpConfig, ConfigError> {
-    let socket = socket(&mut keys, data, "http.sock")?;
+/// The certificates of a door: `tls-cert`, `tls-key` and `tls-client-ca`.
+pub(super) fn certificates(
+    keys: &mut Keys<'_>,
+    beside: &Path,
+) -> Result<Option<TlsConfig>, ConfigError> {
+    let cert = keys.text("tls-cert")?;
+    let key = keys.text("tls-key")?;
+    let client_ca = keys.text("tls-client-ca")?;
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some(TlsConfig {
+            cert: beside.join(cert.value),
+            key: beside.join(key.value),
+            client_ca: client_ca.map(|path| beside.join(path.value)),
+        })),
+        (None, None) => match client_ca {
+            Some(path) => {
+                let wanted = "`tls-client-ca` needs `tls-cert` and `tls-key`";
+                Err(keys.file.problem(path.line, wanted))
+            }
+            None => Ok(None),
+        },
+        (Some(only), None) | (None, Some(only)) => {
+            Err(keys.file.problem(only.line, "`tls-cert` and `tls-key` go together"))
+        }
+    }
+}
+
+/// An API's doors; `default` is its socket when none is named, and others are in the same folder.
+pub(super) fn http(
+    mut keys: Keys<'_>,
+    beside: &Path,
+    default: &Path,
+) -> Result<HttpConfig, ConfigError> {
+    let folder = default.parent().unwrap_or(Path::new(""));
+    let name = default.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let socket = socket(&mut keys, folder, name)?;
     let address = keys.text("tcp")?;
     let token = keys.text("token-file")?;
     let tcp = match (address, token) {
@@ -331,7 +346,7 @@ fn socket(keys: &mut Keys<'_>, data: &Path, name: &str) -> Result<PathBuf, Confi
     }
 }
 
-fn parse_address(
+pub(super) fn parse_address(
     keys: &Keys<'_>,
     text: &At<String>,
     example: u16,

@@ -83,7 +83,7 @@ fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(events))
 }
 
-fn asset(kind: &'static str, text: &'static str) -> Response {
+pub(crate) fn asset(kind: &'static str, text: &'static str) -> Response {
     let own = "default-src 'self'; frame-ancestors 'none'";
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, own)];
     (headers, text).into_response()
@@ -97,7 +97,7 @@ impl IntoResponse for Refused {
 }
 
 /// A body in JSON; one that is not what was expected is answered like every other mistake.
-struct Body<T>(T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Refused;
@@ -114,7 +114,7 @@ fn refused(rejection: &JsonRejection) -> Refused {
     Refused { message: rejection.body_text(), status: rejection.status().as_u16() }
 }
 
-type Answer<T> = Result<Json<T>, Refused>;
+pub(crate) type Answer<T> = Result<Json<T>, Refused>;
 
 /// Asks the loop, and makes the answer a response.
 async fn ask<T: Send + 'static>(
@@ -224,10 +224,10 @@ async fn extents(
 /// From where on something is told.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Onward {
+pub(crate) struct Onward {
     /// The first number that is of interest.
     #[serde(default)]
-    from: u64,
+    pub(crate) from: u64,
 }
 
 /// Where a volume was used in the last five minutes, and where it lives.

@@ -62,7 +62,7 @@ impl From<CallError> for CliError {
 }
 
 /// Microseconds, as people read them.
-fn micros(us: f64) -> String {
+pub(super) fn micros(us: f64) -> String {
     match us {
         us if us <= 0.0 => "–".to_string(),
         us if us < 1e3 => format!("{us:.0} µs"),
@@ -72,7 +72,7 @@ fn micros(us: f64) -> String {
 }
 
 /// Seconds, as people read them.
-fn span(seconds: f64) -> String {
+pub(super) fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     match (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60) {
         (0, 0, 0, _) if seconds < 10.0 => format!("{seconds:.1} s"),

@@ -1,0 +1,131 @@
+//! One backend: what makes it fit to get requests.
+//!
+//! Four things can keep requests away, each on its own: an administrator drains or removes it,
+//! active checks find it down or have not yet found it up, passive detection ejects it. It is fit
+//! when none does. What people see is the strongest of them ([`State`]). Coming back from any of
+//! them begins a slow start: its weight grows from a tenth to the whole, so that a cold cache or a
+//! server that still starts is not flooded.
+
+use crate::health::Health;
+use crate::outlier::Record;
+use crate::reports::Trust;
+use crate::settings::{BackendSettings, Settings};
+use crate::status::Counters;
+use thermocline_units::{Latencies, Nanos};
+
+/// The weight with which a slow start begins.
+const FIRST_SHARE: f64 = 0.1;
+/// Weights are changed in so many steps: each change costs a look at all backends.
+const STEPS: f64 = 20.0;
+
+/// Whether a backend is fit, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It has not been checked yet.
+    New,
+    /// It has come back lately and gets less than its share.
+    SlowStart,
+    /// It gets its share.
+    Up,
+    /// Requests failed there; it is left alone for a while.
+    Ejected,
+    /// Checks fail.
+    Down,
+    /// An administrator takes it out: it finishes what it has.
+    Draining,
+    /// It was removed.
+    Gone,
+}
+
+impl State {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::New => "new",
+            State::SlowStart => "slow start",
+            State::Up => "up",
+            State::Ejected => "ejected",
+            State::Down => "down",
+            State::Draining => "draining",
+            State::Gone => "gone",
+        }
+    }
+}
+
+/// One backend.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    pub(crate) settings: BackendSettings,
+    pub(crate) health: Health,
+    pub(crate) record: Record,
+    pub(crate) trust: Trust,
+    pub(crate) draining: bool,
+    pub(crate) gone: bool,
+    /// When its slow start began.
+    ramp_since: Option<Nanos>,
+    /// Since when it has been fit, as of the last look.
+    pub(crate) fit_since: Option<Nanos>,
+    /// The part of its weight that the balancer has been told.
+    pub(crate) share: f64,
+    pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+}
+
+impl Backend {
+    pub(crate) fn new(now: Nanos, settings: BackendSettings) -> Backend {
+        Backend {
+            settings,
+            health: Health::new(now),
+            record: Record::default(),
+            trust: Trust::default(),
+            draining: false,
+            gone: false,
+            ramp_since: None,
+            fit_since: None,
+            share: 1.0,
+            counters: Counters::default(),
+            latencies: Latencies::default(),
+        }
+    }
+
+    /// Whether an administrator lets it have requests.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.draining && !self.gone
+    }
+
+    /// Whether nothing keeps requests away.
+    pub(crate) fn is_fit(&self, settings: &Settings) -> bool {
+        let checked = settings.checks.is_none() || self.health.fit() == Some(true);
+        self.is_wanted() && checked && self.record.out_until().is_none()
+    }
+
+    pub(crate) fn state(&self, settings: &Settings) -> State {
+        let checks = settings.checks.is_some();
+        match self.health.fit() {
+            _ if self.gone => State::Gone,
+            _ if self.draining => State::Draining,
+            Some(false) if checks => State::Down,
+            None if checks => State::New,
+            _ if self.record.out_until().is_some() => State::Ejected,
+            _ if self.ramp_since.is_some() => State::SlowStart,
+            _ => State::Up,
+        }
+    }
+
+    /// Begins a slow start, where there is one.
+    pub(crate) fn begin_ramp(&mut self, now: Nanos, settings: &Settings) {
+        self.ramp_since = (settings.slow_start.0 > 0).then_some(now);
+    }
+
+    /// Of its weight, what counts now, in steps.
+    pub(crate) fn ramp(&mut self, now: Nanos, settings: &Settings) -> f64 {
+        let Some(since) = self.ramp_since else { return 1.0 };
+        let length = settings.slow_start.as_secs_f64();
+        let part = now.saturating_sub(since).as_secs_f64() / length.max(f64::MIN_POSITIVE);
+        if part >= 1.0 {
+            self.ramp_since = None;
+            return 1.0;
+        }
+        FIRST_SHARE + (1.0 - FIRST_SHARE) * (part * STEPS).floor() / STEPS
+    }
+}

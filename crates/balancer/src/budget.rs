@@ -1,0 +1,48 @@
+//! What retries may cost: a bucket that every arrival and every second fill a little.
+//!
+//! A retry takes 1. The bucket holds at most what ten seconds of the floor bring, or
+//! [`HELD_MIN`]: a long calm does not save up for a storm.
+//!
+//! State: 24 B. O(1).
+
+use thermocline_units::Nanos;
+
+/// Seconds of the floor that the bucket holds.
+const HELD_S: f64 = 10.0;
+/// What it holds at least, so that a floor of nothing leaves room for shares.
+const HELD_MIN: f64 = 10.0;
+
+/// Retries that may be made.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    held: f64,
+    filled: Nanos,
+}
+
+impl Budget {
+    /// A full one.
+    pub(crate) fn new(now: Nanos, floor_per_s: f64) -> Budget {
+        Budget { held: held_max(floor_per_s), filled: now }
+    }
+
+    /// A request has arrived.
+    pub(crate) fn arrived(&mut self, share: f64, floor_per_s: f64) {
+        self.held = (self.held + share).min(held_max(floor_per_s));
+    }
+
+    /// Takes one retry; `false` when there is none.
+    pub(crate) fn take(&mut self, now: Nanos, floor_per_s: f64) -> bool {
+        let seconds = now.saturating_sub(self.filled).as_secs_f64();
+        self.filled = self.filled.max(now);
+        self.held = (self.held + seconds * floor_per_s).min(held_max(floor_per_s));
+        let enough = self.held >= 1.0;
+        if enough {
+            self.held -= 1.0;
+        }
+        enough
+    }
+}
+
+fn held_max(floor_per_s: f64) -> f64 {
+    (floor_per_s * HELD_S).max(HELD_MIN)
+}

@@ -1,0 +1,32 @@
+//! What happened, for people.
+
+use thermocline_units::Nanos;
+
+/// What happened to a backend, or to all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// It was added.
+    Added(String),
+    /// It was removed; requests under way finish.
+    Removed(String),
+    /// Requests to it failed; it is left alone for so long.
+    Ejected(String, Nanos),
+    /// Its ejection is over.
+    Returned(String),
+    /// Its checks pass.
+    Passed(String),
+    /// Its checks fail.
+    Failed(String),
+    /// It is sent nothing new.
+    Draining(String),
+    /// It has nothing left.
+    Drained(String),
+    /// It may be sent requests again.
+    Undrained(String),
+    /// Its load reports were untrue; they are not used for a while.
+    Silenced(String),
+    /// No backend is fit: all are tried.
+    Panic,
+    /// Some are fit again.
+    Calm,
+}

@@ -1,0 +1,123 @@
+//! Passive detection: a backend whose requests fail is left alone for a while.
+//!
+//! 1. So many failures in a row eject it; or, at the end of a window, a share of failures that the
+//!    others together are far from. A fault that all have is not a backend's.
+//! 2. It stays out for `ejection`, twice as long each time, up to `ejection_max`. A window in which
+//!    it served and was not ejected forgives one ejection.
+//! 3. When its time is up it comes back and must earn trust again: failures in a row are counted
+//!    anew, the length of the next ejection is not.
+//!
+//! How many may be out at once is for the dispatcher, which knows them all. Families of this rule
+//! are Envoy's outlier detection and HAProxy's `observe`; the share against the others' is ours,
+//! because a backend that fails every other request never fails five in a row.
+//!
+//! State: 48 B a backend.
+
+use crate::settings::Outliers;
+use thermocline_units::Nanos;
+
+/// Doublings after which an ejection does not grow any more.
+const DOUBLINGS_MAX: u32 = 16;
+
+/// What one backend's requests say of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record {
+    in_a_row: u32,
+    requests: u32,
+    failures: u32,
+    ejections: u32,
+    out_until: Option<Nanos>,
+}
+
+/// Requests and failures of a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) requests: u64,
+    pub(crate) failures: u64,
+}
+
+impl Window {
+    fn failed_share(self) -> f64 {
+        if self.requests == 0 { 0.0 } else { self.failures as f64 / self.requests as f64 }
+    }
+
+    /// What is left without `other`.
+    fn without(self, other: Window) -> Window {
+        Window {
+            requests: self.requests - other.requests,
+            failures: self.failures - other.failures,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Window) {
+        self.requests += other.requests;
+        self.failures += other.failures;
+    }
+}
+
+impl Record {
+    /// Until when it is out.
+    pub(crate) fn out_until(&self) -> Option<Nanos> {
+        self.out_until
+    }
+
+    /// A request ended well.
+    pub(crate) fn served(&mut self) {
+        self.in_a_row = 0;
+        self.requests += 1;
+    }
+
+    /// A request failed; `true` when that is one too many in a row.
+    pub(crate) fn failed(&mut self, outliers: &Outliers) -> bool {
+        self.in_a_row += 1;
+        self.requests += 1;
+        self.failures += 1;
+        outliers.consecutive > 0 && self.in_a_row >= outliers.consecutive
+    }
+
+    /// The window so far.
+    pub(crate) fn window(&self) -> Window {
+        Window { requests: self.requests.into(), failures: self.failures.into() }
+    }
+
+    /// Whether its share of failures stands out from `all`, itself included.
+    pub(crate) fn stands_out(&self, all: Window, outliers: &Outliers) -> bool {
+        let share = self.window().failed_share();
+        let bad = f64::from(outliers.failed_percent) / 100.0;
+        let others = all.without(self.window());
+        bad > 0.0
+            && self.requests >= outliers.requests_min
+            && share >= bad
+            && others.requests > 0
+            && others.failed_share() < share / 2.0
+    }
+
+    /// A new window; one in which it served is forgiven.
+    pub(crate) fn begin_window(&mut self) {
+        if self.out_until.is_none() && self.requests > self.failures {
+            self.ejections = self.ejections.saturating_sub(1);
+        }
+        self.requests = 0;
+        self.failures = 0;
+    }
+
+    /// Takes it out; until when.
+    pub(crate) fn eject(&mut self, now: Nanos, outliers: &Outliers) -> Nanos {
+        let doublings = self.ejections.min(DOUBLINGS_MAX);
+        let time = outliers.ejection.0.saturating_mul(1 << doublings);
+        let until = Nanos(now.0.saturating_add(time.min(outliers.ejection_max.0)));
+        self.ejections = (self.ejections + 1).min(DOUBLINGS_MAX);
+        self.out_until = Some(until);
+        self.in_a_row = 0;
+        until
+    }
+
+    /// Brings it back when its time is up; `true` when it was.
+    pub(crate) fn return_if_due(&mut self, now: Nanos) -> bool {
+        let due = self.out_until.is_some_and(|until| until <= now);
+        if due {
+            self.out_until = None;
+        }
+        due
+    }
+}

@@ -1,0 +1,78 @@
+//! A dispatcher at a glance, for people.
+
+use crate::backend::State;
+use thermocline_policy::balance::Mood;
+use thermocline_units::{Latencies, Nanos};
+
+/// What is counted of a backend, and of all of them; since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that were sent there, retries included.
+    pub sent: u64,
+    /// That were answered without a server's error.
+    pub served: u64,
+    /// That were answered with one (HTTP 500 and above).
+    pub errors: u64,
+    /// Whose connection could not be made.
+    pub unreachable: u64,
+    /// Whose connection broke, or whose answer was none.
+    pub broken: u64,
+    /// That took too long.
+    pub timed_out: u64,
+    /// That the client gave up.
+    pub abandoned: u64,
+    /// Retries of requests that had failed here.
+    pub retried: u64,
+    /// Ejections.
+    pub ejections: u64,
+    /// Load reports that were used.
+    pub reports: u64,
+    /// Load reports that were refused, or corrected.
+    pub reports_refused: u64,
+}
+
+/// One backend.
+#[derive(Debug, Clone)]
+pub struct BackendStatus {
+    /// What it is called.
+    pub name: String,
+    /// Whether it is fit.
+    pub state: State,
+    /// Its weight, as configured.
+    pub weight: f64,
+    /// Of it, what counts now: less during slow start.
+    pub share: f64,
+    /// Requests under way.
+    pub outstanding: u32,
+    /// Requests at the same time, at most.
+    pub requests_max: u32,
+    /// The queue last reported, of all balancers.
+    pub reported_queue: Option<u32>,
+    /// How old that is.
+    pub report_age: Option<Nanos>,
+    /// What is counted.
+    pub counters: Counters,
+    /// How long requests took that were served.
+    pub latencies: Latencies,
+}
+
+/// The whole.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// What the rule makes of the arrivals.
+    pub mood: Mood,
+    /// Whether unfit backends are tried because none is fit.
+    pub panic: bool,
+    /// Balancers that reports tell of, this one included.
+    pub balancers: u32,
+    /// Requests that arrived.
+    pub arrived: u64,
+    /// Requests that wait for a place.
+    pub waiting: u32,
+    /// Requests that waited in vain, or found no place to wait.
+    pub turned_away: u64,
+    /// Retries that the budget did not allow.
+    pub retries_denied: u64,
+    /// Each backend.
+    pub backends: Vec<BackendStatus>,
+}

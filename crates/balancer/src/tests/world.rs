@@ -1,0 +1,238 @@
+//! Servers that misbehave, clients that do not care, and a dispatcher between them, in virtual time.
+//!
+//! Each server works on one request at a time, first come first served. Equal seeds give equal runs.
+
+use crate::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use thermocline_policy::registry::PolicySpec;
+use thermocline_units::{Nanos, Rng, SiteId};
+
+/// What a server does with requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Serves them.
+    Good,
+    /// Is not there.
+    Dead,
+    /// Takes them and never answers.
+    Hangs,
+    /// Serves for three seconds, is not there for three.
+    Flaps,
+    /// Answers at once with an error.
+    Errs,
+    /// Serves, four times as slowly as the others, and reports to be idle.
+    Lies,
+    /// Breaks every third answer off.
+    Breaks,
+}
+
+/// How long clients wait.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+/// What a request takes a good server, on average.
+const SERVICE_S: f64 = 0.01;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Happens {
+    Arrival,
+    Ends(u64, usize, u8),
+    Tick,
+    Check(usize, bool),
+}
+
+/// A request on its way.
+#[derive(Debug, Clone)]
+struct Request {
+    tried: Vec<SiteId>,
+    sent: Nanos,
+}
+
+pub(super) struct World {
+    pub(super) dispatcher: Dispatcher,
+    manners: Vec<Manner>,
+    /// When each server has done what it has.
+    free_at: Vec<Nanos>,
+    breaks: u64,
+    events: BinaryHeap<Reverse<(Nanos, u64, Happens)>>,
+    number: u64,
+    requests: Vec<Request>,
+    waiting: Vec<(Ticket, u64)>,
+    rng: Rng,
+    pub(super) sent_to: Vec<u64>,
+    pub(super) asked: u64,
+    pub(super) served: u64,
+    pub(super) failed: u64,
+}
+
+impl World {
+    pub(super) fn new(policy: &str, settings: Settings, manners: &[Manner], seed: u64) -> World {
+        let rule = PolicySpec::parse(policy).unwrap().build_rule().unwrap();
+        let mut dispatcher = Dispatcher::new(Nanos(0), settings, rule, seed);
+        let of =
+            |at: usize| BackendSettings { name: at.to_string(), weight: 1.0, requests_max: 64 };
+        dispatcher.configure(Nanos(0), (0..manners.len()).map(of).collect());
+        World {
+            dispatcher,
+            manners: manners.to_vec(),
+            free_at: vec![Nanos(0); manners.len()],
+            breaks: 0,
+            events: BinaryHeap::new(),
+            number: 0,
+            requests: Vec::new(),
+            waiting: Vec::new(),
+            rng: Rng::seeded(seed ^ 0x5eed),
+            sent_to: vec![0; manners.len()],
+            asked: 0,
+            served: 0,
+            failed: 0,
+        }
+    }
+
+    fn at(&mut self, time: Nanos, what: Happens) {
+        self.number += 1;
+        self.events.push(Reverse((time, self.number, what)));
+    }
+
+    /// Runs `seconds` of arrivals at `load` of what all servers could do if they were good, and then
+    /// until nothing is under way.
+    pub(super) fn run(&mut self, seconds: u64, load: f64) {
+        let gap_s = SERVICE_S / (load * self.manners.len() as f64);
+        let end = Nanos::from_secs(seconds);
+        self.at(Nanos(0), Happens::Arrival);
+        self.at(Nanos(0), Happens::Tick);
+        while let Some(Reverse((now, _, what))) = self.events.pop() {
+            match what {
+                Happens::Arrival if now < end => {
+                    self.arrive(now);
+                    let gap = Nanos((self.rng.exponential(gap_s) * 1e9) as u64);
+                    self.at(Nanos(now.0 + gap.0), Happens::Arrival);
+                }
+                Happens::Arrival => {}
+                Happens::Ends(request, site, outcome) => self.end(now, request, site, outcome),
+                Happens::Tick => self.tick(now, end),
+                Happens::Check(site, passed) => {
+                    self.dispatcher.checked(now, SiteId(site as u16), passed);
+                }
+            }
+            self.take_grants(now);
+        }
+    }
+
+    fn arrive(&mut self, now: Nanos) {
+        self.asked += 1;
+        self.dispatcher.arrived(now);
+        self.requests.push(Request { tried: Vec::new(), sent: now });
+        self.place(now, self.requests.len() as u64 - 1);
+    }
+
+    fn place(&mut self, now: Nanos, request: u64) {
+        let tried = self.requests[request as usize].tried.clone();
+        match self.dispatcher.place(now, &tried) {
+            Placement::At(site) => self.send(now, request, site),
+            Placement::Full => match self.dispatcher.wait(now) {
+                Some(ticket) => self.waiting.push((ticket, request)),
+                None => self.failed += 1,
+            },
+            Placement::Nowhere => self.failed += 1,
+        }
+    }
+
+    /// What the server does with a request, and when that shows.
+    fn send(&mut self, now: Nanos, request: u64, site: SiteId) {
+        let at = site.index();
+        self.sent_to[at] += 1;
+        self.requests[request as usize].tried.push(site);
+        self.requests[request as usize].sent = now;
+        let is_away = now.0 / Nanos::from_secs(3).0 % 2 == 1;
+        let (time, outcome) = match self.manners[at] {
+            Manner::Dead => (Nanos(now.0 + 100_000), 2),
+            Manner::Flaps if is_away => (Nanos(now.0 + 100_000), 2),
+            Manner::Hangs => (Nanos(now.0 + PATIENCE.0), 4),
+            Manner::Errs => (Nanos(now.0 + 100_000), 1),
+            manner => {
+                let slower = if manner == Manner::Lies { 4.0 } else { 1.0 };
+                let service = (self.rng.exponential(SERVICE_S * slower) * 1e9) as u64;
+                let done = Nanos(self.free_at[at].max(now).0 + service);
+                self.free_at[at] = done;
+                self.breaks += u64::from(manner == Manner::Breaks);
+                let broken = manner == Manner::Breaks && self.breaks.is_multiple_of(3);
+                let late = done.0 > now.0 + PATIENCE.0;
+                let outcome = if late { 4 } else { 3 * u8::from(broken) };
+                (done.min(Nanos(now.0 + PATIENCE.0)), outcome)
+            }
+        };
+        self.at(time, Happens::Ends(request, at, outcome));
+    }
+
+    fn end(&mut self, now: Nanos, request: u64, at: usize, outcome: u8) {
+        let took = now.saturating_sub(self.requests[request as usize].sent);
+        let outcomes = [
+            Outcome::Served(took),
+            Outcome::ServerError,
+            Outcome::Unreachable,
+            Outcome::Broken,
+            Outcome::TimedOut,
+        ];
+        let (site, outcome) = (SiteId(at as u16), outcomes[usize::from(outcome)]);
+        self.dispatcher.finished(now, site, outcome);
+        let done = self.requests[request as usize].tried.len() as u32;
+        match outcome {
+            Outcome::Served(_) => self.served += 1,
+            // A server's error is an answer: it goes to the client.
+            Outcome::ServerError | Outcome::TimedOut => self.failed += 1,
+            _ if self.dispatcher.retry(now, done, site) => self.place(now, request),
+            _ => self.failed += 1,
+        }
+    }
+
+    fn tick(&mut self, now: Nanos, end: Nanos) {
+        self.dispatcher.tick(now);
+        let mut due = Vec::new();
+        self.dispatcher.checks_due(now, &mut due);
+        for site in due {
+            let is_away = now.0 / Nanos::from_secs(3).0 % 2 == 1;
+            let passed = match self.manners[site.index()] {
+                Manner::Dead | Manner::Hangs => false,
+                Manner::Flaps => !is_away,
+                _ => true,
+            };
+            self.at(Nanos(now.0 + 1_000_000), Happens::Check(site.index(), passed));
+        }
+        for (at, manner) in self.manners.clone().into_iter().enumerate() {
+            let own = self.dispatcher.board().site(SiteId(at as u16)).outstanding();
+            let queue = if manner == Manner::Lies { 0 } else { u64::from(own) };
+            let report =
+                LoadReport { queue, arrivals: self.sent_to[at], balancers: 1, age: Nanos(0) };
+            // The liar is silenced sooner or later.
+            let _ = self.dispatcher.reported(now, SiteId(at as u16), &report);
+        }
+        if now < Nanos(end.0 + Nanos::from_secs(10).0) {
+            self.at(Nanos(now.0 + 100_000_000), Happens::Tick);
+        }
+    }
+
+    fn take_grants(&mut self, now: Nanos) {
+        let mut grants = Vec::new();
+        self.dispatcher.take_grants(&mut grants);
+        for grant in grants {
+            let at = self.waiting.iter().position(|(ticket, _)| *ticket == grant.ticket).unwrap();
+            let (_, request) = self.waiting.swap_remove(at);
+            match grant.site {
+                Some(site) => self.send(now, request, site),
+                None => self.failed += 1,
+            }
+        }
+    }
+
+    /// Checks that every request has ended, in one way, and nothing is left.
+    pub(super) fn is_settled(&self) -> bool {
+        let board = self.dispatcher.board();
+        let idle = (0..board.slots()).all(|at| board.site(SiteId(at as u16)).outstanding() == 0);
+        idle && self.waiting.is_empty() && self.asked == self.served + self.failed
+    }
+
+    /// Requests that failed, of all.
+    pub(super) fn failed_share(&self) -> f64 {
+        self.failed as f64 / self.asked as f64
+    }
+}

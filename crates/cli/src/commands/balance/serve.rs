@@ -1,0 +1,209 @@
+//! Running a balancer until somebody stops it.
+
+use super::SimpleArgs;
+use super::reload::Reload;
+use crate::config::HttpConfig;
+use crate::config::balance::{BalanceConfig, CONNECTIONS_MAX, check_address, check_policy};
+use crate::doors::{self, LogFormat};
+use crate::error::CliError;
+use crate::output;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fmt::Write as _;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use thermocline_balancer::Checks;
+use thermocline_serve::api::Severity;
+use thermocline_serve::balance::config::{AccessLog, Backend, Config, Listen, Live, Mode};
+use thermocline_serve::balance::{Desk, Proxy, serve_desk};
+use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
+
+/// Where the dashboard listens without a configuration, when the port is free.
+const PAGE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);
+/// How often signals, events and the configuration's file are looked at.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// Signals, as they come.
+struct Signals {
+    /// Readable when one has come.
+    bell: UnixStream,
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        let (bell, ring) = UnixStream::pair()?;
+        bell.set_read_timeout(Some(GLANCE))?;
+        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for signal in [SIGINT, SIGTERM] {
+            // The second one does not wait for anything.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        signal_hook::flag::register(SIGHUP, reload.clone())?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
+        }
+        Ok(Signals { bell, stop, reload })
+    }
+
+    /// Waits for a signal, or a moment.
+    fn wait(&mut self) {
+        // Whatever ends this, flags and files are looked at.
+        let _ = self.bell.read(&mut [0; 16]);
+    }
+}
+
+pub(super) fn run(
+    path: Option<PathBuf>,
+    simple: &SimpleArgs,
+    log: LogFormat,
+) -> Result<(), CliError> {
+    let mut signals = Signals::new().map_err(CliError::failed)?;
+    let config = match &path {
+        Some(path) => BalanceConfig::load(path).map_err(CliError::input)?,
+        None => simple.config()?,
+    };
+    let enough = open_files(config.proxy.connections_max);
+    let proxy = Proxy::start(&config.proxy, doors::random()?).map_err(CliError::failed)?;
+    let desk = proxy.desk();
+    let (http, told) = open_desk(&config, path.is_none(), desk.clone())?;
+    if let Err(files) = enough {
+        let text = format!("only {files} files may be open: too few for all connections");
+        desk.note(Severity::Warning, "balancer", text);
+    }
+    tell(&config.proxy, &proxy, &told)?;
+    let mut reload = path.map(|path| Reload::new(path, config.proxy.clone()));
+    let mut told_until = 0;
+    while !signals.stop.load(Ordering::Relaxed) {
+        signals.wait();
+        if let Some(reload) = &mut reload {
+            reload.look(&proxy, signals.reload.swap(false, Ordering::Relaxed));
+        }
+        told_until = tell_events(&desk, told_until, log);
+    }
+    let is_clean = proxy.stop();
+    tell_events(&desk, told_until, log);
+    drop(http);
+    let text = if is_clean { "stopped; nothing was cut off" } else { "stopped; some were cut off" };
+    doors::say(text);
+    Ok(())
+}
+
+impl SimpleArgs {
+    fn config(&self) -> Result<BalanceConfig, CliError> {
+        let mut backends: Vec<Backend> = Vec::new();
+        for address in &self.to {
+            check_address(address).map_err(CliError::input)?;
+            if backends.iter().any(|backend| backend.name == *address) {
+                return Err(CliError::input(format!("--to names {address} twice")));
+            }
+            backends.push(Backend::new(address));
+        }
+        check_policy(&self.policy).map_err(CliError::input)?;
+        let mut live = Live::new(backends);
+        live.policy.clone_from(&self.policy);
+        if let Some(path) = &self.check {
+            if !path.starts_with('/') || !path.chars().all(|c| c.is_ascii_graphic()) {
+                let text = format!("--check: `{path}` is not a path, such as /health");
+                return Err(CliError::input(text));
+            }
+            live.check.path = Some(path.clone());
+            live.settings.checks = Some(Checks::default());
+        }
+        live.access_log = self.access_log.as_ref().map(|path| match path.to_str() {
+            Some("stdout") => AccessLog::Stdout,
+            _ => AccessLog::File(path.clone()),
+        });
+        let mode = if self.tcp { Mode::Tcp } else { Mode::Http };
+        let proxy = Config {
+            listen: vec![Listen { address: self.listen, mode, tls: None }],
+            threads: self.threads.into(),
+            connections_max: CONNECTIONS_MAX,
+            live,
+        };
+        Ok(BalanceConfig { proxy, admin: HttpConfig { socket: self.api.clone(), tcp: None } })
+    }
+}
+
+/// Lets as many files be open as connections need: two each while they have requests, and some to
+/// spare. `Err`: how many the system allows, when not even all clients can be connected.
+fn open_files(connections_max: usize) -> Result<(), u64> {
+    const SPARE: u64 = 1024;
+    let wanted = 2 * connections_max as u64 + SPARE;
+    let needed = connections_max as u64 + SPARE;
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(u64::MAX);
+    if now.current.is_some_and(|current| current < wanted) {
+        let current = Some(wanted.min(most));
+        // What is refused is told below.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum });
+    }
+    match getrlimit(Resource::Nofile).current {
+        Some(current) if current < needed => Err(current),
+        _ => Ok(()),
+    }
+}
+
+/// Opens the doors of the API; how they are reached.
+fn open_desk(
+    config: &BalanceConfig,
+    is_simple: bool,
+    desk: Arc<Desk>,
+) -> Result<(Http, String), CliError> {
+    let socket = &config.admin.socket;
+    let tcp = match &config.admin.tcp {
+        Some((address, token_file)) => Some((*address, doors::token(token_file)?)),
+        None if is_simple => {
+            Some((PAGE, format!("{:016x}{:016x}", doors::random()?, doors::random()?)))
+        }
+        None => None,
+    };
+    let token = tcp.as_ref().map(|(_, token)| token.clone());
+    let tcp =
+        tcp.map(|(address, token)| TcpDoor { address, any_port: is_simple, token, tls: None });
+    let doors = HttpDoors { unix: Some(socket.clone()), tcp };
+    let http = serve_desk(doors, desk).map_err(CliError::failed)?;
+    let mut text = format!("API: {}\n", socket.display());
+    if let (Some(address), Some(token)) = (http.address, token) {
+        let _ = writeln!(text, "dashboard: http://{address}/#token={token}");
+    }
+    Ok((http, text))
+}
+
+/// Says what runs; on stderr, when requests are logged to stdout.
+fn tell(config: &Config, proxy: &Proxy, doors_told: &str) -> Result<(), CliError> {
+    let mut text = String::new();
+    for (listen, address) in config.listen.iter().zip(&proxy.addresses) {
+        let scheme = match (listen.mode, listen.tls.is_some()) {
+            (Mode::Http, false) => "http",
+            (Mode::Http, true) => "https",
+            (Mode::Tcp, false) => "tcp",
+            (Mode::Tcp, true) => "tls",
+        };
+        let _ = writeln!(text, "listening on {scheme}://{address}");
+    }
+    let names: Vec<&str> =
+        config.live.backends.iter().map(|backend| backend.name.as_str()).collect();
+    let _ = writeln!(text, "{} picks among {}", config.live.policy, names.join(", "));
+    text.push_str(doors_told);
+    text.push_str("stop with Ctrl-C or SIGTERM\n");
+    if config.live.access_log == Some(AccessLog::Stdout) {
+        doors::say(text.trim_end());
+        return Ok(());
+    }
+    output::print(&text)
+}
+
+/// Tells events on stderr; up to which number.
+fn tell_events(desk: &Desk, from: u64, log: LogFormat) -> u64 {
+    let events = desk.events(from);
+    events.iter().for_each(|event| doors::tell(log, event));
+    events.last().map_or(from, |event| event.id + 1)
+}

@@ -1,0 +1,119 @@
+//! A client's connection, as its requests see it, and the deadline that a request minds.
+
+use super::core::Shared;
+use super::headers::Caller;
+use super::upstream::Pool;
+use super::watch::{Phase, Watch};
+use hyper::header::HeaderValue;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Sleep;
+
+/// One thread: what its connections share.
+pub(super) struct Thread {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pool: Pool,
+}
+
+/// How a client talks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spoken {
+    Http1,
+    Http2,
+}
+
+/// A client's connection.
+pub(super) struct Client {
+    pub(super) thread: Arc<Thread>,
+    pub(super) peer: SocketAddr,
+    pub(super) address: HeaderValue,
+    pub(super) protocol: HeaderValue,
+    pub(super) spoken: Spoken,
+    /// Of the connection; requests of HTTP/2 each have their own beside it.
+    pub(super) watch: Arc<Watch>,
+    /// Requests under way, and ever, of HTTP/2.
+    pub(super) active: AtomicU32,
+    pub(super) requests: AtomicU64,
+}
+
+impl Client {
+    pub(super) fn new(
+        thread: &Arc<Thread>,
+        peer: SocketAddr,
+        encrypted: bool,
+        spoken: Spoken,
+        watch: Arc<Watch>,
+    ) -> Client {
+        let address = HeaderValue::from_str(&peer.ip().to_canonical().to_string());
+        Client {
+            thread: thread.clone(),
+            peer,
+            address: address.expect("addresses are plain"),
+            protocol: HeaderValue::from_static(if encrypted { "https" } else { "http" }),
+            spoken,
+            watch,
+            active: AtomicU32::new(0),
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn caller(&self, forwarded: super::config::Forwarded) -> Caller {
+        Caller { address: self.address.clone(), protocol: self.protocol.clone(), forwarded }
+    }
+
+    /// What a request minds: the connection's watch, or one of its own.
+    pub(super) fn alarm(&self, limit: Duration) -> Alarm {
+        if self.spoken == Spoken::Http1 {
+            self.watch.enter(Phase::Exchange, limit);
+            return Alarm { watch: self.watch.clone(), timer: None };
+        }
+        let watch = Arc::new(Watch::new(&self.thread.shared.ticks, limit));
+        watch.enter(Phase::Exchange, limit);
+        Alarm::own(watch)
+    }
+}
+
+/// A deadline that a request minds.
+pub(super) struct Alarm {
+    pub(super) watch: Arc<Watch>,
+    /// Rings for this request alone; `None`: whoever drives the connection has a timer.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Alarm {
+    /// One with a timer.
+    pub(super) fn own(watch: Arc<Watch>) -> Alarm {
+        let timer = Box::pin(tokio::time::sleep_until(watch.instant()));
+        Alarm { watch, timer: Some(timer) }
+    }
+
+    /// Whether the time is up; if not, the task is woken when it may be.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(timer) = &mut self.timer {
+            self.watch.hurry(timer.as_mut());
+            while timer.as_mut().poll(cx).is_ready() {
+                if self.watch.is_over() {
+                    return true;
+                }
+                timer.as_mut().reset(self.watch.instant());
+            }
+        }
+        self.watch.is_over()
+    }
+
+    /// Waits for `work`; `None` when the time is up first.
+    pub(super) async fn race<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if self.poll_over(cx) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+}

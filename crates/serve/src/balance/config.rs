@@ -1,0 +1,213 @@
+//! What a proxy runs: plain data, with the defaults and their reasons.
+//!
+//! What can change while it runs is in [`Live`]; the rest is fixed at the start.
+
+use crate::tls::TlsFiles;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use thermocline_balancer::Settings;
+use thermocline_policy::balance::DEFAULT;
+
+/// What a proxy runs.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where clients come in; at least one.
+    pub listen: Vec<Listen>,
+    /// Threads that proxy, at least 1.
+    pub threads: usize,
+    /// Connections of clients at the same time, of all threads; more wait to be accepted.
+    pub connections_max: usize,
+    /// What may change while it runs.
+    pub live: Live,
+}
+
+/// Where clients come in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// The address; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// What is spoken.
+    pub mode: Mode,
+    /// Encrypts.
+    pub tls: Option<TlsFiles>,
+}
+
+/// What is proxied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// HTTP, request by request.
+    Http,
+    /// Bytes, connection by connection.
+    Tcp,
+}
+
+/// What may change while a proxy runs.
+#[derive(Debug, Clone)]
+pub struct Live {
+    /// The rule that picks, as `thermocline policies` names it.
+    pub policy: String,
+    /// How requests are dispatched.
+    pub settings: Settings,
+    /// Servers; at least one.
+    pub backends: Vec<Backend>,
+    /// How servers are reached.
+    pub upstream: Upstream,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// What servers are told of clients.
+    pub forwarded: Forwarded,
+    /// How servers are checked; when is in `settings.checks`.
+    pub check: Check,
+    /// How load reports are fetched; `None`: they come by header or push, or not at all.
+    pub poll: Option<Poll>,
+    /// Where requests are logged.
+    pub access_log: Option<AccessLog>,
+}
+
+/// A server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Backend {
+    /// What it is called; no two the same.
+    pub name: String,
+    /// `HOST:PORT`; a name is looked up for each connection.
+    pub address: String,
+    /// How fast it is beside the others, above 0.
+    pub weight: f64,
+    /// Requests at the same time, at most.
+    pub requests_max: u32,
+}
+
+/// How servers are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// Encrypts.
+    pub tls: Option<UpstreamTls>,
+    /// Speaks HTTP/2, by ALPN over TLS, else with prior knowledge.
+    pub http2: bool,
+    /// Connections without a request that are kept for each server and thread.
+    pub idle_max: usize,
+    /// How long one is kept.
+    pub idle: Duration,
+}
+
+/// Whom to believe.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UpstreamTls {
+    /// Authorities in PEM; `None`: the system's.
+    pub authority: Option<PathBuf>,
+    /// The name in the servers' certificates; `None`: their host.
+    pub name: Option<String>,
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the first byte of a request's head to its last; a TLS handshake.
+    pub header: Duration,
+    /// A client's connection without a request.
+    pub keep_alive: Duration,
+    /// To connect to a server, handshakes included.
+    pub connect: Duration,
+    /// From the last byte sent to a server to the first of its answer.
+    pub first_byte: Duration,
+    /// Without a byte moving either way while bodies, tunnels or streams are under way.
+    pub idle: Duration,
+    /// A whole request, answer included; `None`: as long as it moves.
+    pub request: Option<Duration>,
+    /// For what is under way when the proxy stops.
+    pub drain: Duration,
+}
+
+/// What servers are told of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarded {
+    /// `X-Forwarded-For` and `X-Forwarded-Proto` as this proxy sees them; what clients claim is dropped.
+    Replace,
+    /// The same, behind what came: another proxy of ours is in front.
+    Append,
+    /// What came is passed on.
+    Keep,
+}
+
+/// How a server is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// A path that is to be answered with 200 to 399; `None`: a connection will do.
+    pub path: Option<String>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+/// How load reports are fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poll {
+    /// The path that tells them.
+    pub path: String,
+    /// How often.
+    pub interval: Duration,
+}
+
+/// Where requests are logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessLog {
+    /// To standard output.
+    Stdout,
+    /// To the end of a file.
+    File(PathBuf),
+}
+
+impl Default for Upstream {
+    fn default() -> Upstream {
+        Upstream { tls: None, http2: false, idle_max: 128, idle: Duration::from_secs(50) }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            header: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(75),
+            connect: Duration::from_secs(2),
+            first_byte: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            request: None,
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Check {
+    fn default() -> Check {
+        Check { path: None, timeout: Duration::from_secs(1) }
+    }
+}
+
+impl Live {
+    /// Defaults for these backends.
+    pub fn new(backends: Vec<Backend>) -> Live {
+        Live {
+            policy: DEFAULT.to_string(),
+            settings: Settings::default(),
+            backends,
+            upstream: Upstream::default(),
+            timeouts: Timeouts::default(),
+            forwarded: Forwarded::Replace,
+            check: Check::default(),
+            poll: None,
+            access_log: None,
+        }
+    }
+}
+
+impl Backend {
+    /// A server at `HOST:PORT`, called so.
+    pub fn new(address: &str) -> Backend {
+        Backend {
+            name: address.to_string(),
+            address: address.to_string(),
+            weight: 1.0,
+            requests_max: u32::MAX,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What of a message's head is between two neighbours only, and what a proxy adds.
+//!
+//! 1. Hop-by-hop fields go: those of RFC 9110 §7.6.1 and RFC 9112, and whatever `Connection` names.
+//!    Framing is hyper's: it reads one length or chunks, refuses what is ambiguous, and writes its own
+//!    on the other side, so that two neighbours cannot disagree on where a message ends.
+//! 2. A request for a whole URI (`GET http://host/path`) becomes one for a path, and its host the
+//!    one that counts (RFC 9112 §3.2.2). Requests without a host, or with two, are refused.
+//! 3. Cookies that HTTP/2 brought in pieces are joined (RFC 9113 §8.2.3).
+//! 4. `X-Forwarded-For` and `X-Forwarded-Proto` as the configuration says.
+//!
+//! Not here: paths are passed on as they came, letter by letter.
+
+use super::config::Forwarded;
+use hyper::header::{
+    CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::http::request::Parts;
+use hyper::http::uri::PathAndQuery;
+use hyper::{Method, Uri, Version};
+
+/// Where a client came from.
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// How it came.
+pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// Load reports in answers.
+pub(super) const LOAD: HeaderName = HeaderName::from_static("thermocline-load");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// What is told of a client.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) address: HeaderValue,
+    pub(super) protocol: HeaderValue,
+    pub(super) forwarded: Forwarded,
+}
+
+/// Why a request is refused before any server sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadRequest {
+    #[error("the request names no host")]
+    NoHost,
+    #[error("the request names two hosts")]
+    TwoHosts,
+    #[error("this is no forward proxy: CONNECT is not served")]
+    Connect,
+    #[error("the request's target is no path")]
+    Target,
+}
+
+/// Makes a client's head the one that a server gets. `upgrade` is what the client asked to switch
+/// to, if anything.
+pub(super) fn to_server(
+    parts: &mut Parts,
+    caller: &Caller,
+) -> Result<Option<HeaderValue>, BadRequest> {
+    if parts.method == Method::CONNECT {
+        return Err(BadRequest::Connect);
+    }
+    let upgrade = wanted_upgrade(parts);
+    name_host(parts)?;
+    let headers = &mut parts.headers;
+    strip_hops(headers, upgrade.is_some());
+    headers.remove(EXPECT); // hyper asks the client for the body when it is wanted
+    if parts.version == Version::HTTP_2 {
+        join_cookies(headers);
+    }
+    parts.version = Version::HTTP_11;
+    match caller.forwarded {
+        Forwarded::Keep => {}
+        Forwarded::Replace => {
+            headers.insert(X_FORWARDED_FOR, caller.address.clone());
+            headers.insert(X_FORWARDED_PROTO, caller.protocol.clone());
+        }
+        Forwarded::Append => {
+            headers.append(X_FORWARDED_FOR, caller.address.clone());
+            headers.entry(X_FORWARDED_PROTO).or_insert_with(|| caller.protocol.clone());
+        }
+    }
+    if let Some(protocol) = &upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol.clone());
+    }
+    Ok(upgrade)
+}
+
+/// Makes a server's head the one that a client gets.
+pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) {
+    let upgrade = switches.then(|| headers.get(UPGRADE).cloned()).flatten();
+    strip_hops(headers, false);
+    if switches {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        if let Some(upgrade) = upgrade {
+            headers.insert(UPGRADE, upgrade);
+        }
+    }
+}
+
+/// What a client wants to switch to: `Connection: upgrade` and what `Upgrade` says (HTTP/1.1 only).
+fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
+    let wanted = parts.headers.get(UPGRADE)?;
+    let named =
+        tokens(&parts.headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    // h2c is between neighbours, and refused by being passed over (RFC 9113 §3.1).
+    let known =
+        parts.version == Version::HTTP_11 && !wanted.as_bytes().eq_ignore_ascii_case(b"h2c");
+    (named && known).then(|| wanted.clone())
+}
+
+/// The words of a comma-separated field.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let texts = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).map(str::trim).filter(|word| !word.is_empty())
+}
+
+fn strip_hops(headers: &mut HeaderMap, is_request_that_switches: bool) {
+    if headers.contains_key(CONNECTION) {
+        let named: Vec<HeaderName> =
+            tokens(headers, &CONNECTION).filter_map(|name| name.parse().ok()).collect();
+        for name in named {
+            // A host or a length is not for a neighbour to take away.
+            if name != HOST && name != hyper::header::CONTENT_LENGTH {
+                headers.remove(name);
+            }
+        }
+        headers.remove(CONNECTION);
+    }
+    let hops = [
+        &TRANSFER_ENCODING,
+        &KEEP_ALIVE,
+        &PROXY_CONNECTION,
+        &UPGRADE,
+        &TRAILER,
+        &PROXY_AUTHENTICATE,
+        &PROXY_AUTHORIZATION,
+    ];
+    for name in hops {
+        headers.remove(name);
+    }
+    if headers.contains_key(TE) {
+        let trailers = tokens(headers, &TE).any(|word| word.eq_ignore_ascii_case("trailers"));
+        headers.remove(TE);
+        if trailers && !is_request_that_switches {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+    }
+}
+
+/// Leaves a path for the target, and one host.
+fn name_host(parts: &mut Parts) -> Result<(), BadRequest> {
+    if let Some(authority) = parts.uri.authority() {
+        // User and password are not a host's.
+        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        let host = HeaderValue::from_str(host).map_err(|_| BadRequest::Target)?;
+        parts.headers.insert(HOST, host);
+        let path = parts.uri.path_and_query().cloned();
+        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        parts.uri = Uri::from(path);
+    } else if !parts.uri.path().starts_with('/') && parts.uri.path() != "*" {
+        return Err(BadRequest::Target);
+    }
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), None) => Ok(()),
+        (None, _) if parts.version == Version::HTTP_10 => {
+            // HTTP/1.1, which servers are spoken to, needs the field, not a name in it.
+            parts.headers.insert(HOST, HeaderValue::from_static(""));
+            Ok(())
+        }
+        (None, _) => Err(BadRequest::NoHost),
+        (Some(_), Some(_)) => Err(BadRequest::TwoHosts),
+    }
+}
+
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(COOKIE).iter();
+    if cookies.next().is_none() || cookies.next().is_none() {
+        return;
+    }
+    let pieces: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(whole) = HeaderValue::from_bytes(&pieces.join(&b"; "[..])) {
+        headers.insert(COOKIE, whole);
+    }
+}
+
+#[cfg(test)]
+mod tests;

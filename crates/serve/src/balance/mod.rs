@@ -1,0 +1,45 @@
+//! The proxy: HTTP/1.1, HTTP/2 and TCP in front of servers, on hyper and tokio.
+//!
+//! Which server gets a request is decided by the dispatcher machine (`thermocline_balancer`), which
+//! holds the same `policy::balance` objects as the laboratory. Here is what the machine may not
+//! have: sockets, clocks, threads. Start at [`Proxy`]; `exchange` is the way of a request, `front`
+//! clients' connections, `upstream` servers', `core` what threads share, `upkeep` what happens by
+//! the clock, `desk` what an administrator may ask.
+//!
+//! Not here: the configuration's text, which is the command line's.
+
+mod access;
+mod answer;
+pub mod api;
+mod client;
+pub mod config;
+mod core;
+mod desk;
+mod exchange;
+mod figures;
+mod front;
+mod headers;
+mod journal;
+mod proxy;
+pub mod report;
+mod routes;
+mod stream;
+mod trust;
+mod tunnel;
+mod upkeep;
+mod upstream;
+mod watch;
+
+pub use desk::Desk;
+pub use proxy::{BalanceError, Proxy};
+
+use crate::http::{Http, HttpDoors, HttpError, serve_router};
+use std::sync::Arc;
+
+/// Serves the API, the metrics and the dashboard of a balancer.
+///
+/// # Errors
+/// As for the engine's [`crate::http::serve`].
+pub fn serve_desk(doors: HttpDoors, desk: Arc<Desk>) -> Result<Http, HttpError> {
+    serve_router(doors, routes::router(desk))
+}

@@ -1,0 +1,374 @@
+//! A running proxy: its threads, how it is changed while it runs, and how it stops.
+//!
+//! Each thread has a runtime of its own and accepts by itself; all share the listening sockets, the
+//! dispatcher and one count of connections. One more thread keeps time: it ticks the dispatcher,
+//! checks servers and fetches reports. A client's connection never changes threads.
+
+use super::client::Thread;
+use super::config::{Config, Listen, Live, Mode};
+use super::core::{Current, Renew, Shared};
+use super::desk::Desk;
+use super::upkeep;
+use super::upstream::{Connector, Pool};
+use super::{front, trust};
+use crate::tls::{TlsError, tls};
+use rustls::ServerConfig;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thermocline_balancer::Dispatcher;
+use thermocline_policy::registry::PolicySpec;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+/// A pause after the system has no more descriptors to give.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// Why a proxy cannot start, or be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum BalanceError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Certificates of this proxy, or authorities of servers.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The policy cannot be used.
+    #[error("{0}")]
+    Policy(String),
+    /// The access log cannot be opened.
+    #[error("access log: {0}")]
+    AccessLog(io::Error),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// Tells connections that they are to end.
+#[derive(Default)]
+pub(super) struct Stop {
+    is_over: AtomicBool,
+    bell: Notify,
+}
+
+impl Stop {
+    pub(super) fn order(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.bell.notify_waiters();
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ready when it has been ordered.
+    pub(super) fn stopped(&self) -> Stopped<'_> {
+        Stopped { stop: self, bell: Box::pin(self.bell.notified()), is_waiting: false }
+    }
+}
+
+/// Waits for the order. It looks at a flag and touches the bell once.
+pub(super) struct Stopped<'a> {
+    stop: &'a Stop,
+    bell: Pin<Box<Notified<'a>>>,
+    is_waiting: bool,
+}
+
+impl Future for Stopped<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_waiting {
+            self.is_waiting = true;
+            if self.bell.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+        }
+        if self.stop.is_over() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Where clients come in, open.
+pub(super) struct Door {
+    listener: TcpListener,
+    mode: Mode,
+    tls: Arc<Mutex<Option<Arc<ServerConfig>>>>,
+}
+
+/// A running proxy. Dropped, it stops at once.
+pub struct Proxy {
+    desk: Arc<Desk>,
+    doors: Vec<(Listen, Arc<Mutex<Option<Arc<ServerConfig>>>>)>,
+    /// Where it listens, in the order of the configuration.
+    pub addresses: Vec<SocketAddr>,
+    stop: Arc<Stop>,
+    cut: Arc<Stop>,
+    threads: Vec<JoinHandle<()>>,
+    upkeep: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Listens, and proxies from now on. `seed` is to be another one for each balancer before the
+    /// same servers.
+    ///
+    /// # Errors
+    /// When an address, a certificate or a thread cannot be had, or the policy is none.
+    pub fn start(config: &Config, seed: u64) -> Result<Proxy, BalanceError> {
+        let start = Instant::now();
+        let rule = rule(&config.live.policy)?;
+        let now = thermocline_units::Nanos(0);
+        let dispatcher = Dispatcher::new(now, config.live.settings.clone(), rule, seed);
+        let shared = Shared::new(current(&config.live)?, dispatcher, start);
+        shared.log.open(config.live.access_log.as_ref()).map_err(BalanceError::AccessLog)?;
+        shared.configure(&config.live, Renew::Changed);
+        let mut proxy = Proxy {
+            desk: Arc::new(Desk::new(shared, seed)),
+            doors: Vec::new(),
+            addresses: Vec::new(),
+            stop: Arc::default(),
+            cut: Arc::default(),
+            threads: Vec::new(),
+            upkeep: None,
+        };
+        let mut doors = Vec::new();
+        for listen in &config.listen {
+            let door = open(listen)?;
+            let failed = |source| BalanceError::Listen { address: listen.address, source };
+            proxy.addresses.push(door.listener.local_addr().map_err(failed)?);
+            proxy.doors.push((listen.clone(), door.tls.clone()));
+            doors.push(door);
+        }
+        let told = proxy.addresses.iter().map(SocketAddr::to_string).collect();
+        proxy.desk.set_addresses(told);
+        let places = Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS)));
+        let mut threads = Vec::new();
+        for number in 0..config.threads.max(1) {
+            let thread =
+                Arc::new(Thread { shared: proxy.desk.shared.clone(), pool: Pool::default() });
+            threads.push(thread.clone());
+            proxy.start_thread(number, thread, &doors, &places)?;
+        }
+        let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
+        let desk = proxy.desk.clone();
+        proxy.upkeep =
+            Some(spawn("balance-upkeep", move || upkeep::run(&shared, &desk, threads, &cut))?);
+        Ok(proxy)
+    }
+
+    fn start_thread(
+        &mut self,
+        number: usize,
+        thread: Arc<Thread>,
+        doors: &[Door],
+        places: &Arc<Semaphore>,
+    ) -> Result<(), BalanceError> {
+        let copies: io::Result<Vec<Door>> = doors.iter().map(Door::try_clone).collect();
+        let doors = copies.map_err(BalanceError::Thread)?;
+        let (stop, cut, places) = (self.stop.clone(), self.cut.clone(), places.clone());
+        let handle = spawn(&format!("balance-{number}"), move || {
+            run_thread(thread, doors, places, stop, &cut);
+        })?;
+        self.threads.push(handle);
+        Ok(())
+    }
+
+    /// The administrator's side.
+    pub fn desk(&self) -> Arc<Desk> {
+        self.desk.clone()
+    }
+
+    /// Behaves as `live` says from now on, without dropping a request; certificates of the doors and
+    /// the access log are opened anew.
+    ///
+    /// # Errors
+    /// When something in it cannot be had; nothing has changed then.
+    pub fn reload(&self, live: &Live) -> Result<(), BalanceError> {
+        let shared = &self.desk.shared;
+        let new = current(live)?;
+        let rule = rule(&live.policy)?;
+        let mut certificates = Vec::new();
+        for (listen, _) in &self.doors {
+            certificates.push(server_tls(listen)?);
+        }
+        shared.log.open(live.access_log.as_ref()).map_err(BalanceError::AccessLog)?;
+        for ((_, place), tls) in self.doors.iter().zip(certificates) {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = tls;
+        }
+        let old = shared.current();
+        let renew = if old.live.upstream == live.upstream { Renew::Changed } else { Renew::All };
+        shared.dispatch(|dispatcher, now| {
+            dispatcher.set_settings(now, live.settings.clone());
+            if old.live.policy != live.policy {
+                dispatcher.set_rule(now, rule, self.desk.next_seed());
+            }
+        });
+        shared.set_current(new);
+        shared.configure(live, renew);
+        Ok(())
+    }
+
+    /// Stops: accepts nothing new, lets what is under way finish within the drain time, and then
+    /// cuts it off. `true` when nothing had to be cut.
+    pub fn stop(mut self) -> bool {
+        let drain = self.desk.shared.current().live.timeouts.drain;
+        self.stop.order();
+        let deadline = Instant::now() + drain;
+        let connections = || self.desk.shared.counts.connections.load(Ordering::Relaxed);
+        while connections() > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let is_clean = connections() == 0;
+        self.end();
+        is_clean
+    }
+
+    fn end(&mut self) {
+        self.stop.order();
+        self.cut.order();
+        for thread in self.threads.drain(..).chain(self.upkeep.take()) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Door {
+    fn try_clone(&self) -> io::Result<Door> {
+        let listener = self.listener.try_clone()?;
+        Ok(Door { listener, mode: self.mode, tls: self.tls.clone() })
+    }
+
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, BalanceError> {
+    let thread = std::thread::Builder::new().name(name.to_string());
+    thread.spawn(run).map_err(BalanceError::Thread)
+}
+
+fn rule(policy: &str) -> Result<Box<dyn thermocline_policy::balance::Rule>, BalanceError> {
+    let spec =
+        PolicySpec::parse(policy).map_err(|error| BalanceError::Policy(error.to_string()))?;
+    spec.build_rule().map_err(|error| BalanceError::Policy(error.to_string()))
+}
+
+fn current(live: &Live) -> Result<Current, TlsError> {
+    let tls = live.upstream.tls.as_ref();
+    let tls = tls.map(|tls| trust::client(tls, live.upstream.http2)).transpose()?;
+    Ok(Current { live: live.clone(), connector: Connector::new(live, tls) })
+}
+
+/// The certificates of a door; HTTP offers both versions.
+fn server_tls(listen: &Listen) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+    let Some(files) = &listen.tls else { return Ok(None) };
+    let mut config = ServerConfig::clone(&*tls(files)?);
+    if listen.mode == Mode::Http {
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    }
+    Ok(Some(Arc::new(config)))
+}
+
+fn open(listen: &Listen) -> Result<Door, BalanceError> {
+    let tls = server_tls(listen)?;
+    let failed = |source| BalanceError::Listen { address: listen.address, source };
+    let listener = TcpListener::bind(listen.address).map_err(failed)?;
+    // More than the library's own choice: many connect at once.
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(Door { listener, mode: listen.mode, tls: Arc::new(Mutex::new(tls)) })
+}
+
+fn run_thread(
+    thread: Arc<Thread>,
+    doors: Vec<Door>,
+    places: Arc<Semaphore>,
+    stop: Arc<Stop>,
+    cut: &Stop,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // Nothing is served by this thread then; the start has said what the system lacks.
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        for door in doors {
+            let (thread, places, stop) = (thread.clone(), places.clone(), stop.clone());
+            tokio::spawn(accept_all(thread, door, places, stop));
+        }
+        cut.stopped().await;
+        thread.pool.clear();
+    });
+}
+
+/// Lets clients in until told to stop.
+async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, stop: Arc<Stop>) {
+    let Ok(copy) = door.listener.try_clone() else { return };
+    let Ok(listener) = tokio::net::TcpListener::from_std(copy) else { return };
+    let mut stopped = stop.stopped();
+    loop {
+        let accepted = async {
+            let place = places.clone().acquire_owned().await.expect("it is never closed");
+            (listener.accept().await, place)
+        };
+        let mut accepted = std::pin::pin!(accepted);
+        let next = std::future::poll_fn(|cx| {
+            if Pin::new(&mut stopped).poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            accepted.as_mut().poll(cx).map(Some)
+        });
+        let Some((accepted, place)) = next.await else { return };
+        let Ok((stream, peer)) = accepted else {
+            // Out of descriptors, or the client has gone already.
+            tokio::time::sleep(BREATH).await;
+            continue;
+        };
+        // Answers are whole when they are sent: waiting for more only delays them.
+        let _ = stream.set_nodelay(true);
+        let (thread, tls, stop) = (thread.clone(), door.tls(), stop.clone());
+        thread.shared.counts.accepted.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted::new(&thread.shared);
+        let mode = door.mode;
+        tokio::spawn(async move {
+            match mode {
+                Mode::Http => front::serve_http(thread, stream, peer, tls, stop).await,
+                Mode::Tcp => front::serve_tcp(thread, stream, peer, tls).await,
+            }
+            drop((counted, place));
+        });
+    }
+}
+
+/// A connection, while it is there.
+pub(super) struct Counted(Arc<Shared>);
+
+impl Counted {
+    pub(super) fn new(shared: &Arc<Shared>) -> Counted {
+        shared.counts.connections.fetch_add(1, Ordering::Relaxed);
+        Counted(shared.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

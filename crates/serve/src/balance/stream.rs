@@ -1,0 +1,118 @@
+//! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of every
+//! byte.
+
+use super::watch::Watch;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// One connection.
+pub(super) enum Wire {
+    Plain(TcpStream),
+    /// The server's side of TLS.
+    Accepted(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+    /// The client's side of TLS.
+    Connected(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+}
+
+/// One connection, watched.
+pub(super) struct Stream {
+    wire: Wire,
+    watch: Option<Arc<Watch>>,
+    /// Whether bytes read may begin a request.
+    is_client: bool,
+}
+
+impl Stream {
+    /// A client's.
+    pub(super) fn client(wire: Wire, watch: Option<Arc<Watch>>) -> Stream {
+        Stream { wire, watch, is_client: true }
+    }
+
+    /// A server's.
+    pub(super) fn server(wire: Wire) -> Stream {
+        Stream { wire, watch: None, is_client: false }
+    }
+
+    /// Has `watch` hear of every byte from now on.
+    pub(super) fn watched(&mut self, watch: &Arc<Watch>) {
+        self.watch = Some(watch.clone());
+    }
+
+    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+        if let (Poll::Ready(Ok(count)), Some(watch)) = (result, &self.watch)
+            && *count > 0
+        {
+            watch.progress();
+        }
+    }
+}
+
+/// Does the same to whatever the wire is.
+macro_rules! on_wire {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match &mut $self.wire {
+            Wire::Plain($stream) => $call,
+            Wire::Accepted($stream) => $call,
+            Wire::Connected($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let result = on_wire!(self, stream => Pin::new(stream).poll_read(cx, buffer));
+        if let Some(watch) = &self.watch
+            && buffer.filled().len() > before
+        {
+            if self.is_client { watch.moved() } else { watch.progress() }
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, bytes));
+        self.wrote(&result);
+        result
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
+        self.wrote(&result);
+        result
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.wire {
+            Wire::Plain(stream) => stream.is_write_vectored(),
+            Wire::Accepted(stream) => stream.is_write_vectored(),
+            Wire::Connected(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_wire!(self, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_wire!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,304 @@
+//! Connections to servers: how they are made, driven and kept.
+//!
+//! An HTTP/1.1 connection belongs to one request at a time and is driven by it: hyper's state is
+//! polled by the task of the client's connection, without a task, a channel hop or a wake-up
+//! between the two. When the answer has been read to its end it goes back to the thread's pool,
+//! where nobody drives it; whoever takes it out looks first whether the server has closed it.
+//! HTTP/2 connections are shared, one a server and thread, and drive themselves.
+
+use super::config::Live;
+use super::core::Target;
+use super::stream::{Stream, Wire};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+use thermocline_units::SiteId;
+use tokio::net::TcpStream;
+
+/// What a server is sent behind the head.
+pub(super) enum ReqBody {
+    None,
+    Of(Incoming),
+}
+
+impl Body for ReqBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut *self {
+            ReqBody::None => Poll::Ready(None),
+            ReqBody::Of(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            ReqBody::None => true,
+            ReqBody::Of(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ReqBody::None => SizeHint::with_exact(0),
+            ReqBody::Of(body) => body.size_hint(),
+        }
+    }
+}
+
+type H1Driver = http1::Connection<TokioIo<Stream>, ReqBody>;
+
+/// A connection that a request can be sent on.
+pub(super) enum Conn {
+    Http1(Box<Http1>),
+    Http2(http2::SendRequest<ReqBody>),
+}
+
+/// An HTTP/1.1 connection, undriven.
+pub(super) struct Http1 {
+    sender: http1::SendRequest<ReqBody>,
+    driver: H1Driver,
+    is_over: bool,
+    /// Whether an answer has come on it before.
+    pub(super) is_used: bool,
+}
+
+impl Http1 {
+    /// Lets it move; afterwards whatever the connection can do now is done.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        if !self.is_over && self.driver.poll_without_shutdown(cx).is_ready() {
+            self.is_over = true;
+        }
+    }
+
+    /// Whether a request can be sent, after the server has been given a chance to close.
+    fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
+        self.drive(cx);
+        !self.is_over && self.sender.is_ready()
+    }
+
+    /// The bare connection, and what was read of it, after the server has switched protocols.
+    pub(super) fn into_stream(self) -> (Stream, Bytes) {
+        let parts = self.driver.into_parts();
+        (parts.io.into_inner(), parts.read_buf)
+    }
+
+    /// Whether the server has switched protocols, or hung up.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
+/// Why a request came to nothing at a server.
+pub(super) enum Failure {
+    /// It was not sent: here it is again.
+    Unsent(Box<Request<ReqBody>>),
+    /// The connection broke, or what came is no answer.
+    Broken,
+}
+
+/// Sends a request on an HTTP/1.1 connection.
+pub(super) fn send_http1(
+    conn: &mut Http1,
+    request: Request<ReqBody>,
+) -> impl Future<Output = Result<Response<Incoming>, Failure>> + use<> {
+    let answer = conn.sender.try_send_request(request);
+    async move { answer.await.map_err(failure) }
+}
+
+/// Sends a request on an HTTP/2 connection.
+pub(super) async fn send_http2(
+    sender: &mut http2::SendRequest<ReqBody>,
+    request: Request<ReqBody>,
+) -> Result<Response<Incoming>, Failure> {
+    sender.try_send_request(request).await.map_err(failure)
+}
+
+fn failure(mut error: hyper::client::conn::TrySendError<Request<ReqBody>>) -> Failure {
+    match error.take_message() {
+        Some(request) => Failure::Unsent(Box::new(request)),
+        None => Failure::Broken,
+    }
+}
+
+/// How servers are connected to: what a configuration says, made ready.
+pub(super) struct Connector {
+    tls: Option<(Arc<ClientConfig>, Option<String>)>,
+    http2: bool,
+}
+
+/// Why a server cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("`{0}` is no name for a certificate")]
+    Name(String),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+}
+
+impl Connector {
+    pub(super) fn new(live: &Live, tls: Option<Arc<ClientConfig>>) -> Connector {
+        let name = live.upstream.tls.as_ref().and_then(|tls| tls.name.clone());
+        Connector { tls: tls.map(|tls| (tls, name)), http2: live.upstream.http2 }
+    }
+
+    /// A connection, encrypted where that is configured.
+    pub(super) async fn connect(&self, target: &Target) -> Result<Stream, ConnectError> {
+        let address = resolve(target).await?;
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let Some((tls, name)) = &self.tls else { return Ok(Stream::server(Wire::Plain(stream))) };
+        let host = target.address.rsplit_once(':').map_or(&*target.address, |(host, _)| host);
+        let name = name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
+        let server = ServerName::try_from(name.to_string());
+        let server = server.map_err(|_| ConnectError::Name(name.to_string()))?;
+        let stream = tokio_rustls::TlsConnector::from(tls.clone()).connect(server, stream).await?;
+        Ok(Stream::server(Wire::Connected(Box::new(stream))))
+    }
+
+    /// A connection that speaks HTTP.
+    pub(super) async fn connect_http(&self, target: &Target) -> Result<Conn, ConnectError> {
+        let stream = TokioIo::new(self.connect(target).await?);
+        if self.http2 {
+            let builder = http2::Builder::new(TokioExecutor::new());
+            let (sender, driver) = builder.handshake(stream).await?;
+            tokio::spawn(async move {
+                // That it broke is told by the requests on it.
+                let _ = driver.await;
+            });
+            return Ok(Conn::Http2(sender));
+        }
+        let (sender, driver) = http1::Builder::new().handshake(stream).await?;
+        let http1 = Http1 { sender, driver, is_over: false, is_used: false };
+        Ok(Conn::Http1(Box::new(http1)))
+    }
+}
+
+/// Where a server is. Names are looked up each time: whoever moves servers by DNS is followed.
+async fn resolve(target: &Target) -> io::Result<SocketAddr> {
+    if let Some(address) = target.literal {
+        return Ok(address);
+    }
+    let mut addresses = tokio::net::lookup_host(&target.address).await?;
+    let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    addresses.next().ok_or_else(none)
+}
+
+/// A connection that waits for a request.
+struct Idle {
+    conn: Box<Http1>,
+    target: Arc<Target>,
+    since: Instant,
+}
+
+/// Connections of one thread that wait for requests, by number of site.
+#[derive(Default)]
+pub(super) struct Pool {
+    sites: Mutex<Vec<Site>>,
+}
+
+#[derive(Default)]
+struct Site {
+    idle: Vec<Idle>,
+    shared: Option<(Arc<Target>, http2::SendRequest<ReqBody>)>,
+}
+
+impl Pool {
+    fn with<T>(&self, site: SiteId, act: impl FnOnce(&mut Site) -> T) -> T {
+        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        if sites.len() <= site.index() {
+            sites.resize_with(site.index() + 1, Site::default);
+        }
+        act(&mut sites[site.index()])
+    }
+
+    /// A connection to this server, the one used last.
+    pub(super) fn take(
+        &self,
+        site: SiteId,
+        target: &Arc<Target>,
+        cx: &mut Context<'_>,
+    ) -> Option<Conn> {
+        self.with(site, |site| {
+            if let Some((of, sender)) = &site.shared {
+                if Arc::ptr_eq(of, target) && !sender.is_closed() {
+                    return Some(Conn::Http2(sender.clone()));
+                }
+                site.shared = None;
+            }
+            while let Some(mut idle) = site.idle.pop() {
+                if Arc::ptr_eq(&idle.target, target) && idle.conn.is_alive(cx) {
+                    return Some(Conn::Http1(idle.conn));
+                }
+            }
+            None
+        })
+    }
+
+    /// Keeps a connection for the next request; closes it when there are enough, or it is spent.
+    pub(super) fn put(
+        &self,
+        site: SiteId,
+        target: &Arc<Target>,
+        mut conn: Box<Http1>,
+        idle_max: usize,
+        cx: &mut Context<'_>,
+    ) {
+        conn.is_used = true;
+        if !conn.is_alive(cx) {
+            return;
+        }
+        self.with(site, |site| {
+            if site.idle.len() < idle_max {
+                site.idle.push(Idle { conn, target: target.clone(), since: Instant::now() });
+            }
+        });
+    }
+
+    /// Shares an HTTP/2 connection.
+    pub(super) fn share(
+        &self,
+        site: SiteId,
+        target: &Arc<Target>,
+        sender: &http2::SendRequest<ReqBody>,
+    ) {
+        self.with(site, |site| site.shared = Some((target.clone(), sender.clone())));
+    }
+
+    /// Closes what has waited for too long, what servers have closed, and what leads to servers that
+    /// are not there any more.
+    pub(super) fn sweep(&self, live: &Live, targets: &[Arc<Target>]) {
+        let known = |target: &Arc<Target>| targets.iter().any(|other| Arc::ptr_eq(other, target));
+        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for site in sites.iter_mut() {
+            site.shared.take_if(|(target, sender)| sender.is_closed() || !known(target));
+            site.idle.retain_mut(|idle| {
+                let young = idle.since.elapsed() < live.upstream.idle;
+                young && known(&idle.target) && idle.conn.is_alive(&mut cx)
+            });
+        }
+    }
+
+    /// Closes all.
+    pub(super) fn clear(&self) {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

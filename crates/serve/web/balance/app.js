@@ -1,0 +1,213 @@
+// The page asks the API every second and draws what it is told; it decides nothing.
+"use strict";
+
+const COLORS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
+const state = { from: 0, seconds: [], events: [], eventFrom: 0 };
+const at = (id) => document.getElementById(id);
+
+let token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token") || "";
+if (location.hash.includes("token=")) {
+  sessionStorage.setItem("token", token);
+  history.replaceState(null, "", location.pathname);
+}
+
+async function ask(path, method = "GET") {
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  const answer = await fetch(path, { method, headers, cache: "no-store" });
+  if (answer.status === 401) {
+    at("door").hidden = false;
+    throw new Error("a token is needed");
+  }
+  if (!answer.ok) throw new Error((await answer.json()).message || answer.statusText);
+  at("door").hidden = true;
+  return answer.json();
+}
+
+at("door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = at("token").value.trim();
+  sessionStorage.setItem("token", token);
+  tick();
+});
+
+function element(tag, text, kind) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (kind) node.className = kind;
+  return node;
+}
+
+function drawing(tag, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+function micros(us) {
+  if (!us) return "–";
+  if (us < 1000) return us.toFixed(0) + " µs";
+  return us < 1e6 ? (us / 1000).toFixed(us < 1e4 ? 2 : 1) + " ms" : (us / 1e6).toFixed(2) + " s";
+}
+
+function number(count) {
+  return count >= 1e6 ? (count / 1e6).toFixed(1) + " M" : count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
+}
+
+function span(seconds) {
+  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds) % 60;
+  return h ? h + " h " + m + " min" : m ? m + " min " + s + " s" : s + " s";
+}
+
+function mood(status) {
+  return status.bursting === null ? "the rule does not ask" : status.bursting ? "burst" : "calm";
+}
+
+function facts(status) {
+  const last = state.seconds.at(-1) || { requests: 0 };
+  const list = [
+    ["requests/s", number(last.requests)], ["policy", status.policy], ["arrivals", mood(status)],
+    ["K", status.candidates === null ? "–" : Math.round(status.candidates) + " of " + status.backends.length],
+    ["balancers", status.balancers], ["clients", number(status.connections)],
+    ["waiting", number(status.waiting)], ["up", span(status.uptime_seconds)],
+  ].map(([name, value]) => {
+    const pair = element("div");
+    pair.append(element("dt", name), element("dd", value));
+    return pair;
+  });
+  at("facts").replaceChildren(...list);
+  const fit = status.backends.filter((backend) => backend.state === "up" || backend.state === "slow start").length;
+  const badge = at("service");
+  badge.textContent = status.panic ? "no backend is fit: all are tried" : fit + " of " + status.backends.length + " fit";
+  badge.className = "badge " + (status.panic ? "bad" : fit === status.backends.length ? "good" : "warn");
+}
+
+function title(text) {
+  const node = drawing("title", {});
+  node.textContent = text;
+  return node;
+}
+
+function line(values, width, height, kind) {
+  const svg = drawing("svg", { class: kind, viewBox: "0 0 " + width + " " + height, preserveAspectRatio: "none" });
+  const top = Math.max(...values, 1), first = width - values.length;
+  const points = values.map((value, i) => (first + i) + " " + (height - 1 - (height - 3) * value / top).toFixed(1));
+  if (points.length) {
+    svg.append(drawing("path", { class: "area", d: "M" + first + " " + height + "L" + points.join("L") + "L" + (width - 1) + " " + height + "Z" }));
+    svg.append(drawing("path", { class: "line", d: "M" + points.join("L") }));
+  }
+  return [svg, top];
+}
+
+// Arrivals, with what the rule made of them behind: a band where it saw a burst, a step line for K.
+function arrivals(status) {
+  const width = 300, height = 90, first = width - state.seconds.length;
+  const [svg, top] = line(state.seconds.map((second) => second.requests), width, height, "spark arrivals");
+  state.seconds.forEach((second, i) => {
+    if (second.bursting) svg.prepend(drawing("rect", { class: "burst", x: first + i, y: 0, width: 1, height }));
+  });
+  const of = Math.max(status.backends.length, 1);
+  const steps = state.seconds.map((second, i) => second.candidates === null ? null
+    : (first + i) + " " + (height - 1 - (height - 3) * Math.min(second.candidates / of, 1)).toFixed(1)).filter(Boolean);
+  if (steps.length) svg.append(drawing("path", { class: "candidates", d: "M" + steps.join("L") }));
+  svg.append(title("requests a second over the last five minutes, at most " + number(top)));
+  at("arrivals").replaceChildren(svg);
+  const entries = [["requests a second, at most " + number(top), "var(--good)"]];
+  if (steps.length) entries.push(["K, the backends it picks among: the top is all " + of, "var(--warn)"]);
+  if (status.bursting !== null) entries.push(["seen as a burst", "var(--burst)"]);
+  at("legend").replaceChildren(...entries.map(([text, color]) => {
+    const entry = element("span"), mark = element("i");
+    mark.style.setProperty("--pool", color);
+    entry.append(mark, text);
+    return entry;
+  }));
+}
+
+function backends(status) {
+  const busiest = Math.max(1, ...status.backends.map((b) => Math.max(b.outstanding, b.report ? b.report.queue : 0)));
+  const cards = status.backends.map((backend, place) => {
+    const card = element("div", undefined, "pool");
+    card.style.setProperty("--pool", COLORS[place % COLORS.length]);
+    const head = element("h3", backend.name);
+    const kind = backend.state === "up" ? "good" : ["down", "ejected"].includes(backend.state) ? "bad" : "warn";
+    head.append(element("span", backend.state, "badge " + kind));
+    const drains = backend.state === "draining";
+    const button = element("button", drains ? "undrain" : "drain");
+    button.addEventListener("click", async () => {
+      await ask("/v1/backends/" + encodeURIComponent(backend.name) + (drains ? "/undrain" : "/drain"), "POST");
+      tick();
+    });
+    head.append(button);
+    const fill = element("div", undefined, "fill load");
+    const bar = element("i"), queue = element("b");
+    bar.style.width = (100 * backend.outstanding / busiest).toFixed(1) + "%";
+    queue.style.width = (100 * (backend.report ? backend.report.queue : 0) / busiest).toFixed(1) + "%";
+    fill.append(queue, bar);
+    const weight = backend.weight * backend.share;
+    const limit = backend.requests_max === null ? "" : " of at most " + number(backend.requests_max);
+    const said = backend.report ? "; reports " + backend.report.queue + ", " + backend.report.age_s.toFixed(1) + " s ago" : "";
+    const text = backend.outstanding + " under way" + limit + ", weight " + (Math.round(100 * weight) / 100) + said;
+    const seconds = state.seconds.map((second) => second.backends.find((one) => one.name === backend.name)).filter(Boolean);
+    const last = seconds.at(-1) || { sent: 0, failed: 0, p50_us: 0, p99_us: 0 };
+    const figures = element("div", undefined, "figures");
+    for (const word of ["sent", number(last.sent) + "/s", number(last.failed) + " failed/s",
+      "latency", "p50 " + micros(last.p50_us), "p99 " + micros(last.p99_us)]) figures.append(element("span", word));
+    const [svg, top] = line(seconds.map((second) => second.sent), 300, 34, "spark");
+    svg.append(title("requests a second over the last five minutes, at most " + number(top)));
+    card.append(head, fill, element("small", text), figures, svg);
+    return card;
+  });
+  at("pools").replaceChildren(...cards);
+}
+
+function counts(status) {
+  const table = element("table"), head = element("tr");
+  const columns = [["sent", "sent"], ["served", "served"], ["errors", "server errors"], ["unreachable", "unreachable"], ["broken", "broken off"],
+    ["timed_out", "too late"], ["abandoned", "given up by clients"], ["retried", "tried again"], ["ejections", "ejections"], ["reports", "reports used"],
+    ["reports_refused", "refused"]];
+  for (const text of ["backend", ...columns.map(([, text]) => text)]) head.append(element("th", text));
+  table.append(head);
+  for (const backend of status.backends) {
+    const row = element("tr");
+    for (const text of [backend.name, ...columns.map(([key]) => number(backend.counters[key]))]) row.append(element("td", text));
+    table.append(row);
+  }
+  const note = number(status.requests) + " requests arrived; " + number(status.turned_away) + " found no place, " + number(status.bad_requests)
+    + " were not served as HTTP, " + number(status.retries_denied) + " retries were over the budget";
+  at("counts").replaceChildren(table, element("small", note));
+}
+
+function events(fresh) {
+  if (!fresh.length) return;
+  state.events = state.events.concat(fresh).slice(-100);
+  state.eventFrom = state.events.at(-1).id + 1;
+  at("events").replaceChildren(...state.events.slice().reverse().map((event) => {
+    const row = element("li");
+    const time = element("time", new Date(event.at_ms).toLocaleTimeString([], { hour12: false }), "quiet");
+    row.append(time, element("span", event.subject, "quiet"), element("span", event.text, event.severity));
+    return row;
+  }));
+}
+
+async function tick() {
+  try {
+    const status = await ask("/v1/status");
+    const fresh = await ask("/v1/history?from=" + state.from);
+    if (fresh.length) {
+      state.seconds = state.seconds.concat(fresh).slice(-300);
+      state.from = fresh.at(-1).number + 1;
+    }
+    facts(status);
+    arrivals(status);
+    backends(status);
+    counts(status);
+    events(await ask("/v1/events?from=" + state.eventFrom));
+  } catch (error) {
+    at("service").textContent = error instanceof TypeError ? "balancer gone" : error.message;
+    at("service").className = "badge bad";
+    // A balancer that was started anew counts from zero.
+    if (error instanceof TypeError) Object.assign(state, { from: 0, seconds: [], eventFrom: 0, events: [] });
+  }
+}
+
+tick();
+setInterval(tick, 1000);
