@@ -2,8 +2,8 @@
 //! them (`preload`) to whoever gives hints (`thermocline run`, `thermocline watch`).
 //!
 //! Words of programs and of the kernel's interface, not yet of hints: what follows from them is
-//! decided where they arrive. The file itself goes along as a descriptor, beside the bytes. Drawn in
-//! `docs/formats/advice.md`.
+//! decided where they arrive. The file itself goes along as a descriptor, beside the bytes. Drawn
+//! in `docs/formats/advice.md`.
 //!
 //! Invariants: encoding allocates nothing and cannot fail; a datagram that is decoded is encoded to
 //! the same bytes again; no bytes make decoding panic. It does not send, and knows no socket.

@@ -30,7 +30,8 @@ use real::Function;
 use telling::{Errno, tell};
 use thermocline_advice::{Advice, LIFE_MAX, Priority, Said};
 
-/// `F_SET_RW_HINT` and `F_SET_FILE_RW_HINT` of `linux/fcntl.h`; the second is gone since Linux 5.17.
+/// `F_SET_RW_HINT` and `F_SET_FILE_RW_HINT` of `linux/fcntl.h`; the second is gone since Linux
+/// 5.17.
 const SET_LIFE: [c_int; 2] = [1024 + 12, 1024 + 14];
 /// `IOPRIO_WHO_PROCESS` and `IOPRIO_WHO_PGRP` of `linux/ioprio.h`.
 const WHO: (c_long, c_long) = (1, 2);

@@ -62,8 +62,8 @@ static ADDRESS: Address = Address {
 /// Datagrams that were not sent since one was.
 static UNSENT: AtomicU32 = AtomicU32::new(0);
 
-/// Takes the socket's path from the environment, unless the program has more rights than who started
-/// it; one that is too long is none.
+/// Takes the socket's path from the environment, unless the program has more rights than who
+/// started it; one that is too long is none.
 pub(crate) fn find_socket() {
     // SAFETY: takes a number, answers with one.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {

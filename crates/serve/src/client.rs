@@ -1,7 +1,7 @@
 //! The API as a program calls it: one request at a time, over the engine's unix socket.
 //!
-//! Blocks the calling thread, for a time that is named; knows nothing of TCP and tokens, which are for browsers and other
-//! machines.
+//! Blocks the calling thread, for a time that is named; knows nothing of TCP and tokens, which are
+//! for browsers and other machines.
 
 use crate::api::Refused;
 use http_body_util::{BodyExt, Full};

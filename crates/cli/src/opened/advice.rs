@@ -7,8 +7,8 @@
 //!    locks with the program's.
 //! 3. What a program said is put into the words of hints by [`hint_of`], over what holds anyway.
 //!
-//! Who speaks is told by the kernel, not by the datagram; who may speak, by the socket's permissions,
-//! or by who knows its path. State: a descriptor a waiting datagram.
+//! Who speaks is told by the kernel, not by the datagram; who may speak, by the socket's
+//! permissions, or by who knows its path. State: a descriptor a waiting datagram.
 
 use crate::error::CliError;
 use rustix::fs::OFlags;

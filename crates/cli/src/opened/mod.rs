@@ -1,10 +1,10 @@
 //! Which files of a mounted file system are opened and written, by whom, told to an engine as hints
 //! of the level `process`.
 //!
-//! [`watch`] hears of it from the kernel, [`advice`] what programs say themselves, [`processes`] says
-//! who it was, [`telling`] finds out where the files lie and sends hints, at a bounded rate;
-//! [`session`] is these from begin to end.
-//! Nothing here holds up a program or touches its data: what is missed costs a hint, no more.
+//! [`watch`] hears of it from the kernel, [`advice`] what programs say themselves, [`processes`]
+//! says who it was, [`telling`] finds out where the files lie and sends hints, at a bounded rate;
+//! [`session`] is these from begin to end. Nothing here holds up a program or touches its data:
+//! what is missed costs a hint, no more.
 
 pub(crate) mod advice;
 pub(crate) mod ioprio;

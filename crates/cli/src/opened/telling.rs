@@ -10,8 +10,8 @@
 //! is told after that, each time.
 //!
 //! State: an open descriptor a waiting file, [`WAITING_MAX`] at most; about 100 B and 16 B a range
-//! for each file that was told, [`TOLD_MAX`] at most; what programs said, [`ADVICE_MAX`] ranges of a
-//! file. What is beyond is not told.
+//! for each file that was told, [`TOLD_MAX`] at most; what programs said, [`ADVICE_MAX`] ranges of
+//! a file. What is beyond is not told.
 
 use crate::files::{FileFacts, Place, ranges_of};
 use hyper::Method;

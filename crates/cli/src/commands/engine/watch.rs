@@ -4,8 +4,8 @@
 //!    reads everything must not fetch everything.
 //! 2. Files of processes in the background (`ionice -c 3`, nice 10 and above, SCHED_IDLE) are of
 //!    the background: their requests may wait.
-//! 3. With `--socket`, what programs say themselves through the preloaded library is heard too, also
-//!    where opening and writing cannot be watched.
+//! 3. With `--socket`, what programs say themselves through the preloaded library is heard too,
+//!    also where opening and writing cannot be watched.
 //!
 //! Ends with INT or TERM, and then withdraws what it said.
 

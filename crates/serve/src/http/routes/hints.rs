@@ -73,8 +73,8 @@ impl<S: Send + Sync> FromRequest<S> for Document {
     }
 }
 
-/// All of a body. Of one that is too long the rest is read, too, and dropped: a client that is still
-/// sending when it is answered does not see the answer.
+/// All of a body. Of one that is too long the rest is read, too, and dropped: a client that is
+/// still sending when it is answered does not see the answer.
 async fn whole(mut body: RequestBody) -> Result<RequestBody, Refused> {
     let broken = |error: axum::Error| Refused { message: error.to_string(), status: 400 };
     let (mut kept, mut length) = (Vec::new(), 0);

@@ -1,8 +1,8 @@
-//! A hint of a whole block device, for commands that do not go through files: checks of file systems,
-//! `dd` of a device.
+//! A hint of a whole block device, for commands that do not go through files: checks of file
+//! systems, `dd` of a device.
 //!
-//! It holds for whoever uses the device, since a volume sees addresses only; it is given anew before
-//! it expires, and withdrawn when the command has ended.
+//! It holds for whoever uses the device, since a volume sees addresses only; it is given anew
+//! before it expires, and withdrawn when the command has ended.
 
 use crate::commands::engine::hint::{Saying, all_taken};
 use crate::error::CliError;
