@@ -18,7 +18,7 @@ use crate::group::{Group, Service};
 use crate::map::Place;
 use crate::operation::{Operation, OperationKind, Refusal};
 use crate::request::{Action, Priority, Request};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::hints::Level;
 use thermocline_policy::hints::director::Directed;
 use thermocline_policy::hints::rules::Classes;
@@ -81,9 +81,30 @@ pub struct HintCounts {
 pub(crate) struct Hinting {
     pub(crate) hints: Hints,
     pub(crate) counts: HintCounts,
+    /// Redirections, the latest first.
     wishes: VecDeque<Operation>,
+    /// Prefetches, by when they are needed and in which order they were wished.
+    prefetches: BTreeMap<(Nanos, u64), Operation>,
+    prefetched: u64,
     /// Chunks whose hints writes have looked at since the last round of housekeeping.
     looks: u32,
+}
+
+impl Hinting {
+    /// The next copy that is wished, redirections first, and its place among prefetches.
+    fn next_wish(&mut self) -> Option<(Option<(Nanos, u64)>, Operation)> {
+        let redirection = self.wishes.pop_front().map(|wish| (None, wish));
+        let prefetch = || self.prefetches.pop_first().map(|(place, wish)| (Some(place), wish));
+        redirection.or_else(prefetch)
+    }
+
+    /// Puts a wish back to where it was.
+    fn put_back(&mut self, place: Option<(Nanos, u64)>, wish: Operation) {
+        match place {
+            Some(place) => _ = self.prefetches.insert(place, wish),
+            None => self.wishes.push_front(wish),
+        }
+    }
 }
 
 impl Group {
@@ -146,7 +167,8 @@ impl Group {
     }
 
     /// Wishes copies of a range's chunks in the reserve of a faster pool; they come one after the
-    /// other, as copying allows. How many chunks that are.
+    /// other, as copying allows: those first that are needed first, `due`, and last those of which
+    /// that is not known. How many chunks that are.
     ///
     /// # Errors
     /// When there is no such volume, or the range begins beyond its end.
@@ -155,6 +177,7 @@ impl Group {
         now: Nanos,
         volume: VolumeId,
         range: (u64, u64),
+        due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
         let found = self.map.volume(volume).filter(|volume| !volume.deleting);
         let size = found.ok_or(HintRefusal::NoVolume(volume))?.size.0;
@@ -165,7 +188,7 @@ impl Group {
         let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {
-            if self.hinting.wishes.len() >= HINT_WISHES_MAX {
+            if self.hinting.prefetches.len() >= HINT_WISHES_MAX {
                 break;
             }
             let chunk = ChunkId { volume, index: index as u32 };
@@ -177,7 +200,9 @@ impl Group {
             });
             if let Some(to) = to {
                 let operation = Operation { kind: OperationKind::Prefetch, chunk, to };
-                self.hinting.wishes.push_back(operation);
+                let place = (due.unwrap_or(Nanos(u64::MAX)), self.hinting.prefetched);
+                self.hinting.prefetched += 1;
+                self.hinting.prefetches.insert(place, operation);
                 wished += 1;
             }
         }
@@ -258,21 +283,22 @@ impl Group {
 
     /// Whether hints wish copies that have not begun.
     pub(crate) fn has_hint_wishes(&self) -> bool {
-        !self.hinting.wishes.is_empty() || self.hinting.looks > 0
+        let Hinting { wishes, prefetches, looks, .. } = &self.hinting;
+        !wishes.is_empty() || !prefetches.is_empty() || *looks > 0
     }
 
     /// Begins some of the copies that hints wish.
     pub(crate) fn grant_hint_wishes(&mut self, now: Nanos) {
         self.hinting.looks = 0;
         for _ in 0..WISHES_PER_ROUND {
-            let Some(wish) = self.hinting.wishes.pop_front() else { return };
+            let Some((place, wish)) = self.hinting.next_wish() else { return };
             match self.start(now, wish) {
                 Ok(_) if wish.kind == OperationKind::Redirect => {
                     self.hinting.counts.redirected += 1;
                 }
                 Ok(_) | Err(Refusal::AlreadyThere | Refusal::Unmapped) => {}
                 Err(Refusal::Busy | Refusal::QueueFull) => {
-                    self.hinting.wishes.push_front(wish);
+                    self.hinting.put_back(place, wish);
                     return;
                 }
                 Err(_) => self.hinting.counts.refused += 1,

@@ -97,6 +97,10 @@ pub struct NewHint {
     /// It is needed soon: copies in the reserve of a faster pool.
     #[serde(skip_serializing_if = "is_false")]
     pub prefetch: bool,
+    /// With `prefetch`: it is needed within so long, 0.001 to 1,000,000,000 s; what is needed first
+    /// is fetched first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch_within_seconds: Option<f64>,
     /// Forgotten after so long; when replaced, if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_seconds: Option<f64>,

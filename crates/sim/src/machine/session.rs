@@ -281,7 +281,7 @@ impl Shift<'_, '_> {
                 }
                 Step::Prefetch(range) => {
                     let now = self.stage.now();
-                    let wished = self.stage.group.prefetch(now, VOLUME, range);
+                    let wished = self.stage.group.prefetch(now, VOLUME, range, None);
                     wished.map_err(|error| MachineError::Options(error.to_string()))?;
                     self.stage.settle();
                 }

@@ -108,7 +108,7 @@ fn a_prefetched_copy_is_read_although_its_pool_was_slow_once() {
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 2), Outcome::Done);
     bench.group.pools[0].note_latency(bench.now, false, Nanos(5 * SECOND.0), 1);
     bench.group.pools[2].note_latency(bench.now, false, Nanos(SECOND.0 / 25), 1);
-    assert_eq!(bench.group.prefetch(bench.now, VolumeId(0), (0, CHUNK)), Ok(1));
+    assert_eq!(bench.group.prefetch(bench.now, VolumeId(0), (0, CHUNK), None), Ok(1));
     bench.pass(Nanos(10 * SECOND.0));
     assert_eq!(bench.pools_of(0), [2, 0]);
     for _ in 0..200 {

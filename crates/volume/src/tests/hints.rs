@@ -105,7 +105,7 @@ fn requests_of_background_tasks_are_let_wait_and_answered() {
 fn a_prefetch_fills_the_reserve_and_no_more() {
     let mut bench = bench();
     (0..4).for_each(|chunk| bench.write(chunk * CHUNK, 3, CHUNK as usize));
-    let wished = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 20 * CHUNK));
+    let wished = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 20 * CHUNK), None);
     assert_eq!(wished, Ok(4), "what holds nothing needs no copy");
     bench.pass(Nanos(2 * SECOND.0));
     let prefetched = (0..4).filter(|&chunk| bench.pools_of(chunk) == [1, 0]).count();
@@ -113,6 +113,20 @@ fn a_prefetch_fills_the_reserve_and_no_more() {
     let counts = bench.group.hint_counts();
     assert_eq!((counts.prefetched, counts.refused), (4, 2));
     bench.check();
+}
+
+#[test]
+fn what_is_needed_first_is_prefetched_first() {
+    let mut bench = bench();
+    (0..4).for_each(|chunk| bench.write(chunk * CHUNK, 3, CHUNK as usize));
+    let dues = [None, Some(Nanos(90 * SECOND.0)), Some(Nanos(60 * SECOND.0)), None];
+    for (chunk, due) in (0..).zip(dues) {
+        let range = (chunk * CHUNK, (chunk + 1) * CHUNK);
+        bench.group.prefetch(Nanos(0), VolumeId(0), range, due).expect("it is there");
+    }
+    bench.pass(Nanos(2 * SECOND.0));
+    let prefetched: Vec<u32> = (0..4).filter(|&at| bench.pools_of(at) == [1, 0]).collect();
+    assert_eq!(prefetched, [1, 2], "there is room for two");
 }
 
 #[test]
@@ -132,6 +146,6 @@ fn hints_of_what_is_not_there_are_refused_and_go_with_their_volume() {
     bench.group.delete_volume(Nanos(0), VolumeId(0)).expect("it exists");
     assert!(bench.group.hints().is_empty());
     assert_eq!(ask(&mut bench, (0, 1), &facts, none), Err(HintRefusal::NoVolume(VolumeId(0))));
-    let gone = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 1));
+    let gone = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 1), None);
     assert_eq!(gone, Err(HintRefusal::NoVolume(VolumeId(0))));
 }

@@ -38,7 +38,8 @@ impl Runner<'_> {
         }
         if dice.chance(0.5) {
             let start = dice.between(0..=size);
-            let _ = self.world.group_mut().prefetch(now, volume, (start, size));
+            let due = dice.chance(0.5).then(|| Nanos(dice.magnitude(1..=1 << 40)));
+            let _ = self.world.group_mut().prefetch(now, volume, (start, size), due);
         }
         if dice.chance(0.2) {
             self.world.group_mut().forget_hints("a");

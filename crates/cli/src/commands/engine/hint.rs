@@ -112,6 +112,9 @@ pub(crate) struct Saying {
     /// It is needed soon: copies in the reserve of a faster pool.
     #[arg(long)]
     prefetch: bool,
+    /// The same, and it is needed within so many seconds: what is needed first is fetched first.
+    #[arg(long, value_name = "SECONDS")]
+    prefetch_within: Option<f64>,
     /// Nobody waits for it: requests may wait so many milliseconds.
     #[arg(long, value_name = "MS")]
     background: Option<u32>,
@@ -131,7 +134,8 @@ impl Saying {
             life: self.life.clone(),
             pin: self.pin,
             demote: self.demote,
-            prefetch: self.prefetch,
+            prefetch: self.prefetch || self.prefetch_within.is_some(),
+            prefetch_within_seconds: self.prefetch_within,
             background_ms: self.background,
             expires_seconds: self.expires,
             ..NewHint::default()

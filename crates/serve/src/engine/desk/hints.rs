@@ -44,13 +44,8 @@ impl Desk<'_> {
             Some(length) => wish.offset_bytes.saturating_add(length),
         };
         let now = self.engine.now();
-        let until = match wish.expires_seconds {
-            None => None,
-            Some(seconds) if (0.001..=1e9).contains(&seconds) => {
-                Some(Nanos(now.0 + (seconds * 1e9) as u64))
-            }
-            Some(_) => return Err("`expires_seconds` is 0.001 to 1,000,000,000".to_string()),
-        };
+        let until = moment(now, "expires_seconds", wish.expires_seconds)?;
+        let due = moment(now, "prefetch_within_seconds", wish.prefetch_within_seconds)?;
         let facts = wish.facts()?;
         let range = (wish.offset_bytes, end);
         let (level, wishes) = (level.level(), wish.wishes());
@@ -58,7 +53,9 @@ impl Desk<'_> {
         let group = &mut self.engine.group;
         group.hint(now, &hint).map_err(|refusal| refusal.to_string())?;
         match volume.filter(|_| wish.prefetch) {
-            Some(volume) => group.prefetch(now, volume, range).map_err(|error| error.to_string()),
+            Some(volume) => {
+                group.prefetch(now, volume, range, due).map_err(|error| error.to_string())
+            }
             None => Ok(0),
         }
     }
@@ -148,5 +145,16 @@ impl Desk<'_> {
         let text = format!("hints are sorted into {count} classes from now on");
         self.engine.event(Severity::Info, "hints", text);
         Ok(())
+    }
+}
+
+/// So many seconds from now; `key` is what the document calls them.
+fn moment(now: Nanos, key: &str, seconds: Option<f64>) -> Result<Option<Nanos>, String> {
+    match seconds {
+        None => Ok(None),
+        Some(seconds) if (0.001..=1e9).contains(&seconds) => {
+            Ok(Some(Nanos(now.0 + (seconds * 1e9) as u64)))
+        }
+        Some(_) => Err(format!("`{key}` is 0.001 to 1,000,000,000")),
     }
 }
