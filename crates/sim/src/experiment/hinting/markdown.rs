@@ -21,7 +21,8 @@ impl Outcome {
 
 impl Panel {
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "\n## {}\n\n{} {} seeds.", self.title, self.note, self.seeds)?;
+        let about = format!("{} {} seeds.", self.note, self.seeds);
+        writeln!(out, "\n## {}\n\n{}", self.title, about.trim_start())?;
         for table in &self.tables {
             table.write(&self.columns, out)?;
         }
