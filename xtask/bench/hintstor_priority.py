@@ -1,0 +1,120 @@
+"""HintStor's task priority (003 §4.4): rsync goes over a volume, again and again, beside a foreground load.
+
+SSD and disk, a fifty-fifth of the source's bytes, with the files of `fs` but its largest one. rsync compares all files by checksum with a copy elsewhere and
+brings that up to date; the foreground works in half of the directories.
+
+- `none`: chunks by address, and the baseline; `level 2`: sizes of files, as in `fs`;
+- `priority`: placed as by level 2, then `thermocline run --background` around rsync, and plain `thermocline run` around the
+  foreground, whose files rsync reads, too; `priority, surveyed`: and the engine goes on reading the file system, as in `level 2`;
+- `priority alone`: without level 2.
+
+A volume cannot tell whose request it answers: the latency is that of the foreground's operations on files, as the load measures it.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import hintstor_fs
+import hintstor_load as loads
+import hintstor_rig as rig
+from hintstor_bench import MIB, beside_none, of
+
+POOLS = [("ssd", "ssd-sata", 192, 0), ("hdd", "hdd-7200", 944, 0)]
+VOLUME_MIB = 1120
+LARGEST = 100 << 20
+BACKGROUND_MS = "2000"
+UNSURVEYED = {"survey": False}
+# (Name, hints while it is placed, hints while it runs, whether by `thermocline run`).
+CASES = [("none", None, None, False), ("level 2", {}, {}, False), ("priority", {}, UNSURVEYED, True),
+         ("priority, surveyed", {}, {}, True), ("priority alone", None, UNSURVEYED, True)]
+THREADS = 8
+
+COLUMNS = [
+    ("a file's operation, ms", of(lambda run: run["load"]["op_mean_s"] * 1e3), 0),
+    ("beside none, %", beside_none(lambda run: run["load"]["op_mean_s"]), 1),
+    ("operations a second", of(lambda run: run["load"]["ops"] / run["load"]["seconds"]), 2),
+    ("volume's mean latency, ms", of(lambda run: run["mean_s"] * 1e3), 2),
+    ("requests that waited, %", of(lambda run: run["hints"]["requests_waited"] / (run["reads"] + run["writes"]) * 100), 1),
+    ("moved, MiB", of(lambda run: run["moved_bytes"] * MIB), 0),
+    ("rsync's CPU, %", of(lambda run: run["rsync_cpu"] / run["seconds"] * 100), 1),
+]
+
+
+class Rsync:
+    """rsync, over and over, in the load's control group; ends with all its processes when left."""
+
+    def __init__(self, tree, copy, cgroup, words):
+        script = f'echo $$ > {cgroup}/cgroup.procs; while :; do rsync -a --checksum --delete "$0/" "$1/" 2>/dev/null || true; done'
+        self.process = subprocess.Popen([*words, "sh", "-c", script, str(tree), str(copy)], start_new_session=True,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def cpu_seconds(self):
+        """Of what runs now of its session; passes that have ended are in their shell's account of its children."""
+        total = 0.0
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    fields = file.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == self.process.pid:
+                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        return total
+
+    def __exit__(self, *_):
+        # `thermocline run` passes the signal on, and withdraws its hints.
+        os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        for _ in range(100):
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
+
+
+def copied(bench, image):
+    """A copy of the image's files, as rsync left it after a whole pass."""
+    copy, tree = bench.place / "copy", bench.place / "made"
+    copy.mkdir(exist_ok=True)
+    rig.shell(f"mount -o loop,ro,noload {image} {tree}")
+    try:
+        rig.shell(f"rsync -a --delete {tree}/ {copy}/")
+    finally:
+        rig.shell(f"umount {tree}")
+    return copy
+
+
+def run(bench):
+    files = [file for file in hintstor_fs.file_set() if file[1] <= LARGEST]
+    ours = [file for file in files if file[0] < "d10"]
+    loops = {"fileserver": bench.args.loops or 60, "webserver": (bench.args.loops or 60) * 2}
+    for repeat in range(bench.args.repeats):
+        for mix in ("fileserver", "webserver"):
+            for case, placed, hints, by_run in CASES:
+                if not bench.wanted(f"{mix} {case}"):
+                    continue
+                image = bench.image("ext4", "ext4", VOLUME_MIB, lambda folder: loads.make(folder, files, 1))
+                plan = {"pools": POOLS, "volume": VOLUME_MIB, "epoch": "3s", "policy": "baseline:k=18"}
+                row = {"repeat": repeat, "group": mix, "case": case}
+                row["moved_before_bytes"] = bench.prepare(plan, image, ["hdd", "ssd"], placed)
+                copy = copied(bench, image)
+                load = {"mix": mix, "files": ours, "loops": loops[mix], "seed": 1 + repeat, "threads": THREADS, "cgroup": str(bench.cgroup)}
+                with bench.mounted(plan, hints) as (engine, mount):
+                    words = [bench.args.binary, "run", "--data", str(engine.folder), "--mount", str(mount.tree)] if by_run else []
+                    background = [*words, "--background", BACKGROUND_MS, "--"] if by_run else []
+                    with Rsync(mount.tree, copy, bench.cgroup, background) as rsync:
+                        time.sleep(2)  # It is at work.
+                        with bench.measured(engine, mount, row):
+                            row["load"] = rig.ended(rig.load(mount.tree, load, [*words, "--"] if by_run else ()))
+                            row["rsync_cpu"] = rsync.cpu_seconds()
+                bench.note(row)
