@@ -44,6 +44,7 @@ def arguments():
     parser.add_argument("--only", default="", help="words that a case's title must all have")
     parser.add_argument("--loops", type=int, default=0, help="length of the load, for trials")
     parser.add_argument("--sweep", action="store_true", help="fs: chunk sizes and intervals, once each")
+    parser.add_argument("--idle", action="store_true", help="fs: what hints cost while nothing is asked")
     args = parser.parse_args()
     args.binary = str(pathlib.Path(args.binary or args.built).resolve())
     args.kept = pathlib.Path(args.kept).resolve()

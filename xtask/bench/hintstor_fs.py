@@ -5,6 +5,8 @@ baseline moves; sizes of files and chunks are the source's, so classes mean the 
 left, of their share of the bytes.
 """
 
+import time
+
 import hintstor_load as loads
 import hintstor_rig as rig
 from hintstor_bench import EPOCH_SECONDS, MIB, beside_none, of
@@ -22,6 +24,7 @@ TOLD = HEAD + "".join(f"{at + 1},{rule},255,0.00\n" for at, rule in enumerate(RU
 # Least first. Level 2 is the engine's standard table.
 CASES = [("none", None), ("told", {"classes": TOLD}), ("level 1", {"classes": LEVEL_1}), ("level 2", {})]
 THREADS = 16
+IDLE_SECONDS = 20
 
 COLUMNS = [
     ("mean latency, ms", of(lambda run: run["mean_s"] * 1e3), 2),
@@ -40,12 +43,20 @@ def file_set():
 
 def groups(args):
     """(Group, pools, file system, mix, chunk in MiB, interval in s, cases left out, repeats)."""
+    if args.idle:
+        return [("two pools", TWO, kind, "nothing", 1, EPOCH_SECONDS, ("level 1",), args.repeats) for kind in ("ext4", "btrfs")]
     if args.sweep:
         sweep = [(chunk, EPOCH_SECONDS) for chunk in (4, 16)] + [(1, 6), (1, 12)]
         return [("three pools", THREE, "ext4", "fileserver", chunk, epoch, ("told",), 1) for chunk, epoch in sweep]
     two = [("two pools", TWO, "ext4", mix, 1, EPOCH_SECONDS, (), args.repeats) for mix in ("fileserver", "webserver")]
     three = (("ext4", "fileserver"), ("ext4", "webserver"), ("btrfs", "fileserver"))
     return two + [("three pools", THREE, kind, mix, 1, EPOCH_SECONDS, ("told",), args.repeats) for kind, mix in three]
+
+
+def idle():
+    """What a load would tell that asks for nothing."""
+    time.sleep(IDLE_SECONDS)
+    return {"ops": 0, "seconds": IDLE_SECONDS, "op_mean_s": 0.0, "cpu_seconds": 0.0}
 
 
 def run(bench):
@@ -62,8 +73,8 @@ def run(bench):
                         "policy": f"baseline:k={max(1, 1000 // FACTOR // chunk)}"}
                 row = {"repeat": repeat, "group": title, "case": case}
                 row["moved_before_bytes"] = bench.prepare(plan, image, [name for name, *_ in reversed(pools)], hints)
-                load = {"mix": mix, "files": files, "loops": loops[mix], "seed": 1 + repeat, "threads": THREADS,
+                load = {"mix": mix, "files": files, "loops": loops.get(mix), "seed": 1 + repeat, "threads": THREADS,
                         "cgroup": str(bench.cgroup)}
                 with bench.mounted(plan, hints) as (engine, mount), bench.measured(engine, mount, row):
-                    row["load"] = rig.ended(rig.load(mount.tree, load))
+                    row["load"] = idle() if mix == "nothing" else rig.ended(rig.load(mount.tree, load))
                 bench.note(row)

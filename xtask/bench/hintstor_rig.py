@@ -37,6 +37,15 @@ def cpu_seconds(pid):
     return time.clock_gettime_ns((~pid << 3) | 2) / 1e9
 
 
+def thread_seconds(pid, name):
+    """Processor time of the threads of that name."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == name:
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
 @contextlib.contextmanager
 def bounded_cache(mib):
     """A control group for processes whose page cache shall be no larger than that."""
@@ -172,7 +181,8 @@ class Engine:
         for name, labels, value in re.findall(r"^thermocline_(\w+)\{([^}]*)\} (\S+)$", text, re.M):
             found[f"{name}{{{labels}}}"] = float(value)
         hints = self.ask("hint", "list")
-        return {"at": time.monotonic(), "cpu": cpu_seconds(self.process.pid), "metrics": found, "hints": hints["done"],
+        return {"at": time.monotonic(), "cpu": cpu_seconds(self.process.pid),
+                "survey": thread_seconds(self.process.pid, "survey"), "metrics": found, "hints": hints["done"],
                 "sources": hints["sources"]}
 
 
@@ -253,7 +263,8 @@ def between(before, after, fuse_pid, fuse_cpu):
         return sum(value for key, value in gone.items() if key.startswith(name + "{") and all(label in key for label in labels))
 
     seconds = after["at"] - before["at"]
-    found = {"seconds": seconds, "engine_cpu": after["cpu"] - before["cpu"], "nbdfuse_cpu": cpu_seconds(fuse_pid) - fuse_cpu,
+    found = {"seconds": seconds, "engine_cpu": after["cpu"] - before["cpu"], "survey_cpu": after["survey"] - before["survey"],
+             "nbdfuse_cpu": cpu_seconds(fuse_pid) - fuse_cpu,
              "moved_bytes": total("pool_moved_in_bytes_total")}
     counts = {op: total("request_seconds_count", f'op="{op}"') for op in ("read", "write", "flush")}
     sums = {op: total("request_seconds_sum", f'op="{op}"') for op in counts}
@@ -264,9 +275,11 @@ def between(before, after, fuse_pid, fuse_cpu):
     found["iops"] = data / seconds
     for pool in sorted(set(re.findall(r'pool_used_chunks\{pool="(\w+)"', " ".join(gone)))):
         label = f'pool="{pool}"'
-        found[pool] = {"requests": total("pool_seconds_count", label), "read_bytes": total("pool_read_bytes_total", label),
-                       "written_bytes": total("pool_written_bytes_total", label),
-                       "moved_in_bytes": total("pool_moved_in_bytes_total", label)}
+        requests = total("pool_seconds_count", label)
+        found[pool] = {"requests": requests, "mean_s": total("pool_seconds_sum", label) / requests if requests else 0.0,
+                       "read_bytes": total("pool_read_bytes_total", label), "written_bytes": total("pool_written_bytes_total", label),
+                       "moved_in_bytes": total("pool_moved_in_bytes_total", label),
+                       "used_chunks_before": before["metrics"][f"pool_used_chunks{{{label}}}"]}
     found["hints"] = {key: value - before["hints"][key] for key, value in after["hints"].items()}
     found["hints"]["claimed_chunks"] = after["hints"]["claimed_chunks"]  # A gauge, not a counter.
     found["sources"] = after["sources"]
