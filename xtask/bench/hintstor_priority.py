@@ -1,8 +1,7 @@
 """HintStor's task priority (003 §4.4): rsync goes over a volume, again and again, beside a foreground load.
 
 SSD and disk, a fifty-fifth of the source's bytes, with the files of `fs` but its largest one. rsync compares all files by checksum with a
-copy elsewhere and
-brings that up to date; the foreground works in half of the directories.
+copy elsewhere and brings that up to date; the foreground works in half of the directories.
 
 - `none`: chunks by address, and the baseline; `level 2`: sizes of files, as in `fs`;
 - `priority`: placed as by level 2, then `thermocline run --background` around rsync, and plain `thermocline run` around the
