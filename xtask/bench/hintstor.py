@@ -45,6 +45,7 @@ def arguments():
     parser.add_argument("--loops", type=int, default=0, help="length of the load, for trials")
     parser.add_argument("--sweep", action="store_true", help="fs: chunk sizes and intervals, once each")
     parser.add_argument("--idle", action="store_true", help="fs: what hints cost while nothing is asked")
+    parser.add_argument("--record", action="store_true", help="keep a recording of each case's requests")
     args = parser.parse_args()
     args.binary = str(pathlib.Path(args.binary or args.built).resolve())
     args.kept = pathlib.Path(args.kept).resolve()

@@ -50,7 +50,8 @@ class Bench:
     @contextlib.contextmanager
     def mounted(self, plan, hints, options=""):
         """The prepared pools slowed to devices, and the volume mounted."""
-        with rig.Engine(self.args.binary, self.memory / "data", plan, True, hints) as engine:
+        record = self.args.kept / f"hintstor-{self.args.what}-{len(self.rows)}.tcr" if self.args.record else None
+        with rig.Engine(self.args.binary, self.memory / "data", plan, True, hints, record) as engine:
             with rig.Mount(engine, self.memory, DIRTY_MIB, options) as mount:
                 time.sleep(EPOCH_SECONDS + 1)  # The first survey is done; without hints the same.
                 yield engine, mount

@@ -95,9 +95,10 @@ def configuration(folder, plan, emulated, hints):
 class Engine:
     """A running engine; ends as it should when left."""
 
-    def __init__(self, binary, folder, plan, emulated, hints=None):
+    def __init__(self, binary, folder, plan, emulated, hints=None, record=None):
         self.binary, self.folder = binary, folder
         arguments = [binary, "up", str(configuration(folder, plan, emulated, hints)), "--log", "none"]
+        arguments += ["--record", str(record)] if record else []
         self.said = open(folder.parent / "engine.stderr", "w+")
         self.process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=self.said)
         self.uri = f"nbd+unix:///v0?socket={folder / 'nbd.sock'}"
