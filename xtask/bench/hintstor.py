@@ -45,6 +45,7 @@ def arguments():
     parser.add_argument("--loops", type=int, default=0, help="length of the load, for trials")
     parser.add_argument("--sweep", action="store_true", help="fs: chunk sizes and intervals, once each")
     parser.add_argument("--idle", action="store_true", help="fs: what hints cost while nothing is asked")
+    parser.add_argument("--whole", action="store_true", help="priority: rsync reads the foreground's files, too")
     parser.add_argument("--record", action="store_true", help="keep a recording of each case's requests")
     args = parser.parse_args()
     args.binary = str(pathlib.Path(args.binary or args.built).resolve())
@@ -65,7 +66,7 @@ def main():
     experiment = EXPERIMENTS[args.what]
     try:
         bench = hintstor_bench.Bench(args, place, memory)
-        with rig.bounded_cache(hintstor_bench.CACHE_MIB) as bench.cgroup:
+        with rig.bounded_cache(getattr(experiment, "CACHE_MIB", hintstor_bench.CACHE_MIB)) as bench.cgroup:
             experiment.run(bench)
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -1,13 +1,14 @@
 """HintStor's task priority (003 §4.4): rsync goes over a volume, again and again, beside a foreground load.
 
-SSD and disk, a fifty-fifth of the source's bytes, with the files of `fs` but its largest one. rsync compares all files by checksum with a
-copy elsewhere and brings that up to date; the foreground works in half of the directories.
+SSD and disk, a seventieth of the source's bytes, with the files of `fs` up to 50 MiB. rsync compares files by checksum with a copy
+elsewhere and brings that up to date; the foreground works in half of the directories.
 
 - `none`: chunks by address, and the baseline; `level 2`: sizes of files, as in `fs`;
-- `priority`: placed as by level 2, then `thermocline run --background` around rsync, and plain `thermocline run` around the
-  foreground, whose files rsync reads, too; `priority alone`: without level 2.
+- `priority`: placed as by level 2, then `thermocline run --background` around rsync; `priority alone`: without level 2.
 
-A volume cannot tell whose request it answers: the latency is that of the foreground's operations on files, as the load measures it.
+rsync goes over the other half of the directories; or with `--whole` over all, and plain `thermocline run` is around the foreground,
+so that nobody lets its files wait. A volume cannot tell whose request it answers: the
+latency is that of the foreground's operations on files, as the load measures it. The page cache is small, so that rsync reads.
 """
 
 import os
@@ -20,9 +21,10 @@ import hintstor_load as loads
 import hintstor_rig as rig
 from hintstor_bench import MIB, beside_none, of
 
-POOLS = [("ssd", "ssd-sata", 192, 0), ("hdd", "hdd-7200", 944, 0)]
-VOLUME_MIB = 1120
-LARGEST = 100 << 20
+POOLS = [("ssd", "ssd-sata", 144, 0), ("hdd", "hdd-7200", 736, 0)]
+VOLUME_MIB = 864
+LARGEST = 50 << 20
+CACHE_MIB = 192
 BACKGROUND_MS = "2000"
 UNSURVEYED = {"survey": False}
 # (Name, hints while it is placed, hints while it runs, whether by `thermocline run`).
@@ -45,8 +47,9 @@ COLUMNS = [
 class Rsync:
     """rsync, over and over, in the load's control group; ends with all its processes when left."""
 
-    def __init__(self, tree, copy, cgroup, words):
-        script = f'echo $$ > {cgroup}/cgroup.procs; while :; do rsync -a --checksum --delete "$0/" "$1/" 2>/dev/null || true; done'
+    def __init__(self, tree, copy, cgroup, whole, words):
+        sources = '"$0/"' if whole else '"$0"/d1?'
+        script = f'echo $$ > {cgroup}/cgroup.procs; while :; do rsync -a --checksum --delete {sources} "$1/" 2>/dev/null || true; done'
         self.process = subprocess.Popen([*words, "sh", "-c", script, str(tree), str(copy)], start_new_session=True,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -97,14 +100,14 @@ def copied(bench, image):
 def run(bench):
     files = [file for file in hintstor_fs.file_set() if file[1] <= LARGEST]
     ours = [file for file in files if file[0] < "d10"]
-    loops = {"fileserver": bench.args.loops or 90, "webserver": (bench.args.loops or 90) * 12}
+    loops = {"fileserver": bench.args.loops or 90, "webserver": (bench.args.loops or 90) * 3}
     for repeat in range(bench.args.repeats):
         for mix in ("fileserver", "webserver"):
             for case, placed, hints, by_run in CASES:
                 if not bench.wanted(f"{mix} {case}"):
                     continue
                 image = bench.image("ext4", "ext4", VOLUME_MIB, lambda folder: loads.make(folder, files, 1))
-                plan = {"pools": POOLS, "volume": VOLUME_MIB, "epoch": "3s", "policy": "baseline:k=18", "depth": DEPTH}
+                plan = {"pools": POOLS, "volume": VOLUME_MIB, "epoch": "3s", "policy": "baseline:k=14", "depth": DEPTH}
                 row = {"repeat": repeat, "group": mix, "case": case}
                 row["moved_before_bytes"] = bench.prepare(plan, image, ["hdd", "ssd"], placed)
                 copy = copied(bench, image)
@@ -112,9 +115,10 @@ def run(bench):
                 with bench.mounted(plan, hints) as (engine, mount):
                     words = [bench.args.binary, "run", "--data", str(engine.folder), "--mount", str(mount.tree)] if by_run else []
                     background = [*words, "--background", BACKGROUND_MS, "--"] if by_run else []
-                    with Rsync(mount.tree, copy, bench.cgroup, background) as rsync:
+                    plain = [*words, "--"] if by_run and bench.args.whole else []
+                    with Rsync(mount.tree, copy, bench.cgroup, bench.args.whole, background) as rsync:
                         time.sleep(2)  # It is at work.
                         with bench.measured(engine, mount, row):
-                            row["load"] = rig.ended(rig.load(mount.tree, load, [*words, "--"] if by_run else ()))
+                            row["load"] = rig.ended(rig.load(mount.tree, load, plain))
                             row["rsync_cpu"] = rsync.cpu_seconds()
                 bench.note(row)
