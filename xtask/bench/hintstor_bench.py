@@ -48,9 +48,10 @@ class Bench:
             return engine.rest()
 
     @contextlib.contextmanager
-    def mounted(self, plan, hints, options=""):
+    def mounted(self, plan, hints, options="", record=None):
         """The prepared pools slowed to devices, and the volume mounted."""
-        record = self.args.kept / f"hintstor-{self.args.what}-{len(self.rows)}.tcr" if self.args.record else None
+        if self.args.record:
+            record = self.args.kept / f"hintstor-{self.args.what}-{len(self.rows)}.tcr"
         with rig.Engine(self.args.binary, self.memory / "data", plan, True, hints, record) as engine:
             with rig.Mount(engine, self.memory, DIRTY_MIB, options) as mount:
                 time.sleep(EPOCH_SECONDS + 1)  # The first survey is done; without hints the same.

@@ -4,15 +4,20 @@ SSD and disk, a seventieth of the source's bytes, with the files of `fs` up to 5
 elsewhere and brings that up to date; the foreground works in half of the directories.
 
 - `none`: chunks by address, and the baseline; `level 2`: sizes of files, as in `fs`;
-- `priority`: placed as by level 2, then `thermocline run --background` around rsync; `priority alone`: without level 2.
+- `priority`: placed as by level 2, then `thermocline run --background` around rsync.
 
 rsync goes over the other half of the directories; or with `--whole` over all, and plain `thermocline run` is around the foreground,
-so that nobody lets its files wait. A volume cannot tell whose request it answers: the
-latency is that of the foreground's operations on files, as the load measures it. The page cache is small, so that rsync reads.
+so that nobody lets its files wait. The page cache is small, so that rsync reads.
+
+A volume cannot tell whose request it answers, but rsync only reads, and only files that nobody writes: of the engine's recording the
+foreground's requests are those that are elsewhere. With `--whole` they cannot be told apart.
 """
 
+import csv
 import os
+import re
 import signal
+import statistics
 import subprocess
 import time
 
@@ -28,12 +33,15 @@ CACHE_MIB = 192
 BACKGROUND_MS = "2000"
 UNSURVEYED = {"survey": False}
 # (Name, hints while it is placed, hints while it runs, whether by `thermocline run`).
-CASES = [("none", None, None, False), ("level 2", {}, {}, False), ("priority", {}, UNSURVEYED, True),
-         ("priority alone", None, UNSURVEYED, True)]
+CASES = [("none", None, None, False), ("level 2", {}, {}, False), ("priority", {}, UNSURVEYED, True)]
 DEPTH = 4  # parts of requests on devices at once: nbdfuse asks for ten, and with the standard 256 nothing would ever wait its turn
 THREADS = 8
 
 COLUMNS = [
+    ("foreground's request, ms", of(lambda run: run["foreground"]["mean_s"] * 1e3), 2),
+    ("beside none, %", beside_none(lambda run: run["foreground"]["mean_s"]), 1),
+    ("rsync's request, ms", of(lambda run: run["background"]["mean_s"] * 1e3), 0),
+    ("rsync read, MiB/s", of(lambda run: run["background"]["bytes"] * MIB / run["seconds"]), 1),
     ("a file's operation, ms", of(lambda run: run["load"]["op_mean_s"] * 1e3), 0),
     ("beside none, %", beside_none(lambda run: run["load"]["op_mean_s"]), 1),
     ("operations a second", of(lambda run: run["load"]["ops"] / run["load"]["seconds"]), 2),
@@ -85,6 +93,30 @@ class Rsync:
             time.sleep(0.05)
 
 
+def extents(folders):
+    """Bytes of the volume that hold the files below."""
+    told = rig.shell(f"find {folders} -type f -print0 | xargs -0 filefrag -v -b1")
+    found = re.findall(r"^\s*\d+:\s*\d+\.\.\s*\d+:\s*(\d+)\.\.\s*(\d+):", told, re.M)
+    return sorted((int(start), int(end) + 1) for start, end in found)
+
+
+def told_apart(bench, record, ranges, since, until):
+    """(Foreground, background): requests between two moments of the engine, by whether they are in `ranges`."""
+    text = record.with_suffix(".csv")
+    rig.shell(f"{bench.args.binary} trace convert {record} -o {text}")
+    parts = {False: [], True: []}
+    with open(text) as lines:
+        for row in csv.DictReader(lines):
+            if row["op"] in ("read", "write") and since <= int(row["time_ns"]) / 1e9 <= until:
+                start = int(row["offset_bytes"])
+                within = row["op"] == "read" and any(first <= start < end for first, end in ranges)
+                parts[within].append((int(row["response_ns"]) / 1e9, int(row["length_bytes"])))
+    text.unlink()
+    record.unlink()
+    return [{"requests": len(part), "mean_s": statistics.fmean(took for took, _ in part) if part else 0.0,
+             "bytes": sum(length for _, length in part)} for part in (parts[False], parts[True])]
+
+
 def copied(bench, image):
     """A copy of the image's files, as rsync left it after a whole pass."""
     copy, tree = bench.place / "copy", bench.place / "made"
@@ -112,13 +144,18 @@ def run(bench):
                 row["moved_before_bytes"] = bench.prepare(plan, image, ["hdd", "ssd"], placed)
                 copy = copied(bench, image)
                 load = {"mix": mix, "files": ours, "loops": loops[mix], "seed": 1 + repeat, "threads": THREADS, "cgroup": str(bench.cgroup)}
-                with bench.mounted(plan, hints) as (engine, mount):
+                record = bench.args.kept / f"hintstor-priority-{len(bench.rows)}.tcr"
+                with bench.mounted(plan, hints, record=record) as (engine, mount):
+                    ranges = extents(f"{mount.tree}/d1?")
                     words = [bench.args.binary, "run", "--data", str(engine.folder), "--mount", str(mount.tree)] if by_run else []
                     background = [*words, "--background", BACKGROUND_MS, "--"] if by_run else []
                     plain = [*words, "--"] if by_run and bench.args.whole else []
                     with Rsync(mount.tree, copy, bench.cgroup, bench.args.whole, background) as rsync:
                         time.sleep(2)  # It is at work.
+                        since = engine.ask("status")["uptime_seconds"]
                         with bench.measured(engine, mount, row):
                             row["load"] = rig.ended(rig.load(mount.tree, load, plain))
                             row["rsync_cpu"] = rsync.cpu_seconds()
+                        until = engine.ask("status")["uptime_seconds"]
+                row["foreground"], row["background"] = told_apart(bench, record, ranges, since, until)
                 bench.note(row)
