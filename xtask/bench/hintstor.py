@@ -33,6 +33,13 @@ EXPERIMENTS = {"fs": hintstor_fs, "stream": hintstor_stream, "cloud": hintstor_c
 NEEDED = ["nbdfuse", "nbdcopy", "losetup", "mkfs.ext4", "mkfs.btrfs", "curl", "rsync"]
 
 
+def stop(number, _):
+    """Ends, and cleans up; once, for `timeout` sends its signal twice."""
+    for other in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("subcommand", choices=["hintstor"])
@@ -60,7 +67,8 @@ def main():
     missing = [name for name in NEEDED if not shutil.which(name)]
     if missing:
         sys.exit(f"{', '.join(missing)}: not here; install libnbd-bin, nbdfuse, e2fsprogs, btrfs-progs, util-linux, curl and rsync")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     place = pathlib.Path(tempfile.mkdtemp(prefix="hintstor-", dir=args.kept))
     memory = pathlib.Path(tempfile.mkdtemp(prefix="hintstor-", dir="/dev/shm"))
     experiment = EXPERIMENTS[args.what]

@@ -52,6 +52,8 @@ class Bench:
         """The prepared pools slowed to devices, and the volume mounted."""
         if self.args.record:
             record = self.args.kept / f"hintstor-{self.args.what}-{len(self.rows)}.tcr"
+        if record:
+            record.unlink(missing_ok=True)  # An earlier run's.
         with rig.Engine(self.args.binary, self.memory / "data", plan, True, hints, record) as engine:
             with rig.Mount(engine, self.memory, DIRTY_MIB, options) as mount:
                 time.sleep(EPOCH_SECONDS + 1)  # The first survey is done; without hints the same.

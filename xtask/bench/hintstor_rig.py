@@ -101,7 +101,8 @@ class Engine:
         arguments = [binary, "up", str(configuration(folder, plan, emulated, hints)), "--log", "none"]
         arguments += ["--record", str(record)] if record else []
         self.said = open(folder.parent / "engine.stderr", "w+")
-        self.process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=self.said)
+        # In a session of its own: what ends this program must not end it before its volume is unmounted.
+        self.process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=self.said, start_new_session=True)
         self.uri = f"nbd+unix:///v0?socket={folder / 'nbd.sock'}"
 
     def __enter__(self):
@@ -198,7 +199,8 @@ class Mount:
     def __enter__(self):
         for folder in (self.fuse_dir, self.tree):
             folder.mkdir(exist_ok=True)
-        self.fuse = subprocess.Popen(["nbdfuse", str(self.fuse_dir), self.engine.uri], stderr=subprocess.DEVNULL)
+        self.fuse = subprocess.Popen(["nbdfuse", str(self.fuse_dir), self.engine.uri], stderr=subprocess.DEVNULL,
+                                     start_new_session=True)
         try:
             for _ in range(400):
                 if (self.fuse_dir / "nbd").exists():
