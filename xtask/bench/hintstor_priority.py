@@ -35,7 +35,6 @@ BACKGROUND_MS = "2000"
 UNSURVEYED = {"survey": False}
 # (Name, hints while it is placed, hints while it runs, whether by `thermocline run`).
 CASES = [("none", None, None, False), ("level 2", {}, UNSURVEYED, False), ("priority", {}, UNSURVEYED, True)]
-DEPTH = 4  # parts of requests on devices at once: nbdfuse asks for ten, and with the standard 256 nothing would ever wait its turn
 THREADS = 8
 
 COLUMNS = [
@@ -140,7 +139,7 @@ def run(bench):
                 if not bench.wanted(f"{mix} {case}"):
                     continue
                 image = bench.image("ext4", "ext4", VOLUME_MIB, lambda folder: loads.make(folder, files, 1))
-                plan = {"pools": POOLS, "volume": VOLUME_MIB, "epoch": "3s", "policy": "baseline:k=14", "depth": DEPTH}
+                plan = {"pools": POOLS, "volume": VOLUME_MIB, "epoch": "3s", "policy": "baseline:k=14"}
                 row = {"repeat": repeat, "group": mix, "case": case}
                 row["moved_before_bytes"] = bench.prepare(plan, image, ["hdd", "ssd"], placed)
                 copy = copied(bench, image)
