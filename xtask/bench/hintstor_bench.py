@@ -95,7 +95,7 @@ def of(figure):
 
 COMMON = [
     ("engine's CPU, %", of(lambda run: run["engine_cpu"] / run["seconds"] * 100), 2),
-    ("of it survey's, %", of(lambda run: run.get("survey_cpu", 0) / run["seconds"] * 100), 2),
+    ("of it survey's, %", of(lambda run: run["survey_cpu"] / run["seconds"] * 100), 2),
     ("load's CPU, %", of(lambda run: run["load"]["cpu_seconds"] / run["load"]["seconds"] * 100), 1),
 ]
 

@@ -13,6 +13,7 @@ synchronised, within the time that is measured. With `cgroup` the process first 
 
 import ctypes
 import json
+import mmap
 import os
 import random
 import resource
@@ -165,7 +166,6 @@ class Load:
         return 0, 0
 
     def overwrite(self, path, offset):
-        import mmap
         memory = mmap.mmap(-1, 8 * KIB)  # aligned, as requests past the page cache must be
         memory.write(self.block[offset % (IO // 2):][:8 * KIB])
         file = os.open(path, os.O_WRONLY | os.O_DIRECT)
