@@ -12,6 +12,8 @@
 //!   several placements; arguments go to `xtask/bench/forecast.py`;
 //! - `redis [ARGUMENT…]`: redis on a tiered volume, with and without hints of its log and snapshots
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
+//! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under a
+//!   mounted file system, as root; arguments go to `xtask/bench/hintstor.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -41,9 +43,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "redis" => {
             measure(Path::new("python3"), "redis.py", what, rest)
         }
+        Some((what, rest)) if what == "hintstor" => {
+            measure(Path::new("python3"), "hintstor.py", what, rest)
+        }
         Some((what, [])) if what == "read" => read(),
         _ => {
-            let known = "caches, sweep, nbd, moving, tiers, forecast, redis or read";
+            let known = "caches, sweep, nbd, moving, tiers, forecast, redis, hintstor or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }

@@ -381,23 +381,32 @@ impl Hints {
         found.map(|(_, hint)| hint)
     }
 
-    /// How long requests to a range may wait; `None`: somebody waits for them. Of hints of the most
-    /// specific level all must say so.
+    /// How long requests to a range may wait; `None`: somebody waits for them. The most specific
+    /// level decides on which anybody lets them wait, and there all must: who only tells what data
+    /// is, as a file system does, says nothing of who waits for it.
     pub fn wait(&self, now: Nanos, volume: VolumeId, range: Range<u64>) -> Option<Nanos> {
         if !self.waits {
             return None;
         }
-        let mut found: Option<(Level, u32)> = None;
+        let mut found: Option<(Level, u32, u32)> = None;
         for layer in self.layers_of(volume) {
-            if found.is_some_and(|(level, _)| level != layer.level) {
-                break;
+            if let Some((level, _, most)) = found
+                && level != layer.level
+            {
+                if most > 0 {
+                    break;
+                }
+                found = None;
             }
             for mark in layer.ranges.touching(now, range.clone()) {
-                let least = found.map_or(mark.wait_ms, |(_, wait)| wait.min(mark.wait_ms));
-                found = Some((layer.level, least));
+                let (least, most) = found
+                    .map_or((mark.wait_ms, mark.wait_ms), |(_, least, most)| {
+                        (least.min(mark.wait_ms), most.max(mark.wait_ms))
+                    });
+                found = Some((layer.level, least, most));
             }
         }
-        let (_, wait) = found.filter(|&(_, wait)| wait > 0)?;
+        let (_, wait, _) = found.filter(|&(_, least, _)| least > 0)?;
         Some(Nanos::from_micros(u64::from(wait) * 1000))
     }
 

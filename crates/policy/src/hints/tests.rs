@@ -237,6 +237,24 @@ fn requests_wait_only_where_everything_said_of_them_says_so() {
     assert_eq!(hints.wait(Nanos(0), VolumeId(1), 300..400), None);
 }
 
+/// `thermocline run --background` around rsync let next to nothing wait while the engine read the
+/// file system: files, which a survey tells of, are more specific than processes.
+#[test]
+fn what_tells_nothing_of_waiting_does_not_decide_who_waits() {
+    let mut hints = Hints::default();
+    let (facts, volume) = (Facts::default(), VolumeId(0));
+    let mut say = |source, level, range, background_ms| {
+        let wishes = Wishes { background_ms, ..Wishes::default() };
+        hints.take(Nanos(0), &Hint { wishes, ..hint(source, level, range, &facts) })
+    };
+    say("fs/v0", Level::File, (0, 1000), None).expect("it is taken");
+    say("rsync", Level::Process, (0, 500), Some(500)).expect("it is taken");
+    say("server", Level::Process, (400, 1000), None).expect("it is taken");
+    assert_eq!(hints.wait(Nanos(0), volume, 0..100), Some(Nanos(500_000_000)));
+    assert_eq!(hints.wait(Nanos(0), volume, 400..500), None, "the server waits for these");
+    assert_eq!(hints.wait(Nanos(0), volume, 600..700), None);
+}
+
 #[test]
 fn malformed_and_too_many_hints_change_nothing() {
     let mut hints = Hints::default();
