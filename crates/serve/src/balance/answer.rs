@@ -148,8 +148,8 @@ impl Flow {
         }
     }
 
-    /// Gives the answer up. What has come is written first: hyper drops it when it hears of an error,
-    /// so that is told at the next poll.
+    /// Gives the answer up. What has come is written first: hyper drops it when it hears of an
+    /// error, so that is told at the next poll.
     fn fail<T>(
         &mut self,
         cx: &mut Context<'_>,

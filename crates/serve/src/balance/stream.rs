@@ -1,5 +1,5 @@
-//! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of every
-//! byte.
+//! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of
+//! every byte.
 
 use super::watch::Watch;
 use std::io;

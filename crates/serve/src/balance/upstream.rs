@@ -86,8 +86,8 @@ const ROUNDS_MAX: u32 = 8;
 ///
 /// hyper's state has channels inside, which wake whoever polls at every step of a request. That is
 /// the task that is polling already: woken, it would run once more for nothing. So while a
-/// connection is driven its wakes are only noted, and it is driven on until there are none; at other
-/// times they go to the task that drove it last.
+/// connection is driven its wakes are only noted, and it is driven on until there are none; at
+/// other times they go to the task that drove it last.
 #[derive(Default)]
 struct Bell {
     rang: AtomicBool,
@@ -137,8 +137,8 @@ impl Http1 {
         let _: Poll<()> = self.drive_for(cx, |_| Poll::Pending);
     }
 
-    /// Drives it until `work` is ready, which lives on what it brings, or there is nothing left to do
-    /// now.
+    /// Drives it until `work` is ready, which lives on what it brings, or there is nothing left to
+    /// do now.
     pub(super) fn drive_for<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -358,8 +358,8 @@ impl Pool {
         self.with(site, |site| site.shared = Some((target.clone(), sender.clone())));
     }
 
-    /// Closes what has waited for too long, what servers have closed, and what leads to servers that
-    /// are not there any more.
+    /// Closes what has waited for too long, what servers have closed, and what leads to servers
+    /// that are not there any more.
     pub(super) fn sweep(&self, live: &Live, targets: &[Arc<Target>]) {
         let known = |target: &Arc<Target>| targets.iter().any(|other| Arc::ptr_eq(other, target));
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
