@@ -7,8 +7,9 @@
 //! 3. [`Dispatcher::finished`], once for each placement, with what became of it.
 //! 4. After a failure, [`Dispatcher::retry`] asks whether it may be placed again, with those tried.
 //!
-//! Whatever changes who is fit goes through `refit`, which is the only place that tells the balancer
-//! of standings and weights. Placing takes what the rule takes, and O(N) when there are limits.
+//! Whatever changes who is fit goes through `refit`, which is the only place that tells the
+//! balancer of standings and weights. Placing takes what the rule takes, and O(N) when there are
+//! limits.
 
 use crate::backend::{Backend, State};
 use crate::budget::Budget;

@@ -8,12 +8,13 @@
 //!
 //! Invariants
 //! - What is placed is outstanding until its outcome is told, exactly once.
-//! - A request that waits gets exactly one [`Grant`], unless it is [withdrawn][Dispatcher::withdraw].
+//! - A request that waits gets exactly one [`Grant`], unless it is
+//!   [withdrawn][Dispatcher::withdraw].
 //! - No backend has more requests than its limit; no more wait than the queue has places for; a
 //!   retry is allowed only within the budget.
 //! - Passive detection never takes out more than its share of the backends ([`Outliers`]).
-//! - When no backend is fit, all that an administrator has not taken out are tried (panic mode, as in
-//!   Envoy with a threshold of nothing left), unless that is switched off.
+//! - When no backend is fit, all that an administrator has not taken out are tried (panic mode, as
+//!   in Envoy with a threshold of nothing left), unless that is switched off.
 //!
 //! Not here: connections, protocols, timers, which requests are safe to repeat.
 

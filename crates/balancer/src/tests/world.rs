@@ -1,6 +1,8 @@
-//! Servers that misbehave, clients that do not care, and a dispatcher between them, in virtual time.
+//! Servers that misbehave, clients that do not care, and a dispatcher between them, in virtual
+//! time.
 //!
-//! Each server works on one request at a time, first come first served. Equal seeds give equal runs.
+//! Each server works on one request at a time, first come first served. Equal seeds give equal
+//! runs.
 
 use crate::*;
 use std::cmp::Reverse;
@@ -93,8 +95,8 @@ impl World {
         self.events.push(Reverse((time, self.number, what)));
     }
 
-    /// Runs `seconds` of arrivals at `load` of what all servers could do if they were good, and then
-    /// until nothing is under way.
+    /// Runs `seconds` of arrivals at `load` of what all servers could do if they were good, and
+    /// then until nothing is under way.
     pub(super) fn run(&mut self, seconds: u64, load: f64) {
         let gap_s = SERVICE_S / (load * self.manners.len() as f64);
         let end = Nanos::from_secs(seconds);

@@ -1,7 +1,8 @@
 //! The access log: a JSON object a request, a line each, written on a thread of its own.
 //!
 //! Requests never wait for a disk: lines go into a queue of [`QUEUE_MAX`]; what finds no room is
-//! dropped and counted. Fields of requests and queries of targets are not logged: secrets are there.
+//! dropped and counted. Fields of requests and queries of targets are not logged: secrets are
+//! there.
 
 use super::config::AccessLog;
 use serde::Serialize;

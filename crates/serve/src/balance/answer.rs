@@ -103,13 +103,11 @@ impl Flow {
         if let Some(why) = self.failed {
             return Poll::Ready(Some(Err(CutOff(why))));
         }
-        let mut polled = Pin::new(&mut self.body).poll_frame(cx);
-        if polled.is_pending()
-            && let Some(conn) = &mut self.conn
-        {
-            conn.drive(cx);
-            polled = Pin::new(&mut self.body).poll_frame(cx);
-        }
+        let body = &mut self.body;
+        let polled = match &mut self.conn {
+            Some(conn) => conn.drive_for(cx, |cx| Pin::new(&mut *body).poll_frame(cx)),
+            None => Pin::new(body).poll_frame(cx),
+        };
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
                 self.journal.bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -150,8 +148,8 @@ impl Flow {
         }
     }
 
-    /// Gives the answer up. What has come is written first: hyper drops it when it hears of an error,
-    /// so that is told at the next poll.
+    /// Gives the answer up. What has come is written first: hyper drops it when it hears of an
+    /// error, so that is told at the next poll.
     fn fail<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -122,7 +122,8 @@ pub struct Timeouts {
 /// What servers are told of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarded {
-    /// `X-Forwarded-For` and `X-Forwarded-Proto` as this proxy sees them; what clients claim is dropped.
+    /// `X-Forwarded-For` and `X-Forwarded-Proto` as this proxy sees them; what clients claim is
+    /// dropped.
     Replace,
     /// The same, behind what came: another proxy of ours is in front.
     Append,

@@ -2,8 +2,8 @@
 //! that wait for a place.
 //!
 //! One lock guards the dispatcher; it is held for a few hundred nanoseconds at a time, never across
-//! anything that waits. Whoever was placed holds a [`Sent`]: however its holder ends, the dispatcher
-//! hears of it exactly once.
+//! anything that waits. Whoever was placed holds a [`Sent`]: however its holder ends, the
+//! dispatcher hears of it exactly once.
 
 use super::access::Log;
 use super::config::Live;
@@ -277,7 +277,8 @@ impl Waiting {
 }
 
 impl Drop for Waiting {
-    /// Waits no longer. What was granted meanwhile is dropped with the channel, which gives it back.
+    /// Waits no longer. What was granted meanwhile is dropped with the channel, which gives it
+    /// back.
     fn drop(&mut self) {
         let mut core = self.shared.core();
         if core.dispatcher.withdraw(self.ticket) {

@@ -79,7 +79,7 @@ struct Exchange {
     alarm: Alarm,
     journal: Journal,
     /// What is sent again when the first try is lost; `None`: the request must not be repeated.
-    spare: Option<Box<Parts>>,
+    spare: Option<Parts>,
     tried: Vec<SiteId>,
 }
 
@@ -115,8 +115,8 @@ impl Exchange {
         let upgrade = headers::to_server(&mut parts, &caller)?;
         let body = if body.is_end_stream() { ReqBody::None } else { ReqBody::Of(body) };
         let may_repeat = matches!(body, ReqBody::None) && parts.method.is_idempotent();
-        self.spare = may_repeat.then(|| Box::new(parts.clone()));
-        let mut request = Box::new(Request::from_parts(parts, body));
+        self.spare = may_repeat.then(|| parts.clone());
+        let mut request = Request::from_parts(parts, body);
         let shared = self.client.thread.shared.clone();
         let mut sent = shared.place_first().await?;
         loop {
@@ -133,7 +133,8 @@ impl Exchange {
                 Outcome::Unreachable => Refusal::Unreachable,
                 _ => Refusal::Broken,
             };
-            let Some(again) = trouble.request.or_else(|| self.again()) else { return Err(refusal) };
+            let again = trouble.request.map(|request| *request);
+            let Some(again) = again.or_else(|| self.again()) else { return Err(refusal) };
             let tries = self.journal.tries;
             if !shared.dispatch(|dispatcher, now| dispatcher.retry(now, tries, site)) {
                 return Err(refusal);
@@ -150,33 +151,35 @@ impl Exchange {
     }
 
     /// The request once more, when it may be repeated.
-    fn again(&self) -> Option<Box<Request<ReqBody>>> {
-        let parts = self.spare.as_deref()?.clone();
-        Some(Box::new(Request::from_parts(parts, ReqBody::None)))
+    fn again(&self) -> Option<Request<ReqBody>> {
+        Some(Request::from_parts(self.spare.clone()?, ReqBody::None))
     }
 
     /// Asks one server.
     async fn attempt(
         &mut self,
         sent: &Sent,
-        mut request: Box<Request<ReqBody>>,
+        mut request: Request<ReqBody>,
     ) -> Result<Answered, Trouble> {
         let thread = self.client.thread.clone();
         let taken =
             std::future::poll_fn(|cx| Poll::Ready(thread.pool.take(sent.site, &sent.target, cx)));
         if let Some(conn) = taken.await {
-            match self.ask(conn, *request).await {
+            match self.ask(conn, request).await {
                 Ok(answered) => return Ok(answered),
                 Err(Trouble { outcome: Outcome::Broken, request: unsent }) => {
                     let trouble = Trouble { outcome: Outcome::Broken, request: None };
+                    let unsent = unsent.map(|request| *request);
                     request = unsent.or_else(|| self.again()).ok_or(trouble)?;
                 }
                 Err(trouble) => return Err(trouble),
             }
         }
         match self.connect(sent).await {
-            Ok(conn) => self.ask(conn, *request).await,
-            Err(_) => Err(Trouble { outcome: Outcome::Unreachable, request: Some(request) }),
+            Ok(conn) => self.ask(conn, request).await,
+            Err(_) => {
+                Err(Trouble { outcome: Outcome::Unreachable, request: Some(Box::new(request)) })
+            }
         }
     }
 
@@ -203,8 +206,7 @@ impl Exchange {
                 let mut answer = pin!(upstream::send_http1(&mut conn, request));
                 let alarm = &mut self.alarm;
                 let answer = std::future::poll_fn(|cx| {
-                    conn.drive(cx);
-                    match answer.as_mut().poll(cx) {
+                    match conn.drive_for(cx, |cx| answer.as_mut().poll(cx)) {
                         Poll::Ready(answer) => Poll::Ready(Some(answer)),
                         Poll::Pending if alarm.poll_over(cx) => Poll::Ready(None),
                         Poll::Pending => Poll::Pending,

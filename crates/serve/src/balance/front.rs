@@ -2,8 +2,8 @@
 //!
 //! A plain connection that begins with HTTP/2's preface speaks HTTP/2 (prior knowledge); an
 //! encrypted one speaks what ALPN settled; the rest is HTTP/1.1. Whoever drives a connection minds
-//! its [`Watch`]: idle too long, or too slow with a head or a body, and it is closed. A request that
-//! waits for a server minds the same deadline itself, because it owes an answer.
+//! its [`Watch`]: idle too long, or too slow with a head or a body, and it is closed. A request
+//! that waits for a server minds the same deadline itself, because it owes an answer.
 
 use super::answer::AnswerBody;
 use super::client::{Client, Spoken, Thread};
@@ -28,7 +28,8 @@ use std::time::Duration;
 use thermocline_balancer::Outcome;
 use tokio::net::TcpStream;
 
-/// What an HTTP/2 connection begins with that nothing else does (RFC 9113 §3.4): `PRI` is no method.
+/// What an HTTP/2 connection begins with that nothing else does (RFC 9113 §3.4): `PRI` is no
+/// method.
 const PREFACE_START: &[u8] = b"PRI";
 /// Requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
@@ -88,7 +89,8 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
             is_told = true;
             connection.as_mut().graceful_shutdown();
         }
-        // Twice when the timer rings: a request that waits answers when it sees that its time is up.
+        // Twice when the timer rings: a request that waits answers when it sees that its time is
+        // up.
         loop {
             // That a client broke off is nobody's fault here.
             if connection.as_mut().poll(cx).is_ready() {

@@ -1,8 +1,8 @@
 //! What of a message's head is between two neighbours only, and what a proxy adds.
 //!
 //! 1. Hop-by-hop fields go: those of RFC 9110 §7.6.1 and RFC 9112, and whatever `Connection` names.
-//!    Framing is hyper's: it reads one length or chunks, refuses what is ambiguous, and writes its own
-//!    on the other side, so that two neighbours cannot disagree on where a message ends.
+//!    Framing is hyper's: it reads one length or chunks, refuses what is ambiguous, and writes its
+//!    own on the other side, so that two neighbours cannot disagree on where a message ends.
 //! 2. A request for a whole URI (`GET http://host/path`) becomes one for a path, and its host the
 //!    one that counts (RFC 9112 §3.2.2). Requests without a host, or with two, are refused.
 //! 3. Cookies that HTTP/2 brought in pieces are joined (RFC 9113 §8.2.3).

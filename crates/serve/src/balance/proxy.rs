@@ -189,8 +189,8 @@ impl Proxy {
         self.desk.clone()
     }
 
-    /// Behaves as `live` says from now on, without dropping a request; certificates of the doors and
-    /// the access log are opened anew.
+    /// Behaves as `live` says from now on, without dropping a request; certificates of the doors
+    /// and the access log are opened anew.
     ///
     /// # Errors
     /// When something in it cannot be had; nothing has changed then.

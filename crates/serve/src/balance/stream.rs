@@ -1,5 +1,5 @@
-//! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of every
-//! byte.
+//! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of
+//! every byte.
 
 use super::watch::Watch;
 use std::io;
@@ -8,6 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+
+/// Pieces that are this long together are copied and sent as one: sending a list costs the kernel
+/// more than copying so little.
+const GATHERED_MAX: usize = 2048;
 
 /// One connection.
 pub(super) enum Wire {
@@ -95,9 +99,18 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
-        self.wrote(&result);
-        result
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        if total > GATHERED_MAX {
+            let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
+            self.wrote(&result);
+            return result;
+        }
+        let (mut gathered, mut length) = ([0; GATHERED_MAX], 0);
+        for slice in slices {
+            gathered[length..length + slice.len()].copy_from_slice(slice);
+            length += slice.len();
+        }
+        self.poll_write(cx, &gathered[..length])
     }
 
     fn is_write_vectored(&self) -> bool {

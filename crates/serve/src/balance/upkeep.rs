@@ -17,7 +17,6 @@ use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, Response};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 use thermocline_units::{Rng, SiteId};
 
@@ -104,10 +103,8 @@ async fn get(
     match conn {
         Conn::Http1(mut conn) => {
             let mut answer = pin!(send_http1(&mut conn, request));
-            let answer = std::future::poll_fn(|cx| {
-                conn.drive(cx);
-                answer.as_mut().poll(cx)
-            });
+            let answer =
+                std::future::poll_fn(|cx| conn.drive_for(cx, |cx| answer.as_mut().poll(cx)));
             let response = answer.await.ok()?;
             Some((response, Some(Conn::Http1(conn))))
         }
@@ -158,16 +155,11 @@ async fn fetch(shared: Arc<Shared>, current: Arc<Current>, target: Arc<Target>, 
     let body = Limited::new(response.into_body(), REPORT_BYTES_MAX).collect();
     let mut body = pin!(body);
     let mut conn = conn;
-    let bytes = std::future::poll_fn(|cx| {
-        if let Some(Conn::Http1(conn)) = &mut conn {
-            conn.drive(cx);
-        }
-        match body.as_mut().poll(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(bytes) => Poll::Ready(bytes.ok()),
-        }
+    let bytes = std::future::poll_fn(|cx| match &mut conn {
+        Some(Conn::Http1(conn)) => conn.drive_for(cx, |cx| body.as_mut().poll(cx)),
+        _ => body.as_mut().poll(cx),
     });
-    let Some(bytes) = bytes.await else { return };
+    let Ok(bytes) = bytes.await else { return };
     let Ok(mut report) = report::from_json(&bytes.to_bytes()) else { return };
     // Half of the way there and back is the best guess of how long it has been known.
     report.age.0 += asked.elapsed().as_nanos() as u64 / 2;

@@ -20,8 +20,9 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 use thermocline_units::SiteId;
 use tokio::net::TcpStream;
@@ -73,17 +74,93 @@ pub(super) enum Conn {
 pub(super) struct Http1 {
     sender: http1::SendRequest<ReqBody>,
     driver: H1Driver,
+    bell: Arc<Bell>,
+    waker: Waker,
     is_over: bool,
-    /// Whether an answer has come on it before.
-    pub(super) is_used: bool,
+}
+
+/// How often a connection is driven on its own ringing before others have their turn.
+const ROUNDS_MAX: u32 = 8;
+
+/// What an HTTP/1.1 connection wakes.
+///
+/// hyper's state has channels inside, which wake whoever polls at every step of a request. That is
+/// the task that is polling already: woken, it would run once more for nothing. So while a
+/// connection is driven its wakes are only noted, and it is driven on until there are none; at
+/// other times they go to the task that drove it last.
+#[derive(Default)]
+struct Bell {
+    rang: AtomicBool,
+    is_driving: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // In this order: whoever stops driving looks at the note afterwards.
+        self.rang.store(true, SeqCst);
+        if !self.is_driving.load(SeqCst)
+            && let Some(task) = &*self.task.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            task.wake_by_ref();
+        }
+    }
+}
+
+impl Bell {
+    /// From now on `task` is who drives.
+    fn belongs_to(&self, task: &Waker) {
+        let mut place = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if !place.as_ref().is_some_and(|known| known.will_wake(task)) {
+            *place = Some(task.clone());
+        }
+    }
+
+    /// Nobody drives any more.
+    fn hush(&self) {
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl Http1 {
+    fn new(sender: http1::SendRequest<ReqBody>, driver: H1Driver) -> Http1 {
+        let bell = Arc::new(Bell::default());
+        Http1 { sender, driver, waker: bell.clone().into(), bell, is_over: false }
+    }
+
     /// Lets it move; afterwards whatever the connection can do now is done.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
-        if !self.is_over && self.driver.poll_without_shutdown(cx).is_ready() {
-            self.is_over = true;
+        let _: Poll<()> = self.drive_for(cx, |_| Poll::Pending);
+    }
+
+    /// Drives it until `work` is ready, which lives on what it brings, or there is nothing left to
+    /// do now.
+    pub(super) fn drive_for<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut work: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.bell.belongs_to(cx.waker());
+        let mut inner = Context::from_waker(&self.waker);
+        for _ in 0..ROUNDS_MAX {
+            self.bell.is_driving.store(true, SeqCst);
+            self.bell.rang.store(false, SeqCst);
+            if !self.is_over && self.driver.poll_without_shutdown(&mut inner).is_ready() {
+                self.is_over = true;
+            }
+            let done = work(&mut inner);
+            self.bell.is_driving.store(false, SeqCst);
+            if done.is_ready() || !self.bell.rang.load(SeqCst) {
+                return done;
+            }
         }
+        // tokio has asked for a pause by ringing, or others should have their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Whether a request can be sent, after the server has been given a chance to close.
@@ -186,8 +263,7 @@ impl Connector {
             return Ok(Conn::Http2(sender));
         }
         let (sender, driver) = http1::Builder::new().handshake(stream).await?;
-        let http1 = Http1 { sender, driver, is_over: false, is_used: false };
-        Ok(Conn::Http1(Box::new(http1)))
+        Ok(Conn::Http1(Box::new(Http1::new(sender, driver))))
     }
 }
 
@@ -261,10 +337,10 @@ impl Pool {
         idle_max: usize,
         cx: &mut Context<'_>,
     ) {
-        conn.is_used = true;
         if !conn.is_alive(cx) {
             return;
         }
+        conn.bell.hush();
         self.with(site, |site| {
             if site.idle.len() < idle_max {
                 site.idle.push(Idle { conn, target: target.clone(), since: Instant::now() });
@@ -282,17 +358,19 @@ impl Pool {
         self.with(site, |site| site.shared = Some((target.clone(), sender.clone())));
     }
 
-    /// Closes what has waited for too long, what servers have closed, and what leads to servers that
-    /// are not there any more.
+    /// Closes what has waited for too long, what servers have closed, and what leads to servers
+    /// that are not there any more.
     pub(super) fn sweep(&self, live: &Live, targets: &[Arc<Target>]) {
         let known = |target: &Arc<Target>| targets.iter().any(|other| Arc::ptr_eq(other, target));
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut cx = Context::from_waker(Waker::noop());
         for site in sites.iter_mut() {
             site.shared.take_if(|(target, sender)| sender.is_closed() || !known(target));
             site.idle.retain_mut(|idle| {
                 let young = idle.since.elapsed() < live.upstream.idle;
-                young && known(&idle.target) && idle.conn.is_alive(&mut cx)
+                let is_kept = young && known(&idle.target) && idle.conn.is_alive(&mut cx);
+                idle.conn.bell.hush();
+                is_kept
             });
         }
     }

@@ -1,8 +1,8 @@
 //! Deadlines of a connection, kept where they cost nothing on the way of a request.
 //!
-//! A deadline is a number that is overwritten; one timer a connection looks at it when it rings, and
-//! is set again when the deadline has moved on meanwhile; it is moved forward only for a deadline
-//! that is nearer than any before. So a request that goes well touches no
+//! A deadline is a number that is overwritten; one timer a connection looks at it when it rings,
+//! and is set again when the deadline has moved on meanwhile; it is moved forward only for a
+//! deadline that is nearer than any before. So a request that goes well touches no
 //! timer. Progress is stamped with a clock that a thread reads ten times a second
 //! ([`Ticks`]): deadlines are up to that late, never early by more.
 
