@@ -12,8 +12,8 @@
 //!   several placements; arguments go to `xtask/bench/forecast.py`;
 //! - `redis [ARGUMENT…]`: redis on a tiered volume, with and without hints of its log and snapshots
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
-//! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under a
-//!   mounted file system, as root; arguments go to `xtask/bench/hintstor.py`;
+//! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under
+//!   a mounted file system, as root; arguments go to `xtask/bench/hintstor.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What

@@ -1,4 +1,4 @@
-//! A client of raw bytes, which sees what a socket sees; it knows no more of HTTP than a test needs.
+//! A client of raw bytes, which sees what a socket sees; it knows no more of HTTP than tests need.
 
 use super::PATIENCE;
 use super::servers::{read_body, read_head};
