@@ -37,6 +37,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A file system on a volume of its size.
+    #[cfg(test)]
+    pub(crate) fn on_its_own(mount: Mount, device: u64) -> Place {
+        Place { mount, device, volume: "v0".to_string(), offset: 0, end: u64::MAX }
+    }
+
     /// The file system that holds `path`, and the volume below it: the one that is named, else the
     /// one that the device's file is called after, else the engine's only one.
     ///

@@ -3,6 +3,7 @@
 //! 1. A noted file waits a moment, so that what follows at once is one note with it.
 //! 2. Then it is asked where it lies. What has no place yet (delayed allocation) is asked again,
 //!    after pauses that grow, for about half a minute.
+//!    A file that is deleted meanwhile is let go: its room would not be free while it is open here.
 //! 3. What was found is sent, at most [`HINTS_A_TURN`] hints a turn and a document a turn. The same
 //!    ranges said by the same process are not sent again before half of their time is over.
 //!
@@ -173,6 +174,8 @@ impl Telling {
     /// # Errors
     /// When the engine does not answer; what was to be told then is dropped.
     pub(crate) fn turn(&mut self, now: Instant, all: bool) -> Result<(), CallError> {
+        let has_name = |file: &File| file.metadata().is_ok_and(|status| status.nlink() > 0);
+        self.waiting.retain(|one| has_name(&one.file));
         let mut hints = Vec::new();
         for _ in 0..self.waiting.len() {
             let Some(mut one) = self.waiting.pop_front() else { break };
@@ -280,3 +283,6 @@ impl Telling {
         self.client.order(Method::DELETE, &format!("/v1/hints/{}", self.source))
     }
 }
+
+#[cfg(test)]
+mod tests;
