@@ -100,17 +100,20 @@ impl Future for Stopped<'_> {
     }
 }
 
+/// What a door shows clients, as it is now; `None`: it is not encrypted.
+type Certificates = Arc<Mutex<Option<Arc<ServerConfig>>>>;
+
 /// Where clients come in, open.
 pub(super) struct Door {
     listener: TcpListener,
     mode: Mode,
-    tls: Arc<Mutex<Option<Arc<ServerConfig>>>>,
+    tls: Certificates,
 }
 
 /// A running proxy. Dropped, it stops at once.
 pub struct Proxy {
     desk: Arc<Desk>,
-    doors: Vec<(Listen, Arc<Mutex<Option<Arc<ServerConfig>>>>)>,
+    doors: Vec<(Listen, Certificates)>,
     /// Where it listens, in the order of the configuration.
     pub addresses: Vec<SocketAddr>,
     stop: Arc<Stop>,
