@@ -14,6 +14,8 @@
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
 //! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under
 //!   a mounted file system, as root; arguments go to `xtask/bench/hintstor.py`;
+//! - `balance speed|fibonacci|connections [ARGUMENT…]`: the balancer beside HAProxy and nginx, with
+//!   workers that compute, and with servers that fail; arguments go to `xtask/bench/balance.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -46,9 +48,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "hintstor" => {
             measure(Path::new("python3"), "hintstor.py", what, rest)
         }
+        Some((what, [part, rest @ ..])) if what == "balance" => {
+            measure(Path::new("python3"), "balance.py", part, rest)
+        }
         Some((what, [])) if what == "read" => read(),
         _ => {
-            let known = "caches, sweep, nbd, moving, tiers, forecast, redis, hintstor or read";
+            let known =
+                "caches, sweep, nbd, moving, tiers, forecast, redis, hintstor, balance or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }
