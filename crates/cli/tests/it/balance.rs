@@ -115,7 +115,7 @@ fn two_words_put_a_balancer_before_servers() {
     assert!(get(address, "/", "").contains("thermocline balance"));
     assert!(get(address, "/v1/status", "").starts_with("HTTP/1.1 401"));
     let metrics = get(address, "/metrics", &format!("Authorization: Bearer {token}\r\n"));
-    assert!(metrics.contains("thermocline_balance_requests_total 25"), "{metrics}");
+    assert!(metrics.contains("thermocline_balance_requests_total{} 25"), "{metrics}");
 }
 
 #[test]
