@@ -1,44 +1,10 @@
 // The page asks the API every second and draws what it is told; it decides nothing.
 "use strict";
 
-const POOLS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
 // Cividis at even steps: lightness grows, and only blue and yellow are needed to see it.
 const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120],
   [165, 157, 117], [195, 181, 105], [225, 206, 85], [254, 232, 56]];
 const state = { from: 0, seconds: [], events: [], eventFrom: 0, heat: null, volume: null, failures: 0 };
-const at = (id) => document.getElementById(id);
-
-let token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token") || "";
-if (location.hash.includes("token=")) {
-  sessionStorage.setItem("token", token);
-  history.replaceState(null, "", location.pathname);
-}
-
-async function ask(path) {
-  const headers = token ? { Authorization: "Bearer " + token } : {};
-  const answer = await fetch(path, { headers, cache: "no-store" });
-  if (answer.status === 401) {
-    at("door").hidden = false;
-    throw new Error("a token is needed");
-  }
-  if (!answer.ok) throw new Error((await answer.json()).message || answer.statusText);
-  at("door").hidden = true;
-  return answer.json();
-}
-
-at("door").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = at("token").value.trim();
-  sessionStorage.setItem("token", token);
-  tick();
-});
-
-function element(tag, text, kind) {
-  const node = document.createElement(tag);
-  if (text !== undefined) node.textContent = text;
-  if (kind) node.className = kind;
-  return node;
-}
 
 function bytes(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -47,22 +13,11 @@ function bytes(count) {
   return (count >= 100 || unit === 0 ? count.toFixed(0) : count.toFixed(1)) + " " + units[unit];
 }
 
-function micros(us) {
-  if (!us) return "–";
-  if (us < 1000) return us.toFixed(0) + " µs";
-  return us < 1e6 ? (us / 1000).toFixed(us < 1e4 ? 2 : 1) + " ms" : (us / 1e6).toFixed(2) + " s";
-}
-
 function number(count) {
   return count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
 }
 
-function span(seconds) {
-  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds) % 60;
-  return h ? h + " h " + m + " min" : m ? m + " min " + s + " s" : s + " s";
-}
-
-function color(pool) { return POOLS[pool % POOLS.length]; }
+function color(pool) { return COLORS[pool % COLORS.length]; }
 
 function ramp(part) {
   const place = Math.min(Math.max(part, 0), 1) * (RAMP.length - 1);
@@ -90,27 +45,6 @@ function facts(status) {
   const badge = at("service");
   badge.textContent = status.service;
   badge.className = "badge " + (status.service === "ready" ? "good" : "bad");
-}
-
-function spark(values) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const top = Math.max(...values, 1), width = 300;
-  svg.setAttribute("class", "spark");
-  svg.setAttribute("viewBox", "0 0 " + width + " 34");
-  svg.setAttribute("preserveAspectRatio", "none");
-  const first = width - values.length;
-  const points = values.map((value, i) => (first + i) + " " + (33 - 31 * value / top).toFixed(1));
-  for (const [kind, shape] of [["area", "M" + first + " 34L" + points.join("L") + "L" + (width - 1) + " 34Z"],
-    ["line", "M" + points.join("L")]]) {
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    path.setAttribute("class", kind);
-    path.setAttribute("d", shape);
-    svg.append(path);
-  }
-  const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-  title.textContent = "requests a second over the last five minutes, at most " + number(top);
-  svg.append(title);
-  return svg;
 }
 
 function pools(status) {
@@ -141,7 +75,9 @@ function pools(status) {
       "latency", "p50 " + micros(last.p50_us), "p99 " + micros(last.p99_us),
       "moves", "", bytes(last.moved_bytes) + "/s"]) figures.append(element("span", text));
     card.append(title, path, fill, element("small", used), ...(cache ? [cache] : []), figures);
-    card.append(spark(seconds.map((second) => second.reads + second.writes)));
+    const [svg, top] = line(seconds.map((second) => second.reads + second.writes), 300, 34, "spark");
+    svg.append(caption("requests a second over the last five minutes, at most " + number(top)));
+    card.append(svg);
     return card;
   });
   at("pools").replaceChildren(...cards);
@@ -286,18 +222,6 @@ function shadows(status) {
     add("what was done", "", shadow.actual_total, shadow.actual_epoch, "quiet");
   }
   at("shadows").replaceChildren(table);
-}
-
-function events(fresh) {
-  if (!fresh.length) return;
-  state.events = state.events.concat(fresh).slice(-100);
-  state.eventFrom = state.events.at(-1).id + 1;
-  at("events").replaceChildren(...state.events.slice().reverse().map((event) => {
-    const row = element("li");
-    const time = element("time", new Date(event.at_ms).toLocaleTimeString([], { hour12: false }), "quiet");
-    row.append(time, element("span", event.subject, "quiet"), element("span", event.text, event.severity));
-    return row;
-  }));
 }
 
 async function tick() {

@@ -5,9 +5,9 @@
 //! - A write to a chunk on a slower pool than its class wants, with [`QUEUE`] requests and more
 //!   under way there, lets the chunk be redirected: writes go to the faster pool from then on.
 //! - Requests to ranges of background tasks join the scheduler's waiting queue, with a deadline.
-//! - At an epoch's end `policy::hints::director` proposes moves beside the placement's.
 //! - So are the chunks of a far pool, with hints or without: no pool here is as bad a place for
 //!   writes.
+//! - At an epoch's end `policy::hints::director` proposes moves beside the placement's.
 //! - A prefetch wishes a copy in a reserve of each chunk of a range.
 //!
 //! No hint is needed for anything to be right: all of this chooses among what may be done anyway.
@@ -28,11 +28,11 @@ use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Requests under way on a pool from which on a write is better redirected.
 const QUEUE: u32 = 4;
-/// Copies that hints wish and that have not begun; beyond it more are refused.
+/// Chunks of prefetches that have not begun; beyond it more are refused.
 pub const HINT_WISHES_MAX: usize = 65_536;
-/// Of these, redirections that writes may wish: each is looked for among them.
+/// Redirections that have not begun, at most: each new one is looked for among them.
 const REDIRECTS_MAX: usize = 256;
-/// Of these, how many begin in a round of housekeeping.
+/// Of both, how many begin in a round of housekeeping.
 const WISHES_PER_ROUND: usize = 16;
 /// Hints that writes look at between two rounds of housekeeping, a tenth of a second: where a chunk
 /// has thousands of them, each look takes tens of microseconds.
@@ -83,9 +83,8 @@ pub(crate) struct Hinting {
     pub(crate) counts: HintCounts,
     /// Redirections, the latest first.
     wishes: VecDeque<Operation>,
-    /// Prefetches, by when they are needed and in which order they were wished.
+    /// Prefetches, by when they are needed and the how manieth was wished.
     prefetches: BTreeMap<(Nanos, u64), Operation>,
-    prefetched: u64,
     /// Chunks whose hints writes have looked at since the last round of housekeeping.
     looks: u32,
 }
@@ -200,8 +199,8 @@ impl Group {
             });
             if let Some(to) = to {
                 let operation = Operation { kind: OperationKind::Prefetch, chunk, to };
-                let place = (due.unwrap_or(Nanos(u64::MAX)), self.hinting.prefetched);
-                self.hinting.prefetched += 1;
+                let number = self.hinting.counts.prefetched + wished;
+                let place = (due.unwrap_or(Nanos(u64::MAX)), number);
                 self.hinting.prefetches.insert(place, operation);
                 wished += 1;
             }

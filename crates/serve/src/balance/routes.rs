@@ -6,7 +6,7 @@ use super::desk::Desk;
 use super::figures;
 use super::report::LoadReportJson;
 use crate::api::{Event, Refused};
-use crate::http::routes::{Answer, Body, Onward, asset};
+use crate::http::routes::{Answer, Body, Onward, with_page};
 use crate::metrics;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -31,15 +31,9 @@ pub(super) fn router(desk: Arc<Desk>) -> Router {
     let (router, document) = api().split_for_parts();
     let html = include_str!("../../web/balance/index.html");
     let script = include_str!("../../web/balance/app.js");
-    let style = include_str!("../../web/style.css");
-    let icon = include_str!("../../web/icon.svg");
-    router
+    with_page(router, html, script)
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(prometheus))
-        .route("/", get(async move || asset("text/html; charset=utf-8", html)))
-        .route("/app.js", get(async move || asset("text/javascript", script)))
-        .route("/style.css", get(async move || asset("text/css", style)))
-        .route("/icon.svg", get(async move || asset("image/svg+xml", icon)))
         .with_state(desk)
 }
 

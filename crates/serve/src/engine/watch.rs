@@ -167,16 +167,15 @@ impl Engine {
         lately.add(&latencies.writes.since(&before.latencies[1]));
         before.latencies[0].clone_from(latencies.reads);
         before.latencies[1].clone_from(latencies.writes);
-        let (counts, old) =
-            (status.counters, std::mem::replace(&mut before.counters, status.counters));
+        let old = std::mem::replace(&mut before.counters, status.counters);
+        let counts = status.counters.since(&old);
         let was = before.state.replace(status.state);
-        let moved = |counters: &PoolCounters| counters.copied_in_bytes + counters.copied_out_bytes;
         let second = PoolSecond {
-            reads: counts.reads - old.reads,
-            writes: counts.writes - old.writes,
-            read_bytes: counts.read_bytes - old.read_bytes,
-            written_bytes: counts.written_bytes - old.written_bytes,
-            moved_bytes: moved(&counts) - moved(&old),
+            reads: counts.reads,
+            writes: counts.writes,
+            read_bytes: counts.read_bytes,
+            written_bytes: counts.written_bytes,
+            moved_bytes: counts.copied_in_bytes + counts.copied_out_bytes,
             p50_us: lately.quantile(0.5).0 as f64 / 1e3,
             p99_us: lately.quantile(0.99).0 as f64 / 1e3,
             fill: f64::from(status.slots_used) / f64::from(status.slots_total.max(1)),
@@ -184,9 +183,8 @@ impl Engine {
         if was.is_some_and(|was| was != status.state) {
             self.tell_state(&status.name, status.state);
         }
-        if counts.errors > old.errors {
-            let count = counts.errors - old.errors;
-            let text = format!("{}: {count} requests failed on the device", status.name);
+        if counts.errors > 0 {
+            let text = format!("{}: {} requests failed on the device", status.name, counts.errors);
             self.event(Severity::Warning, "pool", text);
         }
         second

@@ -41,24 +41,30 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// Whether a path belongs to the page, which tells nothing about the engine.
 pub(super) fn is_page(path: &str) -> bool {
-    matches!(path, "/" | "/app.js" | "/style.css" | "/icon.svg")
+    matches!(path, "/" | "/app.js" | "/page.js" | "/style.css" | "/icon.svg")
+}
+
+/// Routes to a dashboard: its page, its script, and what all dashboards share.
+pub(crate) fn with_page<S: Clone + Send + Sync + 'static>(
+    router: Router<S>,
+    html: &'static str,
+    script: &'static str,
+) -> Router<S> {
+    let file = |kind: &'static str, text: &'static str| get(async move || asset(kind, text));
+    router
+        .route("/", file("text/html; charset=utf-8", html))
+        .route("/app.js", file("text/javascript", script))
+        .route("/page.js", file("text/javascript", include_str!("../../web/page.js")))
+        .route("/style.css", file("text/css", include_str!("../../web/style.css")))
+        .route("/icon.svg", file("image/svg+xml", include_str!("../../web/icon.svg")))
 }
 
 pub(super) fn router(orders: Orders) -> Router {
     let (router, document) = api().split_for_parts();
-    router
+    let (html, script) = (include_str!("../../web/index.html"), include_str!("../../web/app.js"));
+    with_page(router, html, script)
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(prometheus))
-        .route(
-            "/",
-            get(async || asset("text/html; charset=utf-8", include_str!("../../web/index.html"))),
-        )
-        .route("/app.js", get(async || asset("text/javascript", include_str!("../../web/app.js"))))
-        .route("/style.css", get(async || asset("text/css", include_str!("../../web/style.css"))))
-        .route(
-            "/icon.svg",
-            get(async || asset("image/svg+xml", include_str!("../../web/icon.svg"))),
-        )
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(orders)
 }
@@ -83,7 +89,7 @@ fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(events))
 }
 
-pub(crate) fn asset(kind: &'static str, text: &'static str) -> Response {
+fn asset(kind: &'static str, text: &'static str) -> Response {
     let own = "default-src 'self'; frame-ancestors 'none'";
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, own)];
     (headers, text).into_response()

@@ -37,8 +37,17 @@ fn a_limit_is_kept_and_who_waits_is_served_in_turn() {
     assert!((1..=3).contains(&most.load(SeqCst)), "{most:?}");
 }
 
-#[test]
-fn who_finds_no_place_to_wait_is_told() {
+/// A server at work on a request, and another that waits in the only place.
+struct Waiting {
+    server: Server,
+    /// Lets the server answer once.
+    barrier: Arc<Barrier>,
+    proxy: Proxy,
+    first: Client,
+    second: Client,
+}
+
+fn waiting() -> Waiting {
     let barrier = Arc::new(Barrier::new(2));
     let of = barrier.clone();
     let server = Server::answering(move |_, _| {
@@ -56,6 +65,12 @@ fn who_finds_no_place_to_wait_is_told() {
     wait_until("it is there", || proxy.desk().status().backends[0].outstanding == 1);
     second.write(request);
     wait_until("it waits", || proxy.desk().status().waiting == 1);
+    Waiting { server, barrier, proxy, first, second }
+}
+
+#[test]
+fn who_finds_no_place_to_wait_is_told() {
+    let Waiting { server: _server, barrier, proxy, mut first, mut second } = waiting();
     let (status, text) = client(&proxy).get("/");
     assert_eq!((status, text.starts_with("all servers are busy")), (503, true), "{text}");
     let third = proxy.desk().status();
@@ -68,22 +83,7 @@ fn who_finds_no_place_to_wait_is_told() {
 
 #[test]
 fn who_waits_and_goes_away_leaves_its_place() {
-    let barrier = Arc::new(Barrier::new(2));
-    let of = barrier.clone();
-    let server = Server::answering(move |_, _| {
-        of.wait();
-        ok("x")
-    });
-    let mut live = live(&[&server]);
-    live.backends[0].requests_max = 1;
-    live.settings.queue_patience = Nanos::from_secs(60);
-    let proxy = proxy(live);
-    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let (mut first, mut second) = (client(&proxy), client(&proxy));
-    first.write(request);
-    wait_until("it is there", || proxy.desk().status().backends[0].outstanding == 1);
-    second.write(request);
-    wait_until("it waits", || proxy.desk().status().waiting == 1);
+    let Waiting { server: _server, barrier, proxy, mut first, second } = waiting();
     drop(second);
     wait_until("it has gone", || proxy.desk().status().waiting == 0);
     barrier.wait();

@@ -1,61 +1,10 @@
 // The page asks the API every second and draws what it is told; it decides nothing.
 "use strict";
 
-const COLORS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
 const state = { from: 0, seconds: [], events: [], eventFrom: 0 };
-const at = (id) => document.getElementById(id);
-
-let token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token") || "";
-if (location.hash.includes("token=")) {
-  sessionStorage.setItem("token", token);
-  history.replaceState(null, "", location.pathname);
-}
-
-async function ask(path, method = "GET") {
-  const headers = token ? { Authorization: "Bearer " + token } : {};
-  const answer = await fetch(path, { method, headers, cache: "no-store" });
-  if (answer.status === 401) {
-    at("door").hidden = false;
-    throw new Error("a token is needed");
-  }
-  if (!answer.ok) throw new Error((await answer.json()).message || answer.statusText);
-  at("door").hidden = true;
-  return answer.json();
-}
-
-at("door").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = at("token").value.trim();
-  sessionStorage.setItem("token", token);
-  tick();
-});
-
-function element(tag, text, kind) {
-  const node = document.createElement(tag);
-  if (text !== undefined) node.textContent = text;
-  if (kind) node.className = kind;
-  return node;
-}
-
-function drawing(tag, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
-
-function micros(us) {
-  if (!us) return "–";
-  if (us < 1000) return us.toFixed(0) + " µs";
-  return us < 1e6 ? (us / 1000).toFixed(us < 1e4 ? 2 : 1) + " ms" : (us / 1e6).toFixed(2) + " s";
-}
 
 function number(count) {
   return count >= 1e6 ? (count / 1e6).toFixed(1) + " M" : count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
-}
-
-function span(seconds) {
-  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds) % 60;
-  return h ? h + " h " + m + " min" : m ? m + " min " + s + " s" : s + " s";
 }
 
 function mood(status) {
@@ -81,23 +30,6 @@ function facts(status) {
   badge.className = "badge " + (status.panic ? "bad" : fit === status.backends.length ? "good" : "warn");
 }
 
-function title(text) {
-  const node = drawing("title", {});
-  node.textContent = text;
-  return node;
-}
-
-function line(values, width, height, kind) {
-  const svg = drawing("svg", { class: kind, viewBox: "0 0 " + width + " " + height, preserveAspectRatio: "none" });
-  const top = Math.max(...values, 1), first = width - values.length;
-  const points = values.map((value, i) => (first + i) + " " + (height - 1 - (height - 3) * value / top).toFixed(1));
-  if (points.length) {
-    svg.append(drawing("path", { class: "area", d: "M" + first + " " + height + "L" + points.join("L") + "L" + (width - 1) + " " + height + "Z" }));
-    svg.append(drawing("path", { class: "line", d: "M" + points.join("L") }));
-  }
-  return [svg, top];
-}
-
 // Arrivals, with what the rule made of them behind: a band where it saw a burst, a step line for K.
 function arrivals(status) {
   const width = 300, height = 90, first = width - state.seconds.length;
@@ -109,7 +41,7 @@ function arrivals(status) {
   const steps = state.seconds.map((second, i) => second.candidates === null ? null
     : (first + i) + " " + (height - 1 - (height - 3) * Math.min(second.candidates / of, 1)).toFixed(1)).filter(Boolean);
   if (steps.length) svg.append(drawing("path", { class: "candidates", d: "M" + steps.join("L") }));
-  svg.append(title("requests a second over the last five minutes, at most " + number(top)));
+  svg.append(caption("requests a second over the last five minutes, at most " + number(top)));
   at("arrivals").replaceChildren(svg);
   const entries = [["requests a second, at most " + number(top), "var(--good)"]];
   if (steps.length) entries.push(["K, the backends it picks among: the top is all " + of, "var(--warn)"]);
@@ -152,7 +84,7 @@ function backends(status) {
     for (const word of ["sent", number(last.sent) + "/s", number(last.failed) + " failed/s",
       "latency", "p50 " + micros(last.p50_us), "p99 " + micros(last.p99_us)]) figures.append(element("span", word));
     const [svg, top] = line(seconds.map((second) => second.sent), 300, 34, "spark");
-    svg.append(title("requests a second over the last five minutes, at most " + number(top)));
+    svg.append(caption("requests a second over the last five minutes, at most " + number(top)));
     card.append(head, fill, element("small", text), figures, svg);
     return card;
   });
@@ -174,18 +106,6 @@ function counts(status) {
   const note = number(status.requests) + " requests arrived; " + number(status.turned_away) + " found no place, " + number(status.bad_requests)
     + " were not served as HTTP, " + number(status.retries_denied) + " retries were over the budget";
   at("counts").replaceChildren(table, element("small", note));
-}
-
-function events(fresh) {
-  if (!fresh.length) return;
-  state.events = state.events.concat(fresh).slice(-100);
-  state.eventFrom = state.events.at(-1).id + 1;
-  at("events").replaceChildren(...state.events.slice().reverse().map((event) => {
-    const row = element("li");
-    const time = element("time", new Date(event.at_ms).toLocaleTimeString([], { hour12: false }), "quiet");
-    row.append(time, element("span", event.subject, "quiet"), element("span", event.text, event.severity));
-    return row;
-  }));
 }
 
 async function tick() {

@@ -1,9 +1,9 @@
 //! An outcome as a page: the source's figures, redrawn from our figures, and the verdicts.
 
-use super::{Outcome, Panel};
+use super::{Outcome, Panel, verdicts};
 use crate::format::Quantity;
 use crate::lab::Row;
-use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
+use crate::picture::{Axis, BarChart, BarSeries, LineChart, Page, Series, Stacking};
 
 impl Outcome {
     /// The outcome as one self-contained HTML page; `command` made it.
@@ -20,7 +20,7 @@ impl Outcome {
                 .chart(&panel.hit_ratios())
                 .chart(&panel.costs("as the source charges it", |row| row.cost_source_s))
                 .chart(&panel.costs("at real sizes", |row| row.cost_real_s))
-                .table(&panel.verdict_table());
+                .table(&verdicts::table("Expected features", &panel.verdicts));
         }
         page.made_by(version, command).to_html()
     }
@@ -68,14 +68,5 @@ impl Panel {
             series: self.distinct(|row| &row.policy).iter().map(bars).collect(),
             stacking: Stacking::Beside,
         }
-    }
-
-    fn verdict_table(&self) -> Table {
-        let mut table = Table::new("Expected features", ["verdict", "feature"]);
-        for verdict in &self.verdicts {
-            let word = if verdict.holds { "holds" } else { "does not hold" };
-            table.row([Cell::text(word), Cell::text(&verdict.claim)]);
-        }
-        table
     }
 }

@@ -1,6 +1,6 @@
 //! An outcome as Markdown: readable on a terminal and kept beside the experiment.
 
-use super::{Outcome, Panel};
+use super::{Outcome, Panel, verdicts};
 use crate::lab::Row;
 use std::fmt::Write;
 use thermocline_units::Bytes;
@@ -21,12 +21,7 @@ impl Outcome {
         for panel in &self.panels {
             panel.write(&mut out);
         }
-        let verdicts = || self.panels.iter().flat_map(|panel| &panel.verdicts);
-        let held = verdicts().filter(|verdict| verdict.holds).count();
-        line(
-            &mut out,
-            format_args!("\n**{held} of {} expected features hold.**", verdicts().count()),
-        );
+        verdicts::sum(&mut out, self.panels.iter().flat_map(|panel| &panel.verdicts));
         out
     }
 
@@ -63,10 +58,7 @@ impl Panel {
             row.cost_real_s / base.cost_real_s * 100.0
         });
         self.grid(out, "Flash written, MiB", |row, _| row.flash_written_bytes as f64 / 1048576.0);
-        for verdict in &self.verdicts {
-            let word = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
-            line(out, format_args!("- {word}: {}", verdict.claim));
-        }
+        verdicts::list(out, &self.verdicts);
     }
 
     /// One figure as a table: a row a policy, a column a size.

@@ -12,6 +12,7 @@ mod markdown;
 pub mod migration;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 pub use config::{Config, ConfigError, Set};
 pub use expect::{Expectation, Verdict};

@@ -151,8 +151,4 @@ impl Layout for Btrfs {
         let superblocks = there.map(|&at| at..at + BLOCK);
         superblocks.chain(Btrfs::copies(self.metadata)).collect()
     }
-
-    fn free(&self) -> u64 {
-        self.space.free()
-    }
 }

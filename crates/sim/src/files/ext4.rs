@@ -195,8 +195,4 @@ impl Layout for Ext4 {
         ranges.extend(self.directories.iter().map(|&start| start..start + DIRECTORY));
         ranges
     }
-
-    fn free(&self) -> u64 {
-        self.space.free()
-    }
 }

@@ -37,7 +37,4 @@ pub(super) trait Layout {
 
     /// Where its own structures are.
     fn metadata(&self) -> Vec<Range<u64>>;
-
-    /// Bytes that are free for data.
-    fn free(&self) -> u64;
 }

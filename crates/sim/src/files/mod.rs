@@ -18,7 +18,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use self::layout::{BLOCK, Layout, blocks_of};
+use self::layout::{Layout, blocks_of};
 use crate::machine::Step;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -92,11 +92,6 @@ impl Tree {
     /// Where the file system's own structures are.
     pub fn metadata(&self) -> Vec<Range<u64>> {
         self.layout.metadata()
-    }
-
-    /// Bytes that are free for data.
-    pub fn free(&self) -> u64 {
-        self.layout.free()
     }
 
     /// A new file, said to the volume where that is told; nothing is written. `None` when there is
@@ -267,9 +262,4 @@ impl Tree {
             extents.insert(at, (start + at - offset, offset + length - at));
         }
     }
-}
-
-/// Whole blocks in so many bytes, one at least.
-pub(crate) fn rounded(bytes: u64) -> u64 {
-    blocks_of(bytes.max(BLOCK))
 }

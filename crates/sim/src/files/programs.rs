@@ -74,6 +74,17 @@ fn rounds<'a>(mut round: impl FnMut(Nanos, &mut Vec<Step>) -> bool + 'a) -> Task
     })
 }
 
+/// A task that does what `round` appends while its quota lasts.
+fn while_allowed<'a>(quota: Quota, mut round: impl FnMut(&mut Vec<Step>) + 'a) -> Task<'a> {
+    rounds(move |now, out| {
+        let allowed = quota.allows(now);
+        if allowed {
+            round(out);
+        }
+        allowed
+    })
+}
+
 fn one_of(files: &[FileId], rng: &mut Rng) -> usize {
     rng.below(files.len() as u64) as usize
 }
@@ -108,10 +119,7 @@ pub fn file_server<'a>(
     quota: Quota,
 ) -> Task<'a> {
     let (tree, files, mut rng) = (tree.clone(), files.clone(), Rng::seeded(seed));
-    rounds(move |now, out| {
-        if !quota.allows(now) {
-            return false;
-        }
+    while_allowed(quota, move |out| {
         let (tree, files) = (&mut *tree.borrow_mut(), &mut *files.borrow_mut());
         // Delete one, and create and write one of its size.
         let small = (0..64).map(|_| one_of(files, &mut rng));
@@ -129,7 +137,6 @@ pub fn file_server<'a>(
         }
         append(tree, files[one_of(files, &mut rng)], out);
         habits.read(tree, files[one_of(files, &mut rng)], &mut rng, out);
-        true
     })
 }
 
@@ -150,26 +157,19 @@ pub fn web_server<'a>(
     quota: Quota,
 ) -> Task<'a> {
     let (tree, files, mut rng) = (tree.clone(), files.clone(), Rng::seeded(seed));
-    rounds(move |now, out| {
-        if !quota.allows(now) {
-            return false;
-        }
+    while_allowed(quota, move |out| {
         let (tree, files) = (&mut *tree.borrow_mut(), &*files.borrow());
         for _ in 0..READS_PER_LINE {
             habits.read(tree, files[one_of(files, &mut rng)], &mut rng, out);
         }
         append(tree, log, out);
-        true
     })
 }
 
 /// Writes `files` from front to back, one after the other, again and again.
 pub fn stream_writer<'a>(tree: &Shared, files: Vec<FileId>, quota: Quota) -> Task<'a> {
     let (tree, mut next, mut at) = (tree.clone(), 0, 0);
-    rounds(move |now, out| {
-        if !quota.allows(now) {
-            return false;
-        }
+    while_allowed(quota, move |out| {
         let tree = &mut *tree.borrow_mut();
         let file = files[next];
         let end = (at + 2 * u64::from(REQUEST)).min(tree.size(file));
@@ -178,21 +178,16 @@ pub fn stream_writer<'a>(tree: &Shared, files: Vec<FileId>, quota: Quota) -> Tas
         if at == tree.size(file) {
             (next, at) = ((next + 1) % files.len(), 0);
         }
-        true
     })
 }
 
 /// Writes 8 KiB at random places of `file`.
 pub fn random_writer<'a>(tree: &Shared, file: FileId, seed: u64, quota: Quota) -> Task<'a> {
     let (tree, mut rng) = (tree.clone(), Rng::seeded(seed));
-    rounds(move |now, out| {
-        if !quota.allows(now) {
-            return false;
-        }
+    while_allowed(quota, move |out| {
         let tree = &mut *tree.borrow_mut();
         let at = rng.below(tree.size(file) / RANDOM_WRITE) * RANDOM_WRITE;
         tree.write(file, at..at + RANDOM_WRITE, true, READ_AHEAD, out);
-        true
     })
 }
 

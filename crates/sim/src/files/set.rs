@@ -1,6 +1,6 @@
 //! Sets of files: so many of each size, dealt to directories at random.
 
-use super::{FileId, Tree, rounded};
+use super::{FileId, Tree};
 use crate::machine::Step;
 use thermocline_policy::hints::Usage;
 use thermocline_units::{Bytes, Rng};
@@ -44,7 +44,7 @@ pub fn make(
         let batch = &batches[at];
         let size = batch.sizes[rng.below(batch.sizes.len() as u64) as usize];
         let directory = rng.below(u64::from(directories)) as u32;
-        let file = tree.create(directory, rounded(size.0), batch.usage, out);
+        let file = tree.create(directory, size.0.max(1), batch.usage, out);
         made[at].push(file.ok_or(NoRoom(number))?);
     }
     Ok(made)

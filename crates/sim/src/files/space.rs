@@ -22,11 +22,6 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Bytes that are free.
-    pub(super) fn free(&self) -> u64 {
-        self.free
-    }
-
     /// Frees a range, which is not free.
     pub(super) fn give(&mut self, range: Range<u64>) {
         if range.is_empty() {

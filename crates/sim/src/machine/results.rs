@@ -409,7 +409,7 @@ fn pool_use(scene: &Scene<'_>, ended: &Ended, pool: usize, span_s: f64) -> PoolU
     let Ended { stage, meter, .. } = ended;
     let (counters_before, devices_before) = meter.before();
     let status = stage.pools().nth(pool).expect("pools stay");
-    let (now, before) = (status.counters, counters_before[pool]);
+    let counters = status.counters.since(&counters_before[pool]);
     let (device, device_before) = (stage.devices()[pool], devices_before[pool]);
     let profile = scene.pools[pool].cache.as_ref().map(|cache| cache.profile_name.as_str());
     let caches = profile.zip(device.cache).zip(device_before.cache);
@@ -423,11 +423,11 @@ fn pool_use(scene: &Scene<'_>, ended: &Ended, pool: usize, span_s: f64) -> PoolU
         chunks_used: status.slots_used,
         reads: meter.reads_of(pool).into(),
         writes: meter.writes_of(pool).into(),
-        read_bytes: now.read_bytes - before.read_bytes,
-        written_bytes: now.written_bytes - before.written_bytes,
-        copied_in_bytes: now.copied_in_bytes - before.copied_in_bytes,
-        copied_out_bytes: now.copied_out_bytes - before.copied_out_bytes,
-        metadata_bytes: now.metadata_bytes - before.metadata_bytes,
+        read_bytes: counters.read_bytes,
+        written_bytes: counters.written_bytes,
+        copied_in_bytes: counters.copied_in_bytes,
+        copied_out_bytes: counters.copied_out_bytes,
+        metadata_bytes: counters.metadata_bytes,
         busy_share: (busy / span_s).min(1.0),
         queue_mean: inside / span_s,
         queue_max: device.queued_max,

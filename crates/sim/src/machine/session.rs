@@ -283,7 +283,7 @@ impl Shift<'_, '_> {
                     let now = self.stage.now();
                     let wished = self.stage.group.prefetch(now, VOLUME, range, None);
                     wished.map_err(|error| MachineError::Options(error.to_string()))?;
-                    self.stage.settle();
+                    self.stage.hand_over();
                 }
             }
         }

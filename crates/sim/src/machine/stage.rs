@@ -151,11 +151,6 @@ impl Stage {
         Ok(())
     }
 
-    /// Hands on what the machine wants after an order that is no request.
-    pub(super) fn settle(&mut self) {
-        self.hand_over();
-    }
-
     /// Hands completions to the machine; whether there were any.
     fn deliver(&mut self) -> bool {
         let mut any = false;
@@ -175,7 +170,7 @@ impl Stage {
     }
 
     /// Gives the devices what the machine wants from them.
-    fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self) {
         self.group.take_io(&mut self.io);
         for (pool, ticket, io) in self.io.drain(..) {
             let bay = &mut self.bays[usize::from(pool.0)];

@@ -1,6 +1,7 @@
 //! An outcome as a page: each panel as bars and as a table, and the verdicts.
 
 use super::{Outcome, Panel};
+use crate::experiment::verdicts;
 use crate::format::Quantity;
 use crate::picture::{Axis, BarChart, BarSeries, Cell, Page, Stacking, Table};
 
@@ -18,11 +19,7 @@ impl Outcome {
             }
             page = page.table(&panel.table());
         }
-        let mut verdicts = Table::new("", ["verdict", "feature"]);
-        for verdict in self.verdicts() {
-            let word = if verdict.holds { "holds" } else { "does not hold" };
-            verdicts.row([Cell::text(word), Cell::text(&verdict.claim)]);
-        }
+        let verdicts = verdicts::table("", self.verdicts());
         page.section("Expected features").table(&verdicts).made_by(version, command).to_html()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Line, Outcome, Panel};
 use crate::balance::Estimate;
+use crate::experiment::verdicts;
 use std::fmt::Write;
 
 impl Outcome {
@@ -16,8 +17,8 @@ impl Outcome {
         writeln!(out, "# {}\n\nSource: {}.\n\n{}\n", self.title, self.source, self.about.trim())?;
         self.processes.iter().try_for_each(|process| writeln!(out, "- {process}"))?;
         self.panels.iter().try_for_each(|panel| panel.write(out))?;
-        let held = self.verdicts().filter(|verdict| verdict.holds).count();
-        writeln!(out, "\n**{held} of {} expected features hold.**", self.verdicts().count())
+        verdicts::sum(out, self.verdicts());
+        Ok(())
     }
 }
 
@@ -36,10 +37,7 @@ impl Panel {
         if !self.verdicts.is_empty() {
             writeln!(out)?;
         }
-        for verdict in &self.verdicts {
-            let word = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
-            writeln!(out, "- {word}: {}", verdict.claim)?;
-        }
+        verdicts::list(out, &self.verdicts);
         Ok(())
     }
 }

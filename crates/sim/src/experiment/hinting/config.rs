@@ -8,7 +8,7 @@ use crate::experiment::config::{ConfigError, text, text_or_none};
 use crate::files::set::Batch;
 use crate::files::{Format, Telling};
 use crate::machine::{PoolPlan, PoolSize};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use thermocline_policy::hints::Usage;
 use thermocline_ports::model::Profile;
@@ -123,7 +123,7 @@ pub(super) struct RowConfig {
     hints: Vec<Hinted>,
     /// The source's figures by measure, one a column, as a share of the first row's; 0 where it has
     /// none.
-    #[serde(default, deserialize_with = "published")]
+    #[serde(default)]
     pub(super) published: BTreeMap<Measure, Vec<f64>>,
 }
 
@@ -143,10 +143,6 @@ enum Hinted {
     PrefetchTwo,
     /// That nobody waits for the background task.
     Priority,
-}
-
-fn published<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Measure, Vec<f64>>, D::Error> {
-    BTreeMap::deserialize(from)
 }
 
 impl Config {

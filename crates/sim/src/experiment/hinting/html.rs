@@ -1,6 +1,7 @@
 //! An outcome as a page: each table as bars and as a table, and the verdicts.
 
 use super::{Outcome, Panel, Table};
+use crate::experiment::verdicts;
 use crate::format::Quantity;
 use crate::picture::{Axis, BarChart, BarSeries, Cell, Page, Stacking};
 
@@ -14,11 +15,7 @@ impl Outcome {
                 page = page.chart(&table.bars(panel)).table(&table.cells_as_table(panel));
             }
         }
-        let mut verdicts = crate::picture::Table::new("", ["verdict", "feature"]);
-        for verdict in self.verdicts() {
-            let word = if verdict.holds { "holds" } else { "does not hold" };
-            verdicts.row([Cell::text(word), Cell::text(&verdict.claim)]);
-        }
+        let verdicts = verdicts::table("", self.verdicts());
         page.section("Expected features").table(&verdicts).made_by(version, command).to_html()
     }
 }

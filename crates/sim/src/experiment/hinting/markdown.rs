@@ -1,6 +1,7 @@
 //! An outcome as Markdown: readable on a terminal and kept beside the experiment.
 
 use super::{Line, Measure, Outcome, Panel, Table};
+use crate::experiment::verdicts;
 use std::fmt::Write;
 
 impl Outcome {
@@ -14,8 +15,8 @@ impl Outcome {
     fn write(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "# {}\n\nSource: {}.\n\n{}", self.title, self.source, self.about.trim())?;
         self.panels.iter().try_for_each(|panel| panel.write(out))?;
-        let held = self.verdicts().filter(|verdict| verdict.holds).count();
-        writeln!(out, "\n**{held} of {} expected features hold.**", self.verdicts().count())
+        verdicts::sum(out, self.verdicts());
+        Ok(())
     }
 }
 
@@ -29,10 +30,7 @@ impl Panel {
         if !self.verdicts.is_empty() {
             writeln!(out)?;
         }
-        for verdict in &self.verdicts {
-            let word = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
-            writeln!(out, "- {word}: {}", verdict.claim)?;
-        }
+        verdicts::list(out, &self.verdicts);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::sheets::Sheet;
 use super::{Outcome, Point};
+use crate::experiment::verdicts;
 use crate::format::Quantity;
 use crate::picture::{Axis, Cell, LineChart, Page, Series, Table};
 
@@ -18,11 +19,7 @@ impl Outcome {
             .chart(&self.figure("α of eq. 4", "α, standard deviations", &self.alpha))
             .chart(&self.figure("e of eq. 16", "e, %", &self.e))
             .section("Expected features");
-        let mut verdicts = Table::new("", ["verdict", "feature"]);
-        for verdict in &self.verdicts {
-            let word = if verdict.holds { "holds" } else { "does not hold" };
-            verdicts.row([Cell::text(word), Cell::text(&verdict.claim)]);
-        }
+        let verdicts = verdicts::table("", &self.verdicts);
         page.table(&verdicts).made_by(version, command).to_html()
     }
 

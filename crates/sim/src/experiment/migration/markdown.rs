@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::config::Peaks;
 use super::sheets::Sheet;
+use crate::experiment::verdicts;
 use std::fmt::Write;
 
 impl Outcome {
@@ -13,13 +14,8 @@ impl Outcome {
             sheet.write(&mut out);
         }
         out.push('\n');
-        for verdict in &self.verdicts {
-            let word = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
-            line(&mut out, format_args!("- {word}: {}", verdict.claim));
-        }
-        let held = self.verdicts.iter().filter(|verdict| verdict.holds).count();
-        let count = self.verdicts.len();
-        line(&mut out, format_args!("\n**{held} of {count} expected features hold.**"));
+        verdicts::list(&mut out, &self.verdicts);
+        verdicts::sum(&mut out, &self.verdicts);
         out
     }
 

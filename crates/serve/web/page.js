@@ -1,0 +1,84 @@
+// What all pages share: the token and its door, words for figures, lines over time, the list of events. A page keeps its
+// `state` and asks in `tick`; both are its own.
+"use strict";
+
+const COLORS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
+const at = (id) => document.getElementById(id);
+
+let token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token") || "";
+if (location.hash.includes("token=")) {
+  sessionStorage.setItem("token", token);
+  history.replaceState(null, "", location.pathname);
+}
+
+async function ask(path, method = "GET") {
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  const answer = await fetch(path, { method, headers, cache: "no-store" });
+  if (answer.status === 401) {
+    at("door").hidden = false;
+    throw new Error("a token is needed");
+  }
+  if (!answer.ok) throw new Error((await answer.json()).message || answer.statusText);
+  at("door").hidden = true;
+  return answer.json();
+}
+
+at("door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = at("token").value.trim();
+  sessionStorage.setItem("token", token);
+  tick();
+});
+
+function element(tag, text, kind) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (kind) node.className = kind;
+  return node;
+}
+
+function drawing(tag, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+function caption(text) {
+  const node = drawing("title", {});
+  node.textContent = text;
+  return node;
+}
+
+function micros(us) {
+  if (!us) return "–";
+  if (us < 1000) return us.toFixed(0) + " µs";
+  return us < 1e6 ? (us / 1000).toFixed(us < 1e4 ? 2 : 1) + " ms" : (us / 1e6).toFixed(2) + " s";
+}
+
+function span(seconds) {
+  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds) % 60;
+  return h ? h + " h " + m + " min" : m ? m + " min " + s + " s" : s + " s";
+}
+
+function line(values, width, height, kind) {
+  const svg = drawing("svg", { class: kind, viewBox: "0 0 " + width + " " + height, preserveAspectRatio: "none" });
+  const top = Math.max(...values, 1), first = width - values.length;
+  const points = values.map((value, i) => (first + i) + " " + (height - 1 - (height - 3) * value / top).toFixed(1));
+  if (points.length) {
+    svg.append(drawing("path", { class: "area", d: "M" + first + " " + height + "L" + points.join("L") + "L" + (width - 1) + " " + height + "Z" }));
+    svg.append(drawing("path", { class: "line", d: "M" + points.join("L") }));
+  }
+  return [svg, top];
+}
+
+function events(fresh) {
+  if (!fresh.length) return;
+  state.events = state.events.concat(fresh).slice(-100);
+  state.eventFrom = state.events.at(-1).id + 1;
+  at("events").replaceChildren(...state.events.slice().reverse().map((event) => {
+    const row = element("li");
+    const time = element("time", new Date(event.at_ms).toLocaleTimeString([], { hour12: false }), "quiet");
+    row.append(time, element("span", event.subject, "quiet"), element("span", event.text, event.severity));
+    return row;
+  }));
+}
