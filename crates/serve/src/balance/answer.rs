@@ -53,16 +53,12 @@ impl AnswerBody {
     }
 
     /// A server's body; one without bytes ends here.
-    pub(super) async fn of(mut flow: Flow) -> AnswerBody {
+    pub(super) fn of(mut flow: Box<Flow>, cx: &mut Context<'_>) -> AnswerBody {
         if !flow.body.is_end_stream() {
             flow.alarm.watch.enter(Phase::Answer, flow.current.live.timeouts.idle);
-            return AnswerBody::Flow(Box::new(flow));
+            return AnswerBody::Flow(flow);
         }
-        std::future::poll_fn(|cx| {
-            flow.end(cx);
-            Poll::Ready(())
-        })
-        .await;
+        flow.end(cx);
         AnswerBody::empty()
     }
 }

@@ -31,8 +31,7 @@ pub(super) enum Spoken {
 pub(super) struct Client {
     pub(super) thread: Arc<Thread>,
     pub(super) peer: SocketAddr,
-    pub(super) address: HeaderValue,
-    pub(super) protocol: HeaderValue,
+    pub(super) caller: Caller,
     pub(super) spoken: Spoken,
     /// Of the connection; requests of HTTP/2 each have their own beside it.
     pub(super) watch: Arc<Watch>,
@@ -53,17 +52,15 @@ impl Client {
         Client {
             thread: thread.clone(),
             peer,
-            address: address.expect("addresses are plain"),
-            protocol: HeaderValue::from_static(if encrypted { "https" } else { "http" }),
+            caller: Caller {
+                address: address.expect("addresses are plain"),
+                protocol: HeaderValue::from_static(if encrypted { "https" } else { "http" }),
+            },
             spoken,
             watch,
             active: AtomicU32::new(0),
             requests: AtomicU64::new(0),
         }
-    }
-
-    pub(super) fn caller(&self, forwarded: super::config::Forwarded) -> Caller {
-        Caller { address: self.address.clone(), protocol: self.protocol.clone(), forwarded }
     }
 
     /// What a request minds: the connection's watch, or one of its own.

@@ -153,7 +153,7 @@ impl Shared {
         let mut answers = Vec::with_capacity(grants.len());
         for grant in grants {
             let waiter = core.waiting.remove(&grant.ticket).expect("who waits is known");
-            answers.push((waiter, grant.site.map(|site| self.sent(&core, site))));
+            answers.push((waiter, grant.site.map(|site| self.sent(&core, site, self.now()))));
         }
         // What a waiter that has gone away does not take is given back: that takes the lock.
         drop(core);
@@ -162,9 +162,9 @@ impl Shared {
         }
     }
 
-    fn sent(self: &Arc<Shared>, core: &Core, site: SiteId) -> Sent {
+    fn sent(self: &Arc<Shared>, core: &Core, site: SiteId, now: Nanos) -> Sent {
         let target = core.targets[site.index()].clone().expect("a site that is up has a server");
-        Sent { shared: self.clone(), site, target, at: self.now(), told: false }
+        Sent { shared: self.clone(), site, target, at: now, told: false }
     }
 
     /// Has a server for each configured backend from now on. Connections to those that changed are
@@ -237,7 +237,7 @@ impl Shared {
             let now = self.now();
             core.dispatcher.arrived(now);
             match core.dispatcher.place(now, &[]) {
-                Placement::At(site) => return Ok(self.sent(&core, site)),
+                Placement::At(site) => return Ok(self.sent(&core, site, now)),
                 Placement::Nowhere => return Err(NoPlace::Nowhere),
                 Placement::Full => self.wait(&mut core, now)?,
             }
@@ -251,7 +251,7 @@ impl Shared {
             let mut core = self.core();
             let now = self.now();
             match core.dispatcher.place(now, tried) {
-                Placement::At(site) => return Ok(self.sent(&core, site)),
+                Placement::At(site) => return Ok(self.sent(&core, site, now)),
                 Placement::Nowhere => return Err(NoPlace::Nowhere),
                 Placement::Full => self.wait(&mut core, now)?,
             }
@@ -292,27 +292,29 @@ impl Sent {
         &self.shared
     }
 
-    /// How long it has taken so far.
-    pub(super) fn took(&self) -> Nanos {
-        self.shared.now().saturating_sub(self.at)
+    /// It was answered: well, or with an error of the server's.
+    pub(super) fn answered(mut self, status: u16) {
+        let failed = status >= 500;
+        self.tell(|took| if failed { Outcome::ServerError } else { Outcome::Served(took) });
     }
 
-    /// It was answered: well, or with an error of the server's.
-    pub(super) fn answered(self, status: u16) -> Nanos {
-        let took = self.took();
-        self.finish(if status >= 500 { Outcome::ServerError } else { Outcome::Served(took) });
-        took
+    /// It served its purpose.
+    pub(super) fn served(mut self) {
+        self.tell(Outcome::Served);
     }
 
     /// Tells what became of it.
     pub(super) fn finish(mut self, outcome: Outcome) {
-        self.tell(outcome);
+        self.tell(|_| outcome);
     }
 
-    fn tell(&mut self, outcome: Outcome) {
+    /// Tells what became of it, by how long it took.
+    fn tell(&mut self, outcome: impl FnOnce(Nanos) -> Outcome) {
         self.told = true;
-        let site = self.site;
-        self.shared.dispatch(|dispatcher, now| dispatcher.finished(now, site, outcome));
+        let (site, at) = (self.site, self.at);
+        self.shared.dispatch(|dispatcher, now| {
+            dispatcher.finished(now, site, outcome(now.saturating_sub(at)));
+        });
     }
 
     /// Counts something that this proxy moved.
@@ -325,7 +327,7 @@ impl Sent {
 impl Drop for Sent {
     fn drop(&mut self) {
         if !self.told {
-            self.tell(Outcome::Abandoned);
+            self.tell(|_| Outcome::Abandoned);
         }
     }
 }

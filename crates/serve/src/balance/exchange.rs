@@ -19,7 +19,7 @@ use super::headers::{self, BadRequest};
 use super::journal::Journal;
 use super::report;
 use super::tunnel;
-use super::upstream::{self, Conn, ConnectError, Failure, Http1, ReqBody};
+use super::upstream::{self, Conn, ConnectError, Http1, ReqBody, Unanswered};
 use super::watch::{Phase, nanos};
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, UPGRADE};
@@ -30,7 +30,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use thermocline_balancer::Outcome;
 use thermocline_units::{Nanos, SiteId};
 
@@ -66,6 +66,14 @@ struct Trouble {
     request: Option<Box<Request<ReqBody>>>,
 }
 
+/// A request as servers are to get it.
+struct Ready {
+    request: Box<Request<ReqBody>>,
+    /// Where the client's connection will be, should the server switch protocols as the client
+    /// wants.
+    switch: Option<OnUpgrade>,
+}
+
 /// A server's answer, and the connection that its body comes on.
 struct Answered {
     response: Response<Incoming>,
@@ -79,15 +87,19 @@ struct Exchange {
     alarm: Alarm,
     journal: Journal,
     /// What is sent again when the first try is lost; `None`: the request must not be repeated.
-    spare: Option<Parts>,
+    spare: Option<Box<Parts>>,
     tried: Vec<SiteId>,
 }
 
 /// Answers a request.
-pub(super) async fn exchange(
+///
+/// hyper keeps a place for what this returns with every connection and moves it there for every
+/// request, so it is kept small: heads are made ready at once and travel in boxes, and so does
+/// what few requests come to.
+pub(super) fn exchange(
     client: Arc<Client>,
     request: Request<Incoming>,
-) -> Result<Response<AnswerBody>, Infallible> {
+) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> + use<> {
     let current = client.thread.shared.current();
     let timeouts = &current.live.timeouts;
     let alarm = client.alarm(timeouts.first_byte);
@@ -97,32 +109,46 @@ pub(super) async fn exchange(
     let journal = Journal::new(&client, &request);
     let (spare, tried) = (None, Vec::new());
     let mut exchange = Exchange { client, current, alarm, journal, spare, tried };
-    match exchange.run(request).await {
-        Ok((sent, answered, upgrade)) => Ok(exchange.pass_on(sent, answered, upgrade).await),
-        Err(refusal) => Ok(exchange.refuse(&refusal)),
+    let ready = exchange.prepare(request);
+    async move {
+        let answered = match ready {
+            Ok(ready) => exchange.run(ready).await,
+            Err(bad) => Err(bad.into()),
+        };
+        match answered {
+            Ok((sent, answered, switch)) => {
+                let task = std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+                let mut cx = Context::from_waker(&task);
+                Ok(exchange.pass_on(&mut cx, sent, answered, switch))
+            }
+            Err(refusal) => Ok(exchange.refuse(&refusal)),
+        }
     }
 }
 
 impl Exchange {
-    async fn run(
-        &mut self,
-        mut request: Request<Incoming>,
-    ) -> Result<(Sent, Answered, Option<OnUpgrade>), Refusal> {
+    /// Makes a client's request a server's.
+    fn prepare(&mut self, mut request: Request<Incoming>) -> Result<Ready, BadRequest> {
         let switch = request.headers().contains_key(UPGRADE);
         let switch = switch.then(|| hyper::upgrade::on(&mut request));
         let (mut parts, body) = request.into_parts();
-        let caller = self.client.caller(self.current.live.forwarded);
-        let upgrade = headers::to_server(&mut parts, &caller)?;
+        let forwarded = self.current.live.forwarded;
+        let upgrade = headers::to_server(&mut parts, &self.client.caller, forwarded)?;
         let body = if body.is_end_stream() { ReqBody::None } else { ReqBody::Of(body) };
         let may_repeat = matches!(body, ReqBody::None) && parts.method.is_idempotent();
-        self.spare = may_repeat.then(|| parts.clone());
-        let mut request = Request::from_parts(parts, body);
+        self.spare = may_repeat.then(|| Box::new(parts.clone()));
+        let request = Box::new(Request::from_parts(parts, body));
+        Ok(Ready { request, switch: switch.filter(|_| upgrade.is_some()) })
+    }
+
+    async fn run(&mut self, ready: Ready) -> Result<(Sent, Answered, Option<OnUpgrade>), Refusal> {
+        let Ready { mut request, switch } = ready;
         let shared = self.client.thread.shared.clone();
         let mut sent = shared.place_first().await?;
         loop {
             self.journal.tries += 1;
             let trouble = match self.attempt(&sent, request).await {
-                Ok(answered) => return Ok((sent, answered, switch.filter(|_| upgrade.is_some()))),
+                Ok(answered) => return Ok((sent, answered, switch)),
                 Err(trouble) => trouble,
             };
             let (site, outcome) = (sent.site, trouble.outcome);
@@ -133,8 +159,8 @@ impl Exchange {
                 Outcome::Unreachable => Refusal::Unreachable,
                 _ => Refusal::Broken,
             };
-            let again = trouble.request.map(|request| *request);
-            let Some(again) = again.or_else(|| self.again()) else { return Err(refusal) };
+            let again = trouble.request.or_else(|| self.again());
+            let Some(again) = again else { return Err(refusal) };
             let tries = self.journal.tries;
             if !shared.dispatch(|dispatcher, now| dispatcher.retry(now, tries, site)) {
                 return Err(refusal);
@@ -151,15 +177,15 @@ impl Exchange {
     }
 
     /// The request once more, when it may be repeated.
-    fn again(&self) -> Option<Request<ReqBody>> {
-        Some(Request::from_parts(self.spare.clone()?, ReqBody::None))
+    fn again(&self) -> Option<Box<Request<ReqBody>>> {
+        Some(Box::new(Request::from_parts(Parts::clone(self.spare.as_ref()?), ReqBody::None)))
     }
 
     /// Asks one server.
     async fn attempt(
         &mut self,
         sent: &Sent,
-        mut request: Request<ReqBody>,
+        mut request: Box<Request<ReqBody>>,
     ) -> Result<Answered, Trouble> {
         let thread = self.client.thread.clone();
         let taken =
@@ -169,17 +195,15 @@ impl Exchange {
                 Ok(answered) => return Ok(answered),
                 Err(Trouble { outcome: Outcome::Broken, request: unsent }) => {
                     let trouble = Trouble { outcome: Outcome::Broken, request: None };
-                    let unsent = unsent.map(|request| *request);
                     request = unsent.or_else(|| self.again()).ok_or(trouble)?;
                 }
                 Err(trouble) => return Err(trouble),
             }
         }
-        match self.connect(sent).await {
+        // In a box: each request's state would have room for it, and few connect.
+        match Box::pin(self.connect(sent)).await {
             Ok(conn) => self.ask(conn, request).await,
-            Err(_) => {
-                Err(Trouble { outcome: Outcome::Unreachable, request: Some(Box::new(request)) })
-            }
+            Err(_) => Err(Trouble { outcome: Outcome::Unreachable, request: Some(request) }),
         }
     }
 
@@ -198,12 +222,12 @@ impl Exchange {
     async fn ask(
         &mut self,
         conn: Conn,
-        mut request: Request<ReqBody>,
+        mut request: Box<Request<ReqBody>>,
     ) -> Result<Answered, Trouble> {
         let timed_out = Trouble { outcome: Outcome::TimedOut, request: None };
         match conn {
             Conn::Http1(mut conn) => {
-                let mut answer = pin!(upstream::send_http1(&mut conn, request));
+                let mut answer = pin!(upstream::send_http1(&mut conn, *request));
                 let alarm = &mut self.alarm;
                 let answer = std::future::poll_fn(|cx| {
                     match conn.drive_for(cx, |cx| answer.as_mut().poll(cx)) {
@@ -217,7 +241,8 @@ impl Exchange {
             }
             Conn::Http2(mut sender) => {
                 for_http2(&mut request);
-                let answer = self.alarm.race(upstream::send_http2(&mut sender, request)).await;
+                let answer = Box::pin(upstream::send_http2(&mut sender, *request));
+                let answer = self.alarm.race(answer).await;
                 let response = answer.ok_or(timed_out)?.map_err(trouble)?;
                 Ok(Answered { response, conn: None })
             }
@@ -225,8 +250,9 @@ impl Exchange {
     }
 
     /// Makes a server's answer the client's.
-    async fn pass_on(
+    fn pass_on(
         mut self,
+        cx: &mut Context<'_>,
         sent: Sent,
         answered: Answered,
         switch: Option<OnUpgrade>,
@@ -248,7 +274,7 @@ impl Exchange {
             tunnel::switch(switch, conn, sent, self.alarm.watch, self.journal);
             return Response::from_parts(parts, AnswerBody::empty());
         }
-        let flow = Flow {
+        let flow = Box::new(Flow {
             body,
             conn,
             sent: Some(sent),
@@ -257,8 +283,8 @@ impl Exchange {
             current: self.current,
             journal: self.journal,
             failed: None,
-        };
-        Response::from_parts(parts, AnswerBody::of(flow).await)
+        });
+        Response::from_parts(parts, AnswerBody::of(flow, cx))
     }
 
     /// A load report that came with the answer is for this proxy, not for the client.
@@ -301,11 +327,9 @@ impl Exchange {
     }
 }
 
-fn trouble(failure: Failure) -> Trouble {
-    match failure {
-        Failure::Unsent(request) => Trouble { outcome: Outcome::Broken, request: Some(request) },
-        Failure::Broken => Trouble { outcome: Outcome::Broken, request: None },
-    }
+/// The connection broke, or what came is no answer.
+fn trouble(mut error: Unanswered) -> Trouble {
+    Trouble { outcome: Outcome::Broken, request: error.take_message().map(Box::new) }
 }
 
 /// HTTP/2 names the host in the target.

@@ -12,8 +12,7 @@
 
 use super::config::Forwarded;
 use hyper::header::{
-    CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
@@ -25,15 +24,24 @@ pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwar
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// Load reports in answers.
 pub(super) const LOAD: HeaderName = HeaderName::from_static("thermocline-load");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+/// What is between two neighbours (RFC 9110 §7.6.1, RFC 9112).
+const HOPS: [&str; 9] = [
+    "connection",
+    "transfer-encoding",
+    "keep-alive",
+    "proxy-connection",
+    "upgrade",
+    "trailer",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+];
 
 /// What is told of a client.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) address: HeaderValue,
     pub(super) protocol: HeaderValue,
-    pub(super) forwarded: Forwarded,
 }
 
 /// Why a request is refused before any server sees it.
@@ -54,6 +62,7 @@ pub(super) enum BadRequest {
 pub(super) fn to_server(
     parts: &mut Parts,
     caller: &Caller,
+    forwarded: Forwarded,
 ) -> Result<Option<HeaderValue>, BadRequest> {
     if parts.method == Method::CONNECT {
         return Err(BadRequest::Connect);
@@ -67,7 +76,7 @@ pub(super) fn to_server(
         join_cookies(headers);
     }
     parts.version = Version::HTTP_11;
-    match caller.forwarded {
+    match forwarded {
         Forwarded::Keep => {}
         Forwarded::Replace => {
             headers.insert(X_FORWARDED_FOR, caller.address.clone());
@@ -114,36 +123,37 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     texts.flat_map(|text| text.split(',')).map(str::trim).filter(|word| !word.is_empty())
 }
 
+/// Takes out what is for a neighbour. A head has few fields and fewer of these: one look at each
+/// field's name is cheaper than looking for each of these names.
 fn strip_hops(headers: &mut HeaderMap, is_request_that_switches: bool) {
-    if headers.contains_key(CONNECTION) {
-        let named: Vec<HeaderName> =
-            tokens(headers, &CONNECTION).filter_map(|name| name.parse().ok()).collect();
+    let mut found = [false; HOPS.len()];
+    for name in headers.keys() {
+        if let Some(at) = HOPS.iter().position(|hop| *hop == name.as_str()) {
+            found[at] = true;
+        }
+    }
+    let has = |name: &HeaderName| HOPS.iter().zip(found).any(|(hop, found)| found && name == hop);
+    if has(&CONNECTION) {
+        let mine = |word: &str| !["keep-alive", "close"].contains(&word);
+        let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
+            .filter(|word| mine(word))
+            .filter_map(|name| name.parse().ok())
+            .collect();
         for name in named {
             // A host or a length is not for a neighbour to take away.
             if name != HOST && name != hyper::header::CONTENT_LENGTH {
                 headers.remove(name);
             }
         }
-        headers.remove(CONNECTION);
     }
-    let hops = [
-        &TRANSFER_ENCODING,
-        &KEEP_ALIVE,
-        &PROXY_CONNECTION,
-        &UPGRADE,
-        &TRAILER,
-        &PROXY_AUTHENTICATE,
-        &PROXY_AUTHORIZATION,
-    ];
-    for name in hops {
-        headers.remove(name);
+    let trailers = has(&TE)
+        && !is_request_that_switches
+        && tokens(headers, &TE).any(|word| word.eq_ignore_ascii_case("trailers"));
+    for (hop, _) in HOPS.iter().zip(found).filter(|(_, found)| *found) {
+        headers.remove(*hop);
     }
-    if headers.contains_key(TE) {
-        let trailers = tokens(headers, &TE).any(|word| word.eq_ignore_ascii_case("trailers"));
-        headers.remove(TE);
-        if trailers && !is_request_that_switches {
-            headers.insert(TE, HeaderValue::from_static("trailers"));
-        }
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }
 

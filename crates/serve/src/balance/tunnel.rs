@@ -71,8 +71,7 @@ pub(super) fn finish(sent: Sent, journal: &mut Journal, result: Option<io::Resul
         Some(Ok((from_client, from_server))) => {
             journal.bytes = from_server;
             sent.count(from_client, from_server);
-            let took = sent.took();
-            sent.finish(Outcome::Served(took));
+            sent.served();
         }
         Some(Err(_)) | None => sent.finish(Outcome::Abandoned),
     }

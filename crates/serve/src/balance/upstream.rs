@@ -20,7 +20,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicU8,
+    Ordering::{AcqRel, Acquire},
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -90,10 +93,15 @@ const ROUNDS_MAX: u32 = 8;
 /// other times they go to the task that drove it last.
 #[derive(Default)]
 struct Bell {
-    rang: AtomicBool,
-    is_driving: AtomicBool,
+    /// [`DRIVING`] and [`RANG`].
+    state: AtomicU8,
     task: Mutex<Option<Waker>>,
 }
+
+/// The connection is being driven.
+const DRIVING: u8 = 1;
+/// It was woken since its driving began.
+const RANG: u8 = 2;
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
@@ -101,9 +109,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // In this order: whoever stops driving looks at the note afterwards.
-        self.rang.store(true, SeqCst);
-        if !self.is_driving.load(SeqCst)
+        if self.state.fetch_or(RANG, AcqRel) & DRIVING == 0
             && let Some(task) = &*self.task.lock().unwrap_or_else(PoisonError::into_inner)
         {
             task.wake_by_ref();
@@ -147,18 +153,18 @@ impl Http1 {
         self.bell.belongs_to(cx.waker());
         let mut inner = Context::from_waker(&self.waker);
         for _ in 0..ROUNDS_MAX {
-            self.bell.is_driving.store(true, SeqCst);
-            self.bell.rang.store(false, SeqCst);
+            self.bell.state.swap(DRIVING, AcqRel);
             if !self.is_over && self.driver.poll_without_shutdown(&mut inner).is_ready() {
                 self.is_over = true;
             }
             let done = work(&mut inner);
-            self.bell.is_driving.store(false, SeqCst);
-            if done.is_ready() || !self.bell.rang.load(SeqCst) {
+            let rang = self.bell.state.swap(0, AcqRel) & RANG != 0;
+            if done.is_ready() || !rang {
                 return done;
             }
         }
         // tokio has asked for a pause by ringing, or others should have their turn.
+        self.bell.state.fetch_or(RANG, AcqRel);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -166,6 +172,18 @@ impl Http1 {
     /// Whether a request can be sent, after the server has been given a chance to close.
     fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
         self.drive(cx);
+        self.is_ready()
+    }
+
+    /// The same of one that was alive when it was driven last: it rings when something happens.
+    fn is_still_alive(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.bell.state.load(Acquire) & RANG != 0 {
+            self.drive(cx);
+        }
+        self.is_ready()
+    }
+
+    fn is_ready(&self) -> bool {
         !self.is_over && self.sender.is_ready()
     }
 
@@ -181,36 +199,23 @@ impl Http1 {
     }
 }
 
-/// Why a request came to nothing at a server.
-pub(super) enum Failure {
-    /// It was not sent: here it is again.
-    Unsent(Box<Request<ReqBody>>),
-    /// The connection broke, or what came is no answer.
-    Broken,
-}
+/// Why a request came to nothing at a server; with the request, where it was not sent.
+pub(super) type Unanswered = hyper::client::conn::TrySendError<Request<ReqBody>>;
 
 /// Sends a request on an HTTP/1.1 connection.
 pub(super) fn send_http1(
     conn: &mut Http1,
     request: Request<ReqBody>,
-) -> impl Future<Output = Result<Response<Incoming>, Failure>> + use<> {
-    let answer = conn.sender.try_send_request(request);
-    async move { answer.await.map_err(failure) }
+) -> impl Future<Output = Result<Response<Incoming>, Unanswered>> + use<> {
+    conn.sender.try_send_request(request)
 }
 
 /// Sends a request on an HTTP/2 connection.
-pub(super) async fn send_http2(
+pub(super) fn send_http2(
     sender: &mut http2::SendRequest<ReqBody>,
     request: Request<ReqBody>,
-) -> Result<Response<Incoming>, Failure> {
-    sender.try_send_request(request).await.map_err(failure)
-}
-
-fn failure(mut error: hyper::client::conn::TrySendError<Request<ReqBody>>) -> Failure {
-    match error.take_message() {
-        Some(request) => Failure::Unsent(Box::new(request)),
-        None => Failure::Broken,
-    }
+) -> impl Future<Output = Result<Response<Incoming>, Unanswered>> + use<> {
+    sender.try_send_request(request)
 }
 
 /// How servers are connected to: what a configuration says, made ready.
@@ -320,7 +325,7 @@ impl Pool {
                 site.shared = None;
             }
             while let Some(mut idle) = site.idle.pop() {
-                if Arc::ptr_eq(&idle.target, target) && idle.conn.is_alive(cx) {
+                if Arc::ptr_eq(&idle.target, target) && idle.conn.is_still_alive(cx) {
                     return Some(Conn::Http1(idle.conn));
                 }
             }
@@ -368,7 +373,7 @@ impl Pool {
             site.shared.take_if(|(target, sender)| sender.is_closed() || !known(target));
             site.idle.retain_mut(|idle| {
                 let young = idle.since.elapsed() < live.upstream.idle;
-                let is_kept = young && known(&idle.target) && idle.conn.is_alive(&mut cx);
+                let is_kept = young && known(&idle.target) && idle.conn.is_still_alive(&mut cx);
                 idle.conn.bell.hush();
                 is_kept
             });

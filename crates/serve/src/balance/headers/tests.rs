@@ -4,12 +4,12 @@ use super::*;
 use hyper::Request;
 use hyper::header::{ACCEPT, CONTENT_LENGTH};
 
-fn caller(forwarded: Forwarded) -> Caller {
-    Caller {
+fn told(parts: &mut Parts, forwarded: Forwarded) -> Result<Option<HeaderValue>, BadRequest> {
+    let caller = Caller {
         address: HeaderValue::from_static("192.0.2.1"),
         protocol: HeaderValue::from_static("https"),
-        forwarded,
-    }
+    };
+    to_server(parts, &caller, forwarded)
 }
 
 /// A request's head: method and target, and fields as `name: value`.
@@ -34,7 +34,7 @@ fn fields(headers: &HeaderMap) -> Vec<String> {
 /// What a server gets of `GET /` with these fields, its host aside.
 fn sent(these: &[&str]) -> Vec<String> {
     let mut parts = head("GET /", &[&["host: a"], these].concat());
-    to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
+    told(&mut parts, Forwarded::Keep).unwrap();
     parts.headers.remove(HOST);
     fields(&parts.headers)
 }
@@ -61,7 +61,7 @@ fn what_is_between_neighbours_stays_there() {
 fn a_connection_field_cannot_take_away_host_and_length() {
     let mut parts =
         head("POST /", &["host: a", "content-length: 3", "connection: host, content-length"]);
-    to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
+    told(&mut parts, Forwarded::Keep).unwrap();
     assert_eq!(fields(&parts.headers), ["content-length: 3", "host: a"]);
     assert_eq!(parts.headers[CONTENT_LENGTH], "3");
 }
@@ -70,7 +70,7 @@ fn a_connection_field_cannot_take_away_host_and_length() {
 fn an_upgrade_is_asked_for_again() {
     let wanted = ["host: a", "connection: keep-alive, Upgrade", "upgrade: websocket", "accept: x"];
     let mut parts = head("GET /chat", &wanted);
-    let upgrade = to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
+    let upgrade = told(&mut parts, Forwarded::Keep).unwrap();
     assert_eq!(upgrade.unwrap(), "websocket");
     let told = ["accept: x", "connection: upgrade", "host: a", "upgrade: websocket"];
     assert_eq!(fields(&parts.headers), told);
@@ -81,25 +81,24 @@ fn an_upgrade_is_asked_for_again() {
 #[test]
 fn a_whole_uri_becomes_a_path_and_its_host_counts() {
     let mut parts = head("GET http://user@b.example:81/x?y=/%2e%2e", &["host: a"]);
-    to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
+    told(&mut parts, Forwarded::Keep).unwrap();
     assert_eq!(parts.uri, "/x?y=/%2e%2e");
     assert_eq!(fields(&parts.headers), ["host: b.example:81"]);
     let mut parts = head("OPTIONS *", &["host: a"]);
-    to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
+    told(&mut parts, Forwarded::Keep).unwrap();
     assert_eq!(parts.uri, "*");
 }
 
 #[test]
 fn one_host_is_needed_and_no_connect() {
-    let refused = |request, fields: &[&str]| {
-        to_server(&mut head(request, fields), &caller(Forwarded::Keep)).unwrap_err()
-    };
+    let refused =
+        |request, fields: &[&str]| told(&mut head(request, fields), Forwarded::Keep).unwrap_err();
     assert_eq!(refused("GET /", &[]), BadRequest::NoHost);
     assert_eq!(refused("GET /", &["host: a", "host: b"]), BadRequest::TwoHosts);
     assert_eq!(refused("CONNECT a:443", &["host: a"]), BadRequest::Connect);
     let mut old = head("GET /", &[]);
     old.version = Version::HTTP_10;
-    to_server(&mut old, &caller(Forwarded::Keep)).unwrap();
+    told(&mut old, Forwarded::Keep).unwrap();
     assert_eq!((old.version, fields(&old.headers)), (Version::HTTP_11, vec!["host: ".to_string()]));
 }
 
@@ -108,7 +107,7 @@ fn what_servers_are_told_of_clients_is_as_configured() {
     let came = ["host: a", "x-forwarded-for: 10.0.0.9", "x-forwarded-proto: http"];
     let told = |forwarded| {
         let mut parts = head("GET /", &came);
-        to_server(&mut parts, &caller(forwarded)).unwrap();
+        told(&mut parts, forwarded).unwrap();
         parts.headers.remove(HOST);
         fields(&parts.headers)
     };
@@ -124,7 +123,7 @@ fn what_servers_are_told_of_clients_is_as_configured() {
 fn cookies_in_pieces_are_joined_for_http_1() {
     let mut parts = head("GET /", &["host: a", "cookie: a=1", "cookie: b=2"]);
     parts.version = Version::HTTP_2;
-    to_server(&mut parts, &caller(Forwarded::Keep)).unwrap();
+    told(&mut parts, Forwarded::Keep).unwrap();
     assert_eq!(fields(&parts.headers), ["cookie: a=1; b=2", "host: a"]);
 }
 
