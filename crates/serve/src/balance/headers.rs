@@ -12,7 +12,8 @@
 
 use super::config::Forwarded;
 use hyper::header::{
-    CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
@@ -24,18 +25,70 @@ pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwar
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// Load reports in answers.
 pub(super) const LOAD: HeaderName = HeaderName::from_static("thermocline-load");
-/// What is between two neighbours (RFC 9110 §7.6.1, RFC 9112).
-const HOPS: [&str; 9] = [
-    "connection",
-    "transfer-encoding",
-    "keep-alive",
-    "proxy-connection",
-    "upgrade",
-    "trailer",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
+/// What is between two neighbours (RFC 9110 §7.6.1, RFC 9112), as it is written and as it is known;
+/// and `Expect`, because hyper asks a client for the body when it is wanted.
+static HOPS: [(&str, HeaderName); 10] = [
+    ("connection", CONNECTION),
+    ("te", TE),
+    ("transfer-encoding", TRANSFER_ENCODING),
+    ("keep-alive", HeaderName::from_static("keep-alive")),
+    ("proxy-connection", HeaderName::from_static("proxy-connection")),
+    ("upgrade", UPGRADE),
+    ("expect", EXPECT),
+    ("trailer", TRAILER),
+    ("proxy-authenticate", PROXY_AUTHENTICATE),
+    ("proxy-authorization", PROXY_AUTHORIZATION),
 ];
+
+/// Which of [`HOPS`] a head has, by bit. One pass over a head's names costs less than looking for
+/// each of these: a head has few fields, and fewer of them.
+#[derive(Clone, Copy)]
+struct Hops(u16);
+
+impl Hops {
+    const CONNECTION: Hops = Hops(1 << 0);
+    const TE: Hops = Hops(1 << 1);
+    const UPGRADE: Hops = Hops(1 << 5);
+
+    fn of(headers: &HeaderMap) -> Hops {
+        let bit = |name: &HeaderName| {
+            let name = name.as_str();
+            HOPS.iter().position(|(hop, _)| *hop == name).map_or(0, |at| 1 << at)
+        };
+        Hops(headers.keys().fold(0, |hops, name| hops | bit(name)))
+    }
+
+    fn has(self, one: Hops) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    /// Takes them out, and whatever `Connection` names.
+    fn strip(self, headers: &mut HeaderMap) {
+        if self.has(Hops::CONNECTION) {
+            strip_named(headers);
+        }
+        for (at, (_, name)) in HOPS.iter().enumerate() {
+            if self.has(Hops(1 << at)) {
+                headers.remove(name);
+            }
+        }
+    }
+}
+
+fn strip_named(headers: &mut HeaderMap) {
+    // Nearly always one of these, which name nothing.
+    if tokens(headers, &CONNECTION).all(|word| word == "keep-alive" || word == "close") {
+        return;
+    }
+    let named: Vec<HeaderName> =
+        tokens(headers, &CONNECTION).filter_map(|name| name.parse().ok()).collect();
+    for name in named {
+        // A host or a length is not for a neighbour to take away.
+        if name != HOST && name != CONTENT_LENGTH {
+            headers.remove(name);
+        }
+    }
+}
 
 /// What is told of a client.
 #[derive(Debug, Clone)]
@@ -67,11 +120,15 @@ pub(super) fn to_server(
     if parts.method == Method::CONNECT {
         return Err(BadRequest::Connect);
     }
-    let upgrade = wanted_upgrade(parts);
+    let hops = Hops::of(&parts.headers);
+    let upgrade = hops.has(Hops::UPGRADE).then(|| wanted_upgrade(parts)).flatten();
+    let trailers = hops.has(Hops::TE) && takes_trailers(&parts.headers);
     name_host(parts)?;
     let headers = &mut parts.headers;
-    strip_hops(headers, upgrade.is_some());
-    headers.remove(EXPECT); // hyper asks the client for the body when it is wanted
+    hops.strip(headers);
+    if trailers && upgrade.is_none() {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
     if parts.version == Version::HTTP_2 {
         join_cookies(headers);
     }
@@ -97,7 +154,7 @@ pub(super) fn to_server(
 /// Makes a server's head the one that a client gets.
 pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) {
     let upgrade = switches.then(|| headers.get(UPGRADE).cloned()).flatten();
-    strip_hops(headers, false);
+    Hops::of(headers).strip(headers);
     if switches {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         if let Some(upgrade) = upgrade {
@@ -117,44 +174,15 @@ fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     (named && known).then(|| wanted.clone())
 }
 
+/// Whether a client wants fields behind the body.
+fn takes_trailers(headers: &HeaderMap) -> bool {
+    tokens(headers, &TE).any(|word| word.eq_ignore_ascii_case("trailers"))
+}
+
 /// The words of a comma-separated field.
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let texts = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).map(str::trim).filter(|word| !word.is_empty())
-}
-
-/// Takes out what is for a neighbour. A head has few fields and fewer of these: one look at each
-/// field's name is cheaper than looking for each of these names.
-fn strip_hops(headers: &mut HeaderMap, is_request_that_switches: bool) {
-    let mut found = [false; HOPS.len()];
-    for name in headers.keys() {
-        if let Some(at) = HOPS.iter().position(|hop| *hop == name.as_str()) {
-            found[at] = true;
-        }
-    }
-    let has = |name: &HeaderName| HOPS.iter().zip(found).any(|(hop, found)| found && name == hop);
-    if has(&CONNECTION) {
-        let mine = |word: &str| !["keep-alive", "close"].contains(&word);
-        let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
-            .filter(|word| mine(word))
-            .filter_map(|name| name.parse().ok())
-            .collect();
-        for name in named {
-            // A host or a length is not for a neighbour to take away.
-            if name != HOST && name != hyper::header::CONTENT_LENGTH {
-                headers.remove(name);
-            }
-        }
-    }
-    let trailers = has(&TE)
-        && !is_request_that_switches
-        && tokens(headers, &TE).any(|word| word.eq_ignore_ascii_case("trailers"));
-    for (hop, _) in HOPS.iter().zip(found).filter(|(_, found)| *found) {
-        headers.remove(*hop);
-    }
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-    }
 }
 
 /// Leaves a path for the target, and one host.

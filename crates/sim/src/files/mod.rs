@@ -143,10 +143,7 @@ impl Tree {
         let file = self.files[id.0 as usize].take().expect("the file is there");
         self.free.push(id.0);
         for (_, (start, length)) in file.extents {
-            if self.telling.sizes || self.telling.streams {
-                out.push(Step::Unsay((start, start + length)));
-            }
-            self.layout.release(start..start + length);
+            self.give_up(start..start + length, out);
         }
         self.layout.change_directory(file.directory, file.inode);
     }
@@ -231,6 +228,14 @@ impl Tree {
         }
     }
 
+    /// A place is nobody's any more, and what was said of it does not hold.
+    fn give_up(&mut self, place: Range<u64>, out: &mut Vec<Step>) {
+        if self.telling.sizes || self.telling.streams {
+            out.push(Step::Unsay((place.start, place.end)));
+        }
+        self.layout.release(place);
+    }
+
     /// Gives part of a file new places, where nothing is written in place.
     fn move_away(&mut self, id: FileId, part: Range<u64>, out: &mut Vec<Step>) {
         let (directory, inode) = (self.file(id).directory, self.file(id).inode);
@@ -239,16 +244,16 @@ impl Tree {
         for boundary in [part.start, part.end] {
             self.split(id, boundary);
         }
-        let file = self.files[id.0 as usize].as_mut().expect("the file is there");
-        let old: Vec<u64> = file.extents.range(part.clone()).map(|(&offset, _)| offset).collect();
-        for offset in old {
-            let (start, length) = file.extents.remove(&offset).expect("just seen");
-            self.layout.release(start..start + length);
-        }
+        let extents = &mut self.file_mut(id).extents;
+        let mut old = extents.split_off(&part.start);
+        extents.extend(old.split_off(&part.end));
         let mut at = part.start;
         for place in &places {
-            file.extents.insert(at, (place.start, place.end - place.start));
+            extents.insert(at, (place.start, place.end - place.start));
             at += place.end - place.start;
+        }
+        for (start, length) in old.into_values() {
+            self.give_up(start..start + length, out);
         }
         self.say(id, &places, out);
     }

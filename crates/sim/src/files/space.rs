@@ -41,6 +41,12 @@ impl Space {
         self.runs.insert(start, end - start);
     }
 
+    /// The free run that `at`, which is free, is in.
+    pub(super) fn run_around(&self, at: u64) -> Range<u64> {
+        let (&start, &length) = self.runs.range(..=at).next_back().expect("it is free");
+        start..start + length
+    }
+
     /// Takes `bytes` near `goal`, in as few pieces as it goes; `None`, and nothing, when there is
     /// less.
     pub(super) fn take(&mut self, goal: u64, bytes: u64) -> Option<Vec<Range<u64>>> {

@@ -125,6 +125,51 @@ fn what_is_said_of_a_file_is_its_size_and_use_and_is_taken_back_with_it() {
 }
 
 #[test]
+fn what_was_said_of_a_place_is_taken_back_when_it_is_written_elsewhere() {
+    let (mut tree, mut out) = (tree(Format::Btrfs), Vec::new());
+    let file = tree.create(0, MIB, Usage::RandomWrite, &mut out).expect("room");
+    let place = tree.places(file).next().expect("one");
+    out.clear();
+    tree.write(file, 8192..16384, true, 8192, &mut out);
+    let left = (place.start + 8192, place.start + 16384);
+    assert!(matches!(&out[0], Step::Unsay(range) if *range == left), "{out:?}");
+    assert!(matches!(&out[1], Step::Say(range, _) if range.0 >= place.end), "{out:?}");
+}
+
+#[test]
+fn what_a_transaction_frees_is_discarded_and_no_more() {
+    let (mut tree, mut rng, mut out) = (tree(Format::Btrfs), Rng::seeded(3), Vec::new());
+    let files: Vec<FileId> =
+        (0..20).map(|_| tree.create(0, 3 * MIB, Usage::Mixed, &mut out).expect("room")).collect();
+    tree.commit(&mut out);
+    for _ in 0..50 {
+        out.clear();
+        let before = owned(&tree, &files);
+        for _ in 0..20 {
+            let at = rng.below(3 * MIB / 8192) * 8192;
+            let file = files[rng.below(20) as usize];
+            tree.write(file, at..at + 8192, true, 8192, &mut out);
+        }
+        out.clear();
+        tree.commit(&mut out);
+        let discarded: Vec<(u64, u64)> = out
+            .iter()
+            .filter_map(|step| if let Step::Discard(range) = step { Some(*range) } else { None })
+            .collect();
+        let covered = |at: u64| discarded.iter().any(|range| (range.0..range.1).contains(&at));
+        let after = owned(&tree, &files);
+        let is_in = |all: &[Range<u64>], at: u64| all.iter().any(|range| range.contains(&at));
+        let blocks = before.iter().flat_map(|range| range.clone().step_by(4096));
+        for freed in blocks.filter(|&at| !is_in(&after, at)) {
+            assert!(covered(freed), "{freed} was freed");
+        }
+        for kept in after.iter().flat_map(|range| range.clone().step_by(4096)) {
+            assert!(!covered(kept), "{kept} is in use");
+        }
+    }
+}
+
+#[test]
 fn a_set_that_does_not_fit_is_refused() {
     let (mut tree, mut out) = (tree(Format::Btrfs), Vec::new());
     let batch = Batch { count: 9, sizes: vec![Bytes::from_gib(1)], usage: Usage::Mixed };

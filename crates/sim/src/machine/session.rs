@@ -39,6 +39,8 @@ pub enum Step {
     Read(u64, u32),
     /// Writes.
     Write(u64, u32),
+    /// Forgets a range.
+    Discard((u64, u64)),
     /// Makes durable what was written; after everything of the task's own is answered.
     Flush,
     /// Does nothing until then, after everything of the task's own is answered.
@@ -131,6 +133,7 @@ enum Kind {
     Read,
     Write,
     Flush,
+    Discard,
 }
 
 /// See the module.
@@ -269,6 +272,10 @@ impl Shift<'_, '_> {
                     let action = Action::Write { offset: Bytes(offset), payload, fua: false };
                     self.ask(worker, action, length, Kind::Write);
                 }
+                Step::Discard((start, end)) => {
+                    let (offset, length) = (Bytes(start), Bytes(end - start));
+                    self.ask(worker, Action::Discard { offset, length }, 0, Kind::Discard);
+                }
                 Step::Flush => self.ask(worker, Action::Flush, 0, Kind::Flush),
                 Step::Until(at) => {
                     self.asleep.push(Reverse((at.max(self.stage.now()), worker)));
@@ -355,6 +362,7 @@ impl Shift<'_, '_> {
             Kind::Read => tally.reads.record(took),
             Kind::Write => tally.writes.record(took),
             Kind::Flush => tally.flushes.record(took),
+            Kind::Discard => {}
         }
         tally.bytes += u64::from(bytes);
         self.workers[worker].under_way -= 1;

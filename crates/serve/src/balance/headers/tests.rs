@@ -55,6 +55,17 @@ fn what_is_between_neighbours_stays_there() {
     ];
     assert_eq!(sent(&gone), [""; 0]);
     assert_eq!(sent(&["accept: */*", "te: trailers, deflate"]), ["accept: */*", "te: trailers"]);
+    assert_eq!(sent(&["connection: TE", "te: trailers"]), ["te: trailers"]);
+}
+
+#[test]
+fn hops_are_in_their_places() {
+    assert!(HOPS.iter().all(|(text, name)| name == text));
+    let places = [(Hops::CONNECTION, CONNECTION), (Hops::TE, TE), (Hops::UPGRADE, UPGRADE)];
+    for (hop, name) in places {
+        let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
+        assert_eq!(Hops::of(&headers).0, hop.0);
+    }
 }
 
 #[test]

@@ -97,6 +97,24 @@ fn what_is_said_decides_where_a_thin_volume_puts_the_first_write() {
 }
 
 #[test]
+fn a_chunk_that_is_discarded_is_placed_anew_when_it_is_written_again() {
+    let mut session = session(false);
+    let chunk = (0, 1 << 20);
+    let large = Facts { file_size: Some(Bytes::from_gib(2)), ..Facts::default() };
+    let steps = vec![
+        Step::Say(chunk, Box::new(large)),
+        Step::Write(0, 4096),
+        Step::Unsay(chunk),
+        Step::Discard(chunk),
+        Step::Flush,
+        Step::Write(0, 8192),
+    ];
+    let ran = session.run(vec![worker(steps, 1)]).unwrap();
+    let written: Vec<u64> = ran.pools.iter().map(|pool| pool.written_bytes).collect();
+    assert_eq!(written, [8192, 4096]);
+}
+
+#[test]
 fn a_volume_larger_than_its_pools_is_refused_when_it_is_thick() {
     let text = "[[pool]]\nprofile = \"scm\"\nsize = \"64MiB\"\n";
     let pools = parse_pools(text, Path::new("p.toml")).unwrap();
