@@ -6,8 +6,8 @@
 //! 3. Every 30 seconds a transaction commits: each leaf that was changed, the nodes above it and
 //!    the roots, 16 KiB each, go to the next places in both copies of the metadata chunk; then a
 //!    flush, the superblocks, a flush.
-//! 4. What a transaction frees is discarded after it, with the free space beside it (`discard=async`,
-//!    the default since Linux 6.2).
+//! 4. What a transaction frees is discarded after it, with the free space beside it
+//!    (`discard=async`, the default since Linux 6.2).
 //!
 //! A leaf holds the items of about 40 files, the extents of 128 MiB, the checksums of 16 MiB of
 //! data (4 B a block). Source: the on-disk format's documentation and mkfs.btrfs's defaults for one
