@@ -7,7 +7,7 @@
 //!    the roots, 16 KiB each, go to the next places in both copies of the metadata chunk; then a
 //!    flush, the superblocks, a flush.
 //! 4. What a transaction frees is discarded after it, with the free space beside it
-//!    (`discard=async`, the default since Linux 6.2).
+//!    (`discard=async`, the default since Linux 6.2), and may be taken again after the next.
 //!
 //! A leaf holds the items of about 40 files, the extents of 128 MiB, the checksums of 16 MiB of
 //! data (4 B a block). Source: the on-disk format's documentation and mkfs.btrfs's defaults for one
@@ -62,6 +62,8 @@ pub(super) struct Btrfs {
     changed: BTreeSet<Leaf>,
     /// Places that were overwritten: free once the transaction has committed.
     leaving: Vec<Range<u64>>,
+    /// Places whose discards are on their way: free once the next transaction has committed.
+    discarding: Vec<Range<u64>>,
 }
 
 impl Btrfs {
@@ -73,8 +75,15 @@ impl Btrfs {
         let below = SUPERBLOCKS[2].min(volume);
         space.give(data..below);
         space.give((below + BLOCK).min(volume)..volume);
-        let (changed, leaving) = (BTreeSet::new(), Vec::new());
-        Btrfs { volume, space, metadata, head: 0, changed, leaving }
+        Btrfs {
+            volume,
+            space,
+            metadata,
+            head: 0,
+            changed: BTreeSet::new(),
+            leaving: Vec::new(),
+            discarding: Vec::new(),
+        }
     }
 
     /// Both copies of the metadata chunk, behind the second superblock.
@@ -92,19 +101,28 @@ impl Btrfs {
         }
     }
 
-    /// Discards what has just become free, once, as far as it is free around it.
+    /// Frees what was discarded after the last transaction, and discards what this one has freed,
+    /// once, as far as it is free around it.
     fn discard(&mut self, out: &mut Vec<Step>) {
         let mut freed = std::mem::take(&mut self.leaving);
         freed.sort_unstable_by_key(|extent| extent.start);
+        for extent in self.discarding.drain(..).chain(freed.iter().cloned()) {
+            self.space.give(extent);
+        }
         let mut told = 0;
         for extent in freed {
             let run = self.space.run_around(extent.start);
             let start = run.start.max(extent.start.saturating_sub(AROUND)).max(told);
             let end = run.end.min(extent.end + AROUND);
             if start < end {
-                out.push(Step::Discard((start, end)));
+                self.discarding.push(start..end);
                 told = end;
             }
+        }
+        for extent in &self.discarding {
+            let taken = self.space.take(extent.start, extent.end - extent.start);
+            assert!(taken.is_some(), "it has just been freed");
+            out.push(Step::Discard((extent.start, extent.end)));
         }
     }
 
@@ -162,9 +180,6 @@ impl Layout for Btrfs {
         let there = SUPERBLOCKS.iter().filter(|&&at| at + BLOCK <= self.volume);
         out.extend(there.map(|&at| Step::Write(at, BLOCK as u32)));
         out.push(Step::Flush);
-        for extent in &self.leaving {
-            self.space.give(extent.clone());
-        }
         self.discard(out);
     }
 

@@ -137,11 +137,12 @@ fn what_was_said_of_a_place_is_taken_back_when_it_is_written_elsewhere() {
 }
 
 #[test]
-fn what_a_transaction_frees_is_discarded_and_no_more() {
+fn what_a_transaction_frees_is_discarded_before_it_is_taken_and_no_more_is() {
     let (mut tree, mut rng, mut out) = (tree(Format::Btrfs), Rng::seeded(3), Vec::new());
     let files: Vec<FileId> =
         (0..20).map(|_| tree.create(0, 3 * MIB, Usage::Mixed, &mut out).expect("room")).collect();
     tree.commit(&mut out);
+    let mut on_their_way: Vec<(u64, u64)> = Vec::new();
     for _ in 0..50 {
         out.clear();
         let before = owned(&tree, &files);
@@ -149,6 +150,11 @@ fn what_a_transaction_frees_is_discarded_and_no_more() {
             let at = rng.below(3 * MIB / 8192) * 8192;
             let file = files[rng.below(20) as usize];
             tree.write(file, at..at + 8192, true, 8192, &mut out);
+        }
+        let overlaps = |(from, to), range: &Range<u64>| range.start < to && from < range.end;
+        let taken = owned(&tree, &files);
+        for discard in on_their_way {
+            assert!(!taken.iter().any(|range| overlaps(discard, range)), "{discard:?} is taken");
         }
         out.clear();
         tree.commit(&mut out);
@@ -166,6 +172,7 @@ fn what_a_transaction_frees_is_discarded_and_no_more() {
         for kept in after.iter().flat_map(|range| range.clone().step_by(4096)) {
             assert!(!covered(kept), "{kept} is in use");
         }
+        on_their_way = discarded;
     }
 }
 
