@@ -110,16 +110,10 @@ impl<'a> Stream<'a> {
     /// Takes reads and writes of objects, column by column, up to the first request that needs
     /// more thought; how many.
     fn take_objects(&mut self, requests: &[Request], block: &mut Block) -> usize {
-        let plain = |request: &&Request| {
-            (request.op <= Op::Write)
-                & (request.volume.0 <= Tag::VOLUME_MAX)
-                & (request.length.0.wrapping_sub(1) < u64::from(u32::MAX))
-                & (request.offset.0 <= u64::MAX / 2)
-        };
         if self.unit != Unit::Objects || self.chunks.is_some() {
             return 0;
         }
-        let requests = &requests[..requests.iter().take_while(plain).count()];
+        let (requests, writes) = plain_ones(requests);
         self.seen += requests.len() as u64;
         let before = (block.lines.ids.len() + self.pending_lines.len()) as u32;
         block.lines.ends.extend((1..=requests.len() as u32).map(|i| before + i));
@@ -129,13 +123,14 @@ impl<'a> Stream<'a> {
                 .map(|request| Address { volume: request.volume.0, unit: request.offset.0 }),
         );
         let tag = |request: &Request| Tag::new(request.volume.0, request.op == Op::Write);
+        let tags = block.tags.len();
         block.tags.extend(requests.iter().map(tag));
-        block.mix.writes |= requests.iter().any(|request| request.op == Op::Write);
-        block.heads.extend(requests.iter().map(|request| Head {
+        block.mix.writes |= writes;
+        block.heads.extend(requests.iter().zip(&block.tags[tags..]).map(|(request, tag)| Head {
             time: request.time,
             offset: request.offset,
             length: request.length.0 as u32,
-            tag: tag(request),
+            tag: *tag,
             discard: false,
         }));
         requests.len()
@@ -218,6 +213,32 @@ impl<'a> Stream<'a> {
         }
         Ok(())
     }
+}
+
+/// The requests before the first that needs more thought than an object's plain read or write, and
+/// whether any of them writes. Nearly always all are plain, so all are looked at first.
+fn plain_ones(requests: &[Request]) -> (&[Request], bool) {
+    let (strange, ops) = requests.iter().fold((0, 0), |(strange, ops), request| {
+        (strange | strangeness(request), ops | request.op as u8)
+    });
+    if strange == 0 {
+        return (requests, ops == Op::Write as u8);
+    }
+    let plain = requests.iter().take_while(|request| strangeness(request) == 0).count();
+    let requests = &requests[..plain];
+    (requests, requests.iter().any(|request| request.op == Op::Write))
+}
+
+/// Zero for a read or write of 1 to 2³² − 1 bytes below byte 2⁶³ of a volume that a tag can carry.
+/// Shifts, because comparisons cost twice as much.
+#[inline(always)]
+fn strangeness(request: &Request) -> u64 {
+    const { assert!(Op::Read as u8 | Op::Write as u8 == 1 && Tag::VOLUME_MAX >> 15 == 0) };
+    let (offset, length) = (request.offset.0, request.length.0);
+    offset >> 63
+        | (length | length.wrapping_sub(1)) >> 32
+        | u64::from(request.volume.0 >> 15)
+        | u64::from(request.op as u8 >> 1)
 }
 
 /// How many units the request touches.

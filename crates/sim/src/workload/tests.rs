@@ -120,8 +120,11 @@ fn many_scattered_addresses_keep_distinct_numbers() {
     let workload = workload_of(requests.clone(), LINES_4K).unwrap();
     assert_eq!(workload.names.distinct_lines() as usize, distinct.len());
     let touched = workload.blocks.iter().flat_map(|block| &block.lines.ids);
+    let mut given = 0;
     for (request, id) in requests.iter().zip(touched) {
         assert_eq!(workload.names.line(*id), (request.volume, request.offset.0 / 4096));
+        assert!(id.0 <= given, "numbers are given in order of first sight");
+        given = given.max(id.0 + 1);
     }
     assert!(workload.blocks.len() > 1, "more than one block");
 }
