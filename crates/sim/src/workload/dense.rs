@@ -6,9 +6,10 @@
 //!    compare all five entries of a bucket at once, without a branch for each.
 //! 3. Neighbouring lines share a bucket, four and four: a request of several lines costs one miss
 //!    of the processor's caches for every four. Objects have no neighbours; each is hashed alone.
-//! 4. Addresses are looked up many at a time, and the bucket of the one some way ahead is asked for
-//!    before each lookup, so that memory works while lookups go on. To ask for a whole batch at
-//!    once is slower: a core has few loads from memory under way at a time, and waits.
+//! 4. Addresses are looked up in groups. A group's buckets are asked for while the group before is
+//!    looked up, so that memory works meanwhile; then the addresses that are in their bucket get
+//!    their numbers without a branch, whichever they are, and the others, overflowed or new, one
+//!    by one.
 //! 5. A table seven eighths full doubles (a small one grows fourfold). A bucket's entries go to
 //!    neighbouring buckets, so old and new table are both passed through in order.
 //!
@@ -40,8 +41,8 @@ const FULL_MAX: (usize, usize) = (7, 8);
 const BUCKETS_MIN: usize = 1 << 2;
 /// Below 4 MiB a table grows fourfold: it is passed through half as often.
 const BUCKETS_MANY: usize = 1 << 16;
-/// How many addresses are hashed, and their buckets asked for, before they are looked up: lookups
-/// of as many take as long as a load from memory.
+/// Addresses in a group: looking them up takes longer than a load from memory. From 64 to 256 it is
+/// the same.
 const GROUP: usize = 128;
 const _: () = assert!(GROUP <= 256, "a place in a group is a byte");
 
