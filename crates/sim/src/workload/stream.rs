@@ -113,7 +113,7 @@ impl<'a> Stream<'a> {
         if self.unit != Unit::Objects || self.chunks.is_some() {
             return 0;
         }
-        let (requests, writes) = plain_ones(requests);
+        let requests = plain_ones(requests);
         self.seen += requests.len() as u64;
         let before = (block.lines.ids.len() + self.pending_lines.len()) as u32;
         block.lines.ends.extend((1..=requests.len() as u32).map(|i| before + i));
@@ -125,7 +125,7 @@ impl<'a> Stream<'a> {
         let tag = |request: &Request| Tag::new(request.volume.0, request.op == Op::Write);
         let tags = block.tags.len();
         block.tags.extend(requests.iter().map(tag));
-        block.mix.writes |= writes;
+        block.mix.writes |= requests.iter().any(|request| request.op == Op::Write);
         block.heads.extend(requests.iter().zip(&block.tags[tags..]).map(|(request, tag)| Head {
             time: request.time,
             offset: request.offset,
@@ -215,18 +215,18 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// The requests before the first that needs more thought than an object's plain read or write, and
-/// whether any of them writes. Nearly always all are plain, so all are looked at first.
-fn plain_ones(requests: &[Request]) -> (&[Request], bool) {
-    let (strange, ops) = requests.iter().fold((0, 0), |(strange, ops), request| {
-        (strange | strangeness(request), ops | request.op as u8)
-    });
-    if strange == 0 {
-        return (requests, ops == Op::Write as u8);
+/// The requests before the first that needs more thought than an object's plain read or write.
+/// Nearly always all are plain: a few are looked at together, for one jump.
+fn plain_ones(requests: &[Request]) -> &[Request] {
+    let mut plain = 0;
+    for some in requests.chunks(16) {
+        if some.iter().fold(0, |all, request| all | strangeness(request)) != 0 {
+            plain += some.iter().take_while(|request| strangeness(request) == 0).count();
+            break;
+        }
+        plain += some.len();
     }
-    let plain = requests.iter().take_while(|request| strangeness(request) == 0).count();
-    let requests = &requests[..plain];
-    (requests, requests.iter().any(|request| request.op == Op::Write))
+    &requests[..plain]
 }
 
 /// Zero for a read or write of 1 to 2³² − 1 bytes below byte 2⁶³ of a volume that a tag can carry.
@@ -298,6 +298,34 @@ impl Block {
         self.new_volumes.clear();
         if let Some(chunks) = &mut self.chunks {
             chunks.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tests::request;
+
+    #[test]
+    fn plain_requests_end_at_the_first_that_is_not() {
+        let most = request(0, Tag::VOLUME_MAX, Op::Write, u64::MAX / 2, u64::from(u32::MAX));
+        let strange = [
+            request(0, 0, Op::Trim, 0, 512),
+            request(0, 0, Op::Flush, 0, 512),
+            request(0, 0, Op::Read, 0, 0),
+            request(0, 0, Op::Read, 0, 1 << 32),
+            request(0, 0, Op::Read, 1 << 63, 512),
+            request(0, Tag::VOLUME_MAX + 1, Op::Read, 0, 512),
+        ];
+        let plain = vec![most; 40];
+        assert_eq!(plain_ones(&plain).len(), 40);
+        for strange in strange {
+            for at in 0..40 {
+                let mut requests = plain.clone();
+                requests[at] = strange;
+                assert_eq!(plain_ones(&requests).len(), at, "{strange:?}");
+            }
         }
     }
 }
