@@ -1,4 +1,5 @@
-//! The API as a program calls it: one request at a time, over the engine's unix socket.
+//! The API as a program calls it: one request at a time, over the unix socket of an engine or a
+//! balancer.
 //!
 //! Blocks the calling thread, for a time that is named; knows nothing of TCP and tokens, which are
 //! for browsers and other machines.
@@ -19,36 +20,71 @@ use std::time::Duration;
 /// a pool's file.
 pub const CALL_TIME: Duration = Duration::from_secs(60);
 
+/// Who is called, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// `thermocline up`.
+    Engine,
+    /// `thermocline balance`.
+    Balancer,
+}
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Peer::Engine => "engine",
+            Peer::Balancer => "balancer",
+        }
+    }
+
+    /// Asks whether one is there, and says what starts one.
+    fn is_it_there(self) -> &'static str {
+        match self {
+            Peer::Engine => "is an engine running there? `thermocline up` starts one",
+            Peer::Balancer => "is a balancer running there? `thermocline balance` starts one",
+        }
+    }
+}
+
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// Nobody listens.
-    #[error("{path}: {source}; is an engine running there? `thermocline up` starts one")]
+    #[error("{path}: {source}; {}", peer.is_it_there())]
     Connect {
         /// The socket.
         path: PathBuf,
+        /// Who was looked for.
+        peer: Peer,
         /// What the system said.
         source: io::Error,
     },
-    /// The engine refused.
+    /// The request was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// No answer in time; whether it was done is not known.
-    #[error("no answer from {path} within {} s; is the engine busy, or stopped?", within.as_secs())]
+    #[error(
+        "no answer from {path} within {} s; is the {} busy, or stopped?",
+        within.as_secs(),
+        peer.name()
+    )]
     Late {
         /// The socket.
         path: PathBuf,
+        /// Who was asked.
+        peer: Peer,
         /// How long it was waited.
         within: Duration,
     },
     /// The connection broke, or what came is not understood.
-    #[error("the engine's answer cannot be used: {0}")]
+    #[error("the answer cannot be used: {0}")]
     Answer(String),
 }
 
-/// An engine, by its socket.
+/// An engine or a balancer, by its socket.
 #[derive(Debug, Clone)]
 pub struct Client {
+    peer: Peer,
     socket: PathBuf,
     within: Duration,
 }
@@ -56,10 +92,15 @@ pub struct Client {
 impl Client {
     /// The engine that listens on `socket`; nothing is sent yet.
     pub fn new(socket: &Path) -> Client {
-        Client { socket: socket.to_path_buf(), within: CALL_TIME }
+        Client { peer: Peer::Engine, socket: socket.to_path_buf(), within: CALL_TIME }
     }
 
-    /// The same engine, for callers that cannot wait so long as [`CALL_TIME`].
+    /// The balancer whose API is on `socket`; nothing is sent yet.
+    pub fn of_balancer(socket: &Path) -> Client {
+        Client { peer: Peer::Balancer, ..Client::new(socket) }
+    }
+
+    /// The same, for callers that cannot wait so long as [`CALL_TIME`].
     #[must_use]
     pub fn within(self, time: Duration) -> Client {
         Client { within: time, ..self }
@@ -68,7 +109,7 @@ impl Client {
     /// Asks for something.
     ///
     /// # Errors
-    /// When nobody listens, or the engine refuses.
+    /// When nobody listens, or the request is refused.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         parse(&self.call(Method::GET, path, None)?)
     }
@@ -76,7 +117,7 @@ impl Client {
     /// Sends something and takes the answer.
     ///
     /// # Errors
-    /// When nobody listens, or the engine refuses.
+    /// When nobody listens, or the request is refused.
     pub fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -91,7 +132,7 @@ impl Client {
     /// Sends something; whatever is answered is dropped.
     ///
     /// # Errors
-    /// When nobody listens, or the engine refuses.
+    /// When nobody listens, or the request is refused.
     pub fn tell(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), CallError> {
         let body =
             serde_json::to_vec(body).map_err(|error| CallError::Answer(error.to_string()))?;
@@ -101,7 +142,7 @@ impl Client {
     /// Does something that needs no words; whatever is answered is dropped.
     ///
     /// # Errors
-    /// When nobody listens, or the engine refuses.
+    /// When nobody listens, or the request is refused.
     pub fn order(&self, method: Method, path: &str) -> Result<(), CallError> {
         self.call(method, path, None).map(|_| ())
     }
@@ -111,7 +152,11 @@ impl Client {
         let runtime = runtime.map_err(|error| CallError::Answer(error.to_string()))?;
         runtime.block_on(async {
             let exchange = self.exchange(method, path, body);
-            let late = |_| CallError::Late { path: self.socket.clone(), within: self.within };
+            let late = |_| CallError::Late {
+                path: self.socket.clone(),
+                peer: self.peer,
+                within: self.within,
+            };
             tokio::time::timeout(self.within, exchange).await.map_err(late)?
         })
     }
@@ -124,8 +169,9 @@ impl Client {
     ) -> Result<Body, CallError> {
         let broken = |error: &dyn std::error::Error| CallError::Answer(error.to_string());
         let stream = tokio::net::UnixStream::connect(&self.socket).await;
-        let stream =
-            stream.map_err(|source| CallError::Connect { path: self.socket.clone(), source })?;
+        let nobody =
+            |source| CallError::Connect { path: self.socket.clone(), peer: self.peer, source };
+        let stream = stream.map_err(nobody)?;
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| broken(&error))?;
         tokio::spawn(connection);

@@ -157,5 +157,6 @@ fn what_cannot_be_is_told_at_once() {
     let policy = "balance --to 127.0.0.1:1 --policy leest";
     program::run(&folder, policy).ended_with(2).says("did you mean `least`?");
     program::run(&folder, "balance missing.toml").ended_with(2).says("docs/formats/balance.md");
-    program::run(&folder, "balance status").ended_with(1).says("thermocline-balance.sock");
+    let alone = program::run(&folder, "balance status").ended_with(1);
+    alone.says("thermocline-balance.sock").says("is a balancer running there?");
 }

@@ -4,7 +4,7 @@
 //! and is set again when the deadline has moved on meanwhile; it is moved forward only for a
 //! deadline that is nearer than any before. So a request that goes well touches no
 //! timer. Progress is stamped with a clock that a thread reads ten times a second
-//! ([`Ticks`]): deadlines are up to that late, never early by more.
+//! ([`Ticks`]), and a tick is added: deadlines are up to two ticks late and never early.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use tokio::time::Sleep;
 
 /// How often [`Ticks`] is set.
 pub(super) const TICK: Duration = Duration::from_millis(100);
+const TICK_NANOS: u64 = TICK.as_nanos() as u64;
 
 /// The time, as of the last tick: nanoseconds since the proxy's start.
 #[derive(Debug)]
@@ -38,6 +39,11 @@ impl Ticks {
     /// The coarse time.
     pub(super) fn get(&self) -> Nanos {
         Nanos(self.now.load(Relaxed))
+    }
+
+    /// When at least `nanos` will have passed since now, which may be a tick after the coarse time.
+    fn after(&self, nanos: u64) -> u64 {
+        self.get().0.saturating_add(TICK_NANOS).saturating_add(nanos)
     }
 
     /// A moment, for timers.
@@ -86,11 +92,10 @@ impl Watch {
     /// An idle connection, which has until `header` to begin.
     pub(super) fn new(ticks: &Arc<Ticks>, header: Duration) -> Watch {
         let head = nanos(header);
-        let now = ticks.get().0;
         Watch {
             ticks: ticks.clone(),
             phase: AtomicU8::new(Phase::Idle as u8),
-            deadline: AtomicU64::new(now.saturating_add(head.0)),
+            deadline: AtomicU64::new(ticks.after(head.0)),
             latest: AtomicU64::new(u64::MAX),
             step: AtomicU64::new(0),
             head,
@@ -112,7 +117,7 @@ impl Watch {
         self.phase.store(phase as u8, Relaxed);
         let moves = matches!(phase, Phase::Exchange | Phase::Answer);
         self.step.store(if moves { limit } else { 0 }, Relaxed);
-        self.deadline.store(self.ticks.get().0.saturating_add(limit), Relaxed);
+        self.deadline.store(self.ticks.after(limit), Relaxed);
     }
 
     /// When the request must be over, whatever moves.
@@ -125,7 +130,7 @@ impl Watch {
         match self.phase() {
             Phase::Idle => {
                 self.phase.store(Phase::Head as u8, Relaxed);
-                self.deadline.store(self.ticks.get().0.saturating_add(self.head.0), Relaxed);
+                self.deadline.store(self.ticks.after(self.head.0), Relaxed);
             }
             Phase::Head => {}
             Phase::Exchange | Phase::Answer => self.progress(),
@@ -136,7 +141,7 @@ impl Watch {
     pub(super) fn progress(&self) {
         let step = self.step.load(Relaxed);
         if step > 0 {
-            self.deadline.store(self.ticks.get().0.saturating_add(step), Relaxed);
+            self.deadline.store(self.ticks.after(step), Relaxed);
         }
     }
 
@@ -164,7 +169,34 @@ impl Watch {
         const FAR: u64 = 3_600_000_000_000;
         let far = self.ticks.get().0 + FAR;
         // A tick later, so that the coarse clock has passed the deadline, too.
-        let at = self.deadline().0.min(far).saturating_add(TICK.as_nanos() as u64);
+        let at = self.deadline().0.min(far).saturating_add(TICK_NANOS);
         self.ticks.instant(Nanos(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock shows 1,000 ms until it is read again at 1,100 ms.
+    #[test]
+    fn a_deadline_set_just_before_a_tick_is_not_early() {
+        let ticks = Arc::new(Ticks::new(Instant::now()));
+        let ms = |ms: u64| ticks.now.store(ms * 1_000_000, Relaxed);
+        ms(1_000);
+        let watch = Watch::new(&ticks, Duration::from_millis(100));
+        watch.moved();
+        ms(1_190);
+        assert!(!watch.is_over(), "it may have begun 91 ms ago");
+        ms(1_200);
+        assert!(watch.is_over());
+        watch.enter(Phase::Exchange, Duration::from_millis(100));
+        ms(1_390);
+        assert!(!watch.is_over(), "it may have begun 91 ms ago");
+        watch.progress();
+        ms(1_580);
+        assert!(!watch.is_over(), "something may have moved 91 ms ago");
+        ms(1_590);
+        assert!(watch.is_over());
     }
 }

@@ -90,7 +90,7 @@ impl BalancerArgs {
 }
 
 pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.balancer.api);
+    let client = Client::of_balancer(&args.balancer.api);
     let status: BalanceStatus = client.get("/v1/status")?;
     let events: Vec<Event> = client.get("/v1/events")?;
     args.balancer.answer(&status, text(&status, &events))
@@ -98,7 +98,8 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {
 
 pub(super) fn change(args: &BackendArgs, how: &str) -> Result<(), CliError> {
     let path = format!("/v1/backends/{}/{how}", args.name);
-    let backend: BackendStatus = Client::new(&args.balancer.api).send(Method::POST, &path, &())?;
+    let backend: BackendStatus =
+        Client::of_balancer(&args.balancer.api).send(Method::POST, &path, &())?;
     let BackendStatus { name, state, outstanding, .. } = &backend;
     let text = format!("{name} is {state}; {outstanding} requests under way\n");
     args.balancer.answer(&backend, text)
@@ -112,7 +113,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
         age_s: args.age.as_secs_f64(),
     };
     let path = format!("/v1/backends/{}/report", args.name);
-    Client::new(&args.api).tell(Method::POST, &path, &report)?;
+    Client::of_balancer(&args.api).tell(Method::POST, &path, &report)?;
     Ok(())
 }
 
