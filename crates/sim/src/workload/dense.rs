@@ -61,9 +61,10 @@ const _: () = assert!(size_of::<Bucket>() == 64, "one line of the processor's ca
 impl Bucket {
     /// One more than the number of `unit`, 0 if it is not here. A select for each entry: compilers
     /// make vectors of a plain loop, and comparing 64 bits in SSE2's takes three times as long.
+    /// From the last to the first, because unit 0 is also what empty entries, the last ones, hold.
     #[inline(always)]
     fn entry(&self, unit: u64) -> u32 {
-        let entries = self.units.iter().zip(&self.ids);
+        let entries = self.units.iter().zip(&self.ids).rev();
         entries.fold(0, |found, (own, id)| select_unpredictable(*own == unit, *id, found))
     }
 
