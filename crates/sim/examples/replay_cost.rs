@@ -39,13 +39,13 @@ fn main() -> Result<(), Failure> {
     report("and numbering", || number(&mut *open()?))?;
     let spec = [PolicySpec::parse(policy)?];
     for size in sizes {
-        let size = [CacheSize::Lines(size.parse()?)];
+        let lines = [CacheSize::Lines(size.parse()?)];
         let options =
             LabOptions { replay: ReplayOptions::default(), profile: Profile::source(), seed: 1 };
-        report(&format!("{policy} of {size:?}"), || {
+        report(&format!("{policy} of {size} objects, all of it"), || {
             let mut reader = open()?;
             let mut stream = Stream::new(&mut *reader, CUT);
-            let (_, seen) = run_stream(&mut stream, CUT, &spec, &size, &options, &|_| ())?;
+            let (_, seen) = run_stream(&mut stream, CUT, &spec, &lines, &options, &|_| ())?;
             Ok(seen.requests)
         })?;
     }

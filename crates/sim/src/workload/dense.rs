@@ -121,9 +121,15 @@ impl Table {
         (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
     }
 
+    /// The bucket where a hash belongs.
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
     #[inline(always)]
     fn find(&self, unit: u64, hash: u64) -> Place {
-        let mut at = (hash >> self.shift) as usize;
+        let mut at = self.home(hash);
         loop {
             let bucket = &self.buckets[at];
             if let Some(id) = bucket.find(unit) {
@@ -243,7 +249,7 @@ impl DenseIds {
         let mut count = 0;
         ids.extend(group.iter().zip(hashes).enumerate().map(|(i, (address, hash))| {
             let table = &self.tables[address.volume as usize];
-            let at = (hash >> table.shift) as usize;
+            let at = table.home(*hash);
             let entry = table.buckets[at].entry(address.unit);
             missing[count] = i as u8;
             count += usize::from(entry == 0);
@@ -263,7 +269,7 @@ impl DenseIds {
         for (hash, address) in hashes.iter_mut().zip(group) {
             let table = &self.tables[address.volume as usize];
             *hash = table.hash(address.unit);
-            prefetch(&table.buckets, (*hash >> table.shift) as usize);
+            prefetch(&table.buckets, table.home(*hash));
         }
         hashes
     }

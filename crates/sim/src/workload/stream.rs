@@ -216,16 +216,8 @@ impl<'a> Stream<'a> {
 }
 
 /// The requests before the first that needs more thought than an object's plain read or write.
-/// Nearly always all are plain: a few are looked at together, for one jump.
 fn plain_ones(requests: &[Request]) -> &[Request] {
-    let mut plain = 0;
-    for some in requests.chunks(16) {
-        if some.iter().fold(0, |all, request| all | strangeness(request)) != 0 {
-            plain += some.iter().take_while(|request| strangeness(request) == 0).count();
-            break;
-        }
-        plain += some.len();
-    }
+    let plain = requests.iter().take_while(|request| strangeness(request) == 0).count();
     &requests[..plain]
 }
 
