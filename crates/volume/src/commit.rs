@@ -12,11 +12,9 @@
 //! flush of a client is a cycle, with or without records.
 
 use crate::flight::{Flight, Owner};
-use crate::format::{
-    BLOCK_BYTES, BlockKind, PAYLOAD_BYTES, Record, Stamp, encode_record, seal_block,
-};
+use crate::format::{BLOCK_BYTES, BlockKind, Record, Stamp, encode_record, seal_block};
 use crate::group::{Group, payload};
-use crate::layout::{RECORD_BYTES_MAX, journal_offset};
+use crate::layout::journal_offset;
 use crate::map::{ChunkState, Place};
 use crate::opening::OpenError;
 use crate::request::RequestError;
@@ -233,7 +231,7 @@ impl Group {
     /// Whether so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
         let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
-        self.commit.queued_bytes > blocks as usize * (PAYLOAD_BYTES - RECORD_BYTES_MAX)
+        self.commit.queued_bytes > blocks as usize * self.settings.limits.usable()
     }
 
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.
@@ -257,9 +255,10 @@ impl Group {
     /// Moves as many records into the cycle as fit, with those who wait for them.
     fn take_changes(&mut self) {
         let limit = COMMIT_BLOCKS_MAX.min(self.journal_room());
-        let (mut blocks, mut used) = (0, PAYLOAD_BYTES);
+        let payload = self.settings.limits.block_payload;
+        let (mut blocks, mut used) = (0, payload);
         while let Some(change) = self.commit.queue.front() {
-            if used + change.bytes.len() > PAYLOAD_BYTES {
+            if used + change.bytes.len() > payload {
                 if blocks == limit {
                     break;
                 }
@@ -350,7 +349,8 @@ impl Group {
 
     fn seal_journal_blocks(&self) -> (Vec<u8>, u64) {
         let mut blocks = Vec::new();
-        let mut records: Vec<u8> = Vec::with_capacity(PAYLOAD_BYTES);
+        let payload = self.settings.limits.block_payload;
+        let mut records: Vec<u8> = Vec::with_capacity(payload);
         let mut count = 0;
         let mut seal = |records: &mut Vec<u8>| {
             let stamp = Stamp {
@@ -363,7 +363,7 @@ impl Group {
             count += 1;
         };
         for change in &self.commit.taken {
-            if records.len() + change.bytes.len() > PAYLOAD_BYTES {
+            if records.len() + change.bytes.len() > payload {
                 seal(&mut records);
             }
             records.extend_from_slice(&change.bytes);

@@ -12,7 +12,7 @@
 //! rot between a write and its sealing are sealed as they are.
 //!
 //! A seal: CRC-32C of the rest (4 bytes), chunk index (4), then 4 bytes a block. State: 4 bytes a
-//! block for chunks whose seal is in memory, [`SEALS_CACHED_MAX`] of them.
+//! block for chunks whose seal is in memory, [`crate::settings::Limits::seals_cached`] of them.
 
 use crate::flight::Owner;
 use crate::format::Record;
@@ -24,8 +24,6 @@ use std::collections::{BTreeMap, VecDeque};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
-/// Chunks whose checksums are kept in memory: 1 KiB each for chunks of 1 MiB.
-const SEALS_CACHED_MAX: usize = 4096;
 /// A chunk is sealed when it was not written for so long.
 const QUIET: Nanos = Nanos(10_000_000_000);
 /// Chunks that one round of housekeeping looks at.
@@ -89,11 +87,12 @@ impl Seals {
         sums.get(first..first + found.len()).is_some_and(|sums| *sums == *found)
     }
 
-    pub(crate) fn keep(&mut self, chunk: ChunkId, sums: Box<[u32]>) {
+    /// Keeps the checksums of one more chunk; of more than `most`, the oldest go.
+    pub(crate) fn keep(&mut self, chunk: ChunkId, sums: Box<[u32]>, most: usize) {
         if self.cached.insert(chunk, sums).is_none() {
             self.order.push_back(chunk);
         }
-        while self.cached.len() > SEALS_CACHED_MAX {
+        while self.cached.len() > most {
             let oldest = self.order.pop_front().expect("every cached chunk is in the order");
             self.cached.remove(&oldest);
         }
@@ -206,7 +205,7 @@ impl Group {
             let bytes = result.map(|payload| payload.to_vec()).unwrap_or_default();
             match decode_seal(chunk, &bytes, self.chunk_size) {
                 Some(sums) => {
-                    self.seals.keep(chunk, sums);
+                    self.seals.keep(chunk, sums, self.settings.limits.seals_cached);
                     self.seals.loads.remove(load);
                     self.seals.loading.remove(&chunk);
                 }
@@ -296,7 +295,7 @@ impl Group {
     /// The seals are written, and nobody wrote to the chunk meanwhile.
     pub(crate) fn seal(&mut self, chunk: ChunkId, sums: Box<[u32]>) {
         self.map.entry_mut(chunk).set_sealed(true);
-        self.seals.keep(chunk, sums);
+        self.seals.keep(chunk, sums, self.settings.limits.seals_cached);
         self.seals.status.sealed += 1;
         let state = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
