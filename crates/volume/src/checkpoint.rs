@@ -94,6 +94,11 @@ impl Checkpoint {
         self.stage == Stage::Covering
     }
 
+    /// Whether its superblocks are on their way.
+    pub(crate) fn is_being_sealed(&self) -> bool {
+        matches!(self.stage, Stage::Sealing | Stage::Spreading | Stage::Spread)
+    }
+
     /// Whether the superblock in force says all there is to say.
     pub(crate) fn is_current(&self) -> bool {
         self.stage == Stage::Idle && !self.wanted
@@ -338,6 +343,7 @@ impl Group {
             }
             self.checkpoint.stage = Stage::Idle;
             self.checkpoint.wanted = true;
+            self.homes_in_force();
             return false;
         }
         true
@@ -384,6 +390,7 @@ impl Group {
                 _ => {}
             }
         }
+        self.homes_in_force();
         if self.opening_ends() {
             self.service = Service::Ready;
             for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {

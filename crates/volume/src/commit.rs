@@ -89,6 +89,8 @@ pub(crate) struct Commit {
     blocks: u64,
     /// Where the journal is.
     pub(crate) homes: Vec<PoolId>,
+    /// Whether the cycle under way has written its records and waits for homes to be in force.
+    awaits_homes: bool,
 }
 
 impl Commit {
@@ -108,6 +110,7 @@ impl Commit {
             start: 0,
             blocks: 0,
             homes,
+            awaits_homes: false,
         }
     }
 
@@ -387,9 +390,25 @@ impl Group {
             return;
         }
         if self.commit.homes.is_empty() {
-            return self.fail(OpenError::NoHome);
+            // Every home in force has died. Where superblocks that name others are on their way, the
+            // records are durable there, and count as soon as those are in force.
+            self.commit.awaits_homes = self.checkpoint.is_being_sealed();
+            if !self.commit.awaits_homes {
+                self.fail(OpenError::NoHome);
+            }
+            return;
         }
         self.cycle_done(now);
+    }
+
+    /// A checkpoint has put homes in force: ends the cycle whose records only those have.
+    pub(crate) fn homes_in_force(&mut self) {
+        if std::mem::take(&mut self.commit.awaits_homes) {
+            match self.commit.homes.is_empty() {
+                true => self.fail(OpenError::NoHome),
+                false => self.cycle_done(self.now),
+            }
+        }
     }
 
     /// Step 4.
@@ -436,6 +455,9 @@ impl Group {
 
     /// Puts the group out of service: no pool is left that could hold the journal.
     pub(crate) fn fail(&mut self, error: OpenError) {
+        if matches!(self.service, crate::group::Service::Failed(_)) {
+            return;
+        }
         self.service = crate::group::Service::Failed(error);
         self.fail_everyone();
     }

@@ -15,6 +15,7 @@
 //! block for chunks whose seal is in memory, [`crate::settings::Limits::seals_cached`] of them.
 
 use crate::flight::Owner;
+use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
 use crate::layout::{head_bytes, seal_bytes};
@@ -44,8 +45,8 @@ pub struct SealStatus {
 #[derive(Debug)]
 struct Load {
     chunk: ChunkId,
-    /// Copies whose seal was not good.
-    tried: usize,
+    /// Pools whose seal was not good, one bit each: copies come and go while it is sought.
+    tried: u64,
 }
 
 /// A chunk without a seal.
@@ -170,16 +171,14 @@ impl Group {
     /// Reads the seal at the next copy, or gives it up.
     fn load_seal(&mut self, now: Nanos, load: u32) {
         let Load { chunk, tried } = self.seals.loads[load];
-        let copy = self.map.copies(chunk).nth(tried);
-        match copy.filter(|copy| self.pool(copy.place.pool).is_alive()) {
-            Some(copy) => {
-                let offset = self.seal_address(copy.place);
+        let able = |place: &Place| tried & bit(place.pool) == 0 && self.pool(place.pool).is_alive();
+        let untried = self.map.copies(chunk).map(|copy| copy.place).find(able);
+        match untried {
+            Some(place) => {
+                self.seals.loads[load].tried |= bit(place.pool);
+                let offset = self.seal_address(place);
                 let io = Io::Read { offset, length: seal_bytes(self.chunk_size) as u32 };
-                self.send(now, copy.place.pool, Owner::SealRead { load }, io);
-            }
-            None if copy.is_some() => {
-                self.seals.loads[load].tried += 1;
-                self.load_seal(now, load);
+                self.send(now, place.pool, Owner::SealRead { load }, io);
             }
             None => {
                 self.seals.loads.remove(load);
@@ -209,10 +208,7 @@ impl Group {
                     self.seals.loads.remove(load);
                     self.seals.loading.remove(&chunk);
                 }
-                None => {
-                    self.seals.loads[load].tried += 1;
-                    self.load_seal(now, load);
-                }
+                None => self.load_seal(now, load),
             }
         }
         if self.map.has(chunk) && self.map.entry(chunk).traffic != NONE {
