@@ -390,8 +390,8 @@ impl Group {
             return;
         }
         if self.commit.homes.is_empty() {
-            // Every home in force has died. Where superblocks that name others are on their way, the
-            // records are durable there, and count as soon as those are in force.
+            // Every home in force has died. Where superblocks that name others are on their way,
+            // the records are durable there, and count as soon as those are in force.
             self.commit.awaits_homes = self.checkpoint.is_being_sealed();
             if !self.commit.awaits_homes {
                 self.fail(OpenError::NoHome);

@@ -185,9 +185,9 @@ impl World {
         self.drives.pop();
     }
 
-    /// Lets the next event happen on a disk, or lets time pass to the group's tick; whether a device
-    /// answers an error. The group hears of it with `deliver`. `None` when nothing will ever happen
-    /// any more.
+    /// Lets the next event happen on a disk, or lets time pass to the group's tick; whether a
+    /// device answers an error. The group hears of it with `deliver`. `None` when nothing will
+    /// ever happen any more.
     pub(crate) fn step(&mut self) -> Option<bool> {
         self.events += 1;
         let disk = (0..self.drives.len())
