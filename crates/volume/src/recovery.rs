@@ -112,7 +112,8 @@ impl Group {
         self.replay_journal(superblock, &opening)?;
         self.settle_chunks()?;
         let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots.used())).sum();
-        if used > layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size) {
+        let (limits, overlays) = (&self.settings.limits, self.copier.overlays);
+        if used > layout::slots_max(self.area_blocks, overlays, self.chunk_size, limits) {
             return Err(OpenError::MapTooLarge);
         }
         let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
