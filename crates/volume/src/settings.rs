@@ -58,6 +58,8 @@ pub struct Limits {
     pub record: usize,
     /// Blocks of a checkpoint that are written at a time.
     pub checkpoint_batch: usize,
+    /// Times that the map may have its first size before areas must go on in slots.
+    pub area_growth: u64,
     /// Volumes of one group, at most [`VOLUMES_MAX`].
     pub volumes: usize,
     /// Chunks whose checksums are kept in memory: 1 KiB each for chunks of 1 MiB.
@@ -70,6 +72,7 @@ impl Limits {
         block_payload: PAYLOAD_BYTES,
         record: RECORD_BYTES_MAX,
         checkpoint_batch: 16,
+        area_growth: 2,
         volumes: VOLUMES_MAX,
         seals_cached: 4096,
     };

@@ -118,6 +118,7 @@ fn small(dice: &mut Dice) -> Limits {
         block_payload: dice.one_of(&[128, 160, 160, 256, 512]),
         record: 64,
         checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
+        area_growth: 1,
         volumes: 64,
         seals_cached: dice.one_of(&[1, 2, 4, 16]),
     }
