@@ -16,7 +16,8 @@
 use crate::commit::Waiter;
 use crate::flight::{Flight, Owner};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, encode_record, seal_block,
+    BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
+    seal_block,
 };
 use crate::group::{Group, Service, payload};
 use crate::layout::{area_offset, super_offset};
@@ -282,6 +283,7 @@ impl Group {
         let sequence = self.checkpoint.sequence + 1;
         self.checkpoint.states = self.pools.iter().map(|pool| pool.state).collect();
         let mut superblock = Superblock {
+            version: VERSION,
             identity: self.identity,
             sequence,
             this_pool: PoolId(0),

@@ -12,7 +12,7 @@
 //! flush of a client is a cycle, with or without records.
 
 use crate::flight::{Flight, Owner};
-use crate::format::{BLOCK_BYTES, BlockKind, Record, Stamp, encode_record, seal_block};
+use crate::format::{BLOCK_BYTES, BlockKind, Record, Stamp, encode_record, seal_commit_block};
 use crate::group::{Group, payload};
 use crate::layout::journal_offset;
 use crate::map::{ChunkState, Place};
@@ -27,6 +27,9 @@ pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 
 /// Blocks by which a cycle may grow when one of its flushes ends a pool.
 const FOR_A_DEATH: u64 = 1;
+
+const _: () =
+    assert!(COMMIT_BLOCKS_MAX + FOR_A_DEATH <= u16::MAX as u64, "a block counts those before it");
 
 /// Who waits for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +165,11 @@ impl Commit {
             && !self.has_records()
             && self.waiters.is_empty()
             && self.next_waiters.is_empty()
+    }
+
+    /// Whether the checkpoint in force has everything: a recovery would find no block to replay.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next == self.start
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -367,7 +375,7 @@ impl Group {
                 generation: self.commit.generation,
                 sequence: self.commit.next + count,
             };
-            seal_block(BlockKind::Journal, stamp, records, &mut blocks);
+            seal_commit_block(BlockKind::Journal, stamp, count as u16, records, &mut blocks);
             records.clear();
             count += 1;
         };

@@ -11,7 +11,7 @@ use crate::copying::Copier;
 use crate::flight::{Owner, TRIES_MAX};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
-    Superblock, decode_records, open_block,
+    Superblock, VERSION_WITH_COMMITS, decode_records, open_block, read_block,
 };
 use crate::group::{Group, Service};
 use crate::hinting::Hinting;
@@ -83,6 +83,29 @@ pub enum OpenError {
     Checkpoint {
         /// Blocks from the area's start.
         block: u32,
+    },
+    /// A block of the journal that was durable is not whole on any pool that holds the journal.
+    #[error(
+        "block {block} of the journal is damaged on every pool that holds it, and changes up to \
+         block {} depend on it; nothing was changed; restore a pool that is missing, or the devices \
+         from a backup",
+        durable - 1
+    )]
+    Journal {
+        /// Its sequence number.
+        block: u64,
+        /// Sequence before which all blocks were durable.
+        durable: u64,
+    },
+    /// The newest superblock is damaged on every pool: the one before it is of an earlier session.
+    #[error(
+        "superblock {sequence} is damaged on every pool, and the one before it does not know what \
+         was written since; nothing was changed; restore a pool that is missing, or the devices \
+         from a backup"
+    )]
+    SuperblockLost {
+        /// The number of the superblock that is missing, or of the first of several.
+        sequence: u64,
     },
     /// The records contradict each other: a bug, or a forged disk.
     #[error("two chunks claim slot {slot} of pool {}; nothing was changed; report it", pool.0)]
@@ -331,6 +354,39 @@ impl Opening {
             let block = step.found.as_ref()?.get(start..start + BLOCK_BYTES)?;
             decode_records(open_block(kind, stamp, block)?, chunk_size)
         })
+    }
+}
+
+/// What the journal's blocks say about what must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Evidence {
+    /// Every block before this sequence was durable once.
+    pub(crate) durable_before: u64,
+    /// Whether a later session of the group wrote to the journal: its superblock was durable first.
+    pub(crate) later_session: bool,
+}
+
+impl Opening {
+    /// Looks at every whole block of the journal, wherever it stands. Groups of before
+    /// [`VERSION_WITH_COMMITS`] do not say which commit a block belongs to.
+    pub(crate) fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
+        let mut evidence = Evidence::default();
+        let journal = |step: &&Step| matches!(step.purpose, Purpose::Journal(_));
+        let found = self.steps.iter().filter(journal).filter_map(|step| step.found.as_ref());
+        for block in found.flat_map(|bytes| bytes.chunks(BLOCK_BYTES)) {
+            let Some(whole) = read_block(BlockKind::Journal, block) else { continue };
+            if whole.stamp.identity != superblock.identity {
+                continue;
+            }
+            let generation = whole.stamp.generation;
+            evidence.later_session |= generation > superblock.journal_generation;
+            let tells = superblock.version >= VERSION_WITH_COMMITS;
+            if tells && generation == superblock.journal_generation {
+                let durable = whole.commit_start();
+                evidence.durable_before = evidence.durable_before.max(durable);
+            }
+        }
+        evidence
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Bench;
 use crate::format::{
-    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, decode_records, encode_record,
-    open_block, seal_block,
+    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, VERSION, decode_records,
+    encode_record, open_block, seal_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Tag};
@@ -26,6 +26,7 @@ fn superblock() -> Superblock {
         has_metadata_region: true,
     };
     Superblock {
+        version: VERSION,
         identity: 11,
         sequence: 12,
         this_pool: PoolId(1),
