@@ -122,6 +122,14 @@ pub enum OpenError {
          written; nothing was changed; report it"
     )]
     MapTooLarge,
+    /// A device failed a flush, and chunks are on its pool only.
+    #[error(
+        "the device of pool {} failed a flush: what was written since the last good one may be \
+         lost, and flushes waiting for it have failed; start again, which recovers everything that \
+         was flushed, then check the device and replace it",
+        .0.0
+    )]
+    FlushFailed(PoolId),
     /// No living pool can hold the metadata.
     #[error("no living pool can hold the journal; restore a pool that is missing")]
     NoHome,

@@ -65,6 +65,8 @@ fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
     });
     for pool in pools.iter_mut().chain(added) {
         pool.far = dice.chance(0.4);
+        // What a far device could not send it keeps.
+        pool.forgets &= !pool.far;
     }
 }
 
@@ -134,6 +136,7 @@ fn pool(dice: &mut Dice, roomy: bool) -> PoolPlan {
         zeroed: dice.chance(0.5),
         discard_zeroes: dice.chance(0.5),
         far: false,
+        forgets: dice.chance(0.7),
     }
 }
 
