@@ -17,8 +17,10 @@
 mod admin;
 mod checkpoint;
 mod commit;
+mod comparison;
 mod copies;
 mod copying;
+mod finding;
 mod flight;
 mod foreground;
 mod format;
@@ -52,6 +54,7 @@ mod seals;
 pub mod settings;
 mod shadowing;
 mod slots;
+mod sums;
 mod switching;
 mod tap;
 mod throttle;
@@ -61,6 +64,7 @@ mod view;
 mod writing;
 
 pub use admin::AdminError;
+pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;
 pub use group::{Group, Service};
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
@@ -75,7 +79,7 @@ pub use report::{
     VolumeStatus,
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
-pub use scrub::ScrubStatus;
+pub use scrub::{ScrubRun, ScrubStatus};
 pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Settings};
 pub use tap::{Decision, Tap};
