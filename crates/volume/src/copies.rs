@@ -190,7 +190,7 @@ impl Group {
         self.change(Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();
         if self.settings.checksums {
-            self.seals.opened(chunk, self.chunk_size);
+            self.seals.opened(chunk, self.chunk_size, self.settings.limits.seals_cached);
             self.seals.write_begins(chunk, &range, self.parts_begun);
         }
         self.part_write(now, part, place, range);

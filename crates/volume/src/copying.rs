@@ -398,6 +398,7 @@ impl Group {
         let known = self.seals.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
         if !known {
             piece.sums = checksums(payload);
+            self.seals.is_copied(chunk, self.chunk_size, self.settings.limits.seals_cached);
         }
         let wrong = self.wrong_blocks(chunk, range.start, payload, u64::MAX);
         if wrong == 0 {
@@ -421,7 +422,7 @@ impl Group {
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
         if !piece.sums.is_empty() {
-            self.seals.copied(chunk, range.start, &piece.sums, self.chunk_size);
+            self.seals.copied(chunk, range.start, &piece.sums);
         }
         if copy.goal.is_some() {
             self.blocks_copied(chunk, &range);

@@ -21,6 +21,7 @@
 
 use crate::finding::FindingKind;
 use crate::flight::Owner;
+use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
 use crate::layout::{head_bytes, seal_bytes};
@@ -73,8 +74,8 @@ struct Load {
     chunk: ChunkId,
     /// What the journal said of it when it was asked for.
     table: Table,
-    /// Copies whose table was not good.
-    tried: usize,
+    /// Pools whose table was not good, one bit each: copies come and go while it is sought.
+    tried: u64,
 }
 
 /// A chunk without a table.
@@ -123,9 +124,9 @@ impl Seals {
         self.tables.get(chunk).or_else(|| self.known.get(chunk))
     }
 
-    /// A chunk reads as zeroes from now on.
-    pub(crate) fn opened(&mut self, chunk: ChunkId, chunk_size: u32) {
-        self.known.put(chunk, Sums::zeroes(chunk_size));
+    /// A chunk reads as zeroes from now on; what is known is kept of so many chunks at most.
+    pub(crate) fn opened(&mut self, chunk: ChunkId, chunk_size: u32, most: usize) {
+        self.known.put(chunk, Sums::zeroes(chunk_size), most);
     }
 
     /// A write begins; so many parts have been begun.
@@ -143,12 +144,16 @@ impl Seals {
     }
 
     /// An operation copied blocks from byte `at` on, and nobody wrote to them meanwhile.
-    pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32], chunk_size: u32) {
-        if self.sums(chunk).is_none() {
-            self.known.put(chunk, Sums::none(chunk_size));
-        }
+    pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32]) {
         if let Some(known) = self.known.get_mut(chunk) {
             known.learn(at, sums);
+        }
+    }
+
+    /// An operation begins to read the chunk: what it copies is to be known.
+    pub(crate) fn is_copied(&mut self, chunk: ChunkId, chunk_size: u32, most: usize) {
+        if self.sums(chunk).is_none() {
+            self.known.put(chunk, Sums::none(chunk_size), most);
         }
     }
 
@@ -260,16 +265,14 @@ impl Group {
     /// Reads the table at the next copy, or gives it up.
     fn load_seal(&mut self, now: Nanos, load: u32) {
         let Load { chunk, tried, .. } = self.seals.loads[load];
-        let copy = self.map.copies(chunk).nth(tried);
-        match copy.filter(|copy| self.pool(copy.place.pool).is_alive()) {
-            Some(copy) => {
-                let offset = self.seal_address(copy.place);
+        let able = |place: &Place| tried & bit(place.pool) == 0 && self.pool(place.pool).is_alive();
+        let untried = self.map.copies(chunk).map(|copy| copy.place).find(able);
+        match untried {
+            Some(place) => {
+                self.seals.loads[load].tried |= bit(place.pool);
+                let offset = self.seal_address(place);
                 let io = Io::Read { offset, length: seal_bytes(self.chunk_size) as u32 };
-                self.send(now, copy.place.pool, Owner::SealRead { load }, io);
-            }
-            None if copy.is_some() => {
-                self.seals.loads[load].tried += 1;
-                self.load_seal(now, load);
+                self.send(now, place.pool, Owner::SealRead { load }, io);
             }
             None => {
                 self.seals.end_load(load);
@@ -299,15 +302,12 @@ impl Group {
                     let sealed = self.map.entry(chunk).is_sealed();
                     let Seals { tables, known, .. } = &mut self.seals;
                     let store = if sealed { tables } else { known };
-                    store.put(chunk, Sums::all(sums));
-                    if tried > 0 {
+                    store.put(chunk, Sums::all(sums), self.settings.limits.seals_cached);
+                    if tried.count_ones() > 1 {
                         self.mend(chunk);
                     }
                 }
-                None if self.map.entry(chunk).is_sealed() => {
-                    self.seals.loads[load].tried += 1;
-                    self.load_seal(now, load);
-                }
+                None if self.map.entry(chunk).is_sealed() => self.load_seal(now, load),
                 None => self.seals.end_load(load),
             }
         }
@@ -333,7 +333,7 @@ impl Group {
             self.map.entry_mut(chunk).set_table(Table::None);
             self.seals.status.broken += 1;
             if let Some(sums) = self.seals.tables.take(chunk) {
-                self.seals.known.put(chunk, sums);
+                self.seals.known.put(chunk, sums, self.settings.limits.seals_cached);
             }
         }
         self.watch(now, chunk);
@@ -404,7 +404,7 @@ impl Group {
         let known = self.seals.known.take(chunk).filter(|known| known.whole() == Some(sums));
         let mut all = known.unwrap_or_else(|| Sums::all(sums.into()));
         all.rest();
-        self.seals.tables.put(chunk, all);
+        self.seals.tables.put(chunk, all, self.settings.limits.seals_cached);
         self.seals.status.sealed += 1;
         self.seals.status.unread += u64::from(unread);
         let state = self.durable_state(chunk);

@@ -148,7 +148,7 @@ pub(crate) struct SumStore {
 }
 
 impl SumStore {
-    /// Holds so many bytes, and the sums of one chunk in any case.
+    /// Holds so many bytes, and the sums of at least one chunk.
     pub(crate) fn new(bytes_max: u64) -> SumStore {
         let (chunks, order) = (BTreeMap::new(), BTreeMap::new());
         SumStore { chunks, order, came: 0, bytes: 0, bytes_max }
@@ -166,13 +166,16 @@ impl SumStore {
         self.chunks.contains_key(&chunk)
     }
 
-    pub(crate) fn put(&mut self, chunk: ChunkId, sums: Sums) {
+    /// Keeps the sums of one more chunk; of more than `most`, or than there is memory for, the
+    /// oldest go.
+    pub(crate) fn put(&mut self, chunk: ChunkId, sums: Sums, most: usize) {
         self.take(chunk);
         self.came += 1;
         self.bytes += sums.bytes();
         self.order.insert(self.came, chunk);
         self.chunks.insert(chunk, (self.came, sums));
-        while self.bytes > self.bytes_max && self.chunks.len() > 1 {
+        let most = most.max(1);
+        while self.chunks.len() > most || self.bytes > self.bytes_max && self.chunks.len() > 1 {
             let (_, oldest) = self.order.first_key_value().expect("every chunk is in the order");
             self.take(*oldest);
         }

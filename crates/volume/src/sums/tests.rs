@@ -62,12 +62,14 @@ fn the_oldest_chunks_are_forgotten_when_memory_is_short() {
     let each = Sums::none(CHUNK).bytes();
     let mut store = SumStore::new(3 * each);
     for index in 0..3 {
-        store.put(chunk(index), Sums::zeroes(CHUNK));
+        store.put(chunk(index), Sums::zeroes(CHUNK), 100);
     }
-    store.put(chunk(0), Sums::zeroes(CHUNK)); // It is the youngest now.
-    store.put(chunk(3), Sums::zeroes(CHUNK));
+    store.put(chunk(0), Sums::zeroes(CHUNK), 100); // It is the youngest now.
+    store.put(chunk(3), Sums::zeroes(CHUNK), 100);
     let held: Vec<u32> = (0..4).filter(|&index| store.has(chunk(index))).collect();
     assert_eq!(held, [0, 2, 3]);
+    store.put(chunk(1), Sums::zeroes(CHUNK), 2);
+    assert_eq!(store.chunks.keys().map(|chunk| chunk.index).collect::<Vec<_>>(), [1, 3]);
     for index in 0..4 {
         store.take(chunk(index));
     }
