@@ -5,7 +5,7 @@
 //! here does I/O, and nothing read from a disk can make it panic.
 
 use crate::extents::{Area, Extents, RUNS_MAX, Run};
-use crate::map::{ChunkCopy, ChunkState, NONE, Place, Tag};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::overlay::Blocks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
@@ -219,10 +219,18 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.extend_from_slice(&state.tag.stream.to_le_bytes());
             out.push(state.tag.pattern);
             let overlay = u8::from(state.overlay.is_some());
-            let (dirty, sealed) = (u8::from(state.dirty), u8::from(state.sealed));
+            let dirty = u8::from(state.dirty);
+            let (right, summed) = match state.table {
+                Table::None => (0, 0),
+                Table::Plain => (1, 0),
+                Table::Summed(_) => (1, 1),
+            };
             let pinned = u8::from(state.tag.pinned);
             let count = state.copies.len() as u8;
-            out.push(count | dirty << 4 | overlay << 5 | sealed << 6 | pinned << 7);
+            out.push(count | summed << 3 | dirty << 4 | overlay << 5 | right << 6 | pinned << 7);
+            if let Table::Summed(sum) = state.table {
+                out.extend_from_slice(&sum.to_le_bytes());
+            }
             for copy in &state.copies {
                 encode_place(copy.place, out);
                 out.push(u8::from(copy.prefetched));
@@ -272,10 +280,16 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             let (stream, pattern) = (reader.u16()?, reader.u8()?);
             let flags = reader.u8()?;
             let tag = Tag { stream, pattern, pinned: flags >> 7 == 1 };
-            let count = usize::from(flags & 15);
+            let count = usize::from(flags & 7);
             if count > COPIES_MAX {
                 return None;
             }
+            let table = match (flags >> 6 & 1, flags >> 3 & 1) {
+                (0, 0) => Table::None,
+                (1, 0) => Table::Plain,
+                (1, 1) => Table::Summed(reader.u32()?),
+                _ => return None,
+            };
             let mut copies = Vec::with_capacity(count);
             for _ in 0..count {
                 copies.push(ChunkCopy { place: reader.place()?, prefetched: reader.u8()? != 0 });
@@ -290,8 +304,8 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             if overlay.is_some() && copies.is_empty() {
                 return None; // It lies over a copy.
             }
-            let (dirty, sealed) = (flags >> 4 & 1 == 1, flags >> 6 & 1 == 1);
-            let state = ChunkState { copies, dirty, sealed, tag, overlay };
+            let dirty = flags >> 4 & 1 == 1;
+            let state = ChunkState { copies, dirty, table, tag, overlay };
             Some(Record::Chunk(chunk, state))
         }
         2 => {
@@ -537,7 +551,7 @@ impl<'a> Reader<'a> {
     /// A place; the number by which the map says "none" is out of order.
     fn place(&mut self) -> Option<Place> {
         let (pool, slot) = (PoolId(self.u16()?), self.u32()?);
-        (slot != NONE).then_some(Place { pool, slot })
+        (slot != NONE && usize::from(pool.0) < POOLS_MAX).then_some(Place { pool, slot })
     }
 
     /// A volume id; ids beyond what a group can have are out of order.

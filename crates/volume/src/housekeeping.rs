@@ -191,6 +191,7 @@ impl Group {
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
             self.map.set_state(chunk, &Default::default());
+            self.seals.forget(chunk);
         }
         self.map.remove_volume(volume);
         self.change(Record::VolumeGone(volume), ChunkId::default(), &left);

@@ -17,8 +17,9 @@ use thermocline_units::Bytes;
 const OVERLAYS_FIXED: usize = 32;
 /// Slots begin at multiples of this.
 const ALIGNMENT: u64 = 64 << 10;
-/// Bytes of the record of a chunk with one copy; a further copy adds seven.
-const CHUNK_RECORD_BYTES: u64 = 20;
+/// Bytes of the record of a chunk with one copy and the checksum of its table; a further copy adds
+/// seven.
+const CHUNK_RECORD_BYTES: u64 = 24;
 /// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there
 /// is.
 pub(crate) const RECORD_BYTES_MAX: usize = 560;

@@ -8,6 +8,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::copying::Copier;
+use crate::finding::Findings;
 use crate::flight::{Owner, TRIES_MAX};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
@@ -252,6 +253,7 @@ impl Group {
             proposal: Proposal::default(),
             scrub: Scrub::default(),
             seals: Seals::default(),
+            findings: Findings::default(),
             opening: None,
             placement: None,
             placement_name: String::new(),

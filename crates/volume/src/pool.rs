@@ -65,8 +65,8 @@ pub struct PoolCounters {
     pub metadata_bytes: u64,
     /// Flushes.
     pub flushes: u64,
-    /// Reads whose contents did not have their checksums.
-    pub rotten_blocks: u64,
+    /// Blocks read that did not have their checksums.
+    pub checksum_errors: u64,
     /// Requests that failed.
     pub errors: u64,
 }
@@ -83,7 +83,7 @@ impl PoolCounters {
             copied_in_bytes: self.copied_in_bytes - earlier.copied_in_bytes,
             metadata_bytes: self.metadata_bytes - earlier.metadata_bytes,
             flushes: self.flushes - earlier.flushes,
-            rotten_blocks: self.rotten_blocks - earlier.rotten_blocks,
+            checksum_errors: self.checksum_errors - earlier.checksum_errors,
             errors: self.errors - earlier.errors,
         }
     }

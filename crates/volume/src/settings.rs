@@ -62,7 +62,8 @@ pub struct Limits {
     pub area_growth: u64,
     /// Volumes of one group, at most [`VOLUMES_MAX`].
     pub volumes: usize,
-    /// Chunks whose checksums are kept in memory: 1 KiB each for chunks of 1 MiB.
+    /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
+    /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
     pub seals_cached: usize,
 }
 
@@ -74,7 +75,7 @@ impl Limits {
         checkpoint_batch: 16,
         area_growth: 2,
         volumes: VOLUMES_MAX,
-        seals_cached: 4096,
+        seals_cached: 1 << 16,
     };
 
     /// Bytes of a block's records that are never wasted on one that does not fit.

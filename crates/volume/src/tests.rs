@@ -136,6 +136,21 @@ impl Bench {
         }
     }
 
+    /// Lets so many answers of disks arrive.
+    pub(super) fn step(&mut self, answers: usize) {
+        let mut out = Vec::new();
+        for _ in 0..answers {
+            self.group.take_io(&mut out);
+            for (pool, ticket, io) in out.drain(..) {
+                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+            }
+            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
+            let Some(at) = next else { break };
+            self.now = self.now.max(at);
+            self.deliver();
+        }
+    }
+
     fn deliver(&mut self) {
         for index in 0..self.disks.len() {
             let mut done: Vec<Completion> = Vec::new();

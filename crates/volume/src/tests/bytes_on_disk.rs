@@ -6,7 +6,7 @@ use crate::format::{
     encode_record, open_block, seal_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
-use crate::map::{ChunkCopy, ChunkState, Place, Tag};
+use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
 use crate::overlay::{Blocks, Side};
 use crate::{Group, Limits, OpenError, Service};
 use thermocline_ports::faulty::SimDisk;
@@ -58,14 +58,16 @@ fn records() -> Vec<Record> {
             ChunkCopy { place: place(3, 6), prefetched: true },
         ],
         dirty: true,
-        sealed: true,
+        table: Table::Summed(0xFEED_F00D),
         tag: Tag { stream: 300, pattern: 4, pinned: true },
         overlay: Some((place(2, 9), redirected)),
     };
     let mirror = ChunkState { overlay: Some((place(1, 2), mirrored)), ..state.clone() };
+    let plain = ChunkState { table: Table::Plain, ..state.clone() };
     vec![
         Record::Volume(VolumeId(1), Bytes(1 << 40)),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 77 }, state),
+        Record::Chunk(ChunkId { volume: VolumeId(1), index: 76 }, plain),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 79 }, mirror),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 78 }, ChunkState::default()),
         Record::VolumeGone(VolumeId(4)),

@@ -108,7 +108,7 @@ fn settings(dice: &mut Dice) -> Settings {
         fill: dice.one_of(&[Fill::FastestFirst, Fill::SlowestFirst]),
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
-        checksums: dice.chance(0.4),
+        checksums: dice.chance(0.85),
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }

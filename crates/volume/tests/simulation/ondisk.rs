@@ -144,7 +144,10 @@ impl OnDisk {
         let chunk = (bytes.u32()?, bytes.u32()?);
         let [.., flags] = *bytes.take(4)? else { return None };
         let mut slots = Vec::new();
-        for _ in 0..flags & 15 {
+        if flags >> 3 & 1 == 1 {
+            bytes.take(4)?; // The checksum of its table.
+        }
+        for _ in 0..flags & 7 {
             slots.push((bytes.u16()?, bytes.u32()?));
             bytes.take(1)?;
         }
