@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use thermocline_blockcache::BlockCache;
 use thermocline_ports::{Completion, Device};
+use thermocline_ports_os::Patience;
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::Service;
 
@@ -54,7 +55,9 @@ fn read(path: &Path) -> Vec<u8> {
 fn cache(config: &Config, name: &str) -> CacheConfig {
     let size = Some(Bytes::from_mib(4));
     let path = config.data.join(name);
-    let device = DeviceConfig { path, size, emulate: None, buffered: false, bucket: None };
+    let patience = Patience::DEFAULT;
+    let device =
+        DeviceConfig { path, size, emulate: None, buffered: false, patience, bucket: None };
     CacheConfig { device, settings: thermocline_blockcache::Settings::default() }
 }
 
