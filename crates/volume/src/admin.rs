@@ -61,7 +61,7 @@ impl Group {
     pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
         self.check_ready()?;
         self.check_size(size, Bytes(0))?;
-        let mut ids = (0..VOLUMES_MAX as u32).map(VolumeId);
+        let mut ids = (0..self.settings.limits.volumes as u32).map(VolumeId);
         let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
         self.map.set_volume(id, size, self.chunk_size);
@@ -142,7 +142,12 @@ impl Group {
         let living = self.pools.iter().filter(|pool| pool.is_alive());
         let slots = living.map(|pool| u64::from(pool.slots.total())).sum::<u64>()
             + u64::from(pool.slots.total());
-        let room = layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size);
+        let room = layout::slots_max(
+            self.area_blocks,
+            self.copier.overlays,
+            self.chunk_size,
+            &self.settings.limits,
+        );
         if slots > room {
             return Err(AdminError::TooManyChunks(slots, room));
         }

@@ -16,18 +16,17 @@
 use crate::commit::Waiter;
 use crate::flight::{Flight, Owner};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, PAYLOAD_BYTES, Record, Stamp, Superblock, encode_record,
+    BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
     seal_block,
 };
 use crate::group::{Group, Service, payload};
 use crate::layout::{area_offset, super_offset};
 use crate::opening::OpenError;
 use crate::pool::PoolState;
+use crate::settings::Limits;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
-/// Blocks written at a time.
-const BATCH_BLOCKS: usize = 16;
 /// Pools that hold journal and checkpoints, where there are as many.
 const HOMES: usize = 2;
 /// Share of the ring in use at which a checkpoint starts.
@@ -94,6 +93,11 @@ impl Checkpoint {
 
     pub(crate) fn is_covering(&self) -> bool {
         self.stage == Stage::Covering
+    }
+
+    /// Whether its superblocks are on their way.
+    pub(crate) fn is_being_sealed(&self) -> bool {
+        matches!(self.stage, Stage::Sealing | Stage::Spreading | Stage::Spread)
     }
 
     /// Whether the superblock in force says all there is to say.
@@ -174,15 +178,17 @@ impl Group {
 
     /// Step 2: the next batch of blocks, beginning with chunk `from`.
     fn write_batch(&mut self, from: ChunkId) {
-        let mut batch = Vec::with_capacity(BATCH_BLOCKS * BLOCK_BYTES);
-        let mut records = Vec::with_capacity(PAYLOAD_BYTES);
+        let Limits { block_payload, checkpoint_batch, .. } = self.settings.limits;
+        let batch_bytes = checkpoint_batch * BLOCK_BYTES;
+        let mut batch = Vec::with_capacity(batch_bytes);
+        let mut records = Vec::with_capacity(block_payload);
         let mut record = Vec::new();
         let mut next = Some(from);
-        let room = |batch: &Vec<u8>| batch.len() < BATCH_BLOCKS * BLOCK_BYTES;
+        let room = |batch: &Vec<u8>| batch.len() < batch_bytes;
         while let Some(chunk) = next.filter(|_| room(&batch)) {
             record.clear();
             self.describe(chunk, &mut record);
-            if records.len() + record.len() > PAYLOAD_BYTES {
+            if records.len() + record.len() > block_payload {
                 self.seal_checkpoint_block(&mut records, &mut batch);
                 continue; // Described again, into the next block.
             }
@@ -277,6 +283,7 @@ impl Group {
         let sequence = self.checkpoint.sequence + 1;
         self.checkpoint.states = self.pools.iter().map(|pool| pool.state).collect();
         let mut superblock = Superblock {
+            version: VERSION,
             identity: self.identity,
             sequence,
             this_pool: PoolId(0),
@@ -338,6 +345,7 @@ impl Group {
             }
             self.checkpoint.stage = Stage::Idle;
             self.checkpoint.wanted = true;
+            self.homes_in_force();
             return false;
         }
         true
@@ -384,6 +392,7 @@ impl Group {
                 _ => {}
             }
         }
+        self.homes_in_force();
         if self.opening_ends() {
             self.service = Service::Ready;
             for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {

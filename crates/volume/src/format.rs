@@ -12,15 +12,18 @@ use crate::settings::{
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
 /// Version of the layout, written; those before it are read, later ones are refused. Version 2 has
-/// mirrored chunks.
-pub(crate) const VERSION: u16 = 2;
+/// mirrored chunks. Version 3 says of each journal block which commit it belongs to.
+pub(crate) const VERSION: u16 = 3;
+/// First version whose journal tells a torn end from damage before it.
+pub(crate) const VERSION_WITH_COMMITS: u16 = 3;
 /// Unit of metadata I/O.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
 const SUPER_MAGIC: &[u8; 8] = b"THERMOCL";
 const JOURNAL_MAGIC: u32 = u32::from_le_bytes(*b"TCJL");
 const CHECKPOINT_MAGIC: u32 = u32::from_le_bytes(*b"TCCP");
-/// Magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, zero 6.
+/// Magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, place in the commit 2,
+/// zero 4.
 const HEADER_BYTES: usize = 40;
 /// Bytes of records in a block.
 pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
@@ -54,6 +57,8 @@ pub(crate) struct PoolRecord {
 /// The root of a group: written to every pool, in two alternating places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Superblock {
+    /// Version of the layout that wrote it; what is encoded is always of [`VERSION`].
+    pub(crate) version: u16,
     pub(crate) identity: u64,
     /// Counts superblocks; the highest that is whole is the group's state.
     pub(crate) sequence: u64,
@@ -117,11 +122,25 @@ impl BlockKind {
     }
 }
 
-/// Wraps encoded records into a block.
+/// Wraps encoded records into a block that stands for itself.
 ///
 /// # Panics
 /// When `payload` is longer than [`PAYLOAD_BYTES`].
 pub(crate) fn seal_block(kind: BlockKind, stamp: Stamp, payload: &[u8], out: &mut Vec<u8>) {
+    seal_commit_block(kind, stamp, 0, payload, out);
+}
+
+/// The same, for a block that has `before` others of its commit before it.
+///
+/// # Panics
+/// When `payload` is longer than [`PAYLOAD_BYTES`].
+pub(crate) fn seal_commit_block(
+    kind: BlockKind,
+    stamp: Stamp,
+    before: u16,
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) {
     assert!(payload.len() <= PAYLOAD_BYTES, "records do not span blocks");
     let start = out.len();
     out.extend_from_slice(&kind.magic().to_le_bytes());
@@ -130,24 +149,49 @@ pub(crate) fn seal_block(kind: BlockKind, stamp: Stamp, payload: &[u8], out: &mu
     out.extend_from_slice(&stamp.generation.to_le_bytes());
     out.extend_from_slice(&stamp.sequence.to_le_bytes());
     out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
-    out.extend_from_slice(&[0; 6]);
+    out.extend_from_slice(&before.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(payload);
     out.resize(start + BLOCK_BYTES, 0);
     let crc = crc32c::crc32c(&out[start + 8..]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The records' bytes of a block that is whole and carries exactly this stamp.
-pub(crate) fn open_block(kind: BlockKind, stamp: Stamp, block: &[u8]) -> Option<&[u8]> {
+/// A block that is whole, whatever it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WholeBlock<'a> {
+    pub(crate) stamp: Stamp,
+    /// Blocks of the same commit that stand before it; zero before version 3.
+    pub(crate) before: u16,
+    /// The records' bytes.
+    pub(crate) payload: &'a [u8],
+}
+
+impl WholeBlock<'_> {
+    /// Sequence of the first block of its commit. That the block exists says that everything before
+    /// this sequence was durable: a commit is written when the one before it has ended.
+    pub(crate) fn commit_start(&self) -> u64 {
+        self.stamp.sequence.saturating_sub(u64::from(self.before))
+    }
+}
+
+/// Reads a block; `None` when it is torn, rotten, or of another kind.
+pub(crate) fn read_block(kind: BlockKind, block: &[u8]) -> Option<WholeBlock<'_>> {
     let mut reader = Reader(block.get(..BLOCK_BYTES)?);
     let (magic, crc) = (reader.u32()?, reader.u32()?);
-    let found =
+    let stamp =
         Stamp { identity: reader.u64()?, generation: reader.u64()?, sequence: reader.u64()? };
-    let used = usize::from(reader.u16()?);
-    if magic != kind.magic() || found != stamp || !has_crc(&block[8..BLOCK_BYTES], crc) {
+    let (used, before) = (usize::from(reader.u16()?), reader.u16()?);
+    if magic != kind.magic() || !has_crc(&block[8..BLOCK_BYTES], crc) {
         return None;
     }
-    block.get(HEADER_BYTES..HEADER_BYTES + used)
+    let payload = block.get(HEADER_BYTES..HEADER_BYTES + used)?;
+    Some(WholeBlock { stamp, before, payload })
+}
+
+/// The records' bytes of a block that is whole and carries exactly this stamp.
+pub(crate) fn open_block(kind: BlockKind, stamp: Stamp, block: &[u8]) -> Option<&[u8]> {
+    read_block(kind, block).filter(|whole| whole.stamp == stamp).map(|whole| whole.payload)
 }
 
 /// Appends `record` in bytes.
@@ -301,7 +345,8 @@ impl Superblock {
         if magic != SUPER_MAGIC || !has_crc(&block[12..BLOCK_BYTES], crc) {
             return None;
         }
-        if !(1..=VERSION).contains(&reader.u16()?) {
+        let version = reader.u16()?;
+        if !(1..=VERSION).contains(&version) {
             return None;
         }
         let this_pool = PoolId(reader.u16()?);
@@ -319,6 +364,7 @@ impl Superblock {
         }
         let pools = (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
         let superblock = Superblock {
+            version,
             identity,
             sequence,
             this_pool,

@@ -357,6 +357,9 @@ impl Group {
         self.bury_volumes();
         if !self.commit.is_settled() || self.has_changes() || self.any_dirty() {
             self.commit.wanted = true;
+        } else if self.checkpoint.is_current() && !self.commit.is_empty() {
+            // What was stopped in order needs no journal: no damage to it can be taken for its end.
+            self.checkpoint.wanted = true;
         } else if self.checkpoint.is_current() && self.flights.is_empty() {
             self.service = Service::Closed;
         }

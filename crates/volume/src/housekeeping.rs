@@ -3,7 +3,7 @@
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
-use crate::operation::{Operation, OperationKind, Refusal};
+use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::pool::{Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
@@ -202,5 +202,12 @@ impl Group {
             let result = Err(crate::request::RequestError::NotReady);
             self.reply(crate::request::Reply { id: request, result });
         }
+        let queued = std::mem::take(&mut self.copier.queue).into_iter();
+        let under_way = self.copier.operations.iter().map(|(_, copy)| (copy.id, copy.what));
+        let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
+        self.copier.chunks.clear();
+        let outcome = Outcome::Failed;
+        let ended = ended.into_iter().map(|(id, operation)| Finished { id, operation, outcome });
+        self.finished_out.extend(ended);
     }
 }

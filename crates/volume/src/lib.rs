@@ -77,7 +77,7 @@ pub use report::{
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::ScrubStatus;
 pub use seals::SealStatus;
-pub use settings::{Copying, Fill, Settings};
+pub use settings::{Copying, Fill, Limits, Settings};
 pub use tap::{Decision, Tap};
 pub use traits::traits_of;
 

@@ -10,8 +10,8 @@ use crate::commit::Commit;
 use crate::copying::Copier;
 use crate::flight::{Owner, TRIES_MAX};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PoolRecord, Record, Stamp, Superblock,
-    decode_records, open_block,
+    BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
+    Superblock, VERSION_WITH_COMMITS, decode_records, open_block, read_block,
 };
 use crate::group::{Group, Service};
 use crate::hinting::Hinting;
@@ -26,7 +26,9 @@ use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
-use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings};
+use crate::settings::{
+    CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
+};
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
@@ -40,6 +42,9 @@ pub enum CreateError {
     /// Out of range.
     #[error("chunk size {0} is not a power of two between {CHUNK_MIN} and {CHUNK_MAX}")]
     ChunkSize(Bytes),
+    /// The limits that a test chose contradict each other.
+    #[error("these limits of the metadata do not fit together: {0:?}")]
+    Limits(Limits),
     /// Out of range.
     #[error("a journal of {0} blocks is not between 64 and 65536 blocks of 4 KiB")]
     Journal(u32),
@@ -78,6 +83,29 @@ pub enum OpenError {
     Checkpoint {
         /// Blocks from the area's start.
         block: u32,
+    },
+    /// A block of the journal that was durable is not whole on any pool that holds the journal.
+    #[error(
+        "block {block} of the journal is damaged on every pool that holds it, and changes up to \
+         block {} depend on it; nothing was changed; restore a pool that is missing, or the devices \
+         from a backup",
+        durable - 1
+    )]
+    Journal {
+        /// Its sequence number.
+        block: u64,
+        /// Sequence before which all blocks were durable.
+        durable: u64,
+    },
+    /// The newest superblock is damaged on every pool: the one before it is of an earlier session.
+    #[error(
+        "superblock {sequence} is damaged on every pool, and the one before it does not know what \
+         was written since; nothing was changed; restore a pool that is missing, or the devices \
+         from a backup"
+    )]
+    SuperblockLost {
+        /// The number of the superblock that is missing, or of the first of several.
+        sequence: u64,
     },
     /// The records contradict each other: a bug, or a forged disk.
     #[error("two chunks claim slot {slot} of pool {}; nothing was changed; report it", pool.0)]
@@ -138,8 +166,8 @@ impl Group {
         check_settings(&settings, pools)?;
         let chunk_size = settings.chunk_size.0 as u32;
         let slots: u64 = pools.iter().map(|p| p.geometry.size.div_floor(settings.chunk_size)).sum();
-        let area_blocks = layout::area_blocks(slots, chunk_size);
-        let regions = regions(settings.journal_blocks, area_blocks, pools, chunk_size);
+        let area_blocks = layout::area_blocks(slots, chunk_size, &settings.limits);
+        let regions = regions(&settings, area_blocks, pools);
         if !regions.contains(&true) {
             let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
             return Err(CreateError::NoHome(Bytes(bytes)));
@@ -321,6 +349,39 @@ impl Opening {
     }
 }
 
+/// What the journal's blocks say about what must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Evidence {
+    /// Every block before this sequence was durable once.
+    pub(crate) durable_before: u64,
+    /// Whether a later session of the group wrote to the journal: its superblock was durable first.
+    pub(crate) later_session: bool,
+}
+
+impl Opening {
+    /// Looks at every whole block of the journal, wherever it stands. Groups of before
+    /// [`VERSION_WITH_COMMITS`] do not say which commit a block belongs to.
+    pub(crate) fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
+        let mut evidence = Evidence::default();
+        let journal = |step: &&Step| matches!(step.purpose, Purpose::Journal(_));
+        let found = self.steps.iter().filter(journal).filter_map(|step| step.found.as_ref());
+        for block in found.flat_map(|bytes| bytes.chunks(BLOCK_BYTES)) {
+            let Some(whole) = read_block(BlockKind::Journal, block) else { continue };
+            if whole.stamp.identity != superblock.identity {
+                continue;
+            }
+            let generation = whole.stamp.generation;
+            evidence.later_session |= generation > superblock.journal_generation;
+            let tells = superblock.version >= VERSION_WITH_COMMITS;
+            if tells && generation == superblock.journal_generation {
+                let durable = whole.commit_start();
+                evidence.durable_before = evidence.durable_before.max(durable);
+            }
+        }
+        evidence
+    }
+}
+
 /// The reads that fetch a home's checkpoint and journal.
 pub(crate) fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
     let area =
@@ -350,6 +411,11 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     if !JOURNAL_BLOCKS.contains(&settings.journal_blocks) {
         return Err(CreateError::Journal(settings.journal_blocks));
     }
+    let limits = settings.limits;
+    let fits = limits.record < limits.block_payload && limits.block_payload <= PAYLOAD_BYTES;
+    if !fits || limits.volumes > VOLUMES_MAX || limits.checkpoint_batch == 0 {
+        return Err(CreateError::Limits(limits));
+    }
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()));
     }
@@ -361,13 +427,9 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
 
 /// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
 /// ones last.
-fn regions(
-    journal_blocks: u32,
-    area_blocks: u32,
-    pools: &[PoolSpec],
-    chunk_size: u32,
-) -> Vec<bool> {
-    let bytes = layout::region_bytes(journal_blocks, area_blocks);
+fn regions(settings: &Settings, area_blocks: u32, pools: &[PoolSpec]) -> Vec<bool> {
+    let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
+    let head = layout::head_bytes(settings.journal_blocks, area_blocks, true);
     let mut regions: Vec<bool> = pools.iter().map(|p| bytes <= p.geometry.size.0 / 8).collect();
     let mut by_size: Vec<usize> = (0..pools.len()).collect();
     by_size.sort_by_key(|&index| {
@@ -375,9 +437,9 @@ fn regions(
         (geometry.far, std::cmp::Reverse(geometry.size), index)
     });
     for index in by_size {
-        let fits = bytes.next_multiple_of(64 << 10) + u64::from(chunk_size)
-            <= pools[index].geometry.size.0;
-        if regions.iter().filter(|&&region| region).count() < 2 && fits {
+        let (size, chunk_size) = (pools[index].geometry.size, settings.chunk_size.0 as u32);
+        let (slots, _) = layout::slots_behind(size, head, chunk_size, settings.checksums);
+        if regions.iter().filter(|&&region| region).count() < 2 && slots > 0 {
             regions[index] = true;
         }
     }

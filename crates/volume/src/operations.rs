@@ -142,7 +142,8 @@ impl Group {
     /// How many more chunks may be in two parts: the checkpoint has room for their bits.
     pub(crate) fn overlay_room(&self) -> usize {
         let slots = self.pools.iter().map(|pool| u64::from(pool.slots.total())).sum();
-        let most = layout::overlays_max(self.area_blocks, slots, self.chunk_size);
+        let most =
+            layout::overlays_max(self.area_blocks, slots, self.chunk_size, &self.settings.limits);
         most.saturating_sub(self.copier.overlays)
     }
 

@@ -12,9 +12,10 @@
 //! rot between a write and its sealing are sealed as they are.
 //!
 //! A seal: CRC-32C of the rest (4 bytes), chunk index (4), then 4 bytes a block. State: 4 bytes a
-//! block for chunks whose seal is in memory, [`SEALS_CACHED_MAX`] of them.
+//! block for chunks whose seal is in memory, [`crate::settings::Limits::seals_cached`] of them.
 
 use crate::flight::Owner;
+use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
 use crate::layout::{head_bytes, seal_bytes};
@@ -24,8 +25,6 @@ use std::collections::{BTreeMap, VecDeque};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
-/// Chunks whose checksums are kept in memory: 1 KiB each for chunks of 1 MiB.
-const SEALS_CACHED_MAX: usize = 4096;
 /// A chunk is sealed when it was not written for so long.
 const QUIET: Nanos = Nanos(10_000_000_000);
 /// Chunks that one round of housekeeping looks at.
@@ -46,8 +45,8 @@ pub struct SealStatus {
 #[derive(Debug)]
 struct Load {
     chunk: ChunkId,
-    /// Copies whose seal was not good.
-    tried: usize,
+    /// Pools whose seal was not good, one bit each: copies come and go while it is sought.
+    tried: u64,
 }
 
 /// A chunk without a seal.
@@ -89,11 +88,12 @@ impl Seals {
         sums.get(first..first + found.len()).is_some_and(|sums| *sums == *found)
     }
 
-    pub(crate) fn keep(&mut self, chunk: ChunkId, sums: Box<[u32]>) {
+    /// Keeps the checksums of one more chunk; of more than `most`, the oldest go.
+    pub(crate) fn keep(&mut self, chunk: ChunkId, sums: Box<[u32]>, most: usize) {
         if self.cached.insert(chunk, sums).is_none() {
             self.order.push_back(chunk);
         }
-        while self.cached.len() > SEALS_CACHED_MAX {
+        while self.cached.len() > most {
             let oldest = self.order.pop_front().expect("every cached chunk is in the order");
             self.cached.remove(&oldest);
         }
@@ -171,16 +171,14 @@ impl Group {
     /// Reads the seal at the next copy, or gives it up.
     fn load_seal(&mut self, now: Nanos, load: u32) {
         let Load { chunk, tried } = self.seals.loads[load];
-        let copy = self.map.copies(chunk).nth(tried);
-        match copy.filter(|copy| self.pool(copy.place.pool).is_alive()) {
-            Some(copy) => {
-                let offset = self.seal_address(copy.place);
+        let able = |place: &Place| tried & bit(place.pool) == 0 && self.pool(place.pool).is_alive();
+        let untried = self.map.copies(chunk).map(|copy| copy.place).find(able);
+        match untried {
+            Some(place) => {
+                self.seals.loads[load].tried |= bit(place.pool);
+                let offset = self.seal_address(place);
                 let io = Io::Read { offset, length: seal_bytes(self.chunk_size) as u32 };
-                self.send(now, copy.place.pool, Owner::SealRead { load }, io);
-            }
-            None if copy.is_some() => {
-                self.seals.loads[load].tried += 1;
-                self.load_seal(now, load);
+                self.send(now, place.pool, Owner::SealRead { load }, io);
             }
             None => {
                 self.seals.loads.remove(load);
@@ -206,14 +204,11 @@ impl Group {
             let bytes = result.map(|payload| payload.to_vec()).unwrap_or_default();
             match decode_seal(chunk, &bytes, self.chunk_size) {
                 Some(sums) => {
-                    self.seals.keep(chunk, sums);
+                    self.seals.keep(chunk, sums, self.settings.limits.seals_cached);
                     self.seals.loads.remove(load);
                     self.seals.loading.remove(&chunk);
                 }
-                None => {
-                    self.seals.loads[load].tried += 1;
-                    self.load_seal(now, load);
-                }
+                None => self.load_seal(now, load),
             }
         }
         if self.map.has(chunk) && self.map.entry(chunk).traffic != NONE {
@@ -296,7 +291,7 @@ impl Group {
     /// The seals are written, and nobody wrote to the chunk meanwhile.
     pub(crate) fn seal(&mut self, chunk: ChunkId, sums: Box<[u32]>) {
         self.map.entry_mut(chunk).set_sealed(true);
-        self.seals.keep(chunk, sums);
+        self.seals.keep(chunk, sums, self.settings.limits.seals_cached);
         self.seals.status.sealed += 1;
         let state = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, state), chunk, &[]);

@@ -2,6 +2,7 @@
 //! part (`tests/simulation`).
 
 mod bytes_on_disk;
+mod damage;
 mod far;
 mod hints;
 mod label;

@@ -27,7 +27,7 @@ enum Condition {
     Dead,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Act {
     /// With the contents at submission, where the read is to show those.
     Read {
@@ -43,7 +43,7 @@ enum Act {
     Nothing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pending {
     due: Nanos,
     sequence: u64,
@@ -68,7 +68,7 @@ struct Pending {
 /// disk.crash(&mut Rng::seeded(1), Survival::Lost);
 /// assert_eq!(disk.peek(Bytes(0), 512), Ok(Payload::from(vec![1; 512])));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SimDisk {
     geometry: Geometry,
     faults: Faults,

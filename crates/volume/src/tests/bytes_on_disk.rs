@@ -2,13 +2,13 @@
 
 use super::Bench;
 use crate::format::{
-    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, decode_records, encode_record,
-    open_block, seal_block,
+    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, VERSION, decode_records,
+    encode_record, open_block, seal_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Tag};
 use crate::overlay::{Blocks, Side};
-use crate::{Group, OpenError, Service};
+use crate::{Group, Limits, OpenError, Service};
 use thermocline_ports::faulty::SimDisk;
 use thermocline_ports::{Device, Io, Payload, Ticket};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -26,6 +26,7 @@ fn superblock() -> Superblock {
         has_metadata_region: true,
     };
     Superblock {
+        version: VERSION,
         identity: 11,
         sequence: 12,
         this_pool: PoolId(1),
@@ -182,7 +183,7 @@ fn a_map_that_its_checkpoint_has_no_room_for_is_refused() {
     while newest(&bench.disks[0]).1.area == 1 {
         bench.crash(); // The first area begins where it does, however long it is.
     }
-    let fixed = area_blocks(0, super::CHUNK as u32);
+    let fixed = area_blocks(0, super::CHUNK as u32, &Limits::REAL);
     forge_areas(&mut bench, fixed);
     let devices: Vec<_> = bench.disks.iter().map(|disk| Some(disk.geometry())).collect();
     bench.group = Group::open(Bench::settings(), &devices);

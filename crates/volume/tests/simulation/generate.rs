@@ -6,7 +6,7 @@ use crate::dice::Dice;
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, OperationKind, Settings};
+use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
 
 const SECTOR: u64 = thermocline_ports::SECTOR as u64;
 
@@ -107,6 +107,19 @@ fn settings(dice: &mut Dice) -> Settings {
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
         checksums: dice.chance(0.4),
+        limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
+    }
+}
+
+/// Blocks so small that a few dozen chunks fill many of them, and a cache that evicts: what takes a
+/// real group thousands of chunks happens here in a run of seconds.
+fn small(dice: &mut Dice) -> Limits {
+    Limits {
+        block_payload: dice.one_of(&[128, 160, 160, 256, 512]),
+        record: 64,
+        checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
+        volumes: 64,
+        seals_cached: dice.one_of(&[1, 2, 4, 16]),
     }
 }
 
