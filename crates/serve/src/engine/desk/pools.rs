@@ -106,7 +106,7 @@ impl Desk<'_> {
                 metadata_bytes: counts.metadata_bytes,
                 flushes: counts.flushes,
                 errors: counts.errors,
-                rotten_blocks: counts.rotten_blocks,
+                rotten_blocks: counts.checksum_errors,
             },
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
