@@ -7,15 +7,19 @@
 //!
 //! - [`mod@clients`]: connections, from bytes to requests and back;
 //! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
-//! - [`mod@watch`]: what is counted on the way, second by second.
+//! - [`mod@watch`]: what is counted on the way, second by second;
+//! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
 mod clients;
 mod desk;
+mod health;
 mod heat;
 mod jobs;
+mod room;
 mod watch;
 
 pub use desk::Desk;
+pub use room::watch_room;
 
 use crate::api::{Event, Severity};
 use crate::doors::Door;
@@ -23,6 +27,7 @@ use crate::nbd::{Export, Security};
 use crate::orders::{Inbox, Orders, orders};
 use clients::{Connection, Origin};
 use jobs::Jobs;
+use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
 use std::collections::BTreeMap;
@@ -119,6 +124,7 @@ pub struct Engine {
     orders: Orders,
     jobs: Jobs,
     watch: Watch,
+    room: Room,
     on_event: OnEvent,
     /// Who decides about moves; `None`: nobody.
     policy: Option<PolicySpec>,
@@ -163,6 +169,7 @@ impl Engine {
             orders,
             jobs: Jobs::default(),
             watch: Watch::new(),
+            room: Room::default(),
             on_event,
             policy: None,
             rivals: BTreeMap::new(),

@@ -18,7 +18,7 @@ mod stream;
 pub mod surveys;
 mod tls;
 
-pub use engine::{Desk, Doors, Engine, OnEvent, ServeError};
+pub use engine::{Desk, Doors, Engine, OnEvent, ServeError, watch_room};
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};
 pub use tls::{TlsError, TlsFiles, tls};

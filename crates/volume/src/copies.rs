@@ -9,6 +9,7 @@ use crate::foreground::Verb;
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table};
+use crate::opening::OpenError;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::request::RequestError;
@@ -113,6 +114,19 @@ impl Group {
             self.map.set_state(chunk, &state);
         }
         self.commit.queue_death(pool);
+    }
+
+    /// A pool could not flush: what was written there since its last flush may be gone, whatever
+    /// later flushes say, so no record may be written that relies on it. Where every chunk is whole
+    /// without the pool, the group goes on without it. Otherwise it goes out of service: the
+    /// devices are as a crash would leave them, and opening it again recovers what is durable.
+    pub(crate) fn flush_failed(&mut self, pool: PoolId) {
+        if self.pool(pool).is_alive() {
+            match self.is_needed(pool) {
+                true => self.fail(OpenError::FlushFailed(pool)),
+                false => self.pool_died(pool),
+            }
+        }
     }
 
     /// A pool died: a mirrored chunk that is on it shall be whole on its other side.

@@ -148,6 +148,9 @@ impl Group {
         if result == Err(DeviceError::Gone) {
             self.pool_died(pool);
         }
+        // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
+        let given_up = self.opening.is_none() && !self.pool(pool).is_alive();
+        let result = if given_up { Err(DeviceError::Gone) } else { result };
         if matches!(self.service, Service::Failed(_)) {
             return;
         }

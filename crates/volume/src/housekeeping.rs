@@ -83,6 +83,7 @@ impl Group {
         self.housekeeping.rounds += 1;
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             self.commit.wanted = true;
+            self.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);
         self.seal_quiet_chunks(now);
@@ -94,7 +95,7 @@ impl Group {
         self.grant_hint_wishes(now);
         self.evacuate(now);
         for pool in &mut self.pools {
-            if pool.state == PoolState::Draining && pool.slots.used() == 0 {
+            if pool.state == PoolState::Draining && pool.slots_used() == 0 {
                 pool.state = PoolState::Drained;
                 self.checkpoint.wanted = true;
             }

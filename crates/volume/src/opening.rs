@@ -30,12 +30,13 @@ use crate::seals::Seals;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
 };
+use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
-/// Bytes read at a time.
-const READ_BYTES: usize = 256 << 10;
+/// Blocks read at a time.
+const READ_BLOCKS: u32 = 64;
 
 /// Why a group cannot be made of these pools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -122,6 +123,14 @@ pub enum OpenError {
          written; nothing was changed; report it"
     )]
     MapTooLarge,
+    /// A device failed a flush, and chunks are on its pool only.
+    #[error(
+        "the device of pool {} failed a flush: what was written since the last good one may be \
+         lost, and flushes waiting for it have failed; start again, which recovers everything that \
+         was flushed, then check the device and replace it",
+        .0.0
+    )]
+    FlushFailed(PoolId),
     /// No living pool can hold the metadata.
     #[error("no living pool can hold the journal; restore a pool that is missing")]
     NoHome,
@@ -132,8 +141,8 @@ pub enum OpenError {
 pub(crate) enum Purpose {
     Erase,
     Supers,
-    Checkpoint(u32),
-    Journal(u32),
+    /// Blocks of checkpoint or journal, from this one.
+    Blocks(BlockKind, u32),
 }
 
 #[derive(Debug)]
@@ -149,6 +158,8 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) steps: Vec<Step>,
+    /// The steps that read blocks, by the first block that they read.
+    by_block: BTreeMap<(BlockKind, u32), Vec<u32>>,
     pub(crate) outstanding: u32,
     pub(crate) superblock: Option<Superblock>,
 }
@@ -264,7 +275,7 @@ impl Group {
         let outstanding = steps.len() as u32;
         let sends: Vec<(PoolId, Io)> =
             steps.iter().map(|step| (step.pool, step.io.clone())).collect();
-        self.opening = Some(Opening { steps, outstanding, superblock });
+        self.opening = Some(Opening { by_block: by_block(&steps), steps, outstanding, superblock });
         for (index, (pool, io)) in sends.into_iter().enumerate() {
             self.send(self.now, pool, Owner::Open(index as u32), io);
         }
@@ -329,6 +340,16 @@ impl Group {
     }
 }
 
+fn by_block(steps: &[Step]) -> BTreeMap<(BlockKind, u32), Vec<u32>> {
+    let mut by_block: BTreeMap<(BlockKind, u32), Vec<u32>> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Purpose::Blocks(kind, first) = step.purpose {
+            by_block.entry((kind, first)).or_default().push(index as u32);
+        }
+    }
+    by_block
+}
+
 impl Opening {
     /// The records of a block that some home has whole.
     pub(crate) fn block(
@@ -338,16 +359,16 @@ impl Opening {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
-        self.steps.iter().find_map(|step| {
-            let first = match (kind, step.purpose) {
-                (BlockKind::Checkpoint, Purpose::Checkpoint(first)) => first,
-                (BlockKind::Journal, Purpose::Journal(first)) => first,
-                _ => return None,
-            };
-            let start = (at.checked_sub(first)? as usize).checked_mul(BLOCK_BYTES)?;
-            let block = step.found.as_ref()?.get(start..start + BLOCK_BYTES)?;
-            decode_records(open_block(kind, stamp, block)?, chunk_size)
-        })
+        let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
+        let near = self.by_block.range((kind, first_of_read)..=(kind, at));
+        near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step))).find_map(
+            |(first, step)| {
+                let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
+                let found = self.steps[step as usize].found.as_ref()?;
+                let block = found.get(start..start + BLOCK_BYTES)?;
+                decode_records(open_block(kind, stamp, block)?, chunk_size)
+            },
+        )
     }
 }
 
@@ -365,7 +386,7 @@ impl Opening {
     /// [`VERSION_WITH_COMMITS`] do not say which commit a block belongs to.
     pub(crate) fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
         let mut evidence = Evidence::default();
-        let journal = |step: &&Step| matches!(step.purpose, Purpose::Journal(_));
+        let journal = |step: &&Step| matches!(step.purpose, Purpose::Blocks(BlockKind::Journal, _));
         let found = self.steps.iter().filter(journal).filter_map(|step| step.found.as_ref());
         for block in found.flat_map(|bytes| bytes.chunks(BLOCK_BYTES)) {
             let Some(whole) = read_block(BlockKind::Journal, block) else { continue };
@@ -386,20 +407,19 @@ impl Opening {
 
 /// The reads that fetch a home's checkpoint and journal.
 pub(crate) fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
-    let area =
-        layout::area_offset(superblock.journal_blocks, superblock.area_blocks, superblock.area, 0);
-    let ranges = [
-        (area, superblock.checkpoint_blocks, Purpose::Checkpoint as fn(u32) -> Purpose),
-        (layout::journal_offset(0), superblock.journal_blocks, Purpose::Journal),
-    ];
-    let per_read = (READ_BYTES / BLOCK_BYTES) as u32;
+    let area = superblock.area_of(&superblock.pools[usize::from(home.0)], superblock.area);
+    let checkpoint = area.pieces(0..superblock.checkpoint_blocks);
+    let journal = [(layout::journal_offset(0), 0..superblock.journal_blocks)];
+    let checkpoint = checkpoint.into_iter().map(|piece| (piece, BlockKind::Checkpoint));
+    let journal = journal.into_iter().map(|piece| (piece, BlockKind::Journal));
     let mut steps = Vec::new();
-    for (start, blocks, purpose) in ranges {
-        for first in (0..blocks).step_by(per_read as usize) {
-            let count = per_read.min(blocks - first);
-            let offset = Bytes(start.0 + u64::from(first) * BLOCK_BYTES as u64);
+    for ((start, blocks), kind) in checkpoint.chain(journal) {
+        for first in blocks.clone().step_by(READ_BLOCKS as usize) {
+            let count = READ_BLOCKS.min(blocks.end - first);
+            let offset = Bytes(start.0 + u64::from(first - blocks.start) * BLOCK_BYTES as u64);
             let io = Io::Read { offset, length: count * BLOCK_BYTES as u32 };
-            steps.push(Step { pool: home, purpose: purpose(first), io, tries: 0, found: None });
+            let purpose = Purpose::Blocks(kind, first);
+            steps.push(Step { pool: home, purpose, io, tries: 0, found: None });
         }
     }
     steps
@@ -467,6 +487,7 @@ pub(crate) fn new_pool(
         reserve: spec.reserve_chunks,
         first_slot: first,
         has_metadata_region: has_region,
+        extents: Default::default(),
     };
     Ok(Pool::new(&record, spec.geometry, PoolState::Joining, spec.zeroed))
 }
@@ -479,5 +500,6 @@ fn unknown_pool() -> PoolRecord {
         reserve: 0,
         first_slot: 0,
         has_metadata_region: false,
+        extents: Default::default(),
     }
 }

@@ -58,6 +58,8 @@ pub struct Limits {
     pub record: usize,
     /// Blocks of a checkpoint that are written at a time.
     pub checkpoint_batch: usize,
+    /// Times that the map may have its first size before areas must go on in slots.
+    pub area_growth: u64,
     /// Volumes of one group, at most [`VOLUMES_MAX`].
     pub volumes: usize,
     /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
@@ -71,6 +73,7 @@ impl Limits {
         block_payload: PAYLOAD_BYTES,
         record: RECORD_BYTES_MAX,
         checkpoint_batch: 16,
+        area_growth: 2,
         volumes: VOLUMES_MAX,
         seals_cached: 1 << 16,
     };

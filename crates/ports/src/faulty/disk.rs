@@ -6,7 +6,8 @@
 //!    the moment it was submitted or of the moment it completed. A flush covers the writes whose
 //!    completions had been handed out when it was submitted, and no others.
 //! 3. A write that fails or times out takes effect on any subset of its sectors.
-//! 4. What a crash leaves of volatile writes is `log`'s part.
+//! 4. What a crash leaves of volatile writes is `log`'s part; so is what a failed flush leaves,
+//!    where the disk is one that forgets.
 //!
 //! It costs no time as a real medium does: latencies are drawn without regard to size or place.
 
@@ -312,6 +313,9 @@ impl SimDisk {
                 self.spread_some(&effect);
             }
             (Act::Flush { mark }, Ok(())) => self.log.write_back(mark),
+            (Act::Flush { .. }, Err(DeviceError::Io)) if self.faults.forgets => {
+                self.current = self.log.crash(&mut self.rng, Survival::Torn).clone();
+            }
             _ => {}
         }
         fate.map(|()| Payload::EMPTY)
