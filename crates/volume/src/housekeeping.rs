@@ -139,7 +139,7 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
-        self.proposal.replace(now, moves);
+        self.take_over(now, moves);
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle
