@@ -7,7 +7,8 @@
 //!    written and a discard does nothing. Which of the two holds is found out when the device is
 //!    opened.
 //! 4. A file in memory needs no ring: its requests are done when they are submitted.
-//! 5. A file is locked while it is open here: a second instance is refused.
+//! 5. A file is locked while it is open here, and a block device is opened exclusively: a second
+//!    instance is refused, and so is a device that is mounted or part of another one.
 
 use crate::buffer::{Aligned, is_aligned};
 use crate::memory;
@@ -54,6 +55,15 @@ pub enum OpenDeviceError {
     /// Somebody else has it.
     #[error("{path} is in use by another process; stop that first")]
     InUse {
+        /// Which path.
+        path: PathBuf,
+    },
+    /// The kernel has lent it to somebody: it is mounted, or part of another device.
+    #[error(
+        "{path} is in use: it is mounted, part of another device (lsblk shows of which), or open in \
+         another engine; release it first"
+    )]
+    Busy {
         /// Which path.
         path: PathBuf,
     },
@@ -162,7 +172,10 @@ impl FileDevice {
     ) -> Result<FileDevice, OpenDeviceError> {
         let failed =
             |errno: Errno| OpenDeviceError::Open { path: path.to_path_buf(), source: errno.into() };
-        let (file, direct) = open_file(path, options, access).map_err(failed)?;
+        let (file, direct) = match open_file(path, options, access) {
+            Err(Errno::BUSY) => return Err(OpenDeviceError::Busy { path: path.to_path_buf() }),
+            opened => opened.map_err(failed)?,
+        };
         if !lock(&file).map_err(failed)? {
             return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
         }
@@ -420,7 +433,11 @@ fn lock(file: &OwnedFd) -> Result<bool, Errno> {
 /// Opens past the page cache where that is allowed: (file, whether it is).
 fn open_file(path: &Path, options: OpenOptions, access: OFlags) -> Result<(OwnedFd, bool), Errno> {
     let mut flags = access | OFlags::CLOEXEC;
-    if options.create.is_some() {
+    if names_block_device(path) {
+        // Refused while it is mounted or part of another device, and kept from both while it is
+        // ours. What stands for that is an open(2) with O_EXCL alone.
+        flags |= OFlags::EXCL;
+    } else if options.create.is_some() {
         flags |= OFlags::CREATE;
     }
     let mode = Mode::RUSR | Mode::WUSR;
@@ -469,6 +486,12 @@ fn can_punch(file: &OwnedFd, size: Bytes) -> bool {
 fn is_block_device(file: &OwnedFd) -> bool {
     rustix::fs::fstat(file)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
+}
+
+/// True if a path leads to a block device.
+fn names_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// Whether trying again is all there is to do.
