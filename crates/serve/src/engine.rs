@@ -8,16 +8,20 @@
 //! - [`mod@clients`]: connections, from bytes to requests and back;
 //! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
 //! - [`mod@moves`]: what the policy moves, as events;
-//! - [`mod@watch`]: what is counted on the way, second by second.
+//! - [`mod@watch`]: what is counted on the way, second by second;
+//! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
 mod clients;
 mod desk;
+mod health;
 mod heat;
 mod jobs;
 mod moves;
+mod room;
 mod watch;
 
 pub use desk::{Desk, Reach};
+pub use room::watch_room;
 
 use crate::api::{Event, Severity};
 use crate::doors::Door;
@@ -27,6 +31,7 @@ use crate::orders::{Inbox, Orders, orders};
 use clients::{Connection, Origin};
 use jobs::Jobs;
 use moves::Campaigns;
+use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
 use std::collections::BTreeMap;
@@ -124,6 +129,7 @@ pub struct Engine {
     jobs: Jobs,
     campaigns: Campaigns,
     watch: Watch,
+    room: Room,
     on_event: OnEvent,
     /// Who decides about moves; `None`: nobody.
     policy: Option<PolicySpec>,
@@ -171,6 +177,7 @@ impl Engine {
             jobs: Jobs::default(),
             campaigns: Campaigns::default(),
             watch: Watch::new(),
+            room: Room::default(),
             on_event,
             policy: None,
             ledger: None,

@@ -155,7 +155,7 @@ impl Candidate {
             let geometry = Geometry { size, discard_zeroes: false, far };
             return Ok(Candidate { wish, path, profile, device: None, geometry });
         }
-        let options = OpenOptions { create: None, buffered: wish.buffered };
+        let options = OpenOptions { buffered: wish.buffered, ..OpenOptions::default() };
         let disk = Disk::open(&path, options, profile.as_ref()).map_err(not_opened)?;
         let contents = Contents::of_path(&path).map_err(failed)?;
         let existing = if wish.erase { Existing::Destroy } else { Existing::Keep };
@@ -212,7 +212,8 @@ impl Candidate {
                 let before = make_file(&self.path).map_err(failed)?;
                 made.file = Some((self.path.clone(), before));
                 let create = Some(self.geometry.size);
-                let options = OpenOptions { create, buffered: self.wish.buffered };
+                let buffered = self.wish.buffered;
+                let options = OpenOptions { create, buffered, ..OpenOptions::default() };
                 let disk = Disk::open(&self.path, options, self.profile.as_ref());
                 Ok((disk.map_err(not_opened)?, None))
             }

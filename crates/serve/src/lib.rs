@@ -21,7 +21,7 @@ pub mod surveys;
 mod tls;
 pub mod unix_socket;
 
-pub use engine::{Desk, Doors, Engine, OnEvent, Reach, ServeError};
+pub use engine::{Desk, Doors, Engine, OnEvent, Reach, ServeError, watch_room};
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};
 pub use tls::{TlsError, TlsFiles, tls};

@@ -2,7 +2,7 @@
 //!
 //! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
 
-use crate::api::{BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
+use crate::api::{Backing, BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -188,8 +188,9 @@ impl Figures {
     }
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let is_up = |p: &Pool| u64::from(p.state == "active" || p.state == "suspect");
         let gauges: [(&str, &str, OfPool); 4] = [
-            ("pool_up", "Whether the pool is in service", |p| u64::from(p.state == "active")),
+            ("pool_up", "Whether the pool is in service", is_up),
             ("pool_chunks", "Chunks that the pool can hold", |p| p.chunks_total),
             ("pool_used_chunks", "Chunks that the pool holds", |p| p.chunks_used),
             ("pool_in_flight", "Client requests on the pool's device", |p| p.in_flight),
@@ -198,6 +199,10 @@ impl Figures {
             let series = self.by_pool(|pool| Value::Gauge(figure(pool) as f64));
             family(encoder, (name, help), series)?;
         }
+        let silence = |pool: &Pool| Value::Gauge(pool.unanswered_seconds.unwrap_or(0.0));
+        let help = "Time for which a suspect pool's device has not answered; 0: it answers";
+        family(encoder, ("pool_unanswered_seconds", help), self.by_pool(silence))?;
+        self.rooms(encoder)?;
         let counters: [(&str, &str, OfPool); 8] = [
             ("pool_read_bytes", "Bytes read for clients", |p| p.counters.read_bytes),
             ("pool_written_bytes", "Bytes written for clients", |p| p.counters.written_bytes),
@@ -213,6 +218,27 @@ impl Figures {
         for (name, help, figure) in counters {
             let series = self.by_pool(|pool| Value::Counter(figure(pool)));
             family(encoder, (name, help), series)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for what was promised: to volumes, and to files that grow.
+    fn rooms(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (promised, room) = self.status.promised_and_room_bytes();
+        let help = "Size of all volumes over the size of all pools in service";
+        let ratio = Value::Gauge(promised as f64 / room.max(1) as f64);
+        family(encoder, ("overcommit_ratio", help), vec![(Vec::new(), ratio)])?;
+        let figures: [(&str, &str, fn(&Backing) -> u64); 2] = [
+            ("pool_may_grow_bytes", "Bytes its files may still take", |b| b.may_grow_bytes),
+            ("pool_backing_free_bytes", "Bytes left on their file system", |b| b.free_bytes),
+        ];
+        for (name, help, figure) in figures {
+            let of = |pool: &'_ Pool| pool.backing.as_ref().map(figure);
+            let pools = self.status.pools.iter().filter_map(|pool| Some((pool, of(pool)?)));
+            let series = pools.map(|(pool, bytes)| {
+                (vec![("pool", pool.name.as_str())], Value::Gauge(bytes as f64))
+            });
+            family(encoder, (name, help), series.collect())?;
         }
         Ok(())
     }

@@ -3,12 +3,13 @@
 //! What is done here shows at once, and is durable after the next completed flush or with the
 //! checkpoint that follows; a pool takes chunks, and is let go, only then.
 
+use crate::extents::Extents;
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
 use crate::opening::{CreateError, new_pool};
 use crate::operation::Refusal;
-use crate::pool::{Evacuation, Pool, PoolSpec, PoolState};
+use crate::pool::{Evacuation, PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
@@ -56,9 +57,12 @@ pub enum AdminError {
     /// The pool does not fit into the group.
     #[error(transparent)]
     Pool(#[from] CreateError),
-    /// The checkpoint areas would be too small.
-    #[error("with this pool the group would have {0} chunks; its metadata has room for {1}")]
-    TooManyChunks(u64, u64),
+    /// No pool has free chunks for the larger map.
+    #[error(
+        "no pool has enough free chunks for the map that pool `{0}` would need; free some of the \
+         fastest pool's, or add a smaller pool first"
+    )]
+    MetadataRoom(String),
 }
 
 impl Group {
@@ -69,7 +73,7 @@ impl Group {
     pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
         self.check_ready()?;
         self.check_size(size, Bytes(0))?;
-        let mut ids = (0..VOLUMES_MAX as u32).map(VolumeId);
+        let mut ids = (0..self.settings.limits.volumes as u32).map(VolumeId);
         let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
         self.map.set_volume(id, size, self.chunk_size);
@@ -141,8 +145,7 @@ impl Group {
     /// When it is too small, there are too many, or the metadata would not have room for
     /// its chunks.
     pub fn add_pool(&mut self, now: Nanos, spec: PoolSpec) -> Result<PoolId, AdminError> {
-        let pool = self.joining(&spec)?;
-        self.pools.push(pool);
+        self.join(&spec)?;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(PoolId(self.pools.len() as u16 - 1))
@@ -152,26 +155,32 @@ impl Group {
     ///
     /// # Errors
     /// As there.
-    pub fn check_pool(&self, spec: &PoolSpec) -> Result<(), AdminError> {
-        self.joining(spec).map(drop)
+    pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<(), AdminError> {
+        let wanted = self.checkpoint.wanted;
+        let before = self.join(spec)?;
+        self.pools.pop();
+        self.take_back_extents(before);
+        self.checkpoint.wanted = wanted;
+        Ok(())
     }
 
-    /// A pool as it would join.
-    fn joining(&self, spec: &PoolSpec) -> Result<Pool, AdminError> {
+    /// Puts a pool behind all others, and gives the metadata room for its chunks; the extents of
+    /// the others as they were before.
+    fn join(&mut self, spec: &PoolSpec) -> Result<Vec<[Extents; 2]>, AdminError> {
         self.check_ready()?;
         if self.pools.len() >= POOLS_MAX {
             return Err(CreateError::PoolCount(self.pools.len() + 1).into());
         }
         let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
         let pool = new_pool(self, spec, region <= spec.geometry.size.0 / 8)?;
-        let living = self.pools.iter().filter(|pool| pool.is_alive());
-        let slots = living.map(|pool| u64::from(pool.slots.total())).sum::<u64>()
-            + u64::from(pool.slots.total());
-        let room = layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size);
-        if slots > room {
-            return Err(AdminError::TooManyChunks(slots, room));
+        let before: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
+        self.pools.push(pool);
+        if !self.grow_areas() {
+            self.pools.pop();
+            self.take_back_extents(before);
+            return Err(AdminError::MetadataRoom(spec.name.clone()));
         }
-        Ok(pool)
+        Ok(before)
     }
 
     /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when
@@ -224,7 +233,7 @@ impl Group {
     pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
         let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
-        let empty = pool.slots.used() == 0;
+        let empty = pool.slots_used() == 0;
         match pool.state {
             PoolState::Drained | PoolState::Dead if empty => {}
             state => return Err(AdminError::PoolState { pool: id, state }),

@@ -4,7 +4,8 @@ use super::is_on_tmpfs;
 use super::ways::Ways;
 use crate::config::{Config, PoolConfig};
 use crate::error::CliError;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_ports::Device;
@@ -12,6 +13,8 @@ use thermocline_ports_os::OpenDeviceError;
 use thermocline_serve::probe::{self, Contents, Existing, MARKS_BYTES, NotFree};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::PoolLabel;
+
+const _: () = assert!(MARKS_BYTES > ORIGIN_LABEL_BYTES as usize, "a pool's label is among them");
 
 /// A pool of the configuration.
 pub(crate) struct Found<'a, D> {
@@ -115,7 +118,8 @@ fn look_into<'a, D: Device>(
         }
         _ => Contents::Blank,
     };
-    behind_cache(pool, ways, device, contents, &of_cache)
+    let head = at(&pool.device.path, head_of(&pool.device.path))?;
+    behind_cache(pool, ways, device, &Sight { contents, of_cache, head })
 }
 
 /// A pool whose device is in a bucket: a reason when there is nothing yet, or nobody answers.
@@ -134,34 +138,50 @@ fn look_into_bucket<D: Device>(
         Err(error) => return Err(CliError::failed(error)),
     };
     let mut device = PoolDevice::Bare(device);
-    let state = match ways.read(&mut device, MARKS_BYTES) {
-        Ok(head) => Contents::of_head(&head),
+    let head = match ways.read(&mut device, MARKS_BYTES) {
+        Ok(head) => head,
         Err(error) => {
             let name = pool.device.path.display();
             return Ok(Err(format!("{name}: its first objects cannot be read: {error}")));
         }
     };
     let PoolDevice::Bare(device) = device else { unreachable!("it was just made so") };
+    let contents = Contents::of_head(&head);
     let cache = pool.cache.as_ref().filter(|cache| absence(&cache.device.path).is_none());
-    let of_cache = match cache.filter(|_| state == Contents::Blank) {
+    let of_cache = match cache.filter(|_| contents == Contents::Blank) {
         Some(cache) => look_at(&cache.device.path)?,
         None => Contents::Blank,
     };
-    behind_cache(pool, ways, device, state, &of_cache).map(Ok)
+    behind_cache(pool, ways, device, &Sight { contents, of_cache, head }).map(Ok)
 }
 
-/// A device with the cache that belongs in front of it, if one does; `of_cache`: what is on the
-/// device of a cache that would be made.
+/// What was seen of a pool's devices before they are put together.
+struct Sight {
+    /// What is on its device.
+    contents: Contents,
+    /// What is on the device of a block cache that would be made in front of it.
+    of_cache: Contents,
+    /// How its device begins.
+    head: Vec<u8>,
+}
+
+/// A device with the cache that belongs in front of it, if one does.
 fn behind_cache<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
     device: D,
-    state: Contents,
-    of_cache: &Contents,
+    sight: &Sight,
 ) -> Result<(PoolDevice<D>, Contents), CliError> {
     let name = pool.device.path.display();
+    let state = sight.contents.clone();
     let Some(cache) = &pool.cache else { return Ok((PoolDevice::Bare(device), state)) };
     match state {
+        // A first start was cut off while it made the two: it is begun again.
+        Contents::CacheHalf | Contents::Blank
+            if is_unfinished(&cache.device.path, &sight.head)? =>
+        {
+            return Ok((PoolDevice::Bare(device), Contents::Blank));
+        }
         Contents::CacheHalf if absence(&cache.device.path).is_none() => {}
         Contents::Pool(_) => {
             let text = format!(
@@ -171,7 +191,7 @@ fn behind_cache<D: Device>(
             return Err(CliError::input(text));
         }
         Contents::Blank if absence(&cache.device.path).is_none() => {
-            refuse_contents(&cache.device.path, of_cache)?;
+            refuse_contents(&cache.device.path, &sight.of_cache)?;
             return Ok((PoolDevice::Bare(device), state));
         }
         _ => return Ok((PoolDevice::Bare(device), state)),
@@ -229,10 +249,38 @@ fn absence(path: &Path) -> Option<String> {
     }
 }
 
+/// Whether a cache's device and the device behind it, which begins with `head`, are what the making
+/// of a block cache left that was cut off.
+fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, CliError> {
+    if absence(cache).is_some() {
+        return Ok(false);
+    }
+    let look = || -> io::Result<bool> {
+        let mut file = File::open(cache)?;
+        let size = Bytes(file.seek(SeekFrom::End(0))?);
+        thermocline_blockcache::is_unfinished(size, head, |offset, into| {
+            file.seek(SeekFrom::Start(offset.0))?;
+            file.read_exact(into)
+        })
+    };
+    at(cache, look())
+}
+
+/// An error with its path.
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, CliError> {
+    result.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+}
+
 /// Reads a device's start and end.
 fn look_at(path: &Path) -> Result<Contents, CliError> {
-    let contents = Contents::of_path(path);
-    contents.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+    at(path, Contents::of_path(path))
+}
+
+/// How a device begins.
+fn head_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(MARKS_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// Finds out which device is which pool.

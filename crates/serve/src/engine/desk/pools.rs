@@ -1,12 +1,13 @@
 //! Pools: added, drained, removed, and what they have done.
 
+use super::super::health::health_of;
 use super::Desk;
 use crate::api::{BlockCache, Bucket, Counters, Latency, NewPool, Pool, Refused, Severity};
 use crate::joining::{Joining, PoolLedger};
 use std::path::Path;
 use std::sync::Arc;
 use thermocline_blockcache::{LINE, PoolDevice};
-use thermocline_ports_os::Disk;
+use thermocline_ports_os::{Disk, Health};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{CreateError, PoolSpec, PoolState, check_pool_name, traits_of};
 
@@ -22,6 +23,14 @@ pub enum Reach {
 /// The name of a state, as it is told.
 fn state_name(state: PoolState) -> String {
     format!("{state:?}").to_lowercase()
+}
+
+/// The state as it is told: a pool in service whose device does not answer is suspect.
+fn shown_state(state: PoolState, health: Health) -> String {
+    match (state, health) {
+        (PoolState::Active | PoolState::Draining, Health::Suspect { .. }) => "suspect".to_string(),
+        _ => state_name(state),
+    }
 }
 
 /// What is told about the cache in front of a device.
@@ -78,10 +87,17 @@ impl Desk<'_> {
         let latencies = group.pool_latencies(id).expect("ids below the count exist");
         let disk = self.engine.disks[usize::from(id.0)].as_ref();
         let counts = status.counters;
+        let health = disk.map_or(Health::Well, health_of);
         Pool {
             id: id.0,
             name: status.name,
-            state: state_name(status.state),
+            state: shown_state(status.state, health),
+            unanswered_seconds: match health {
+                Health::Suspect { since } => {
+                    Some(self.engine.now().saturating_sub(since).as_secs_f64())
+                }
+                Health::Well | Health::GivenUp => None,
+            },
             path: disk.map(|disk| disk.main().path().display().to_string()),
             direct: disk.is_some_and(|disk| disk.main().is_direct()),
             emulated: disk.is_some_and(|disk| disk.main().is_emulated()),
@@ -99,12 +115,13 @@ impl Desk<'_> {
                 metadata_bytes: counts.metadata_bytes,
                 flushes: counts.flushes,
                 errors: counts.errors,
-                rotten_blocks: counts.rotten_blocks,
+                rotten_blocks: counts.checksum_errors,
             },
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
             cache: disk.and_then(block_cache),
             bucket: disk.and_then(bucket),
+            backing: self.engine.room.of_pool(id),
         }
     }
 
@@ -157,7 +174,7 @@ impl Desk<'_> {
     ///
     /// # Errors
     /// When it would not.
-    pub(crate) fn check_pool_spec(&self, spec: &PoolSpec) -> Result<(), Refused> {
+    pub(crate) fn check_pool_spec(&mut self, spec: &PoolSpec) -> Result<(), Refused> {
         Ok(self.engine.group.check_pool(spec)?)
     }
 
