@@ -142,7 +142,7 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
-        self.proposal.replace(now, moves);
+        self.take_over(now, moves);
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle
@@ -211,7 +211,10 @@ impl Group {
         let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
         self.copier.chunks.clear();
         let outcome = Outcome::Failed;
-        let ended = ended.into_iter().map(|(id, operation)| Finished { id, operation, outcome });
+        let ended = ended.into_iter().map(|(id, operation)| {
+            let (from, proposed) = (None, false);
+            Finished { id, operation, outcome, from, proposed }
+        });
         self.finished_out.extend(ended);
     }
 }

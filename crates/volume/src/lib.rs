@@ -75,8 +75,9 @@ pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use map::{ChunkCopy, Place, Tag};
 pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
-pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
+pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
 pub use promises::Promise;
+pub use proposal::{Flow, Proposed};
 pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
     VolumeStatus,

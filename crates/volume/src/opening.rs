@@ -20,7 +20,7 @@ use crate::housekeeping::Housekeeping;
 use crate::layout;
 use crate::map::ChunkMap;
 use crate::pacing::Pacer;
-use crate::pool::{Pool, PoolSpec, PoolState};
+use crate::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::routing::Routing;
@@ -55,9 +55,15 @@ pub enum CreateError {
     /// None, or too many.
     #[error("{0} pools are not between 1 and {POOLS_MAX}")]
     PoolCount(usize),
-    /// Too long for the superblock.
-    #[error("pool name `{0}` is empty or longer than {NAME_BYTES_MAX} bytes")]
+    /// No name for a pool.
+    #[error(
+        "`{0}` is no name for a pool: 1 to {NAME_BYTES_MAX} bytes, without /, quotes and control \
+         characters"
+    )]
     Name(String),
+    /// Another pool has the name.
+    #[error("two pools are called `{0}`; give each a name of its own")]
+    NameTaken(String),
     /// No room for a chunk beside the metadata.
     #[error("pool `{0}` has no room for a single chunk; it needs {1} and a chunk more")]
     TooSmall(String, Bytes),
@@ -458,10 +464,10 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()));
     }
-    match pools.iter().find(|p| p.name.is_empty() || p.name.len() > NAME_BYTES_MAX) {
-        Some(pool) => Err(CreateError::Name(pool.name.clone())),
-        None => Ok(()),
+    for (at, pool) in pools.iter().enumerate() {
+        check_name(&pool.name, pools[..at].iter().map(|other| other.name.as_str()))?;
     }
+    Ok(())
 }
 
 /// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
@@ -491,6 +497,8 @@ pub(crate) fn new_pool(
     spec: &PoolSpec,
     has_region: bool,
 ) -> Result<Pool, CreateError> {
+    let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+    check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
     let head = layout::head_bytes(group.settings.journal_blocks, group.area_blocks, has_region);
     let (size, seals) = (spec.geometry.size, group.settings.checksums);
     let (slots, first) = layout::slots_behind(size, head, group.chunk_size, seals);

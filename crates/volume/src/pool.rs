@@ -1,8 +1,9 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
 use crate::extents::Extents;
-use crate::format::{Membership, PoolRecord};
+use crate::format::{Membership, NAME_BYTES_MAX, PoolRecord};
 use crate::map::Place;
+use crate::opening::CreateError;
 use crate::settings::Copying;
 use crate::slots::Slots;
 use thermocline_policy::balance::Latency;
@@ -106,8 +107,20 @@ pub struct PoolStatus {
     pub full: bool,
     /// Client requests on the device now.
     pub in_flight: u32,
+    /// Whether it lies across a network, or is slowed to what does.
+    pub far: bool,
     /// Counts since opening.
     pub counters: PoolCounters,
+}
+
+/// Where the chunks of a pool that is drained may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Evacuation {
+    /// From a pool that is here only to others that are.
+    #[default]
+    Near,
+    /// To pools across a network, too.
+    Anywhere,
 }
 
 /// What had been counted at an epoch's end.
@@ -143,6 +156,8 @@ impl Counted {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) state: PoolState,
+    /// Where its chunks go while it is drained.
+    pub(crate) evacuation: Evacuation,
     /// Whether its device is dead, which the state of a dead pool that is being removed hides.
     pub(crate) gone: bool,
     pub(crate) geometry: Geometry,
@@ -192,6 +207,7 @@ impl Pool {
         Pool {
             name: record.name.clone(),
             state,
+            evacuation: Evacuation::default(),
             gone: false,
             geometry,
             slots,
@@ -375,7 +391,33 @@ impl Pool {
             prefetched: self.prefetched,
             full: self.is_full(),
             in_flight: self.in_flight,
+            far: self.geometry.far,
             counters: self.counters,
         }
+    }
+}
+
+/// Checks the name of a pool beside those of the others.
+pub(crate) fn check_name<'a>(
+    name: &str,
+    mut others: impl Iterator<Item = &'a str>,
+) -> Result<(), CreateError> {
+    check_pool_name(name)?;
+    match others.any(|other| other == name) {
+        true => Err(CreateError::NameTaken(name.to_string())),
+        false => Ok(()),
+    }
+}
+
+/// Checks what a pool shall be called. The superblock bounds its length; names are parts of paths
+/// and of quoted labels.
+///
+/// # Errors
+/// When it is empty, longer than 16 bytes, or has characters that a path or a label has not.
+pub fn check_pool_name(name: &str) -> Result<(), CreateError> {
+    let plain = name.chars().all(|c| !c.is_control() && c != '/' && c != '"');
+    match plain && !name.is_empty() && name.len() <= NAME_BYTES_MAX {
+        true => Ok(()),
+        false => Err(CreateError::Name(name.to_string())),
     }
 }
