@@ -10,6 +10,7 @@ pub mod balance;
 pub mod client;
 mod doors;
 mod engine;
+mod error;
 pub mod http;
 mod metrics;
 pub mod nbd;
@@ -18,7 +19,8 @@ mod stream;
 pub mod surveys;
 mod tls;
 
-pub use engine::{Desk, Doors, Engine, OnEvent, ServeError};
+pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent};
+pub use error::ServeError;
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};
 pub use tls::{TlsError, TlsFiles, tls};

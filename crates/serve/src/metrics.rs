@@ -107,6 +107,7 @@ pub(crate) fn family(
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.group(&mut encoder)?;
+        self.clients(&mut encoder)?;
         self.counters(&mut encoder)?;
         self.caches(&mut encoder)?;
         self.buckets(&mut encoder)?;
@@ -122,7 +123,6 @@ impl Figures {
         let gauges = [
             ("up", "Whether requests are taken", f64::from(u8::from(status.service == "ready"))),
             ("uptime_seconds", "Time since the start", status.uptime_seconds),
-            ("connections", "NBD clients", status.connections as f64),
             ("requests_in_flight", "Client requests under way", status.in_flight as f64),
             ("operations_pending", "Moves queued and under way", status.operations_pending as f64),
             ("journal_size_bytes", "Size of the journal ring", journal(status.journal.blocks)),
@@ -166,6 +166,37 @@ impl Figures {
         });
         family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
         self.promises(encoder)
+    }
+
+    /// NBD clients by listener, and the memory that they share.
+    fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let clients = &self.status.clients;
+        let states = clients.listeners.iter().flat_map(|listener| {
+            [("attached", listener.attached), ("handshake", listener.half_open)].map(
+                |(state, count)| {
+                    let labels = vec![("listener", listener.name.as_str()), ("state", state)];
+                    (labels, Value::Gauge(count as f64))
+                },
+            )
+        });
+        family(encoder, ("nbd_connections", "NBD connections"), states.collect())?;
+        let turned_away = clients.listeners.iter().flat_map(|listener| {
+            listener.turned_away.iter().map(|(why, count)| {
+                let labels = vec![("listener", listener.name.as_str()), ("reason", why.as_str())];
+                (labels, Value::Counter(*count))
+            })
+        });
+        let help = "NBD connections that were refused or closed by the engine";
+        family(encoder, ("nbd_connections_turned_away", help), turned_away.collect())?;
+        let gauges = [
+            ("nbd_buffer_bytes", "Memory for contents of requests", clients.buffer_bytes),
+            ("nbd_buffer_limit_bytes", "Most that it may be", clients.buffer_limit_bytes),
+            ("nbd_requests_waiting", "Requests that wait for such memory", clients.waiting),
+        ];
+        for (name, help, value) in gauges {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value as f64))])?;
+        }
+        Ok(())
     }
 
     /// Of volumes that are promised something.

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
+use thermocline_serve::ClientLimits;
 use thermocline_units::Bytes;
 use thermocline_volume::Settings;
 
@@ -69,7 +70,7 @@ impl Standard {
             data: self.data.clone(),
             pools: pools.to_vec(),
             volumes: vec![VolumeConfig { size: self.size, sla: None }],
-            nbd: NbdConfig { socket, tcp: Vec::new(), tls: None },
+            nbd: NbdConfig { socket, tcp: Vec::new(), tls: None, limits: ClientLimits::default() },
             http: HttpConfig {
                 socket: self.data.join("http.sock"),
                 tcp: Some((PAGE, self.data.join("token"))),

@@ -14,6 +14,7 @@ mod interop;
 mod lab_balance;
 mod lab_cache;
 mod lab_volume;
+mod listeners;
 mod metrics;
 mod mounted;
 mod mounts;

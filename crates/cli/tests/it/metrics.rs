@@ -47,6 +47,8 @@ fn prometheus_reads_every_metric_of_the_engine() {
         "histogram thermocline_pool_request_duration_seconds 100",
         "counter thermocline_pool_read_bytes 2",
         "gauge thermocline_pool_used_bytes 2",
+        "gauge thermocline_nbd_connections 2",
+        "counter thermocline_nbd_connections_turned_away 4",
         "gauge thermocline_cache_used_bytes 1",
         "counter thermocline_shadow_moved_bytes 2",
         "gauge thermocline_volume_sla_latency_seconds 1",

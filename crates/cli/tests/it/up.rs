@@ -89,6 +89,11 @@ impl Up {
         Err(text(&done.stdout) + &text(&done.stderr))
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal and waits for the end: the exit status.
     pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.child.id().to_string();

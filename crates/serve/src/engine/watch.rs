@@ -152,6 +152,8 @@ impl Engine {
             watch.heat.values_mut().for_each(HeatMap::close_row);
         }
         self.end_jobs();
+        self.end_stalls(now);
+        self.tell_turned_away();
     }
 
     /// What a pool did in the second that ends; a change of its state is an event.
