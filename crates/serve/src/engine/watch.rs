@@ -161,6 +161,8 @@ impl Engine {
         self.judge_room();
         self.end_jobs();
         self.watch_moves();
+        self.end_stalls(now);
+        self.tell_turned_away();
     }
 
     /// What a pool did in the second that ends; a change of its state is an event.
