@@ -247,6 +247,9 @@ pub struct Pool {
     /// it answers in time.
     #[serde(default)]
     pub unanswered_seconds: Option<f64>,
+    /// True while the device has no room for writes: the pool gets no new chunks.
+    #[serde(default)]
+    pub full: bool,
     /// The file or block device; null: it is missing.
     pub path: Option<String>,
     /// Whether requests go past the page cache.

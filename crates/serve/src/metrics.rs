@@ -228,9 +228,10 @@ impl Figures {
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let is_up = |p: &Pool| u64::from(p.state == "active" || p.state == "suspect");
-        let gauges: [(&str, &str, OfPool); 2] = [
+        let gauges: [(&str, &str, OfPool); 3] = [
             ("pool_up", "Whether the pool is in service", is_up),
             ("pool_requests_in_flight", "Client requests on its device", |p| p.in_flight),
+            ("pool_full", "Whether its device has no room for writes", |p| p.full.into()),
         ];
         for (name, help, figure) in gauges {
             let series = self.by_pool(|pool| Value::Gauge(figure(pool) as f64));
