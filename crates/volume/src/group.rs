@@ -72,6 +72,8 @@ pub struct Group {
     pub(crate) service: Service,
     pub(crate) identity: u64,
     pub(crate) area_blocks: u32,
+    /// Identity that the next volume gets.
+    pub(crate) next_volume: u64,
     pub(crate) map: ChunkMap,
     pub(crate) pools: Vec<Pool>,
     pub(crate) flights: Slab<Flight>,

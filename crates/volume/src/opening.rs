@@ -257,6 +257,7 @@ impl Group {
             service: Service::Opening,
             identity,
             area_blocks: 0,
+            next_volume: 1,
             map: ChunkMap::default(),
             pools: Vec::new(),
             flights: Slab::default(),

@@ -73,6 +73,7 @@ impl Group {
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.checksums;
         self.area_blocks = superblock.area_blocks;
+        self.next_volume = superblock.next_volume;
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
         let devices: Vec<Option<Geometry>> =
             self.pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();
@@ -111,6 +112,7 @@ impl Group {
         }
         self.replay_journal(superblock, &opening)?;
         self.settle_chunks()?;
+        self.name_old_volumes();
         let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
         if !(0..self.pools.len()).any(|pool| self.has_room_for_map(pool, used)) {
             return Err(OpenError::MapTooLarge);
@@ -162,7 +164,12 @@ impl Group {
                         self.map.set_state(chunk, &state);
                     }
                 }
-                Record::Volume(volume, size) => self.map.set_volume(volume, size, self.chunk_size),
+                Record::Volume(record) => {
+                    self.next_volume = self.next_volume.max(record.identity + 1);
+                    self.map.set_volume(record.id, record.size, self.chunk_size);
+                    let volume = self.map.volume_mut(record.id).expect("just made");
+                    (volume.identity, volume.name) = (record.identity, record.name);
+                }
                 Record::VolumeGone(volume) => {
                     if self.map.volume(volume).is_some() {
                         self.map.remove_volume(volume);
