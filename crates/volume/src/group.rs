@@ -165,6 +165,7 @@ impl Group {
             Owner::Journal => self.journal_io_done(now, &flight, result),
             Owner::Checkpoint => self.checkpoint_io_done(now, &flight, result),
             Owner::Super => self.super_io_done(now, &flight, result),
+            Owner::Probe { slot } => self.probe_done(now, Place { pool, slot }, result),
             Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
@@ -240,7 +241,10 @@ impl Group {
         let keep = owner.retries().then(|| io.clone());
         let queued = self.pool(pool).in_flight + 1;
         let background = match owner {
-            Owner::Part { part, .. } => self.parts[part].priority != Priority::Foreground,
+            Owner::Part { part, .. } => {
+                self.note_sent(part, pool);
+                self.parts[part].priority != Priority::Foreground
+            }
             _ => false,
         };
         let flight = Flight {
@@ -303,7 +307,7 @@ impl Group {
                 }
             }
             Owner::Flush => pool.counters.flushes += 1,
-            Owner::Clean { .. } => {}
+            Owner::Clean { .. } | Owner::Probe { .. } => {}
             _ => pool.counters.metadata_bytes += bytes,
         }
     }
@@ -318,6 +322,9 @@ impl Group {
         let state = &mut self.pools[usize::from(pool.0)];
         if completion.result.is_err() {
             state.counters.errors += 1;
+        }
+        if completion.result == Err(DeviceError::NoSpace) {
+            state.note_no_space(now);
         }
         match flight.owner {
             Owner::Part { .. } => {

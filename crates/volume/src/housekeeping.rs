@@ -66,13 +66,15 @@ impl Group {
             || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
+        let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        [round, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
+        [round, probe, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.pump_routing(now);
         self.pump_pacing(now);
+        self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }

@@ -26,6 +26,7 @@ mod flight;
 mod foreground;
 mod format;
 mod fsck;
+mod fullness;
 mod gate;
 mod group;
 mod hinting;

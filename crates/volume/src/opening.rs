@@ -35,6 +35,8 @@ use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
+/// Bytes written at a time to erase a device's metadata.
+const ERASE_BYTES: u32 = 1 << 20;
 /// Blocks read at a time.
 const READ_BLOCKS: u32 = 64;
 
@@ -196,16 +198,31 @@ impl Group {
             let pool = new_pool(&group, spec, has_region)?;
             group.pools.push(pool);
         }
-        let erase = Payload::Zeroes(2 * BLOCK_BYTES as u32);
-        let steps = (0..pools.len()).map(|index| Step {
-            pool: PoolId(index as u16),
-            purpose: Purpose::Erase,
-            io: Io::Write { offset: Bytes(0), data: erase.clone(), fua: true },
-            tries: 0,
-            found: None,
-        });
-        group.begin_steps(steps.collect());
+        let steps = group.erasures();
+        group.begin_steps(steps);
         Ok(group)
+    }
+
+    /// The writes that erase what the devices hold of older groups, and take the room of the
+    /// metadata on them: bytes, not "zeroes", which a sparse file would not keep room for. So a
+    /// device that has no room left can still be told where chunks are.
+    fn erasures(&self) -> Vec<Step> {
+        let zeroes = Payload::from(vec![0; ERASE_BYTES as usize]);
+        let mut steps = Vec::new();
+        for (index, pool) in self.pools.iter().enumerate() {
+            let blocks = match pool.has_region {
+                true => layout::region_bytes(self.settings.journal_blocks, self.area_blocks),
+                false => 2 * BLOCK_BYTES as u64,
+            };
+            for offset in (0..blocks).step_by(ERASE_BYTES as usize) {
+                let length = (blocks - offset).min(u64::from(ERASE_BYTES)) as u32;
+                let io =
+                    Io::Write { offset: Bytes(offset), data: zeroes.slice(0..length), fua: true };
+                let pool = PoolId(index as u16);
+                steps.push(Step { pool, purpose: Purpose::Erase, io, tries: 0, found: None });
+            }
+        }
+        steps
     }
 
     /// Opens the group that the devices hold; `None` stands for a device that is missing, whose

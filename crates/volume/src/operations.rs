@@ -120,7 +120,7 @@ impl Group {
             }
             _ => pool.free_beside_reserve() == 0,
         };
-        if full { Err(Refusal::NoRoom) } else { Ok(()) }
+        if full || pool.is_full() { Err(Refusal::NoRoom) } else { Ok(()) }
     }
 
     /// What an operation would strive for on a chunk that is in two parts already; `None` when it

@@ -103,6 +103,8 @@ pub struct PoolStatus {
     pub slots_used: u32,
     /// Of these, prefetched copies.
     pub prefetched: u32,
+    /// True while its device answers writes with "no space": it gets no new chunks.
+    pub full: bool,
     /// Client requests on the device now.
     pub in_flight: u32,
     /// Whether it lies across a network, or is slowed to what does.
@@ -166,6 +168,8 @@ pub(crate) struct Pool {
     pub(crate) has_region: bool,
     /// The slots that continue each of its checkpoint areas.
     pub(crate) extents: [Extents; 2],
+    /// When it is to be asked whether it has room again; `None`: it has.
+    pub(crate) probe_at: Option<Nanos>,
     /// Whether writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
@@ -212,6 +216,7 @@ impl Pool {
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
             extents: record.extents.clone(),
+            probe_at: None,
             dirty: false,
             in_flight: 0,
             background_in_flight: 0,
@@ -237,6 +242,11 @@ impl Pool {
     /// Whether chunks may be placed on it.
     pub(crate) fn takes_chunks(&self) -> bool {
         self.state == PoolState::Active
+    }
+
+    /// Whether chunks may be placed on it now.
+    pub(crate) fn has_space(&self) -> bool {
+        self.takes_chunks() && !self.is_full()
     }
 
     /// Makes the extents what they were before some were appended, which nothing has used.
@@ -379,6 +389,7 @@ impl Pool {
             slots_total: self.slots_for_chunks(),
             slots_used: self.slots_used(),
             prefetched: self.prefetched,
+            full: self.is_full(),
             in_flight: self.in_flight,
             far: self.geometry.far,
             counters: self.counters,

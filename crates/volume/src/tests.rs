@@ -4,6 +4,7 @@
 mod bytes_on_disk;
 mod damage;
 mod far;
+mod fullness;
 mod hints;
 mod label;
 mod metadata;
