@@ -1,7 +1,7 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
 use super::survey::{
-    Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
+    Absence, Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
 };
 use super::ways::{Ways, open, open_bucket};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
@@ -218,7 +218,9 @@ pub(crate) fn check_first_start<D: Device>(
                 refuse_contents(&found.config.device.path, contents)?;
                 refuse_size(&found.config.device)?;
             }
-            Err(_) => {}
+            // It is no first start for sure, or nothing could be made.
+            Err(Absence::NoAnswer(reason)) => return Err(CliError::failed(reason)),
+            Err(Absence::Nothing(_)) => {}
         }
         if let Some(cache) = &found.config.cache
             && cache.device.size.is_none()
