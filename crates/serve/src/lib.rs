@@ -11,14 +11,17 @@ pub mod client;
 mod doors;
 mod engine;
 pub mod http;
+pub mod joining;
 mod metrics;
 pub mod nbd;
 mod orders;
+pub mod probe;
 mod stream;
 pub mod surveys;
 mod tls;
+pub mod unix_socket;
 
-pub use engine::{Desk, Doors, Engine, OnEvent, ServeError, watch_room};
+pub use engine::{Desk, Doors, Engine, OnEvent, Reach, ServeError, watch_room};
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};
 pub use tls::{TlsError, TlsFiles, tls};

@@ -309,7 +309,13 @@ impl Group {
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        if self.goes_again(now, flight, result.is_err()) {
+        let forgot = matches!(result, Err(DeviceError::Io | DeviceError::NoSpace));
+        if forgot && !self.pool(flight.pool).is_far() {
+            self.flush_failed(flight.pool);
+            if matches!(self.service, crate::group::Service::Failed(_)) {
+                return;
+            }
+        } else if self.goes_again(now, flight, result.is_err()) {
             return;
         }
         self.commit.outstanding -= 1;

@@ -3,6 +3,7 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod administrator;
 mod balance;
 mod calibrate;
 mod check;
@@ -19,6 +20,7 @@ mod mounted;
 mod mounts;
 mod nbd_clients;
 mod policies;
+mod pools;
 mod prefetch;
 mod preload;
 mod program;

@@ -6,7 +6,8 @@
 //!    the moment it was submitted or of the moment it completed. A flush covers the writes whose
 //!    completions had been handed out when it was submitted, and no others.
 //! 3. A write that fails or times out takes effect on any subset of its sectors.
-//! 4. What a crash leaves of volatile writes is `log`'s part.
+//! 4. What a crash leaves of volatile writes is `log`'s part; so is what a failed flush leaves,
+//!    where the disk is one that forgets.
 //!
 //! It costs no time as a real medium does: latencies are drawn without regard to size or place.
 
@@ -138,7 +139,8 @@ impl SimDisk {
         self.fail_at = Some(self.submitted + n);
     }
 
-    /// Writes answer [`DeviceError::NoSpace`] and change nothing, until [`SimDisk::make_room`].
+    /// Writes answer [`DeviceError::NoSpace`] and change nothing, until [`SimDisk::make_room`];
+    /// except those to where bytes were written before, as on a thin volume or a sparse file.
     pub fn fill_up(&mut self) {
         if self.condition == Condition::Well {
             self.condition = Condition::Full;
@@ -312,6 +314,9 @@ impl SimDisk {
                 self.spread_some(&effect);
             }
             (Act::Flush { mark }, Ok(())) => self.log.write_back(mark),
+            (Act::Flush { .. }, Err(DeviceError::Io)) if self.faults.forgets => {
+                self.current = self.log.crash(&mut self.rng, Survival::Torn).clone();
+            }
             _ => {}
         }
         fate.map(|()| Payload::EMPTY)
@@ -341,7 +346,12 @@ impl Device for SimDisk {
         assert!(self.tickets.insert(ticket), "{ticket:?} is in flight already");
         self.now = now;
         self.submitted += 1;
-        let takes_room = matches!(io, Io::Write { .. } | Io::WriteZeroes { .. });
+        let takes_room = matches!(io, Io::Write { .. } | Io::WriteZeroes { .. })
+            && self.condition == Condition::Full
+            && !io.range().is_some_and(|(offset, length)| {
+                let sectors = self.geometry.sectors(offset, length);
+                self.current.is_backed(sectors)
+            });
         let (fate, latency) = self.draw_fate(takes_room);
         let act = self.plan(io);
         let due = Nanos(now.0 + latency.0);

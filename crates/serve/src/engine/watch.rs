@@ -17,6 +17,8 @@ use thermocline_volume::{Action, PoolCounters, PoolState};
 const SECONDS: usize = 300;
 /// Events that are kept.
 const EVENTS: usize = 1000;
+/// A drain that moved nothing for so many seconds is told of.
+const STUCK_SECONDS: u32 = 10;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// A pool as it was a second ago.
@@ -25,6 +27,8 @@ struct Before {
     state: Option<PoolState>,
     counters: PoolCounters,
     latencies: [Latencies; 2],
+    /// Seconds in which it was being drained and nothing left it.
+    stuck: u32,
     health: Health,
 }
 
@@ -156,6 +160,7 @@ impl Engine {
         }
         self.judge_room();
         self.end_jobs();
+        self.watch_moves();
     }
 
     /// What a pool did in the second that ends; a change of its state is an event.
@@ -174,6 +179,9 @@ impl Engine {
         let old = std::mem::replace(&mut before.counters, status.counters);
         let counts = status.counters.since(&old);
         let was = before.state.replace(status.state);
+        let waits = status.state == PoolState::Draining && status.slots_used > 0;
+        let stuck = if waits && counts.copied_out_bytes == 0 { before.stuck + 1 } else { 0 };
+        before.stuck = stuck;
         let second = PoolSecond {
             reads: counts.reads,
             writes: counts.writes,
@@ -189,6 +197,15 @@ impl Engine {
         self.tell_health(id, &status.name, was_well);
         if was.is_some_and(|was| was != status.state) {
             self.tell_state(&status.name, status.state);
+        }
+        if stuck == STUCK_SECONDS {
+            let text = format!(
+                "{} is being drained, and none of its {} chunks has left it for {STUCK_SECONDS} s: \
+                 do the others have room? Chunks stay off pools across a network unless --to-far \
+                 is said",
+                status.name, status.slots_used
+            );
+            self.event(Severity::Warning, "pool", text);
         }
         if counts.errors > 0 {
             let text = format!("{}: {} requests failed on the device", status.name, counts.errors);
@@ -206,6 +223,9 @@ impl Engine {
             };
             let gone: Vec<u16> = (0..self.group.pool_count()).filter(gone).collect();
             gone.into_iter().for_each(|id| self.disks[usize::from(id)] = None);
+            if let Some(ledger) = &self.ledger {
+                ledger.strike(name);
+            }
         }
         let (severity, text) = match state {
             PoolState::Dead => (Severity::Error, "failed; chunks that were only there are lost"),

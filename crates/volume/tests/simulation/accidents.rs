@@ -20,7 +20,8 @@ const ALL: Step = Step::Verify { eighths: 8 };
 
 fn pool(chunks: u32, latency_us: u32) -> PoolPlan {
     let (zeroed, discard_zeroes, far) = (false, false, false);
-    PoolPlan { chunks, roomy: true, reserve: 0, latency_us, zeroed, discard_zeroes, far }
+    let (reserve, roomy, forgets) = (0, true, true);
+    PoolPlan { chunks, roomy, reserve, latency_us, zeroed, discard_zeroes, far, forgets }
 }
 
 fn span(sector: u32, sectors: u32) -> Span {

@@ -65,6 +65,8 @@ fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
     });
     for pool in pools.iter_mut().chain(added) {
         pool.far = dice.chance(0.4);
+        // What a far device could not send it keeps.
+        pool.forgets &= !pool.far;
     }
 }
 
@@ -106,7 +108,7 @@ fn settings(dice: &mut Dice) -> Settings {
         fill: dice.one_of(&[Fill::FastestFirst, Fill::SlowestFirst]),
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
-        checksums: dice.chance(0.4),
+        checksums: dice.chance(0.85),
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }
@@ -118,6 +120,7 @@ fn small(dice: &mut Dice) -> Limits {
         block_payload: dice.one_of(&[128, 160, 160, 256, 512]),
         record: 64,
         checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
+        area_growth: 1,
         volumes: 64,
         seals_cached: dice.one_of(&[1, 2, 4, 16]),
     }
@@ -133,6 +136,7 @@ fn pool(dice: &mut Dice, roomy: bool) -> PoolPlan {
         zeroed: dice.chance(0.5),
         discard_zeroes: dice.chance(0.5),
         far: false,
+        forgets: dice.chance(0.7),
     }
 }
 

@@ -442,6 +442,7 @@ fn drive(pool: &PoolPlan, settings: &Settings, seed: u64) -> Drive {
         background: if pool.zeroed { Background::Zeroes } else { Background::Garbage },
         latency_mean: Nanos::from_micros(pool.latency_us.into()),
         time_out_after: Nanos::from_micros(100 * u64::from(pool.latency_us)),
+        forgets: pool.forgets,
         ..Faults::NONE
     };
     Drive {
