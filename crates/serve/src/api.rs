@@ -1,9 +1,11 @@
 //! What the API says, as data: one definition for the server, the OpenAPI document and the
 //! command-line client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
 
+mod clients;
 mod hints;
 mod shadows;
 
+pub use clients::{Clients, Listener};
 pub use hints::{
     HINTS_AT_ONCE, HINTS_BYTES_MAX, HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource,
     HintsDone, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
@@ -58,8 +60,11 @@ pub struct Status {
     pub parts: Parts,
     /// The journal.
     pub journal: Journal,
-    /// NBD clients.
+    /// NBD connections, those with an unfinished handshake included.
     pub connections: u64,
+    /// NBD clients by listener, and what they take.
+    #[serde(default)]
+    pub clients: Clients,
     /// Requests of clients under way.
     pub in_flight: u64,
     /// Memory of the chunk map.
@@ -242,6 +247,9 @@ pub struct Pool {
     /// it answers in time.
     #[serde(default)]
     pub unanswered_seconds: Option<f64>,
+    /// True while the device has no room for writes: the pool gets no new chunks.
+    #[serde(default)]
+    pub full: bool,
     /// The file or block device; null: it is missing.
     pub path: Option<String>,
     /// Whether requests go past the page cache.

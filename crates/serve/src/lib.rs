@@ -10,6 +10,7 @@ pub mod balance;
 pub mod client;
 mod doors;
 mod engine;
+mod error;
 pub mod http;
 pub mod joining;
 mod metrics;
@@ -21,7 +22,8 @@ pub mod surveys;
 mod tls;
 pub mod unix_socket;
 
-pub use engine::{Desk, Doors, Engine, OnEvent, Reach, ServeError, watch_room};
+pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent, Reach, watch_room};
+pub use error::ServeError;
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};
 pub use tls::{TlsError, TlsFiles, tls};

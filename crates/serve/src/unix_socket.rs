@@ -30,6 +30,11 @@ pub struct SocketName {
 }
 
 impl SocketName {
+    /// Where it stands.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn of(path: &Path) -> io::Result<SocketName> {
         Ok(SocketName { path: path.to_path_buf(), identity: identity(path)? })
     }

@@ -219,6 +219,13 @@ impl Group {
     /// A free slot for a new chunk, on one of the pools of its `hint` if that can be, and on a far
     /// pool only if nothing else can be: (place, whether it reads as zeroes).
     fn allocate(&mut self, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
+        let id = self.pool_for_chunk(unfit, hint)?;
+        let (slot, clean) = self.pool_mut(id).slots.take().expect("a slot is free");
+        Some((Place { pool: id, slot }, clean))
+    }
+
+    /// The pool that has a free slot for a new chunk, as [`Group::allocate`] chooses it.
+    pub(crate) fn pool_for_chunk(&self, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
         let count = self.pools.len();
         let order = |step: usize| match self.settings.fill {
             Fill::FastestFirst => step,
@@ -230,12 +237,11 @@ impl Group {
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {
             for &index in &order {
-                let pool = &mut self.pools[index];
+                let pool = &self.pools[index];
                 let free =
                     if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
                 if pool.has_space() && unfit >> index & 1 == 0 && free > 0 {
-                    let (slot, clean) = pool.slots.take().expect("a slot is free");
-                    return Some((Place { pool: PoolId(index as u16), slot }, clean));
+                    return Some(PoolId(index as u16));
                 }
             }
         }

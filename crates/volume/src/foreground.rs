@@ -9,6 +9,7 @@ use crate::flight::Flight;
 use crate::group::Group;
 use crate::map::{NONE, Place};
 use crate::request::{Action, Piece, Priority, RequestError, RequestId};
+use crate::scheduler::Lane;
 use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_policy::placement::ChunkAccess;
@@ -53,6 +54,8 @@ pub(crate) struct Part {
     pub(crate) verb: Verb,
     pub(crate) fua: bool,
     pub(crate) priority: Priority,
+    /// The pool whose queue it waits in, or whose place it has.
+    pub(crate) lane: Lane,
     /// When it was begun, among all parts.
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
@@ -124,12 +127,37 @@ impl Group {
 
     /// The part that the scheduler lets go next.
     fn next_part(&mut self, now: Nanos) -> Option<u32> {
-        let Group { scheduler, parts, map, pools, .. } = self;
-        scheduler.pop(now, |part| {
-            let chunk = parts[part].chunk;
-            let home = map.has(chunk).then(|| map.entry(chunk).first()).flatten();
-            home.is_none_or(|home| pools[usize::from(home.pool.0)].is_free_of_foreground())
-        })
+        let Group { scheduler, pools, .. } = self;
+        scheduler.pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()))
+    }
+
+    /// The pool that a part is expected to use: a write waits for the slowest copy of its chunk,
+    /// and for the pool that a new chunk would go to.
+    pub(crate) fn lane_for(&self, chunk: ChunkId, verb: &Verb) -> Lane {
+        let writes = !matches!(verb, Verb::Read);
+        let copies = self.map.copies(chunk).map(|copy| copy.place.pool);
+        let pool = match self.map.entry(chunk).first() {
+            // Which side of a chunk in two parts it goes to is not known yet.
+            Some(first) if !writes || self.map.overlay(chunk).is_some() => Some(first.pool),
+            Some(_) => copies.max(),
+            None if matches!(verb, Verb::Write(_)) => self.pool_for_chunk(0, &[]),
+            None => None,
+        };
+        pool.map_or(Lane::NONE, Lane::of)
+    }
+
+    /// A part is sent to a pool's device: its place among those under way moves there, unless it
+    /// waits for a slower one already.
+    pub(crate) fn note_sent(&mut self, part: u32, pool: PoolId) {
+        let part = &mut self.parts[part];
+        let to = Lane::of(pool);
+        let first = part.outstanding == 1;
+        if part.lane != to
+            && (first || part.lane.pool().is_none_or(|lane| lane < usize::from(pool.0)))
+        {
+            self.scheduler.moved(part.lane, to, part.priority);
+            part.lane = to;
+        }
     }
 
     /// A part reaches its chunk.

@@ -241,7 +241,10 @@ impl Group {
         let keep = owner.retries().then(|| io.clone());
         let queued = self.pool(pool).in_flight + 1;
         let background = match owner {
-            Owner::Part { part, .. } => self.parts[part].priority != Priority::Foreground,
+            Owner::Part { part, .. } => {
+                self.note_sent(part, pool);
+                self.parts[part].priority != Priority::Foreground
+            }
             _ => false,
         };
         let flight = Flight {

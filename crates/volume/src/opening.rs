@@ -203,9 +203,9 @@ impl Group {
         Ok(group)
     }
 
-    /// The writes that erase what the devices hold of older groups, and take the room of the metadata
-    /// on them: bytes, not "zeroes", which a sparse file would not keep room for. So a device that
-    /// has no room left can still be told where chunks are.
+    /// The writes that erase what the devices hold of older groups, and take the room of the
+    /// metadata on them: bytes, not "zeroes", which a sparse file would not keep room for. So a
+    /// device that has no room left can still be told where chunks are.
     fn erasures(&self) -> Vec<Step> {
         let zeroes = Payload::from(vec![0; ERASE_BYTES as usize]);
         let mut steps = Vec::new();

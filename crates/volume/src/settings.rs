@@ -37,7 +37,7 @@ pub struct Settings {
     pub epoch: Nanos,
     /// Which pool a new chunk goes to.
     pub fill: Fill,
-    /// Parts of requests on their way to devices at once; the rest waits in the scheduler's queues.
+    /// Parts of requests on their way to each pool at once; the rest waits in the pool's queues.
     pub depth: u32,
     /// How operations copy.
     pub copying: Copying,

@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::pools::{self, AddedPools, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
@@ -102,6 +103,7 @@ impl StandardArgs {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
+    allow_open_files();
     args.deciding.check()?;
     let mut config = match &args.config {
         Some(path) => Config::load(path).map_err(CliError::input)?,
@@ -164,6 +166,7 @@ fn open_doors(
         unix: vec![config.nbd.socket.clone()],
         tcp: config.nbd.tcp.clone(),
         tls: encryption.clone(),
+        limits: config.nbd.limits,
     };
     engine.open_doors(&doors).map_err(CliError::failed)?;
     let mut tcp = None;
@@ -196,6 +199,14 @@ fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
         None => Ok(()),
         Some(every) => surveys::begin(engine.orders(), every).map_err(CliError::failed),
     }
+}
+
+/// Allows as many open files as the system lets this process have: each client is one. What is too
+/// little even so is told when a connection cannot be accepted.
+fn allow_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Readable when somebody wants the engine to stop.

@@ -28,6 +28,7 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::BucketOptions;
+use thermocline_serve::ClientLimits;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Settings;
 
@@ -152,6 +153,8 @@ pub(crate) struct NbdConfig {
     pub(crate) tcp: Vec<SocketAddr>,
     /// Certificates, for TCP.
     pub(crate) tls: Option<TlsConfig>,
+    /// Bounds of what clients may take.
+    pub(crate) limits: ClientLimits,
 }
 
 /// Files in PEM form.

@@ -14,6 +14,7 @@ use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySe
 use thermocline_ports::SECTOR;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
+use thermocline_serve::ClientLimits;
 use thermocline_serve::joining::is_pool_size;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::settings::{
@@ -30,6 +31,13 @@ const SUSPECT_AFTER: std::ops::RangeInclusive<Nanos> =
     Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Longest that an operation is held back.
 const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
+
+/// Time for a handshake over a slow network; tests have less.
+const HANDSHAKE: std::ops::RangeInclusive<Nanos> = Nanos(10_000_000)..=Nanos::from_secs(600);
+/// Memory for requests: from the two largest ones that there are.
+const BUFFERS: std::ops::RangeInclusive<Bytes> = Bytes::from_mib(64)..=Bytes::from_gib(1024);
+/// Time before a client that keeps others waiting is cut off; looked at once a second.
+const STALL: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(3600);
 
 /// Reads `text`; `path` is what messages call it, and where relative paths begin.
 pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
@@ -314,8 +322,30 @@ fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, Conf
         );
         return Err(keys.file.problem(written.line, problem));
     }
+    let limits = client_limits(&mut keys)?;
     keys.finish()?;
-    Ok(NbdConfig { socket, tcp, tls })
+    Ok(NbdConfig { socket, tcp, tls, limits })
+}
+
+/// Bounds of what clients may take.
+fn client_limits(keys: &mut Keys<'_>) -> Result<ClientLimits, ConfigError> {
+    let mut limits = ClientLimits::default();
+    limits.connections = keys.count("connections", 1..=4096)?.unwrap_or(limits.connections);
+    limits.handshakes = keys.count("handshakes", 1..=4096)?.unwrap_or(limits.handshakes);
+    let wanted = "a time from 10ms to 10m, such as \"10s\"";
+    let fits = |time: &Nanos| HANDSHAKE.contains(time);
+    if let Some(time) = keys.quantity("handshake-timeout", wanted, fits)? {
+        limits.handshake = time.value;
+    }
+    let wanted = "from 64MiB to 1TiB, such as \"256MiB\"";
+    if let Some(bytes) = keys.quantity("buffers", wanted, |size| BUFFERS.contains(size))? {
+        limits.buffers = bytes.value;
+    }
+    let wanted = "a time from 1s to 1h, such as \"30s\"";
+    if let Some(time) = keys.quantity("stall-timeout", wanted, |time| STALL.contains(time))? {
+        limits.stall = time.value;
+    }
+    Ok(limits)
 }
 
 /// The certificates of a door: `tls-cert`, `tls-key` and `tls-client-ca`.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
+use thermocline_serve::ClientLimits;
 use thermocline_units::Bytes;
 use thermocline_volume::Settings;
 
@@ -72,7 +73,7 @@ impl Standard {
             data: self.data.clone(),
             pools: pools.to_vec(),
             volumes: vec![VolumeConfig { size: self.size, sla: None }],
-            nbd: NbdConfig { socket, tcp: Vec::new(), tls: None },
+            nbd: NbdConfig { socket, tcp: Vec::new(), tls: None, limits: ClientLimits::default() },
             http: HttpConfig {
                 socket: self.data.join("http.sock"),
                 tcp: Some((PAGE, self.data.join("token"))),

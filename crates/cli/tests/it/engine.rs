@@ -201,7 +201,7 @@ fn the_api_describes_itself_and_metrics_count_what_clients_did() {
     };
     assert_eq!(value("thermocline_pool_written_bytes_total{pool=\"scm\"}"), f64::from(2 << 20));
     assert_eq!(value("thermocline_pool_read_bytes_total{pool=\"scm\"}"), f64::from(1 << 20));
-    assert!(value("thermocline_request_seconds_count{op=\"write\"}") >= 1.0);
+    assert!(value("thermocline_request_duration_seconds_count{op=\"write\"}") >= 1.0);
     assert!(metrics.ends_with("# EOF\n"));
     let (status, heat) = over_socket(&folder, "/v1/volumes/v0/heat");
     assert!(status == 200 && heat.contains("\"column_bytes\":262144"), "{heat}");

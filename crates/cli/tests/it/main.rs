@@ -16,6 +16,8 @@ mod interop;
 mod lab_balance;
 mod lab_cache;
 mod lab_volume;
+mod listeners;
+mod metrics;
 mod mounted;
 mod mounts;
 mod nbd_clients;

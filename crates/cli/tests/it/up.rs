@@ -114,6 +114,11 @@ impl Up {
         client
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal and waits for the end: the exit status.
     pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.child.id().to_string();

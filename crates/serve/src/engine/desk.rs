@@ -114,6 +114,7 @@ impl<'a> Desk<'a> {
                 written: journal.written,
             },
             connections: self.engine.connections.len() as u64,
+            clients: self.engine.clients(),
             in_flight: self.engine.origins.len() as u64,
             map_bytes: group.map_memory().0,
             requests: watch.requests().map(|(kind, l)| (kind.to_string(), l.into())).collect(),

@@ -30,6 +30,7 @@ struct Before {
     /// Seconds in which it was being drained and nothing left it.
     stuck: u32,
     health: Health,
+    full: bool,
 }
 
 /// See the module.
@@ -161,6 +162,8 @@ impl Engine {
         self.judge_room();
         self.end_jobs();
         self.watch_moves();
+        self.end_stalls(now);
+        self.tell_turned_away();
     }
 
     /// What a pool did in the second that ends; a change of its state is an event.
@@ -192,9 +195,11 @@ impl Engine {
             p99_us: lately.quantile(0.99).0 as f64 / 1e3,
             fill: f64::from(status.slots_used) / f64::from(status.slots_total.max(1)),
         };
+        let was_full = std::mem::replace(&mut before.full, status.full);
         let health = self.disks[at].as_ref().map_or(Health::Well, health_of);
         let was_well = std::mem::replace(&mut self.watch.pools[at].health, health);
         self.tell_health(id, &status.name, was_well);
+        self.tell_full(&status.name, was_full, status.full);
         if was.is_some_and(|was| was != status.state) {
             self.tell_state(&status.name, status.state);
         }
@@ -212,6 +217,23 @@ impl Engine {
             self.event(Severity::Warning, "pool", text);
         }
         second
+    }
+
+    fn tell_full(&mut self, name: &str, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => {
+                let text = format!(
+                    "{name}: the device has no room for a write, whatever its size says; new chunks \
+                     go to other pools until it has"
+                );
+                self.event(Severity::Warning, "pool", text);
+            }
+            (true, false) => {
+                let text = format!("{name}: the device has room again");
+                self.event(Severity::Info, "pool", text);
+            }
+            _ => {}
+        }
     }
 
     fn tell_state(&mut self, name: &str, state: PoolState) {

@@ -1,5 +1,5 @@
-//! A device without room. The accident: the first pool was a sparse file on a full file system; every
-//! first write to a chunk failed although the second pool was empty.
+//! A device without room. The accident: the first pool was a sparse file on a full file system;
+//! every first write to a chunk failed although the second pool was empty.
 
 use super::{Bench, CHUNK};
 use crate::{Fill, OperationKind, PoolState, Settings};

@@ -92,6 +92,7 @@ impl Desk<'_> {
             id: id.0,
             name: status.name,
             state: shown_state(status.state, health),
+            full: status.full,
             unanswered_seconds: match health {
                 Health::Suspect { since } => {
                     Some(self.engine.now().saturating_sub(since).as_secs_f64())
