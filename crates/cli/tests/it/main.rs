@@ -10,6 +10,7 @@ mod check;
 mod cloud;
 mod engine;
 mod fs;
+mod hanging;
 mod hints;
 mod interop;
 mod lab_balance;
