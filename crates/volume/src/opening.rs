@@ -279,6 +279,7 @@ impl Group {
             seals: Seals::default(),
             findings: Findings::default(),
             opening: None,
+            salvage: None,
             placement: None,
             placement_name: String::new(),
             shadows: Shadows::default(),
@@ -383,16 +384,20 @@ impl Opening {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
+        let whole = |block: &[u8]| decode_records(open_block(kind, stamp, block)?, chunk_size);
+        self.copies_of(kind, at).find_map(whole)
+    }
+
+    /// What each replica has at the place of a block.
+    pub(crate) fn copies_of(&self, kind: BlockKind, at: u32) -> impl Iterator<Item = &[u8]> {
         let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
         let near = self.by_block.range((kind, first_of_read)..=(kind, at));
-        near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step))).find_map(
-            |(first, step)| {
-                let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
-                let found = self.steps[step as usize].found.as_ref()?;
-                let block = found.get(start..start + BLOCK_BYTES)?;
-                decode_records(open_block(kind, stamp, block)?, chunk_size)
-            },
-        )
+        let steps =
+            near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step)));
+        steps.filter_map(move |(first, step)| {
+            let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
+            self.steps[step as usize].found.as_ref()?.get(start..start + BLOCK_BYTES)
+        })
     }
 }
 
