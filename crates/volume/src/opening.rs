@@ -88,7 +88,8 @@ pub enum OpenError {
     Shrunk(PoolId),
     /// No home has the checkpoint block.
     #[error(
-        "block {block} of the checkpoint is unreadable on every pool that holds one; restore a pool that is missing"
+        "block {block} of the checkpoint is unreadable on every pool that holds one; restore a pool that \
+         is missing, or see what can be saved with `thermocline check --salvage`"
     )]
     Checkpoint {
         /// Blocks from the area's start.
@@ -97,8 +98,8 @@ pub enum OpenError {
     /// A block of the journal that was durable is not whole on any pool that holds the journal.
     #[error(
         "block {block} of the journal is damaged on every pool that holds it, and changes up to \
-         block {} depend on it; nothing was changed; restore a pool that is missing, or the devices \
-         from a backup",
+         block {} depend on it; nothing was changed; restore a pool that is missing, or see what \
+         can be saved with `thermocline check --salvage`",
         durable - 1
     )]
     Journal {
@@ -110,8 +111,8 @@ pub enum OpenError {
     /// The newest superblock is damaged on every pool: the one before it is of an earlier session.
     #[error(
         "superblock {sequence} is damaged on every pool, and the one before it does not know what \
-         was written since; nothing was changed; restore a pool that is missing, or the devices \
-         from a backup"
+         was written since; nothing was changed; restore a pool that is missing, or see what can \
+         be saved with `thermocline check --salvage`"
     )]
     SuperblockLost {
         /// The number of the superblock that is missing, or of the first of several.
