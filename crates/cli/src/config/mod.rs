@@ -182,6 +182,12 @@ pub(crate) fn added_pools_path(data: &Path) -> PathBuf {
     data.join("added-pools.toml")
 }
 
+/// True if two paths lead to the same place.
+pub(crate) fn is_same_place(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    one == other || place(one) == place(other)
+}
+
 impl PoolConfig {
     /// Where it is: its device, and its cache's.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -205,6 +211,11 @@ impl Config {
         read::config(&text, path)
     }
 
+    /// True if a pool, or a cache of one, is there.
+    fn names(&self, place: &Path) -> bool {
+        self.pools.iter().flat_map(PoolConfig::paths).any(|path| is_same_place(path, place))
+    }
+
     /// The same with the pools that were added while an engine ran and that it does not name; the
     /// data folder has the record of them.
     ///
@@ -218,8 +229,7 @@ impl Config {
             Err(error) => return Err(ConfigError::new(format!("{}: {error}", path.display()))),
         };
         for pool in read::added_pools(&text, &path, &self.data, self.settings.chunk_size)? {
-            let named = self.pools.iter().flat_map(PoolConfig::paths);
-            if !named.into_iter().any(|path| path == pool.device.path) {
+            if !self.names(&pool.device.path) {
                 self.pools.push(pool);
             }
         }
