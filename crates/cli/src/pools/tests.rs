@@ -278,7 +278,7 @@ fn a_cache_without_its_label_and_one_before_a_strange_device_are_left_alone() {
     let (slow_before, fast_before) = (read(&slow), read(&fast));
     std::fs::write(&slow, vec![0; slow_before.len()]).unwrap();
     let said = refusal(&config);
-    assert!(said.contains("hdd.cache has something on it"), "{said}");
+    assert!(said.contains("hdd.cache holds one of the two devices"), "{said}");
     std::fs::write(&slow, &slow_before).unwrap();
     let mut unlabelled = fast_before.clone();
     unlabelled[..512].fill(0);
