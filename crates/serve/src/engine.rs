@@ -242,6 +242,11 @@ impl Engine {
         self.exports = self.group.volumes().map(export).collect();
     }
 
+    /// The volume group, to be looked at.
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
     /// The volumes that clients may attach.
     pub fn exports(&self) -> &[Export] {
         &self.exports

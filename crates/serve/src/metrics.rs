@@ -271,7 +271,8 @@ impl Figures {
         let help = "Size of all volumes over the size of all pools in service";
         let ratio = Value::Gauge(promised as f64 / room.max(1) as f64);
         family(encoder, ("overcommit_ratio", help), vec![(Vec::new(), ratio)])?;
-        let figures: [(&str, &str, fn(&Backing) -> u64); 2] = [
+        type Figure = fn(&Backing) -> u64;
+        let figures: [(&str, &str, Figure); 2] = [
             ("pool_may_grow_bytes", "Bytes its files may still take", |b| b.may_grow_bytes),
             ("pool_backing_free_bytes", "Bytes left on their file system", |b| b.free_bytes),
         ];

@@ -7,10 +7,11 @@ use crate::extents::Extents;
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
+use crate::naming::is_volume_name;
 use crate::opening::{CreateError, new_pool};
 use crate::operation::Refusal;
 use crate::pool::{Evacuation, PoolSpec, PoolState};
-use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
+use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -29,6 +30,15 @@ pub enum AdminError {
     /// There is no such volume.
     #[error("there is no volume {0}")]
     NoVolume(VolumeId),
+    /// A name that no volume can have.
+    #[error(
+        "`{0}` is no name for a volume; give 1 to {VOLUME_NAME_BYTES_MAX} letters, digits, dots, \
+         hyphens or underscores that do not begin with a dot or a hyphen"
+    )]
+    VolumeName(String),
+    /// Another volume has that name.
+    #[error("there is a volume `{0}` already; give another name, or delete it first")]
+    NameTaken(String),
     /// Too many.
     #[error("there are {VOLUMES_MAX} volumes, and no room for more")]
     TooManyVolumes,
@@ -66,18 +76,49 @@ pub enum AdminError {
 }
 
 impl Group {
-    /// Makes a volume of `size` bytes that reads as zeroes.
+    /// Makes a volume of `size` bytes that reads as zeroes, with the first free name of its kind:
+    /// `v` and a number.
     ///
     /// # Errors
     /// When the size is zero or not in whole sectors, or there are too many volumes.
     pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
+        self.create_named_volume(now, None, size)
+    }
+
+    /// Makes a volume of `size` bytes that reads as zeroes.
+    ///
+    /// # Errors
+    /// When the name will not do or is taken, the size is zero or not in whole sectors, or there
+    /// are too many volumes.
+    pub fn create_named_volume(
+        &mut self,
+        now: Nanos,
+        name: Option<&str>,
+        size: Bytes,
+    ) -> Result<VolumeId, AdminError> {
         self.check_ready()?;
         self.check_size(size, Bytes(0))?;
+        if let Some(name) = name {
+            if !is_volume_name(name) || name.len() > self.settings.limits.volume_name {
+                return Err(AdminError::VolumeName(name.to_string()));
+            }
+            if self.volume_named(name).is_some() {
+                return Err(AdminError::NameTaken(name.to_string()));
+            }
+        }
         let mut ids = (0..self.settings.limits.volumes as u32).map(VolumeId);
         let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
+        if !self.makes_room_for_volume() {
+            return Err(AdminError::TooManyVolumes);
+        }
+        let name = name.map_or_else(|| self.default_name(id), str::to_string);
+        let identity = self.next_identity();
         self.map.set_volume(id, size, self.chunk_size);
-        self.commit.queue_record(Record::Volume(id, size));
+        let volume = self.map.volume_mut(id).expect("just made");
+        (volume.identity, volume.name) = (identity, name);
+        let record = self.volume_record(id);
+        self.commit.queue_record(record);
         self.pump(now);
         Ok(id)
     }
@@ -91,7 +132,8 @@ impl Group {
         let old = self.living(id)?;
         self.check_size(size, old)?;
         self.map.set_volume(id, size, self.chunk_size);
-        self.commit.queue_record(Record::Volume(id, size));
+        let record = self.volume_record(id);
+        self.commit.queue_record(record);
         self.pump(now);
         Ok(())
     }

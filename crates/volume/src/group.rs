@@ -37,6 +37,7 @@ use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
+use crate::salvage::Salvage;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
@@ -72,6 +73,8 @@ pub struct Group {
     pub(crate) service: Service,
     pub(crate) identity: u64,
     pub(crate) area_blocks: u32,
+    /// Identity that the next volume gets.
+    pub(crate) next_volume: u64,
     pub(crate) map: ChunkMap,
     pub(crate) pools: Vec<Pool>,
     pub(crate) flights: Slab<Flight>,
@@ -100,6 +103,8 @@ pub struct Group {
     pub(crate) seals: Seals,
     pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
+    /// What becomes of a damaged group that is opened nevertheless.
+    pub(crate) salvage: Option<Box<Salvage>>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
     pub(crate) shadows: Shadows,

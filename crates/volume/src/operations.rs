@@ -2,7 +2,7 @@
 
 use crate::copying::{Copy, MIRROR_CHUNK_MAX, REDIRECT_CHUNK_MAX, Stage};
 use crate::group::{Group, Service};
-use crate::layout;
+use crate::layout::{self, Need};
 use crate::map::{NONE, Place};
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay, Side};
@@ -142,13 +142,10 @@ impl Group {
 
     /// How many more chunks may be in two parts: the checkpoint has room for their bits.
     pub(crate) fn overlay_room(&self) -> usize {
-        let slots = self.slots_in_all();
-        let most = layout::overlays_max(
-            self.area_capacity(),
-            slots,
-            self.chunk_size,
-            &self.settings.limits,
-        );
+        // As many volumes as there may be: another one shall not need an overlay's room.
+        let need = Need { volumes: self.settings.limits.volumes, ..self.need() };
+        let (blocks, limits) = (self.area_capacity(), &self.settings.limits);
+        let most = layout::overlays_max(blocks, need, self.chunk_size, limits);
         most.saturating_sub(self.copier.overlays)
     }
 

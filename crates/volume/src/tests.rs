@@ -9,6 +9,7 @@ mod hints;
 mod label;
 mod metadata;
 mod mirrors;
+mod naming;
 mod operations;
 mod pacing;
 mod parts;

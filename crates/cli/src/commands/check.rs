@@ -11,7 +11,7 @@
 use crate::config::{Config, PoolConfig, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Found, Look, Members, Ways};
+use crate::pools::{self, Arranged, Damage, Found, Look, Members, Ways};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -27,6 +27,7 @@ Examples:
   thermocline check                          what `thermocline up` runs, in ./thermocline-data
   thermocline check --data /mnt/pools
   thermocline check /etc/thermocline.toml --json
+  thermocline check /etc/thermocline.toml --salvage   what a damaged group would lose
 
 Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
 
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     /// Folder of the standard pools.
     #[arg(long, value_name = "DIR", default_value = "thermocline-data", conflicts_with = "config")]
     data: PathBuf,
+    /// Say what could be saved of a group whose metadata is damaged, and what would be lost;
+    /// `thermocline up --salvage` does it.
+    #[arg(long)]
+    salvage: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -85,7 +90,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
-    let report = check(&config)?;
+    let report = check(&config, args.salvage.into())?;
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
         output::print(&(text + "\n"))?;
@@ -99,12 +104,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn check(config: &Config) -> Result<Report, CliError> {
+fn check(config: &Config, damage: Damage) -> Result<Report, CliError> {
     let ways = Ways::to_look();
     let found = pools::survey(config, &ways, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
-        Arranged::Group(members) => group(config, &ways, members)?,
+        Arranged::Group(members) => group(config, &ways, members, damage)?,
     };
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
@@ -154,6 +159,7 @@ fn group(
     config: &Config,
     ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
+    damage: Damage,
 ) -> Result<Report, CliError> {
     let mut report = Report {
         group: Some((members.label.identity, members.label.chunk_size)),
@@ -177,10 +183,18 @@ fn group(
         });
         report.notes.extend(seat.as_ref().and_then(cache_note));
     }
-    let group = pools::inspect(config.settings, ways, members)?;
+    let group = pools::inspect(config.settings, ways, members, damage)?;
     if let Service::Failed(error) = group.service() {
         report.flaws.push(error.to_string());
         return Ok(report);
+    }
+    if let Some(salvage) = group.salvage() {
+        report.flaws.extend(pools::losses(&group, salvage));
+        let corrected = salvage.corrected;
+        if corrected > 0 {
+            let text = format!("{corrected} blocks with one flipped bit can be set right");
+            report.notes.push(text);
+        }
     }
     report.flaws.extend(group.fsck().iter().map(ToString::to_string));
     for (index, line) in report.pools.iter_mut().enumerate() {

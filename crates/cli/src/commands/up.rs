@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// there answer with I/O errors.
     #[arg(long)]
     degraded: bool,
+    /// Open a group whose metadata is damaged, and lose what cannot be read; `thermocline check
+    /// --salvage` says what that is, and changes nothing.
+    #[arg(long)]
+    salvage: bool,
     /// Destroy what is on this device of the configuration when a pool, or a block cache, is made
     /// there; without it a device that holds something is refused, with what it holds.
     #[arg(long, value_name = "DEVICE")]
@@ -115,13 +119,16 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if !is_standard {
         config.check_secrets().map_err(CliError::input)?;
     }
-    let may = Permission { degraded: args.degraded, erase: &args.erase };
+    let damage = pools::Damage::from(args.salvage);
+    let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
     let Started { group, disks, names, clock } = pools::start(&config, may)?;
     let told = tell_pools(&disks, &names, &config);
+    let is_damaged = group.salvage().is_some();
     let log = Box::new(move |event: &Event| doors::tell(args.log, event));
     let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
+    tell_losses(&engine);
     engine.keep_pools(Arc::new(AddedPools::of(&config.data)));
-    if engine.exports().is_empty() {
+    if engine.exports().is_empty() && !is_damaged {
         for volume in &config.volumes {
             engine.desk().create_volume(volume.size).map_err(CliError::input)?;
         }
@@ -139,6 +146,16 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let recorded = recording.map_or(String::new(), Recording::finish);
     served?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
+}
+
+/// What the start of a damaged group has lost, on stderr.
+fn tell_losses(engine: &Engine) {
+    let Some(salvage) = engine.group().salvage() else { return };
+    let corrected = salvage.corrected;
+    doors::say(&format!("{corrected} damaged blocks of metadata were set right"));
+    for loss in pools::losses(engine.group(), salvage) {
+        doors::say(&loss);
+    }
 }
 
 /// Promises volumes what the configuration says; what is not there any more is promised nothing.

@@ -3,6 +3,7 @@
 //! Devices are opened for reading, and locked as an engine locks them. The group is let go as soon
 //! as recovery has ended: what it would copy and repair next is only counted.
 
+use super::salvage::Damage;
 use super::survey::Members;
 use super::ways::Ways;
 use crate::error::CliError;
@@ -23,12 +24,13 @@ pub(crate) fn inspect(
     settings: Settings,
     ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
+    damage: Damage,
 ) -> Result<Group, CliError> {
     let seats = members.devices.into_iter();
     let mut devices: Vec<Option<Look>> = seats.map(|seat| seat.map(|(device, _)| device)).collect();
     let geometries: Vec<_> =
         devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
-    let mut group = Group::open(settings, &geometries);
+    let mut group = damage.open(settings, &geometries);
     while *group.service() == Service::Opening {
         let moved = step(&mut group, &mut devices, ways.now());
         if !moved && *group.service() == Service::Opening {

@@ -4,6 +4,7 @@ use super::is_on_tmpfs;
 use super::ways::Ways;
 use crate::config::{Config, PoolConfig};
 use crate::error::CliError;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -21,9 +22,25 @@ pub(crate) struct Found<'a, D> {
     pub(crate) config: &'a PoolConfig,
     /// The device with what is on it, where what shall be destroyed counts as blank; or why there
     /// is none.
-    pub(crate) device: Result<(D, Contents), String>,
+    pub(crate) device: Result<(D, Contents), Absence>,
     /// What shall be destroyed, and where.
     pub(crate) destroys: Vec<(&'a Path, Contents)>,
+}
+
+/// Why there is no device.
+#[derive(Debug, Clone)]
+pub(crate) enum Absence {
+    /// There is nothing, and it can be made.
+    Nothing(String),
+    /// Nobody can tell whether there is something: a store does not answer, or refuses.
+    NoAnswer(String),
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Absence::Nothing(reason) | Absence::NoAnswer(reason)) = self;
+        f.write_str(reason)
+    }
 }
 
 /// What the devices come to.
@@ -83,11 +100,11 @@ fn look<'a, D: Device>(
     let device = match pool.device.bucket.is_some() {
         true => look_into_bucket(pool, ways)?,
         false => match absence(&pool.device.path) {
-            Some(reason) => Err(reason),
+            Some(reason) => Err(Absence::Nothing(reason)),
             None => match look_into(pool, ways, erase, &mut destroys) {
                 Ok(found) => Ok(found),
                 // Nobody has asked for it in so many words; the group may do without it.
-                Err(error) if pool.added => Err(error.to_string()),
+                Err(error) if pool.added => Err(Absence::NoAnswer(error.to_string())),
                 Err(error) => return Err(error),
             },
         },
@@ -126,14 +143,16 @@ fn look_into<'a, D: Device>(
 fn look_into_bucket<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
-) -> Result<Result<(PoolDevice<D>, Contents), String>, CliError> {
+) -> Result<Result<(PoolDevice<D>, Contents), Absence>, CliError> {
     let device = match (ways.open)(&pool.device) {
         Ok(device) => device,
         Err(OpenDeviceError::Bucket { path, source }) if source.is_nothing() => {
-            return Ok(Err(format!("{} holds nothing yet", path.display())));
+            let reason = format!("{} holds nothing yet", path.display());
+            return Ok(Err(Absence::Nothing(reason)));
         }
         Err(OpenDeviceError::Bucket { path, source }) if source.is_unreachable() => {
-            return Ok(Err(format!("{} cannot be asked: {source}", path.display())));
+            let reason = format!("{} cannot be asked: {source}", path.display());
+            return Ok(Err(Absence::NoAnswer(reason)));
         }
         Err(error) => return Err(CliError::failed(error)),
     };
@@ -142,7 +161,8 @@ fn look_into_bucket<D: Device>(
         Ok(head) => head,
         Err(error) => {
             let name = pool.device.path.display();
-            return Ok(Err(format!("{name}: its first objects cannot be read: {error}")));
+            let reason = format!("{name}: its first objects cannot be read: {error}");
+            return Ok(Err(Absence::NoAnswer(reason)));
         }
     };
     let PoolDevice::Bare(device) = device else { unreachable!("it was just made so") };
@@ -331,7 +351,7 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
             Ok((_, Contents::Blank | Contents::Foreign(_))) => {
                 others.push(format!("{} holds no pool", config.device.path.display()));
             }
-            Err(reason) => others.push(reason),
+            Err(absence) => others.push(absence.to_string()),
         }
     }
     let missing = missing(&label, &devices, &[&strangers[..], &forgotten[..]].concat());

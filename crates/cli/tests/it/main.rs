@@ -8,6 +8,7 @@ mod balance;
 mod calibrate;
 mod check;
 mod cloud;
+mod damage;
 mod engine;
 mod fs;
 mod hanging;

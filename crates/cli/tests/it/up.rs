@@ -60,8 +60,15 @@ impl Up {
 
     /// Starts what a configuration says, and tells what the start told.
     pub(crate) fn start_config(folder: &Path, config: &str) -> (Up, String) {
+        Up::start_with_arguments(folder, &[config])
+    }
+
+    /// Starts with these arguments, and tells what the start told.
+    pub(crate) fn start_with_arguments(folder: &Path, arguments: &[&str]) -> (Up, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
-            .args(["up", config, "--log", "none"])
+            .arg("up")
+            .args(arguments)
+            .args(["--log", "none"])
             .current_dir(folder)
             .stdout(Stdio::piped())
             .spawn()

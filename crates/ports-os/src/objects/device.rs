@@ -445,7 +445,7 @@ impl ObjectDevice {
     pub(super) fn failed(&mut self, error: &BucketError) {
         self.traffic.note_error(error);
         match error {
-            BucketError::TimedOut(_) | BucketError::Refused(_) => {
+            BucketError::TimedOut(_) | BucketError::NoBucket(_) | BucketError::Refused(_) => {
                 self.failing_since = self.failing_since.or(Some(self.now));
             }
             _ => self.failing_since = None,

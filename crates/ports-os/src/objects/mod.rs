@@ -109,9 +109,9 @@ impl ObjectError {
 
     /// Whether the store cannot be asked at this time.
     pub fn is_unreachable(&self) -> bool {
-        use BucketError::{Refused, TimedOut};
+        use BucketError::{NoBucket, Refused, TimedOut};
         let Self::Open(OpenBucketError::Bucket(error)) = self else { return false };
-        matches!(error, Refused(_) | TimedOut(_))
+        matches!(error, NoBucket(_) | Refused(_) | TimedOut(_))
     }
 }
 

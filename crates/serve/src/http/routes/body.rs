@@ -38,7 +38,9 @@ fn unknown_key(text: &str) -> Option<String> {
     // Between two names stands a comma or "or"; what follows the last is the place.
     let mut names = after.split('`').step_by(2);
     let (key, known) = (names.next()?, names.collect::<Vec<_>>());
-    let hint = match nearest(key, known.iter().copied()) {
+    // Units stand at the end of our keys, and are what people leave out.
+    let longer = known.iter().copied().find(|longer| longer.starts_with(key));
+    let hint = match longer.or_else(|| nearest(key, known.iter().copied())) {
         _ if known.is_empty() => "none is known here".to_string(),
         Some(like) => format!("did you mean `{like}`?"),
         None => format!("known are {}", known.join(", ")),

@@ -14,9 +14,11 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
     let said_of = said::<NewPool>(r#"{"name": "a", "path": "/a", "sise_bytes": 4096}"#);
     assert_eq!(said_of.unwrap(), "unknown key `sise_bytes`; did you mean `size_bytes`?");
     let said_of = said::<VolumeSize>(r#"{"size": 4096}"#);
-    assert_eq!(said_of.unwrap(), "unknown key `size`; known are size_bytes");
+    assert_eq!(said_of.unwrap(), "unknown key `size`; did you mean `size_bytes`?");
     let said_of = said::<NewPolicy>(r#"{"spec": "none", "epoch": 3}"#);
-    assert_eq!(said_of.unwrap(), "unknown key `epoch`; known are spec, epoch_seconds");
+    assert_eq!(said_of.unwrap(), "unknown key `epoch`; did you mean `epoch_seconds`?");
+    let said_of = said::<NewPolicy>(r#"{"placement": "none"}"#);
+    assert_eq!(said_of.unwrap(), "unknown key `placement`; known are spec, epoch_seconds");
     assert!(said::<NewJob>(r#"{"kind": "pin", "volum": "v0"}"#).unwrap().contains("`volume`"));
     assert!(said::<NewShadow>(r#"{"a": 1}"#).is_some());
 }
