@@ -5,6 +5,11 @@
 //! - A read sees every write that completed before the read was submitted.
 //! - A completed write is volatile. It is durable once a flush that was submitted after its
 //!   completion completes, or at its own completion when it was submitted with `fua`.
+//! - A flush that failed with [`DeviceError::Io`] or [`DeviceError::NoSpace`] may have forgotten
+//!   volatile writes: each of their sectors is old or new, now or later, and a flush that follows
+//!   may end well all the same (Linux marks pages clean that it could not write back; Rebello et
+//!   al., Can Applications Recover from fsync Failures?, 2020). One that timed out forgot nothing;
+//!   nor does a far device forget, which keeps what it could not send.
 //! - After a crash each sector of a volatile write is old or new, in any combination; a sector is
 //!   never torn. A write that failed leaves each of its sectors old or new, too.
 //! - A discarded range reads as zeroes where `Geometry::discard_zeroes` says so, and as anything

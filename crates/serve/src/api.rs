@@ -73,6 +73,16 @@ pub struct Status {
     pub fastest_pool_share: Option<f64>,
 }
 
+impl Status {
+    /// Bytes of all volumes, and bytes that pools in service have for them.
+    pub fn promised_and_room_bytes(&self) -> (u64, u64) {
+        let promised = self.volumes.iter().map(|volume| volume.size_bytes).sum();
+        let serves = |pool: &&Pool| matches!(pool.state.as_str(), "active" | "suspect" | "joining");
+        let chunks: u64 = self.pools.iter().filter(serves).map(|pool| pool.chunks_total).sum();
+        (promised, chunks.saturating_mul(self.chunk_bytes))
+    }
+}
+
 /// Chunks in two parts: mirrored on two pools that share their requests, or redirected.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parts {
@@ -193,8 +203,13 @@ pub struct Pool {
     pub id: u16,
     /// Its name.
     pub name: String,
-    /// What it is doing: joining, active, draining, drained, dead, removing, removed.
+    /// What it is doing: joining, active, draining, drained, dead, removing, removed; or suspect:
+    /// its device has not answered a request for longer than it should take.
     pub state: String,
+    /// Seconds for which the device of a suspect pool has not answered its oldest request; null:
+    /// it answers in time.
+    #[serde(default)]
+    pub unanswered_seconds: Option<f64>,
     /// The file or block device; null: it is missing.
     pub path: Option<String>,
     /// Whether requests go past the page cache.
@@ -219,6 +234,18 @@ pub struct Pool {
     pub cache: Option<BlockCache>,
     /// The bucket that it is in; null: it is a file or a block device.
     pub bucket: Option<Bucket>,
+    /// Room on the file system under its file, and its cache's; null: it is on no file system.
+    #[serde(default)]
+    pub backing: Option<Backing>,
+}
+
+/// Room on the file system under the sparse file of a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Backing {
+    /// Bytes that the files of this pool may still take there.
+    pub may_grow_bytes: u64,
+    /// Bytes that are left there, for all files.
+    pub free_bytes: u64,
 }
 
 /// A bucket of an object store; counts are since the engine was started.

@@ -8,19 +8,23 @@
 //! - [`mod@accepting`]: who comes in, and who is turned away ([`mod@admission`], [`mod@budget`]);
 //! - [`mod@clients`]: connections, from bytes to requests and back;
 //! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
-//! - [`mod@watch`]: what is counted on the way, second by second.
+//! - [`mod@watch`]: what is counted on the way, second by second;
+//! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
 mod accepting;
 mod admission;
 mod budget;
 mod clients;
 mod desk;
+mod health;
 mod heat;
 mod jobs;
+mod room;
 mod watch;
 
 pub use admission::ClientLimits;
 pub use desk::Desk;
+pub use room::watch_room;
 
 use crate::ServeError;
 use crate::api::{Event, Severity};
@@ -31,6 +35,7 @@ use admission::Admission;
 use budget::Budget;
 use clients::{Connection, Origin};
 use jobs::Jobs;
+use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
 use std::collections::BTreeMap;
@@ -102,6 +107,7 @@ pub struct Engine {
     orders: Orders,
     jobs: Jobs,
     watch: Watch,
+    room: Room,
     on_event: OnEvent,
     /// Who decides about moves; `None`: nobody.
     policy: Option<PolicySpec>,
@@ -150,6 +156,7 @@ impl Engine {
             orders,
             jobs: Jobs::default(),
             watch: Watch::new(),
+            room: Room::default(),
             on_event,
             policy: None,
             rivals: BTreeMap::new(),

@@ -19,7 +19,7 @@ mod stream;
 pub mod surveys;
 mod tls;
 
-pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent};
+pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent, watch_room};
 pub use error::ServeError;
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};

@@ -3,15 +3,17 @@
 //! Names follow Prometheus's conventions: they begin with `thermocline_`; units are seconds and
 //! bytes and end the name; counters end in `_total`. Pools are told apart by name.
 
-use crate::api::{BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
+mod clients;
+mod family;
+
+pub(crate) use family::{Series, Value, family};
+
+use crate::api::{Backing, BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
-};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use std::fmt;
-use thermocline_units::{Latencies, Nanos};
+use thermocline_units::Latencies;
 use thermocline_volume::settings::BLOCK;
 
 /// What `encode` writes.
@@ -36,19 +38,6 @@ pub(crate) fn encode(figures: Figures) -> String {
     out
 }
 
-/// Bounds of the histograms' buckets: 8 µs to 16 s, doubling; one without a bound comes last.
-fn bounds() -> Vec<Nanos> {
-    (0..22).map(|step| Nanos(8_000 << step)).collect()
-}
-
-/// A value of one series.
-#[derive(Debug)]
-pub(crate) enum Value<'a> {
-    Gauge(f64),
-    Counter(u64),
-    Histogram(&'a Latencies),
-}
-
 /// Takes one figure of a pool.
 type OfPool = fn(&Pool) -> u64;
 
@@ -64,50 +53,10 @@ type OfPrices = fn(&Bucket) -> Option<f64>;
 /// Takes one figure of a block cache.
 type OfCache = fn(&BlockCache) -> u64;
 
-impl EncodeMetric for Value<'_> {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        match self {
-            Value::Gauge(value) => encoder.encode_gauge(value),
-            Value::Counter(value) => encoder.encode_counter::<NoLabelSet, _, u64>(value, None),
-            Value::Histogram(latencies) => {
-                let bounds = bounds();
-                let seconds = bounds.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
-                let buckets: Vec<(f64, u64)> = seconds.zip(latencies.between(&bounds)).collect();
-                let sum = latencies.sum().as_secs_f64();
-                encoder.encode_histogram::<NoLabelSet>(sum, latencies.count(), &buckets, None)
-            }
-        }
-    }
-
-    fn metric_type(&self) -> MetricType {
-        match self {
-            Value::Gauge(_) => MetricType::Gauge,
-            Value::Counter(_) => MetricType::Counter,
-            Value::Histogram(_) => MetricType::Histogram,
-        }
-    }
-}
-
-/// Series of one name, told apart by labels.
-pub(crate) type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value<'a>)>;
-
-pub(crate) fn family(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    series: Series<'_>,
-) -> Result<(), fmt::Error> {
-    let Some(kind) = series.first().map(|(_, value)| value.metric_type()) else { return Ok(()) };
-    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-    for (labels, value) in &series {
-        value.encode(family.encode_family(&labels.as_slice())?)?;
-    }
-    Ok(())
-}
-
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.group(&mut encoder)?;
-        self.clients(&mut encoder)?;
+        clients::encode(&self.status.clients, &mut encoder)?;
         self.counters(&mut encoder)?;
         self.caches(&mut encoder)?;
         self.buckets(&mut encoder)?;
@@ -168,37 +117,6 @@ impl Figures {
         self.promises(encoder)
     }
 
-    /// NBD clients by listener, and the memory that they share.
-    fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let clients = &self.status.clients;
-        let states = clients.listeners.iter().flat_map(|listener| {
-            [("attached", listener.attached), ("handshake", listener.half_open)].map(
-                |(state, count)| {
-                    let labels = vec![("listener", listener.name.as_str()), ("state", state)];
-                    (labels, Value::Gauge(count as f64))
-                },
-            )
-        });
-        family(encoder, ("nbd_connections", "NBD connections"), states.collect())?;
-        let turned_away = clients.listeners.iter().flat_map(|listener| {
-            listener.turned_away.iter().map(|(why, count)| {
-                let labels = vec![("listener", listener.name.as_str()), ("reason", why.as_str())];
-                (labels, Value::Counter(*count))
-            })
-        });
-        let help = "NBD connections that were refused or closed by the engine";
-        family(encoder, ("nbd_connections_turned_away", help), turned_away.collect())?;
-        let gauges = [
-            ("nbd_buffer_bytes", "Memory for contents of requests", clients.buffer_bytes),
-            ("nbd_buffer_limit_bytes", "Most that it may be", clients.buffer_limit_bytes),
-            ("nbd_requests_waiting", "Requests that wait for such memory", clients.waiting),
-        ];
-        for (name, help, value) in gauges {
-            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value as f64))])?;
-        }
-        Ok(())
-    }
-
     /// Of volumes that are promised something.
     fn promises(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let series = |value: fn(&VolumeSla) -> Value<'static>| -> Series<'_> {
@@ -227,8 +145,9 @@ impl Figures {
     }
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let is_up = |p: &Pool| u64::from(p.state == "active" || p.state == "suspect");
         let gauges: [(&str, &str, OfPool); 2] = [
-            ("pool_up", "Whether the pool is in service", |p| u64::from(p.state == "active")),
+            ("pool_up", "Whether the pool is in service", is_up),
             ("pool_requests_in_flight", "Client requests on its device", |p| p.in_flight),
         ];
         for (name, help, figure) in gauges {
@@ -240,6 +159,10 @@ impl Figures {
         family(encoder, ("pool_size_bytes", "Room for chunks on the pool"), size)?;
         let used = self.by_pool(|pool| Value::Gauge((pool.chunks_used * chunk) as f64));
         family(encoder, ("pool_used_bytes", "Room that its chunks take"), used)?;
+        let silence = |pool: &Pool| Value::Gauge(pool.unanswered_seconds.unwrap_or(0.0));
+        let help = "Time for which a suspect pool's device has not answered; 0: it answers";
+        family(encoder, ("pool_unanswered_seconds", help), self.by_pool(silence))?;
+        self.rooms(encoder)?;
         let counters: [(&str, &str, OfPool); 8] = [
             ("pool_read_bytes", "Bytes read for clients", |p| p.counters.read_bytes),
             ("pool_written_bytes", "Bytes written for clients", |p| p.counters.written_bytes),
@@ -255,6 +178,27 @@ impl Figures {
         for (name, help, figure) in counters {
             let series = self.by_pool(|pool| Value::Counter(figure(pool)));
             family(encoder, (name, help), series)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for what was promised: to volumes, and to files that grow.
+    fn rooms(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (promised, room) = self.status.promised_and_room_bytes();
+        let help = "Size of all volumes over the size of all pools in service";
+        let ratio = Value::Gauge(promised as f64 / room.max(1) as f64);
+        family(encoder, ("overcommit_ratio", help), vec![(Vec::new(), ratio)])?;
+        let figures: [(&str, &str, fn(&Backing) -> u64); 2] = [
+            ("pool_may_grow_bytes", "Bytes its files may still take", |b| b.may_grow_bytes),
+            ("pool_backing_free_bytes", "Bytes left on their file system", |b| b.free_bytes),
+        ];
+        for (name, help, figure) in figures {
+            let of = |pool: &'_ Pool| pool.backing.as_ref().map(figure);
+            let pools = self.status.pools.iter().filter_map(|pool| Some((pool, of(pool)?)));
+            let series = pools.map(|(pool, bytes)| {
+                (vec![("pool", pool.name.as_str())], Value::Gauge(bytes as f64))
+            });
+            family(encoder, (name, help), series.collect())?;
         }
         Ok(())
     }

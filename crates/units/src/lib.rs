@@ -7,10 +7,12 @@
 mod bytes;
 mod ids;
 mod latencies;
+pub mod mutants;
 mod nanos;
 mod nearest;
 mod prefetch;
 mod rng;
+pub mod situations;
 mod slab;
 
 pub use bytes::Bytes;

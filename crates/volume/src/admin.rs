@@ -48,9 +48,12 @@ pub enum AdminError {
     /// The pool does not fit into the group.
     #[error(transparent)]
     Pool(#[from] CreateError),
-    /// The checkpoint areas would be too small.
-    #[error("with this pool the group would have {0} chunks; its metadata has room for {1}")]
-    TooManyChunks(u64, u64),
+    /// No pool has free chunks for the larger map.
+    #[error(
+        "no pool has enough free chunks for the map that pool `{0}` would need; free some of the \
+         fastest pool's, or add a smaller pool first"
+    )]
+    MetadataRoom(String),
 }
 
 impl Group {
@@ -61,7 +64,7 @@ impl Group {
     pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
         self.check_ready()?;
         self.check_size(size, Bytes(0))?;
-        let mut ids = (0..VOLUMES_MAX as u32).map(VolumeId);
+        let mut ids = (0..self.settings.limits.volumes as u32).map(VolumeId);
         let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
         self.map.set_volume(id, size, self.chunk_size);
@@ -139,14 +142,13 @@ impl Group {
         }
         let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
         let pool = new_pool(self, &spec, region <= spec.geometry.size.0 / 8)?;
-        let living = self.pools.iter().filter(|pool| pool.is_alive());
-        let slots = living.map(|pool| u64::from(pool.slots.total())).sum::<u64>()
-            + u64::from(pool.slots.total());
-        let room = layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size);
-        if slots > room {
-            return Err(AdminError::TooManyChunks(slots, room));
-        }
+        let before = self.pools.iter().map(|pool| pool.extents.clone()).collect();
         self.pools.push(pool);
+        if !self.grow_areas() {
+            self.pools.pop();
+            self.take_back_extents(before);
+            return Err(AdminError::MetadataRoom(spec.name));
+        }
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(PoolId(self.pools.len() as u16 - 1))
@@ -181,7 +183,7 @@ impl Group {
     pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
         let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
-        let empty = pool.slots.used() == 0;
+        let empty = pool.slots_used() == 0;
         match pool.state {
             PoolState::Drained | PoolState::Dead if empty => {}
             state => return Err(AdminError::PoolState { pool: id, state }),

@@ -16,20 +16,19 @@
 use crate::commit::Waiter;
 use crate::flight::{Flight, Owner};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, PAYLOAD_BYTES, Record, Stamp, Superblock, encode_record,
+    BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
     seal_block,
 };
 use crate::group::{Group, Service, payload};
-use crate::layout::{area_offset, super_offset};
+use crate::layout::super_offset;
 use crate::opening::OpenError;
 use crate::pool::PoolState;
+use crate::settings::Limits;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
-/// Blocks written at a time.
-const BATCH_BLOCKS: usize = 16;
 /// Pools that hold journal and checkpoints, where there are as many.
-const HOMES: usize = 2;
+pub(crate) const REPLICAS: usize = 2;
 /// Share of the ring in use at which a checkpoint starts.
 const FILL_MAX: f64 = 0.5;
 
@@ -64,6 +63,8 @@ pub(crate) struct Checkpoint {
     pub(crate) generation: u64,
     /// The homes that the one under way puts in force.
     homes: Vec<PoolId>,
+    /// Blocks that each of these had room for when it began.
+    blocks_max: u32,
     journal_start: u64,
     written: u32,
     outstanding: u32,
@@ -84,6 +85,7 @@ impl Checkpoint {
             blocks: 0,
             generation: sequence,
             homes: Vec::new(),
+            blocks_max: 0,
             journal_start: 0,
             written: 0,
             outstanding: 0,
@@ -94,6 +96,11 @@ impl Checkpoint {
 
     pub(crate) fn is_covering(&self) -> bool {
         self.stage == Stage::Covering
+    }
+
+    /// Whether its superblocks are on their way.
+    pub(crate) fn is_being_sealed(&self) -> bool {
+        matches!(self.stage, Stage::Sealing | Stage::Spreading | Stage::Spread)
     }
 
     /// Whether the superblock in force says all there is to say.
@@ -149,7 +156,9 @@ impl Group {
         if homes.is_empty() {
             return self.fail(OpenError::NoHome);
         }
+        let blocks_max = homes.iter().map(|&home| self.area_of(home, 0).capacity()).min();
         let checkpoint = &mut self.checkpoint;
+        checkpoint.blocks_max = blocks_max.expect("there are homes");
         checkpoint.wanted = false;
         checkpoint.attempt += 1;
         checkpoint.homes = homes;
@@ -158,14 +167,18 @@ impl Group {
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
 
-    /// The fastest pools that have a metadata region and will stay, far ones last; when none is
-    /// left, one that was to be removed has to wait.
+    /// The fastest pools that have a metadata region with room for the map and will stay, far ones
+    /// last; when none is left, one that was to be removed has to wait.
     pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
-        let can = |index: &usize| self.pools[*index].has_region && self.pools[*index].is_alive();
+        let slots = self.slots_in_all();
+        let can = |index: &usize| {
+            let pool = &self.pools[*index];
+            pool.has_region && pool.is_alive() && self.has_room_for_map(*index, slots)
+        };
         let stays = |index: &usize| self.pools[*index].state != PoolState::Removing;
         let mut able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
         able.sort_by_key(|&index| self.pools[index].is_far());
-        let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(HOMES).collect();
+        let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(REPLICAS).collect();
         if homes.is_empty() {
             homes.extend(able.first());
         }
@@ -174,15 +187,17 @@ impl Group {
 
     /// Step 2: the next batch of blocks, beginning with chunk `from`.
     fn write_batch(&mut self, from: ChunkId) {
-        let mut batch = Vec::with_capacity(BATCH_BLOCKS * BLOCK_BYTES);
-        let mut records = Vec::with_capacity(PAYLOAD_BYTES);
+        let Limits { block_payload, checkpoint_batch, .. } = self.settings.limits;
+        let batch_bytes = checkpoint_batch * BLOCK_BYTES;
+        let mut batch = Vec::with_capacity(batch_bytes);
+        let mut records = Vec::with_capacity(block_payload);
         let mut record = Vec::new();
         let mut next = Some(from);
-        let room = |batch: &Vec<u8>| batch.len() < BATCH_BLOCKS * BLOCK_BYTES;
+        let room = |batch: &Vec<u8>| batch.len() < batch_bytes;
         while let Some(chunk) = next.filter(|_| room(&batch)) {
             record.clear();
             self.describe(chunk, &mut record);
-            if records.len() + record.len() > PAYLOAD_BYTES {
+            if records.len() + record.len() > block_payload {
                 self.seal_checkpoint_block(&mut records, &mut batch);
                 continue; // Described again, into the next block.
             }
@@ -210,7 +225,8 @@ impl Group {
         let sequence = u64::from(self.checkpoint.written);
         let generation = self.checkpoint.sequence + 1;
         let stamp = Stamp { identity: self.identity, generation, sequence };
-        assert!(self.checkpoint.written < self.area_blocks, "the area holds every map that may be");
+        let room = self.checkpoint.blocks_max;
+        assert!(self.checkpoint.written < room, "the area holds every map that may be");
         seal_block(BlockKind::Checkpoint, stamp, records, batch);
         records.clear();
         self.checkpoint.written += 1;
@@ -218,11 +234,15 @@ impl Group {
 
     fn send_batch(&mut self, first: u32, batch: &[u8]) {
         let area = 1 - self.checkpoint.area;
-        let offset = area_offset(self.settings.journal_blocks, self.area_blocks, area, first);
+        let end = first + (batch.len() / BLOCK_BYTES) as u32;
         for home in self.checkpoint.homes.clone() {
-            self.checkpoint.outstanding += 1;
-            let write = Io::Write { offset, data: payload(batch), fua: true };
-            self.send(self.now, home, Owner::Checkpoint, write);
+            for (offset, blocks) in self.area_of(home, area).pieces(first..end) {
+                let byte = |block: u32| (block - first) as usize * BLOCK_BYTES;
+                let data = payload(&batch[byte(blocks.start)..byte(blocks.end)]);
+                self.checkpoint.outstanding += 1;
+                let write = Io::Write { offset, data, fua: true };
+                self.send(self.now, home, Owner::Checkpoint, write);
+            }
         }
     }
 
@@ -277,6 +297,7 @@ impl Group {
         let sequence = self.checkpoint.sequence + 1;
         self.checkpoint.states = self.pools.iter().map(|pool| pool.state).collect();
         let mut superblock = Superblock {
+            version: VERSION,
             identity: self.identity,
             sequence,
             this_pool: PoolId(0),
@@ -338,6 +359,7 @@ impl Group {
             }
             self.checkpoint.stage = Stage::Idle;
             self.checkpoint.wanted = true;
+            self.homes_in_force();
             return false;
         }
         true
@@ -384,6 +406,7 @@ impl Group {
                 _ => {}
             }
         }
+        self.homes_in_force();
         if self.opening_ends() {
             self.service = Service::Ready;
             for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {

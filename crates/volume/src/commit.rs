@@ -12,11 +12,9 @@
 //! flush of a client is a cycle, with or without records.
 
 use crate::flight::{Flight, Owner};
-use crate::format::{
-    BLOCK_BYTES, BlockKind, PAYLOAD_BYTES, Record, Stamp, encode_record, seal_block,
-};
+use crate::format::{BLOCK_BYTES, BlockKind, Record, Stamp, encode_record, seal_commit_block};
 use crate::group::{Group, payload};
-use crate::layout::{RECORD_BYTES_MAX, journal_offset};
+use crate::layout::journal_offset;
 use crate::map::{ChunkState, Place};
 use crate::opening::OpenError;
 use crate::request::RequestError;
@@ -29,6 +27,9 @@ pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 
 /// Blocks by which a cycle may grow when one of its flushes ends a pool.
 const FOR_A_DEATH: u64 = 1;
+
+const _: () =
+    assert!(COMMIT_BLOCKS_MAX + FOR_A_DEATH <= u16::MAX as u64, "a block counts those before it");
 
 /// Who waits for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub(crate) struct Commit {
     blocks: u64,
     /// Where the journal is.
     pub(crate) homes: Vec<PoolId>,
+    /// Whether the cycle under way has written its records and waits for homes to be in force.
+    awaits_homes: bool,
 }
 
 impl Commit {
@@ -110,6 +113,7 @@ impl Commit {
             start: 0,
             blocks: 0,
             homes,
+            awaits_homes: false,
         }
     }
 
@@ -161,6 +165,11 @@ impl Commit {
             && !self.has_records()
             && self.waiters.is_empty()
             && self.next_waiters.is_empty()
+    }
+
+    /// Whether the checkpoint in force has everything: a recovery would find no block to replay.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next == self.start
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -233,7 +242,7 @@ impl Group {
     /// Whether so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
         let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
-        self.commit.queued_bytes > blocks as usize * (PAYLOAD_BYTES - RECORD_BYTES_MAX)
+        self.commit.queued_bytes > blocks as usize * self.settings.limits.usable()
     }
 
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.
@@ -257,9 +266,10 @@ impl Group {
     /// Moves as many records into the cycle as fit, with those who wait for them.
     fn take_changes(&mut self) {
         let limit = COMMIT_BLOCKS_MAX.min(self.journal_room());
-        let (mut blocks, mut used) = (0, PAYLOAD_BYTES);
+        let payload = self.settings.limits.block_payload;
+        let (mut blocks, mut used) = (0, payload);
         while let Some(change) = self.commit.queue.front() {
-            if used + change.bytes.len() > PAYLOAD_BYTES {
+            if used + change.bytes.len() > payload {
                 if blocks == limit {
                     break;
                 }
@@ -299,7 +309,13 @@ impl Group {
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        if self.goes_again(now, flight, result.is_err()) {
+        let forgot = matches!(result, Err(DeviceError::Io | DeviceError::NoSpace));
+        if forgot && !self.pool(flight.pool).is_far() {
+            self.flush_failed(flight.pool);
+            if matches!(self.service, crate::group::Service::Failed(_)) {
+                return;
+            }
+        } else if self.goes_again(now, flight, result.is_err()) {
             return;
         }
         self.commit.outstanding -= 1;
@@ -350,7 +366,8 @@ impl Group {
 
     fn seal_journal_blocks(&self) -> (Vec<u8>, u64) {
         let mut blocks = Vec::new();
-        let mut records: Vec<u8> = Vec::with_capacity(PAYLOAD_BYTES);
+        let payload = self.settings.limits.block_payload;
+        let mut records: Vec<u8> = Vec::with_capacity(payload);
         let mut count = 0;
         let mut seal = |records: &mut Vec<u8>| {
             let stamp = Stamp {
@@ -358,12 +375,12 @@ impl Group {
                 generation: self.commit.generation,
                 sequence: self.commit.next + count,
             };
-            seal_block(BlockKind::Journal, stamp, records, &mut blocks);
+            seal_commit_block(BlockKind::Journal, stamp, count as u16, records, &mut blocks);
             records.clear();
             count += 1;
         };
         for change in &self.commit.taken {
-            if records.len() + change.bytes.len() > PAYLOAD_BYTES {
+            if records.len() + change.bytes.len() > payload {
                 seal(&mut records);
             }
             records.extend_from_slice(&change.bytes);
@@ -387,9 +404,25 @@ impl Group {
             return;
         }
         if self.commit.homes.is_empty() {
-            return self.fail(OpenError::NoHome);
+            // Every home in force has died. Where superblocks that name others are on their way,
+            // the records are durable there, and count as soon as those are in force.
+            self.commit.awaits_homes = self.checkpoint.is_being_sealed();
+            if !self.commit.awaits_homes {
+                self.fail(OpenError::NoHome);
+            }
+            return;
         }
         self.cycle_done(now);
+    }
+
+    /// A checkpoint has put homes in force: ends the cycle whose records only those have.
+    pub(crate) fn homes_in_force(&mut self) {
+        if std::mem::take(&mut self.commit.awaits_homes) {
+            match self.commit.homes.is_empty() {
+                true => self.fail(OpenError::NoHome),
+                false => self.cycle_done(self.now),
+            }
+        }
     }
 
     /// Step 4.
@@ -436,6 +469,9 @@ impl Group {
 
     /// Puts the group out of service: no pool is left that could hold the journal.
     pub(crate) fn fail(&mut self, error: OpenError) {
+        if matches!(self.service, crate::group::Service::Failed(_)) {
+            return;
+        }
         self.service = crate::group::Service::Failed(error);
         self.fail_everyone();
     }

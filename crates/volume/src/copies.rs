@@ -8,7 +8,8 @@ use crate::flight::Owner;
 use crate::foreground::Verb;
 use crate::format::Record;
 use crate::group::Group;
-use crate::map::{ChunkCopy, ChunkState, NONE, Place};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table};
+use crate::opening::OpenError;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::request::RequestError;
@@ -24,7 +25,9 @@ impl Group {
         if traffic != NONE {
             let traffic = &self.traffic[traffic];
             state.dirty |= traffic.intent;
-            state.sealed &= !traffic.intent;
+            if traffic.intent {
+                state.table = Table::None;
+            }
             if let Some(operation) = traffic.operation {
                 self.copier.operations[operation].foretell(&mut state);
             }
@@ -113,6 +116,19 @@ impl Group {
         self.commit.queue_death(pool);
     }
 
+    /// A pool could not flush: what was written there since its last flush may be gone, whatever
+    /// later flushes say, so no record may be written that relies on it. Where every chunk is whole
+    /// without the pool, the group goes on without it. Otherwise it goes out of service: the
+    /// devices are as a crash would leave them, and opening it again recovers what is durable.
+    pub(crate) fn flush_failed(&mut self, pool: PoolId) {
+        if self.pool(pool).is_alive() {
+            match self.is_needed(pool) {
+                true => self.fail(OpenError::FlushFailed(pool)),
+                false => self.pool_died(pool),
+            }
+        }
+    }
+
     /// A pool died: a mirrored chunk that is on it shall be whole on its other side.
     fn wish_on_the_living_side(&mut self, chunk: ChunkId, dead: PoolId) {
         if self.map.mirror(chunk).is_none() {
@@ -187,6 +203,10 @@ impl Group {
         self.map.set_state(chunk, &state);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();
+        if self.settings.checksums {
+            self.seals.opened(chunk, self.chunk_size, self.settings.limits.seals_cached);
+            self.seals.write_begins(chunk, &range, self.parts_begun);
+        }
         self.part_write(now, part, place, range);
         if self.parts[part].outstanding == 0 {
             self.conclude(now, part);
@@ -285,7 +305,7 @@ impl Group {
     /// Frees slots that the chunk has left and no part is on any more; whether there were any.
     pub(crate) fn free_left_slots(&mut self, now: Nanos, chunk: ChunkId) -> bool {
         let traffic = self.traffic_of(chunk);
-        if self.traffic[traffic].left.is_empty() {
+        if self.traffic[traffic].left.is_empty() || self.traffic[traffic].repairing {
             return false;
         }
         let state = &self.traffic[traffic];

@@ -13,11 +13,13 @@ pub(crate) enum Owner {
     Part { part: u32, at: u32 },
     /// An operation's piece.
     Copy { operation: u32 },
-    /// A copy's piece in a comparison; the number is the copy's.
+    /// A copy's piece or table in a comparison; the number is the copy's.
     Scrub { copy: u8 },
-    /// A seal is read; who reads it waits for its chunk.
+    /// Blocks of a copy under comparison are written again; the number is the comparison's.
+    Repair { index: u32 },
+    /// A table of checksums is read; who reads it waits for its chunk.
     SealRead { load: u32 },
-    /// A seal is written, of the chunk under comparison.
+    /// A table of checksums is written, of the chunk under comparison.
     SealWrite,
     /// The commit cycle's flush.
     Flush,
@@ -41,10 +43,7 @@ impl Owner {
 
     /// Whether its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
-        matches!(
-            self,
-            Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::SealWrite | Owner::Open(_)
-        )
+        matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
     }
 }
 

@@ -98,6 +98,8 @@ pub(crate) struct Traffic {
     /// Whether parts are being let in right now.
     pub(crate) easing: bool,
     pub(crate) operation: Option<u32>,
+    /// Whether blocks of a copy are being written again.
+    pub(crate) repairing: bool,
     /// Slots that the chunk has left, and the order before which parts may still be on them.
     pub(crate) left: Vec<(u64, Place)>,
 }
@@ -215,7 +217,7 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].running.push(part);
         if self.parts[part].is_write() {
-            self.scrub.disturb(chunk);
+            self.note_write(now, part);
         }
         let whole = self.covers_chunk(part);
         match &self.parts[part].verb {
@@ -259,12 +261,7 @@ impl Group {
         }
         match result {
             Ok(payload) if !flight.writes => {
-                if self.is_as_sealed(self.parts[part].chunk, at, &payload) {
-                    self.add_piece(part, at, payload);
-                } else {
-                    self.pool_mut(pool).counters.rotten_blocks += 1;
-                    self.reread(now, part, at..at + flight.bytes, pool);
-                }
+                self.part_read_done(now, part, at, pool, payload);
             }
             Ok(_) => self.parts[part].succeeded |= bit(pool),
             Err(_) if !flight.writes => self.reread(now, part, at..at + flight.bytes, pool),
@@ -340,6 +337,7 @@ impl Traffic {
             && self.waiting.is_empty()
             && self.opening.is_none()
             && self.operation.is_none()
+            && !self.repairing
             && self.left.is_empty()
             && self.dropping == 0
             && !self.intent

@@ -5,7 +5,8 @@
 //! - the journal, when it is the first since the chunk's copies were last known to be equal, and
 //!   when the journal still calls a copy equal that has been dropped: a crash would bring it back;
 //! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
-//!   it too often or go to the same place: one request's service time.
+//!   it too often or go to the same place: one request's service time;
+//! - blocks of the chunk that are being repaired, and checksums that are being read.
 //!
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
@@ -27,6 +28,9 @@ impl Group {
         let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && self.covers_chunk(part);
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
         if !traffic.waiting.is_empty() || traffic.opening.is_some() {
+            return false;
+        }
+        if writes && traffic.repairing {
             return false;
         }
         let operation = traffic.operation;
@@ -55,7 +59,9 @@ impl Group {
         {
             return false;
         }
-        self.seal_is_at_hand(now, chunk, writes) && (!writes || self.journal_expects_writes(chunk))
+        // What a write waits for is fetched while the journal is being told.
+        let at_hand = self.seal_is_at_hand(now, chunk);
+        (!writes || self.journal_expects_writes(chunk)) && at_hand
     }
 
     /// The chunk's parts are looked at again when the journal has taken what is queued.

@@ -16,12 +16,14 @@
 //! - [`crate::promises`] judges answers by what volumes are promised;
 //! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
 //!   what it sees;
-//! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
-//!   [`crate::seals`] keeps checksums; [`crate::housekeeping`] does what is due by the clock.
+//! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] and
+//!   [`crate::comparison`] verify them, [`crate::seals`] and [`crate::sums`] keep checksums;
+//!   [`crate::housekeeping`] does what is due by the clock.
 
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::copying::Copier;
+use crate::finding::Findings;
 use crate::flight::{Flight, Owner, TRIES_MAX};
 use crate::foreground::{Ongoing, Part, Traffic};
 use crate::hinting::Hinting;
@@ -96,6 +98,7 @@ pub struct Group {
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,
+    pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
@@ -145,13 +148,17 @@ impl Group {
         if result == Err(DeviceError::Gone) {
             self.pool_died(pool);
         }
+        // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
+        let given_up = self.opening.is_none() && !self.pool(pool).is_alive();
+        let result = if given_up { Err(DeviceError::Gone) } else { result };
         if matches!(self.service, Service::Failed(_)) {
             return;
         }
         match flight.owner {
             Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
             Owner::Copy { operation } => self.copy_io_done(now, operation, &flight, result),
-            Owner::Scrub { copy } => self.scrub_io_done(copy, flight.bytes, result),
+            Owner::Scrub { copy } => self.scrub_io_done(now, copy, flight.bytes, result),
+            Owner::Repair { index } => self.repair_done(now, index, &result),
             Owner::SealRead { load } => self.seal_read(now, load, result),
             Owner::SealWrite => self.seal_written(result.is_ok()),
             Owner::Flush => self.flush_done(now, &flight, result),
@@ -290,7 +297,7 @@ impl Group {
                     pool.counters.read_bytes += bytes;
                 }
             }
-            Owner::Copy { .. } | Owner::Scrub { .. } => {
+            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
                 pool.copies_in_flight += 1;
                 if writes {
                     pool.counters.copied_in_bytes += bytes;
@@ -322,7 +329,9 @@ impl Group {
                 state.in_flight -= 1;
                 state.background_in_flight -= u32::from(flight.background);
             }
-            Owner::Copy { .. } | Owner::Scrub { .. } => state.copies_in_flight -= 1,
+            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
+                state.copies_in_flight -= 1;
+            }
             _ => {}
         }
         // Even a failed write may have changed sectors.
@@ -360,6 +369,9 @@ impl Group {
         self.bury_volumes();
         if !self.commit.is_settled() || self.has_changes() || self.any_dirty() {
             self.commit.wanted = true;
+        } else if self.checkpoint.is_current() && !self.commit.is_empty() {
+            // What was stopped in order needs no journal: no damage to it can be taken for its end.
+            self.checkpoint.wanted = true;
         } else if self.checkpoint.is_current() && self.flights.is_empty() {
             self.service = Service::Closed;
         }

@@ -3,7 +3,7 @@
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
-use crate::operation::{Operation, OperationKind, Refusal};
+use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::pool::{Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
@@ -83,6 +83,7 @@ impl Group {
         self.housekeeping.rounds += 1;
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             self.commit.wanted = true;
+            self.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);
         self.seal_quiet_chunks(now);
@@ -94,7 +95,7 @@ impl Group {
         self.grant_hint_wishes(now);
         self.evacuate(now);
         for pool in &mut self.pools {
-            if pool.state == PoolState::Draining && pool.slots.used() == 0 {
+            if pool.state == PoolState::Draining && pool.slots_used() == 0 {
                 pool.state = PoolState::Drained;
                 self.checkpoint.wanted = true;
             }
@@ -190,6 +191,7 @@ impl Group {
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
             self.map.set_state(chunk, &Default::default());
+            self.seals.forget(chunk);
         }
         self.map.remove_volume(volume);
         self.change(Record::VolumeGone(volume), ChunkId::default(), &left);
@@ -202,5 +204,12 @@ impl Group {
             let result = Err(crate::request::RequestError::NotReady);
             self.reply(crate::request::Reply { id: request, result });
         }
+        let queued = std::mem::take(&mut self.copier.queue).into_iter();
+        let under_way = self.copier.operations.iter().map(|(_, copy)| (copy.id, copy.what));
+        let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
+        self.copier.chunks.clear();
+        let outcome = Outcome::Failed;
+        let ended = ended.into_iter().map(|(id, operation)| Finished { id, operation, outcome });
+        self.finished_out.extend(ended);
     }
 }

@@ -8,8 +8,8 @@
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
 use crate::copying::REDIRECT_CHUNK_MAX;
-use crate::format::{BLOCK_BYTES, PAYLOAD_BYTES, Superblock};
-use crate::settings::VOLUMES_MAX;
+use crate::format::{BLOCK_BYTES, Superblock};
+use crate::settings::Limits;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
 
@@ -17,15 +17,14 @@ use thermocline_units::Bytes;
 const OVERLAYS_FIXED: usize = 32;
 /// Slots begin at multiples of this.
 const ALIGNMENT: u64 = 64 << 10;
-/// Bytes of the record of a chunk with one copy; a further copy adds seven.
-const CHUNK_RECORD_BYTES: u64 = 20;
+/// Bytes of the record of a chunk with one copy and the checksum of its table; a further copy adds
+/// seven.
+const CHUNK_RECORD_BYTES: u64 = 24;
 /// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there
 /// is.
 pub(crate) const RECORD_BYTES_MAX: usize = 560;
 /// Bytes of a volume's record.
 const VOLUME_RECORD_BYTES: u64 = 13;
-/// The map may grow to so many times its first size before a checkpoint area is too small.
-const GROWTH: u64 = 2;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -34,32 +33,55 @@ pub(crate) fn super_offset(which: u64) -> Bytes {
     Bytes(which * BLOCK)
 }
 
-/// Bytes of a block's records that are never wasted on one that does not fit.
-const USABLE: u64 = (PAYLOAD_BYTES - RECORD_BYTES_MAX) as u64;
-
 /// Blocks of an area that holds the map of so many slots, grown as far as it may, and a fifth of
 /// them mirrored (the most that MOST mirrors).
-pub(crate) fn area_blocks(slots: u64, chunk_size: u32) -> u32 {
-    let bytes = slots * GROWTH * CHUNK_RECORD_BYTES + slots / 5 * overlay_bytes(chunk_size);
-    let blocks = bytes.div_ceil(USABLE) + fixed_blocks();
+pub(crate) fn area_blocks(slots: u64, chunk_size: u32, limits: &Limits) -> u32 {
+    let spare = limits.area_growth.saturating_sub(1) * slots * CHUNK_RECORD_BYTES;
+    let blocks = spare.div_ceil(limits.usable() as u64);
+    let blocks = blocks + u64::from(blocks_for(slots, chunk_size, limits));
     u32::try_from(blocks).expect("2^32 slots need fewer blocks")
 }
 
+/// Blocks of an area that holds the map of so many slots, a fifth of them mirrored.
+pub(crate) fn blocks_for(slots: u64, chunk_size: u32, limits: &Limits) -> u32 {
+    let bytes = slots * CHUNK_RECORD_BYTES + slots / 5 * overlay_bytes(chunk_size);
+    let blocks = bytes.div_ceil(limits.usable() as u64) + fixed_blocks(limits);
+    u32::try_from(blocks).expect("2^32 slots need fewer blocks")
+}
+
+/// Whether an area of so many blocks holds the map of so many slots while so many chunks are in two
+/// parts.
+pub(crate) fn has_room(
+    blocks: u32,
+    slots: u64,
+    overlays: usize,
+    chunk_size: u32,
+    limits: &Limits,
+) -> bool {
+    u64::from(blocks) >= fixed_blocks(limits)
+        && slots <= slots_max(blocks, overlays, chunk_size, limits)
+}
+
 /// How many slots a group with such areas may have while so many chunks are in two parts.
-pub(crate) fn slots_max(area_blocks: u32, overlays: usize, chunk_size: u32) -> u64 {
+fn slots_max(area_blocks: u32, overlays: usize, chunk_size: u32, limits: &Limits) -> u64 {
     let overlays = overlays.saturating_sub(OVERLAYS_FIXED) as u64 * overlay_bytes(chunk_size);
-    map_bytes(area_blocks).saturating_sub(overlays) / CHUNK_RECORD_BYTES
+    map_bytes(area_blocks, limits).saturating_sub(overlays) / CHUNK_RECORD_BYTES
 }
 
 /// How many chunks of a group with such areas and so many slots may be in two parts.
-pub(crate) fn overlays_max(area_blocks: u32, slots: u64, chunk_size: u32) -> usize {
-    let spare = map_bytes(area_blocks).saturating_sub(slots * CHUNK_RECORD_BYTES);
+pub(crate) fn overlays_max(
+    area_blocks: u32,
+    slots: u64,
+    chunk_size: u32,
+    limits: &Limits,
+) -> usize {
+    let spare = map_bytes(area_blocks, limits).saturating_sub(slots * CHUNK_RECORD_BYTES);
     OVERLAYS_FIXED + (spare / overlay_bytes(chunk_size)) as usize
 }
 
 /// Bytes of an area's records beside the fixed ones.
-fn map_bytes(area_blocks: u32) -> u64 {
-    u64::from(area_blocks).saturating_sub(fixed_blocks()) * USABLE
+fn map_bytes(area_blocks: u32, limits: &Limits) -> u64 {
+    u64::from(area_blocks).saturating_sub(fixed_blocks(limits)) * limits.usable() as u64
 }
 
 /// Bytes that a chunk's record grows by when it is in two parts: place, length and bits.
@@ -69,10 +91,10 @@ fn overlay_bytes(chunk_size: u32) -> u64 {
 }
 
 /// Blocks for volumes and the first chunks in two parts.
-fn fixed_blocks() -> u64 {
+fn fixed_blocks(limits: &Limits) -> u64 {
     let bytes =
-        VOLUMES_MAX as u64 * VOLUME_RECORD_BYTES + (OVERLAYS_FIXED * RECORD_BYTES_MAX) as u64;
-    bytes.div_ceil(USABLE)
+        limits.volumes as u64 * VOLUME_RECORD_BYTES + (OVERLAYS_FIXED * limits.record) as u64;
+    bytes.div_ceil(limits.usable() as u64)
 }
 
 /// Offset of block `index` of the journal ring.

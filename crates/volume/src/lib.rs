@@ -17,8 +17,11 @@
 mod admin;
 mod checkpoint;
 mod commit;
+mod comparison;
 mod copies;
 mod copying;
+mod extents;
+mod finding;
 mod flight;
 mod foreground;
 mod format;
@@ -30,6 +33,7 @@ mod housekeeping;
 mod label;
 mod layout;
 mod map;
+mod metadata;
 mod opening;
 mod operation;
 mod operations;
@@ -52,6 +56,7 @@ mod seals;
 pub mod settings;
 mod shadowing;
 mod slots;
+mod sums;
 mod switching;
 mod tap;
 mod throttle;
@@ -61,6 +66,7 @@ mod view;
 mod writing;
 
 pub use admin::AdminError;
+pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;
 pub use group::{Group, Service};
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
@@ -75,9 +81,9 @@ pub use report::{
     VolumeStatus,
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
-pub use scrub::ScrubStatus;
+pub use scrub::{ScrubRun, ScrubStatus};
 pub use seals::SealStatus;
-pub use settings::{Copying, Fill, Settings};
+pub use settings::{Copying, Fill, Limits, Settings};
 pub use tap::{Decision, Tap};
 pub use traits::traits_of;
 

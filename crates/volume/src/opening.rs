@@ -8,10 +8,11 @@
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::copying::Copier;
+use crate::finding::Findings;
 use crate::flight::{Owner, TRIES_MAX};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PoolRecord, Record, Stamp, Superblock,
-    decode_records, open_block,
+    BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
+    Superblock, VERSION_WITH_COMMITS, decode_records, open_block, read_block,
 };
 use crate::group::{Group, Service};
 use crate::hinting::Hinting;
@@ -26,13 +27,16 @@ use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
-use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings};
+use crate::settings::{
+    CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
+};
+use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
-/// Bytes read at a time.
-const READ_BYTES: usize = 256 << 10;
+/// Blocks read at a time.
+const READ_BLOCKS: u32 = 64;
 
 /// Why a group cannot be made of these pools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +44,9 @@ pub enum CreateError {
     /// Out of range.
     #[error("chunk size {0} is not a power of two between {CHUNK_MIN} and {CHUNK_MAX}")]
     ChunkSize(Bytes),
+    /// The limits that a test chose contradict each other.
+    #[error("these limits of the metadata do not fit together: {0:?}")]
+    Limits(Limits),
     /// Out of range.
     #[error("a journal of {0} blocks is not between 64 and 65536 blocks of 4 KiB")]
     Journal(u32),
@@ -79,6 +86,29 @@ pub enum OpenError {
         /// Blocks from the area's start.
         block: u32,
     },
+    /// A block of the journal that was durable is not whole on any pool that holds the journal.
+    #[error(
+        "block {block} of the journal is damaged on every pool that holds it, and changes up to \
+         block {} depend on it; nothing was changed; restore a pool that is missing, or the devices \
+         from a backup",
+        durable - 1
+    )]
+    Journal {
+        /// Its sequence number.
+        block: u64,
+        /// Sequence before which all blocks were durable.
+        durable: u64,
+    },
+    /// The newest superblock is damaged on every pool: the one before it is of an earlier session.
+    #[error(
+        "superblock {sequence} is damaged on every pool, and the one before it does not know what \
+         was written since; nothing was changed; restore a pool that is missing, or the devices \
+         from a backup"
+    )]
+    SuperblockLost {
+        /// The number of the superblock that is missing, or of the first of several.
+        sequence: u64,
+    },
     /// The records contradict each other: a bug, or a forged disk.
     #[error("two chunks claim slot {slot} of pool {}; nothing was changed; report it", pool.0)]
     Contradiction {
@@ -93,6 +123,14 @@ pub enum OpenError {
          written; nothing was changed; report it"
     )]
     MapTooLarge,
+    /// A device failed a flush, and chunks are on its pool only.
+    #[error(
+        "the device of pool {} failed a flush: what was written since the last good one may be \
+         lost, and flushes waiting for it have failed; start again, which recovers everything that \
+         was flushed, then check the device and replace it",
+        .0.0
+    )]
+    FlushFailed(PoolId),
     /// No living pool can hold the metadata.
     #[error("no living pool can hold the journal; restore a pool that is missing")]
     NoHome,
@@ -103,8 +141,8 @@ pub enum OpenError {
 pub(crate) enum Purpose {
     Erase,
     Supers,
-    Checkpoint(u32),
-    Journal(u32),
+    /// Blocks of checkpoint or journal, from this one.
+    Blocks(BlockKind, u32),
 }
 
 #[derive(Debug)]
@@ -120,6 +158,8 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) steps: Vec<Step>,
+    /// The steps that read blocks, by the first block that they read.
+    by_block: BTreeMap<(BlockKind, u32), Vec<u32>>,
     pub(crate) outstanding: u32,
     pub(crate) superblock: Option<Superblock>,
 }
@@ -138,8 +178,8 @@ impl Group {
         check_settings(&settings, pools)?;
         let chunk_size = settings.chunk_size.0 as u32;
         let slots: u64 = pools.iter().map(|p| p.geometry.size.div_floor(settings.chunk_size)).sum();
-        let area_blocks = layout::area_blocks(slots, chunk_size);
-        let regions = regions(settings.journal_blocks, area_blocks, pools, chunk_size);
+        let area_blocks = layout::area_blocks(slots, chunk_size, &settings.limits);
+        let regions = regions(&settings, area_blocks, pools);
         if !regions.contains(&true) {
             let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
             return Err(CreateError::NoHome(Bytes(bytes)));
@@ -213,6 +253,7 @@ impl Group {
             proposal: Proposal::default(),
             scrub: Scrub::default(),
             seals: Seals::default(),
+            findings: Findings::default(),
             opening: None,
             placement: None,
             placement_name: String::new(),
@@ -234,7 +275,7 @@ impl Group {
         let outstanding = steps.len() as u32;
         let sends: Vec<(PoolId, Io)> =
             steps.iter().map(|step| (step.pool, step.io.clone())).collect();
-        self.opening = Some(Opening { steps, outstanding, superblock });
+        self.opening = Some(Opening { by_block: by_block(&steps), steps, outstanding, superblock });
         for (index, (pool, io)) in sends.into_iter().enumerate() {
             self.send(self.now, pool, Owner::Open(index as u32), io);
         }
@@ -299,6 +340,16 @@ impl Group {
     }
 }
 
+fn by_block(steps: &[Step]) -> BTreeMap<(BlockKind, u32), Vec<u32>> {
+    let mut by_block: BTreeMap<(BlockKind, u32), Vec<u32>> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Purpose::Blocks(kind, first) = step.purpose {
+            by_block.entry((kind, first)).or_default().push(index as u32);
+        }
+    }
+    by_block
+}
+
 impl Opening {
     /// The records of a block that some home has whole.
     pub(crate) fn block(
@@ -308,35 +359,67 @@ impl Opening {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
-        self.steps.iter().find_map(|step| {
-            let first = match (kind, step.purpose) {
-                (BlockKind::Checkpoint, Purpose::Checkpoint(first)) => first,
-                (BlockKind::Journal, Purpose::Journal(first)) => first,
-                _ => return None,
-            };
-            let start = (at.checked_sub(first)? as usize).checked_mul(BLOCK_BYTES)?;
-            let block = step.found.as_ref()?.get(start..start + BLOCK_BYTES)?;
-            decode_records(open_block(kind, stamp, block)?, chunk_size)
-        })
+        let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
+        let near = self.by_block.range((kind, first_of_read)..=(kind, at));
+        near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step))).find_map(
+            |(first, step)| {
+                let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
+                let found = self.steps[step as usize].found.as_ref()?;
+                let block = found.get(start..start + BLOCK_BYTES)?;
+                decode_records(open_block(kind, stamp, block)?, chunk_size)
+            },
+        )
+    }
+}
+
+/// What the journal's blocks say about what must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Evidence {
+    /// Every block before this sequence was durable once.
+    pub(crate) durable_before: u64,
+    /// Whether a later session of the group wrote to the journal: its superblock was durable first.
+    pub(crate) later_session: bool,
+}
+
+impl Opening {
+    /// Looks at every whole block of the journal, wherever it stands. Groups of before
+    /// [`VERSION_WITH_COMMITS`] do not say which commit a block belongs to.
+    pub(crate) fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
+        let mut evidence = Evidence::default();
+        let journal = |step: &&Step| matches!(step.purpose, Purpose::Blocks(BlockKind::Journal, _));
+        let found = self.steps.iter().filter(journal).filter_map(|step| step.found.as_ref());
+        for block in found.flat_map(|bytes| bytes.chunks(BLOCK_BYTES)) {
+            let Some(whole) = read_block(BlockKind::Journal, block) else { continue };
+            if whole.stamp.identity != superblock.identity {
+                continue;
+            }
+            let generation = whole.stamp.generation;
+            evidence.later_session |= generation > superblock.journal_generation;
+            let tells = superblock.version >= VERSION_WITH_COMMITS;
+            if tells && generation == superblock.journal_generation {
+                let durable = whole.commit_start();
+                evidence.durable_before = evidence.durable_before.max(durable);
+            }
+        }
+        evidence
     }
 }
 
 /// The reads that fetch a home's checkpoint and journal.
 pub(crate) fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
-    let area =
-        layout::area_offset(superblock.journal_blocks, superblock.area_blocks, superblock.area, 0);
-    let ranges = [
-        (area, superblock.checkpoint_blocks, Purpose::Checkpoint as fn(u32) -> Purpose),
-        (layout::journal_offset(0), superblock.journal_blocks, Purpose::Journal),
-    ];
-    let per_read = (READ_BYTES / BLOCK_BYTES) as u32;
+    let area = superblock.area_of(&superblock.pools[usize::from(home.0)], superblock.area);
+    let checkpoint = area.pieces(0..superblock.checkpoint_blocks);
+    let journal = [(layout::journal_offset(0), 0..superblock.journal_blocks)];
+    let checkpoint = checkpoint.into_iter().map(|piece| (piece, BlockKind::Checkpoint));
+    let journal = journal.into_iter().map(|piece| (piece, BlockKind::Journal));
     let mut steps = Vec::new();
-    for (start, blocks, purpose) in ranges {
-        for first in (0..blocks).step_by(per_read as usize) {
-            let count = per_read.min(blocks - first);
-            let offset = Bytes(start.0 + u64::from(first) * BLOCK_BYTES as u64);
+    for ((start, blocks), kind) in checkpoint.chain(journal) {
+        for first in blocks.clone().step_by(READ_BLOCKS as usize) {
+            let count = READ_BLOCKS.min(blocks.end - first);
+            let offset = Bytes(start.0 + u64::from(first - blocks.start) * BLOCK_BYTES as u64);
             let io = Io::Read { offset, length: count * BLOCK_BYTES as u32 };
-            steps.push(Step { pool: home, purpose: purpose(first), io, tries: 0, found: None });
+            let purpose = Purpose::Blocks(kind, first);
+            steps.push(Step { pool: home, purpose, io, tries: 0, found: None });
         }
     }
     steps
@@ -350,6 +433,11 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     if !JOURNAL_BLOCKS.contains(&settings.journal_blocks) {
         return Err(CreateError::Journal(settings.journal_blocks));
     }
+    let limits = settings.limits;
+    let fits = limits.record < limits.block_payload && limits.block_payload <= PAYLOAD_BYTES;
+    if !fits || limits.volumes > VOLUMES_MAX || limits.checkpoint_batch == 0 {
+        return Err(CreateError::Limits(limits));
+    }
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()));
     }
@@ -361,13 +449,9 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
 
 /// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
 /// ones last.
-fn regions(
-    journal_blocks: u32,
-    area_blocks: u32,
-    pools: &[PoolSpec],
-    chunk_size: u32,
-) -> Vec<bool> {
-    let bytes = layout::region_bytes(journal_blocks, area_blocks);
+fn regions(settings: &Settings, area_blocks: u32, pools: &[PoolSpec]) -> Vec<bool> {
+    let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
+    let head = layout::head_bytes(settings.journal_blocks, area_blocks, true);
     let mut regions: Vec<bool> = pools.iter().map(|p| bytes <= p.geometry.size.0 / 8).collect();
     let mut by_size: Vec<usize> = (0..pools.len()).collect();
     by_size.sort_by_key(|&index| {
@@ -375,9 +459,9 @@ fn regions(
         (geometry.far, std::cmp::Reverse(geometry.size), index)
     });
     for index in by_size {
-        let fits = bytes.next_multiple_of(64 << 10) + u64::from(chunk_size)
-            <= pools[index].geometry.size.0;
-        if regions.iter().filter(|&&region| region).count() < 2 && fits {
+        let (size, chunk_size) = (pools[index].geometry.size, settings.chunk_size.0 as u32);
+        let (slots, _) = layout::slots_behind(size, head, chunk_size, settings.checksums);
+        if regions.iter().filter(|&&region| region).count() < 2 && slots > 0 {
             regions[index] = true;
         }
     }
@@ -403,6 +487,7 @@ pub(crate) fn new_pool(
         reserve: spec.reserve_chunks,
         first_slot: first,
         has_metadata_region: has_region,
+        extents: Default::default(),
     };
     Ok(Pool::new(&record, spec.geometry, PoolState::Joining, spec.zeroed))
 }
@@ -415,5 +500,6 @@ fn unknown_pool() -> PoolRecord {
         reserve: 0,
         first_slot: 0,
         has_metadata_region: false,
+        extents: Default::default(),
     }
 }

@@ -141,8 +141,13 @@ impl Group {
 
     /// How many more chunks may be in two parts: the checkpoint has room for their bits.
     pub(crate) fn overlay_room(&self) -> usize {
-        let slots = self.pools.iter().map(|pool| u64::from(pool.slots.total())).sum();
-        let most = layout::overlays_max(self.area_blocks, slots, self.chunk_size);
+        let slots = self.slots_in_all();
+        let most = layout::overlays_max(
+            self.area_capacity(),
+            slots,
+            self.chunk_size,
+            &self.settings.limits,
+        );
         most.saturating_sub(self.copier.overlays)
     }
 

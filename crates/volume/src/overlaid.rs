@@ -185,7 +185,21 @@ impl Group {
 
     /// Whether a chunk has something that is on dead pools only.
     pub(crate) fn has_lost_part(&self, chunk: ChunkId) -> bool {
-        let dead = |place: Place| !self.pool(place.pool).is_alive();
+        self.loses_part(chunk, |place| !self.pool(place.pool).is_alive())
+    }
+
+    /// True if some chunk has something that is on this pool only, or on pools that are dead.
+    pub(crate) fn is_needed(&self, pool: PoolId) -> bool {
+        let gone = |place: Place| place.pool == pool || !self.pool(place.pool).is_alive();
+        self.map.chunks().any(|chunk| {
+            let above = self.map.overlay(chunk).map(|overlay| overlay.place);
+            let mut places = self.map.copies(chunk).map(|copy| copy.place).chain(above);
+            places.any(|place| place.pool == pool) && self.loses_part(chunk, gone)
+        })
+    }
+
+    /// Whether a chunk has something that is on `dead` places only.
+    fn loses_part(&self, chunk: ChunkId, dead: impl Fn(Place) -> bool) -> bool {
         let mut copies = self.map.copies(chunk).map(|copy| copy.place).peekable();
         let Some(overlay) = self.map.overlay(chunk) else {
             return copies.peek().is_some() && copies.all(dead);

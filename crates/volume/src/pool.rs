@@ -1,5 +1,6 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
+use crate::extents::Extents;
 use crate::format::{Membership, PoolRecord};
 use crate::map::Place;
 use crate::settings::Copying;
@@ -64,8 +65,8 @@ pub struct PoolCounters {
     pub metadata_bytes: u64,
     /// Flushes.
     pub flushes: u64,
-    /// Reads whose contents did not have their checksums.
-    pub rotten_blocks: u64,
+    /// Blocks read that did not have their checksums.
+    pub checksum_errors: u64,
     /// Requests that failed.
     pub errors: u64,
 }
@@ -82,7 +83,7 @@ impl PoolCounters {
             copied_in_bytes: self.copied_in_bytes - earlier.copied_in_bytes,
             metadata_bytes: self.metadata_bytes - earlier.metadata_bytes,
             flushes: self.flushes - earlier.flushes,
-            rotten_blocks: self.rotten_blocks - earlier.rotten_blocks,
+            checksum_errors: self.checksum_errors - earlier.checksum_errors,
             errors: self.errors - earlier.errors,
         }
     }
@@ -148,6 +149,8 @@ pub(crate) struct Pool {
     pub(crate) prefetched: u32,
     pub(crate) first_slot: u64,
     pub(crate) has_region: bool,
+    /// The slots that continue each of its checkpoint areas.
+    pub(crate) extents: [Extents; 2],
     /// Whether writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
@@ -180,16 +183,19 @@ impl Pool {
         state: PoolState,
         clean: bool,
     ) -> Pool {
+        let mut slots = Slots::new(record.slots, clean);
+        record.extents.iter().flat_map(Extents::slots).for_each(|slot| slots.claim(slot));
         Pool {
             name: record.name.clone(),
             state,
             gone: false,
             geometry,
-            slots: Slots::new(record.slots, clean),
+            slots,
             reserve: record.reserve,
             prefetched: 0,
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
+            extents: record.extents.clone(),
             dirty: false,
             in_flight: 0,
             background_in_flight: 0,
@@ -215,6 +221,30 @@ impl Pool {
     /// Whether chunks may be placed on it.
     pub(crate) fn takes_chunks(&self) -> bool {
         self.state == PoolState::Active
+    }
+
+    /// Makes the extents what they were before some were appended, which nothing has used.
+    pub(crate) fn take_back_extents(&mut self, before: [Extents; 2]) {
+        let now = std::mem::replace(&mut self.extents, before);
+        for (now, before) in now.iter().zip(&self.extents) {
+            let added = now.slots().skip(before.count() as usize);
+            added.for_each(|slot| self.slots.give_back(slot, false));
+        }
+    }
+
+    /// Number of slots that hold metadata.
+    pub(crate) fn metadata_slots(&self) -> u32 {
+        self.extents.iter().map(Extents::count).sum()
+    }
+
+    /// Number of slots that chunks are on, or on their way to or from.
+    pub(crate) fn slots_used(&self) -> u32 {
+        self.slots.used() - self.metadata_slots()
+    }
+
+    /// Number of slots that chunks may have.
+    pub(crate) fn slots_for_chunks(&self) -> u32 {
+        self.slots.total() - self.metadata_slots()
     }
 
     /// Whether it lies across a network: what keeps it from being first choice.
@@ -322,6 +352,7 @@ impl Pool {
             reserve: self.reserve,
             first_slot: self.first_slot,
             has_metadata_region: self.has_region,
+            extents: self.extents.clone(),
         }
     }
 
@@ -329,8 +360,8 @@ impl Pool {
         PoolStatus {
             name: self.name.clone(),
             state: self.state,
-            slots_total: self.slots.total(),
-            slots_used: self.slots.used(),
+            slots_total: self.slots_for_chunks(),
+            slots_used: self.slots_used(),
             prefetched: self.prefetched,
             in_flight: self.in_flight,
             counters: self.counters,

@@ -3,7 +3,9 @@
 //! 1. The superblocks of every device are read; the highest whole one counts.
 //! 2. The checkpoint and the whole journal ring are read from every home that is there.
 //! 3. The checkpoint's records are replayed, then the journal's, block by block from the noted
-//!    start up to the first block that no home has whole.
+//!    start up to the first block that no home has whole. That is the end of the journal only if no
+//!    block of a later commit is there: a commit is written when the one before it is durable, so
+//!    such a block says that something durable was damaged, and the group is refused.
 //! 4. Chunks whose copies may differ are settled: the first living copy stays, the others are made
 //!    anew.
 //! 5. A checkpoint is taken, so that all homes agree and a new generation of the journal begins.
@@ -16,7 +18,7 @@ use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superbloc
 use crate::group::Group;
 use crate::layout;
 use crate::map::Place;
-use crate::opening::{OpenError, home_reads};
+use crate::opening::{OpenError, Opening, home_reads};
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::pool::{Pool, PoolState};
@@ -107,6 +109,30 @@ impl Group {
             let records = opening.block(BlockKind::Checkpoint, stamp, block, self.chunk_size);
             self.apply(records.ok_or(OpenError::Checkpoint { block })?);
         }
+        self.replay_journal(superblock, &opening)?;
+        self.settle_chunks()?;
+        let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
+        if !(0..self.pools.len()).any(|pool| self.has_room_for_map(pool, used)) {
+            return Err(OpenError::MapTooLarge);
+        }
+        let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
+        checkpoint.blocks = superblock.checkpoint_blocks;
+        self.checkpoint = checkpoint;
+        self.commit = Commit::new(superblock.sequence + 1, Vec::new());
+        self.first_checkpoint();
+        Ok(())
+    }
+
+    /// The journal's part of step 3.
+    fn replay_journal(
+        &mut self,
+        superblock: &Superblock,
+        opening: &Opening,
+    ) -> Result<(), OpenError> {
+        let evidence = opening.journal_evidence(superblock);
+        if evidence.later_session {
+            return Err(OpenError::SuperblockLost { sequence: superblock.sequence + 1 });
+        }
         let ring = u64::from(superblock.journal_blocks);
         for sequence in superblock.journal_start..superblock.journal_start + ring {
             let stamp = Stamp {
@@ -117,19 +143,13 @@ impl Group {
             let at = (sequence % ring) as u32;
             match opening.block(BlockKind::Journal, stamp, at, self.chunk_size) {
                 Some(records) => self.apply(records),
+                None if evidence.durable_before > sequence => {
+                    let (block, durable) = (sequence, evidence.durable_before);
+                    return Err(OpenError::Journal { block, durable });
+                }
                 None => break,
             }
         }
-        self.settle_chunks()?;
-        let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots.used())).sum();
-        if used > layout::slots_max(self.area_blocks, self.copier.overlays, self.chunk_size) {
-            return Err(OpenError::MapTooLarge);
-        }
-        let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
-        checkpoint.blocks = superblock.checkpoint_blocks;
-        self.checkpoint = checkpoint;
-        self.commit = Commit::new(superblock.sequence + 1, Vec::new());
-        self.first_checkpoint();
         Ok(())
     }
 

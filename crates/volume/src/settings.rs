@@ -1,5 +1,7 @@
 //! Settings of a volume group: plain data, with units, ranges and reasons.
 
+use crate::format::PAYLOAD_BYTES;
+use crate::layout::RECORD_BYTES_MAX;
 use thermocline_units::{Bytes, Nanos};
 
 /// Requests that may be in flight in one group; beyond it `submit` hands the request back.
@@ -41,6 +43,45 @@ pub struct Settings {
     pub copying: Copying,
     /// Seals written data with a checksum a block, verified on reading.
     pub checksums: bool,
+    /// Bounds of the metadata; [`Limits::REAL`] everywhere but in tests.
+    pub limits: Limits,
+}
+
+/// Bounds of the metadata that a test may lower, so that a small map takes as many blocks, batches
+/// and evictions as a large one does. A group is opened with the limits of its creation; they are
+/// not on disk, and not for users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of records in a block of the journal or a checkpoint; at most what a block holds.
+    pub block_payload: usize,
+    /// Bytes of the longest record, with the record of its volume.
+    pub record: usize,
+    /// Blocks of a checkpoint that are written at a time.
+    pub checkpoint_batch: usize,
+    /// Times that the map may have its first size before areas must go on in slots.
+    pub area_growth: u64,
+    /// Volumes of one group, at most [`VOLUMES_MAX`].
+    pub volumes: usize,
+    /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
+    /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
+    pub seals_cached: usize,
+}
+
+impl Limits {
+    /// Those of every real group.
+    pub const REAL: Limits = Limits {
+        block_payload: PAYLOAD_BYTES,
+        record: RECORD_BYTES_MAX,
+        checkpoint_batch: 16,
+        area_growth: 2,
+        volumes: VOLUMES_MAX,
+        seals_cached: 1 << 16,
+    };
+
+    /// Bytes of a block's records that are never wasted on one that does not fit.
+    pub(crate) fn usable(&self) -> usize {
+        self.block_payload - self.record
+    }
 }
 
 /// Where chunks go that are written for the first time.
@@ -98,6 +139,7 @@ impl Default for Settings {
             depth: 256,
             copying: Copying::default(),
             checksums: false,
+            limits: Limits::REAL,
         }
     }
 }

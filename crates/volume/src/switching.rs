@@ -127,6 +127,7 @@ impl Group {
             self.pool_mut(copy.destination.pool).prefetched -= 1;
         }
         self.copier.chunks.remove(&chunk);
+        self.scrub.operation_ended(chunk);
         self.proposal.look_again();
         self.finished_out.push(Finished { id: copy.id, operation: copy.what, outcome });
         let traffic = self.traffic_of(chunk);

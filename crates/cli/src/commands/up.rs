@@ -24,7 +24,7 @@ use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
 use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
 use thermocline_serve::surveys;
-use thermocline_serve::{Doors, Engine, TlsFiles, tls};
+use thermocline_serve::{Doors, Engine, TlsFiles, tls, watch_room};
 use thermocline_units::{Bytes, VolumeId};
 
 const EXAMPLES: &str = "\
@@ -120,6 +120,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     promise(&mut engine, &config)?;
     begin_hints(&mut engine, &config)?;
+    watch_room(engine.orders()).map_err(CliError::failed)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&config);

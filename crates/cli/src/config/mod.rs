@@ -26,6 +26,7 @@ use std::time::Duration;
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::BucketOptions;
 use thermocline_serve::ClientLimits;
 use thermocline_units::{Bytes, Nanos};
@@ -96,6 +97,8 @@ pub(crate) struct DeviceConfig {
     pub(crate) emulate: Option<Emulation>,
     /// Through the page cache although the file system allows to go past it.
     pub(crate) buffered: bool,
+    /// How long it may take for one request.
+    pub(crate) patience: Patience,
     /// The bucket that `path` names; `None`: it names a file or a block device.
     pub(crate) bucket: Option<BucketConfig>,
 }

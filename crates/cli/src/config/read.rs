@@ -13,6 +13,7 @@ use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySettings, nearest};
 use thermocline_ports::SECTOR;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::Patience;
 use thermocline_serve::ClientLimits;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::settings::{
@@ -26,6 +27,9 @@ const NAME_BYTES_MAX: usize = 16;
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Pieces of a copy.
 const PIECE: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(16);
+/// Times after which a device that does not answer may be called suspect.
+const SUSPECT_AFTER: std::ops::RangeInclusive<Nanos> =
+    Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Longest that an operation is held back.
 const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
 
@@ -173,7 +177,30 @@ fn device(
         None => None,
     };
     let buffered = keys.flag("buffered")?.unwrap_or(false);
-    Ok(DeviceConfig { path, size, emulate, buffered, bucket: None })
+    let patience = patience(keys)?;
+    Ok(DeviceConfig { path, size, emulate, buffered, patience, bucket: None })
+}
+
+/// How long a device may take for one request.
+fn patience(keys: &mut Keys<'_>) -> Result<Patience, ConfigError> {
+    let mut patience = Patience::DEFAULT;
+    let wanted = "a time from 1s to 24h, such as \"30s\"";
+    let fits = |span: &Nanos| SUSPECT_AFTER.contains(span);
+    if let Some(span) = keys.quantity("suspect-after", wanted, fits)? {
+        patience.suspect_after = span.value;
+    }
+    let first = patience.suspect_after;
+    let wanted = format!(
+        "`fail-after` is a time longer than `suspect-after`, which is {first}, as \"5m\", or \"none\""
+    );
+    let fits = |span: &Nanos| *span > first;
+    if let Some(span) = quantity_or_none(keys, "fail-after", wanted.clone(), fits)? {
+        patience.fail_after = span.unwrap_or(Nanos(u64::MAX));
+    }
+    if patience.fail_after <= first {
+        return Err(keys.problem(wanted));
+    }
+    Ok(patience)
 }
 
 fn cache(

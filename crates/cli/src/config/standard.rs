@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::Patience;
 use thermocline_serve::ClientLimits;
 use thermocline_units::Bytes;
 use thermocline_volume::Settings;
@@ -59,6 +60,7 @@ impl Standard {
                     profile: Profile::built_in(profile).expect("these profiles are built in"),
                 }),
                 buffered: false,
+                patience: Patience::DEFAULT,
                 bucket: None,
             },
             cache: None,

@@ -17,6 +17,8 @@ use thermocline_volume::{LABEL_BYTES, Label, PoolLabel};
 /// partition tables and other volume managers have their marks there.
 const MARKS_BYTES: usize = 128 << 10;
 
+const _: () = assert!(MARKS_BYTES > ORIGIN_LABEL_BYTES as usize, "a pool's label is among them");
+
 /// What is on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
@@ -88,7 +90,8 @@ fn look_into<D: Device>(
 ) -> Result<(PoolDevice<D>, State), CliError> {
     let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
     let state = look_at(&pool.device.path)?;
-    behind_cache(pool, ways, device, state)
+    let head = at(&pool.device.path, head_of(&pool.device.path))?;
+    behind_cache(pool, ways, device, state, &head)
 }
 
 /// A pool whose device is in a bucket: a reason when there is nothing yet, or nobody answers.
@@ -107,15 +110,15 @@ fn look_into_bucket<D: Device>(
         Err(error) => return Err(CliError::failed(error)),
     };
     let mut device = PoolDevice::Bare(device);
-    let state = match ways.read(&mut device, MARKS_BYTES) {
-        Ok(head) => state_of(&head),
+    let head = match ways.read(&mut device, MARKS_BYTES) {
+        Ok(head) => head,
         Err(error) => {
             let name = pool.device.path.display();
             return Ok(Err(format!("{name}: its first objects cannot be read: {error}")));
         }
     };
     let PoolDevice::Bare(device) = device else { unreachable!("it was just made so") };
-    behind_cache(pool, ways, device, state).map(Ok)
+    behind_cache(pool, ways, device, state_of(&head), &head).map(Ok)
 }
 
 /// What a device's first bytes say.
@@ -129,16 +132,21 @@ fn state_of(head: &[u8]) -> State {
     }
 }
 
-/// A device with the cache that belongs in front of it, if one does.
+/// A device with the cache that belongs in front of it, if one does; `head` is how it begins.
 fn behind_cache<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
     device: D,
     state: State,
+    head: &[u8],
 ) -> Result<(PoolDevice<D>, State), CliError> {
     let name = pool.device.path.display();
     let Some(cache) = &pool.cache else { return Ok((PoolDevice::Bare(device), state)) };
     match state {
+        // A first start was cut off while it made the two: it is begun again.
+        State::Half | State::Blank if is_unfinished(&cache.device.path, head)? => {
+            return Ok((PoolDevice::Bare(device), State::Blank));
+        }
         State::Half if absence(&cache.device.path).is_none() => {}
         State::Pool(_) => {
             let text = format!(
@@ -199,19 +207,46 @@ fn absence(path: &Path) -> Option<String> {
     }
 }
 
+/// Whether a cache's device and the device behind it, which begins with `head`, are what the making
+/// of a block cache left that was cut off.
+fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, CliError> {
+    if absence(cache).is_some() {
+        return Ok(false);
+    }
+    let look = || -> io::Result<bool> {
+        let mut file = File::open(cache)?;
+        let size = Bytes(file.seek(SeekFrom::End(0))?);
+        thermocline_blockcache::is_unfinished(size, head, |offset, into| {
+            file.seek(SeekFrom::Start(offset.0))?;
+            file.read_exact(into)
+        })
+    };
+    at(cache, look())
+}
+
+/// An error with its path.
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, CliError> {
+    result.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+}
+
 /// Reads a device's start and end.
 fn look_at(path: &Path) -> Result<State, CliError> {
-    marks(path).map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+    at(path, marks(path))
+}
+
+/// How a device begins.
+fn head_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(MARKS_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 fn marks(path: &Path) -> io::Result<State> {
-    let mut file = File::open(path)?;
-    let mut head = Vec::new();
-    Read::by_ref(&mut file).take(MARKS_BYTES as u64).read_to_end(&mut head)?;
-    let state = state_of(&head);
+    let state = state_of(&head_of(path)?);
     if state != State::Blank {
         return Ok(state);
     }
+    let mut file = File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(size.saturating_sub(MARKS_BYTES as u64)))?;
     let mut tail = Vec::new();

@@ -6,7 +6,8 @@
 //!    the moment it was submitted or of the moment it completed. A flush covers the writes whose
 //!    completions had been handed out when it was submitted, and no others.
 //! 3. A write that fails or times out takes effect on any subset of its sectors.
-//! 4. What a crash leaves of volatile writes is `log`'s part.
+//! 4. What a crash leaves of volatile writes is `log`'s part; so is what a failed flush leaves,
+//!    where the disk is one that forgets.
 //!
 //! It costs no time as a real medium does: latencies are drawn without regard to size or place.
 
@@ -27,7 +28,7 @@ enum Condition {
     Dead,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Act {
     /// With the contents at submission, where the read is to show those.
     Read {
@@ -43,7 +44,7 @@ enum Act {
     Nothing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pending {
     due: Nanos,
     sequence: u64,
@@ -68,7 +69,7 @@ struct Pending {
 /// disk.crash(&mut Rng::seeded(1), Survival::Lost);
 /// assert_eq!(disk.peek(Bytes(0), 512), Ok(Payload::from(vec![1; 512])));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SimDisk {
     geometry: Geometry,
     faults: Faults,
@@ -312,6 +313,9 @@ impl SimDisk {
                 self.spread_some(&effect);
             }
             (Act::Flush { mark }, Ok(())) => self.log.write_back(mark),
+            (Act::Flush { .. }, Err(DeviceError::Io)) if self.faults.forgets => {
+                self.current = self.log.crash(&mut self.rng, Survival::Torn).clone();
+            }
             _ => {}
         }
         fate.map(|()| Payload::EMPTY)

@@ -45,7 +45,7 @@ impl Survival {
 }
 
 /// Changes since the last flush, oldest first, over the durable image.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Log {
     durable: Image,
     changes: VecDeque<Effect>,

@@ -6,6 +6,7 @@
 mod hints;
 mod moves;
 mod pools;
+mod room;
 mod shadows;
 mod volumes;
 

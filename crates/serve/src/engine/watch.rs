@@ -4,10 +4,12 @@
 
 use super::Engine;
 use super::clients::RequestKind;
+use super::health::health_of;
 use super::heat::{HeatMap, ROW};
 use crate::api::{Event, PoolSecond, Second, Severity};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
+use thermocline_ports_os::Health;
 use thermocline_units::{Latencies, Nanos, PoolId, VolumeId};
 use thermocline_volume::{Action, PoolCounters, PoolState};
 
@@ -23,6 +25,7 @@ struct Before {
     state: Option<PoolState>,
     counters: PoolCounters,
     latencies: [Latencies; 2],
+    health: Health,
 }
 
 /// See the module.
@@ -151,6 +154,7 @@ impl Engine {
             watch.next_row.0 += ROW.0;
             watch.heat.values_mut().for_each(HeatMap::close_row);
         }
+        self.judge_room();
         self.end_jobs();
         self.end_stalls(now);
         self.tell_turned_away();
@@ -182,6 +186,9 @@ impl Engine {
             p99_us: lately.quantile(0.99).0 as f64 / 1e3,
             fill: f64::from(status.slots_used) / f64::from(status.slots_total.max(1)),
         };
+        let health = self.disks[at].as_ref().map_or(Health::Well, health_of);
+        let was_well = std::mem::replace(&mut self.watch.pools[at].health, health);
+        self.tell_health(id, &status.name, was_well);
         if was.is_some_and(|was| was != status.state) {
             self.tell_state(&status.name, status.state);
         }

@@ -88,7 +88,7 @@ fn a_drained_pool_is_empty_and_can_be_removed() {
 }
 
 #[test]
-fn a_scrub_finds_a_copy_that_differs_and_makes_it_anew() {
+fn a_scrub_repairs_a_copy_that_two_others_outvote() {
     use thermocline_units::{ChunkId, VolumeId};
     let mut bench = bench();
     bench.operate(OperationKind::Replicate, 0, 1);
@@ -107,8 +107,8 @@ fn a_scrub_finds_a_copy_that_differs_and_makes_it_anew() {
     bench.group.scrub(Nanos(0));
     bench.pass(Nanos::from_secs(10));
     let status = bench.group.scrub_status();
-    assert_eq!((status.running, status.differing), (false, 1));
-    assert_eq!(bench.pools_of(0).len(), 3, "the third copy is back");
+    assert_eq!((status.running, status.repaired, status.dropped), (false, 1, 0));
+    assert_eq!(bench.pools_of(0).len(), 3);
     holds_the_data(&mut bench);
 }
 

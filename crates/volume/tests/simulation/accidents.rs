@@ -3,6 +3,8 @@
 //! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in
 //! another way; these plans stay what they are. A seed is given where the disks' latencies matter.
 
+mod unseen;
+
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::report;
 use crate::run::{Extras, run};
@@ -18,7 +20,8 @@ const ALL: Step = Step::Verify { eighths: 8 };
 
 fn pool(chunks: u32, latency_us: u32) -> PoolPlan {
     let (zeroed, discard_zeroes, far) = (false, false, false);
-    PoolPlan { chunks, roomy: true, reserve: 0, latency_us, zeroed, discard_zeroes, far }
+    let (reserve, roomy, forgets) = (0, true, true);
+    PoolPlan { chunks, roomy, reserve, latency_us, zeroed, discard_zeroes, far, forgets }
 }
 
 fn span(sector: u32, sectors: u32) -> Span {

@@ -20,7 +20,8 @@ const CHUNK: u32 = 128;
 
 fn pool(chunks: u32, latency_us: u32, zeroed: bool) -> PoolPlan {
     let discard_zeroes = zeroed;
-    PoolPlan { chunks, roomy: true, reserve: 2, latency_us, zeroed, discard_zeroes, far: false }
+    let (roomy, reserve, far, forgets) = (true, 2, false, true);
+    PoolPlan { chunks, roomy, reserve, latency_us, zeroed, discard_zeroes, far, forgets }
 }
 
 fn write(chunk: u32, sectors: u32, fua: bool) -> Step {

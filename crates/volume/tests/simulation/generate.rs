@@ -6,7 +6,7 @@ use crate::dice::Dice;
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, OperationKind, Settings};
+use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
 
 const SECTOR: u64 = thermocline_ports::SECTOR as u64;
 
@@ -65,6 +65,8 @@ fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
     });
     for pool in pools.iter_mut().chain(added) {
         pool.far = dice.chance(0.4);
+        // What a far device could not send it keeps.
+        pool.forgets &= !pool.far;
     }
 }
 
@@ -106,7 +108,21 @@ fn settings(dice: &mut Dice) -> Settings {
         fill: dice.one_of(&[Fill::FastestFirst, Fill::SlowestFirst]),
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
-        checksums: dice.chance(0.4),
+        checksums: dice.chance(0.85),
+        limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
+    }
+}
+
+/// Blocks so small that a few dozen chunks fill many of them, and a cache that evicts: what takes a
+/// real group thousands of chunks happens here in a run of seconds.
+fn small(dice: &mut Dice) -> Limits {
+    Limits {
+        block_payload: dice.one_of(&[128, 160, 160, 256, 512]),
+        record: 64,
+        checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
+        area_growth: 1,
+        volumes: 64,
+        seals_cached: dice.one_of(&[1, 2, 4, 16]),
     }
 }
 
@@ -120,6 +136,7 @@ fn pool(dice: &mut Dice, roomy: bool) -> PoolPlan {
         zeroed: dice.chance(0.5),
         discard_zeroes: dice.chance(0.5),
         far: false,
+        forgets: dice.chance(0.7),
     }
 }
 

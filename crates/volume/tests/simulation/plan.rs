@@ -30,6 +30,8 @@ pub(crate) struct PoolPlan {
     pub(crate) discard_zeroes: bool,
     /// Whether it is said to lie across a network.
     pub(crate) far: bool,
+    /// Whether a flush that fails forgets what it was to make durable, as Linux does.
+    pub(crate) forgets: bool,
 }
 
 /// Part of a volume.

@@ -205,7 +205,12 @@ impl<'a> Runner<'a> {
 
     /// Lets one event happen; nothing when nothing is under way.
     pub(crate) fn event(&mut self) -> Result<bool, String> {
-        let Some(said) = self.world.step() else { return Ok(false) };
+        let Some(erred) = self.world.step() else { return Ok(false) };
+        if erred {
+            // Before the group hears of it: chunks may be elsewhere the next moment.
+            self.note_lost();
+        }
+        let said = self.world.deliver();
         self.note_excuses();
         self.hear(said)?;
         Ok(true)
@@ -278,6 +283,9 @@ impl<'a> Runner<'a> {
     }
 
     pub(crate) fn check_self(&self) -> Result<(), String> {
+        if matches!(self.world.group().service(), Service::Failed(_)) {
+            return Ok(()); // Whatever was under way is let go as it is.
+        }
         let flaws = self.world.group().fsck();
         match flaws.is_empty() {
             true => Ok(()),

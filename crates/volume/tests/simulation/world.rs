@@ -67,7 +67,9 @@ pub(crate) struct World {
     events: u64,
     in_flight: BTreeMap<(usize, Ticket), Io>,
     outgoing: Vec<(PoolId, Ticket, Io)>,
-    completed: Vec<Completion>,
+    /// What the group has not heard of yet: its tick, or answers of devices.
+    due_tick: bool,
+    completed: Vec<(PoolId, Completion)>,
 }
 
 impl World {
@@ -91,6 +93,7 @@ impl World {
             events: 0,
             in_flight: BTreeMap::new(),
             outgoing: Vec::new(),
+            due_tick: false,
             completed: Vec::new(),
         })
     }
@@ -182,8 +185,10 @@ impl World {
         self.drives.pop();
     }
 
-    /// Lets the next event happen; `None` when nothing will ever happen any more.
-    pub(crate) fn step(&mut self) -> Option<Said> {
+    /// Lets the next event happen on a disk, or lets time pass to the group's tick; whether a
+    /// device answers an error. The group hears of it with `deliver`. `None` when nothing will
+    /// ever happen any more.
+    pub(crate) fn step(&mut self) -> Option<bool> {
         self.events += 1;
         let disk = (0..self.drives.len())
             .filter_map(|i| Some((self.drives[i].disk.next_event()?, i)))
@@ -195,7 +200,20 @@ impl World {
             (None, Some(tick)) => self.tick(tick),
             (Some((at, disk)), _) => self.complete(at, disk),
         }
-        Some(self.exchange())
+        Some(self.completed.iter().any(|(_, completion)| completion.result.is_err()))
+    }
+
+    /// Tells the group what the last event brought, and hears what it says.
+    pub(crate) fn deliver(&mut self) -> Said {
+        match std::mem::take(&mut self.due_tick) {
+            true => self.group.tick(self.now),
+            false => {
+                for (pool, completion) in std::mem::take(&mut self.completed) {
+                    self.group.complete(self.now, pool, completion);
+                }
+            }
+        }
+        self.exchange()
     }
 
     /// When the next event happens.
@@ -277,18 +295,17 @@ impl World {
     fn tick(&mut self, at: Nanos) {
         self.now = self.now.max(at);
         self.fold([0, self.now.0, 0]);
-        self.group.tick(self.now);
+        self.due_tick = true;
     }
 
     fn complete(&mut self, at: Nanos, pool: usize) {
         self.now = self.now.max(at);
-        let mut completed = std::mem::take(&mut self.completed);
+        let mut completed = Vec::new();
         self.drives[pool].disk.poll(self.now, &mut completed);
-        for completion in completed.drain(..) {
+        for completion in completed {
             self.note(pool, &completion);
-            self.group.complete(self.now, PoolId(pool as u16), completion);
+            self.completed.push((PoolId(pool as u16), completion));
         }
-        self.completed = completed;
     }
 
     fn note(&mut self, pool: usize, completion: &Completion) {
@@ -425,6 +442,7 @@ fn drive(pool: &PoolPlan, settings: &Settings, seed: u64) -> Drive {
         background: if pool.zeroed { Background::Zeroes } else { Background::Garbage },
         latency_mean: Nanos::from_micros(pool.latency_us.into()),
         time_out_after: Nanos::from_micros(100 * u64::from(pool.latency_us)),
+        forgets: pool.forgets,
         ..Faults::NONE
     };
     Drive {

@@ -191,3 +191,28 @@ fn fresh_sectors_hold_what_was_asked_for() {
     assert_eq!(fresh(Background::Zeroes), Payload::Zeroes(SECTOR));
     assert_ne!(fresh(Background::Garbage), Payload::Zeroes(SECTOR));
 }
+
+#[test]
+fn a_flush_that_fails_forgets_volatile_writes_where_the_disk_is_one_that_forgets() {
+    let outcomes = |forgets| {
+        (0..40).map(move |seed| {
+            let mut disk = disk_with(seed, Faults { forgets, ..Faults::NONE });
+            run(&mut disk, forced(8, 7, 1)).expect("nothing fails yet");
+            run(&mut disk, write(0, 9, 1)).expect("nothing fails yet");
+            disk.fail_nth(1);
+            assert_eq!(run(&mut disk, Io::Flush), Err(DeviceError::Io));
+            assert_eq!(
+                run(&mut disk, Io::Flush),
+                Ok(Payload::EMPTY),
+                "the next one says all is well"
+            );
+            disk.crash(&mut Rng::seeded(seed), Survival::Lost);
+            let forced = fills(&disk.peek(at(8), SECTOR).expect("nothing is spoilt"));
+            assert_eq!(forced, [7], "what was forced is durable");
+            fills(&disk.peek(at(0), SECTOR).expect("nothing is spoilt")) == [9]
+        })
+    };
+    let kept = outcomes(true).filter(|&kept| kept).count();
+    assert!((1..40).contains(&kept), "each sector is old or new: {kept} of 40 are new");
+    assert!(outcomes(false).all(|kept| kept), "the second flush made it durable");
+}

@@ -1,18 +1,27 @@
 //! Pools: added, drained, removed, and what they have done.
 
+use super::super::health::health_of;
 use super::Desk;
 use crate::api::{BlockCache, Bucket, Counters, Latency, NewPool, Pool, Refused, Severity};
 use std::path::Path;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports::model::Profile;
-use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_ports_os::{Disk, Health, OpenOptions, Patience};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{PoolSpec, PoolState, traits_of};
 
 /// The name of a state, as it is told.
 fn state_name(state: PoolState) -> String {
     format!("{state:?}").to_lowercase()
+}
+
+/// The state as it is told: a pool in service whose device does not answer is suspect.
+fn shown_state(state: PoolState, health: Health) -> String {
+    match (state, health) {
+        (PoolState::Active | PoolState::Draining, Health::Suspect { .. }) => "suspect".to_string(),
+        _ => state_name(state),
+    }
 }
 
 /// What is told about the cache in front of a device.
@@ -69,10 +78,17 @@ impl Desk<'_> {
         let latencies = group.pool_latencies(id).expect("ids below the count exist");
         let disk = self.engine.disks[usize::from(id.0)].as_ref();
         let counts = status.counters;
+        let health = disk.map_or(Health::Well, health_of);
         Pool {
             id: id.0,
             name: status.name,
-            state: state_name(status.state),
+            state: shown_state(status.state, health),
+            unanswered_seconds: match health {
+                Health::Suspect { since } => {
+                    Some(self.engine.now().saturating_sub(since).as_secs_f64())
+                }
+                Health::Well | Health::GivenUp => None,
+            },
             path: disk.map(|disk| disk.main().path().display().to_string()),
             direct: disk.is_some_and(|disk| disk.main().is_direct()),
             emulated: disk.is_some_and(|disk| disk.main().is_emulated()),
@@ -90,12 +106,13 @@ impl Desk<'_> {
                 metadata_bytes: counts.metadata_bytes,
                 flushes: counts.flushes,
                 errors: counts.errors,
-                rotten_blocks: counts.rotten_blocks,
+                rotten_blocks: counts.checksum_errors,
             },
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
             cache: disk.and_then(block_cache),
             bucket: disk.and_then(bucket),
+            backing: self.engine.room.of_pool(id),
         }
     }
 
@@ -124,7 +141,11 @@ impl Desk<'_> {
         }
         let profile = pool.emulate.as_deref().map(Profile::built_in).transpose();
         let profile = profile.map_err(Refused::invalid)?;
-        let options = OpenOptions { create: pool.size_bytes.map(Bytes), buffered: pool.buffered };
+        let options = OpenOptions {
+            create: pool.size_bytes.map(Bytes),
+            buffered: pool.buffered,
+            patience: Patience::DEFAULT,
+        };
         let disk = Disk::open(Path::new(&pool.path), options, profile.as_ref());
         let disk = disk.map_err(Refused::invalid)?;
         let spec = PoolSpec {
