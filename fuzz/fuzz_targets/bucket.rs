@@ -1,14 +1,17 @@
 //! Objects of a bucket: whatever a store shows for a record or an extent is refused, or is sound.
 //!
-//! The first byte chooses; the rest is what the store shows. Checksums are not looked at under a
-//! fuzzer, so that the decoders behind them are reached.
+//! The first byte chooses; the rest is what the store shows. From 128 on its checksums are mended
+//! first, so that the decoders behind them are reached.
 #![no_main]
 
 use thermocline_ports_os::objects::format::{BLOCK, Generation, Name, Record, decode_header};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let [how, bytes @ ..] = data else { return };
-    match how % 3 {
+    let mended = (*how >= 128).then(|| mend(bytes));
+    let bytes = mended.as_deref().unwrap_or(bytes);
+    match how % 4 {
+        3 => whole_object(bytes),
         0 => {
             let Some(record) = Record::decode(bytes) else { return };
             let extents = record.shape.extents();
@@ -38,3 +41,35 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         }
     }
 });
+
+/// Gives a record or a header the checksum of what it holds.
+fn mend(bytes: &[u8]) -> Vec<u8> {
+    let mut mended = bytes.to_vec();
+    if let Some(behind) = bytes.get(12..) {
+        mended[8..12].copy_from_slice(&crc32c::crc32c(behind).to_le_bytes());
+    }
+    mended
+}
+
+/// An extent that was written with these contents, of which some blocks are asked for: they come
+/// back, and with a byte changed they do not.
+fn whole_object(bytes: &[u8]) {
+    let [start, end, at, flip, contents @ ..] = bytes else { return };
+    let length = contents.len() as u32 / 512 * 512;
+    let blocks = length.div_ceil(BLOCK);
+    if length == 0 {
+        return;
+    }
+    let start = u32::from(*start) % blocks;
+    let asked = start..start + 1 + u32::from(*end) % (blocks - start);
+    let name = Name { identity: 7, extent: 3, generation: Generation(1 << 40) };
+    let object = name.encode(&contents[..length as usize]);
+    let range = Name::range(&asked, length);
+    let mut shown = object[range.start as usize..range.end as usize].to_vec();
+    let found = name.decode(&asked, length, &shown).expect("it is what was written");
+    let from = asked.start as usize * BLOCK as usize;
+    assert_eq!(found, contents[from..from + found.len()]);
+    let index = usize::from(*at) * 31 % shown.len();
+    shown[index] ^= flip | 1;
+    assert!(name.decode(&asked, length, &shown).is_none(), "byte {index}");
+}

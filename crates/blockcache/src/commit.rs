@@ -16,6 +16,8 @@ use crate::format::{SECTOR_SLOTS, Side, encode_table, table_offset};
 use std::ops::Range;
 use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::Nanos;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 
 /// How often a sector of the table is written again before the cache gives up: a cache without its
 /// table loses data.
@@ -82,9 +84,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         self.commit.running = true;
         self.commit.failed = false;
         self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
+        met_if(self.commit.waiters.len() > 1, "several wait for one cycle");
         self.choose_slots();
         for side in [Side::Cache, Side::Origin] {
-            if std::mem::take(&mut self.volatile[side as usize]) {
+            let skips = match side {
+                Side::Cache => mutant("fast_device_not_flushed"),
+                Side::Origin => mutant("slow_device_not_flushed"),
+            };
+            if std::mem::take(&mut self.volatile[side as usize]) && !skips {
                 self.commit.outstanding += 1;
                 self.send(now, side, Task::Flush, Io::Flush);
             }
@@ -118,7 +125,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         if self.commit.failed {
             // Which writes are durable is not known; the table stays as it was.
-            self.volatile = [true; 2];
+            met("a flush of a cycle fails");
+            self.volatile = [!mutant("failed_flush_forgets_what_was_volatile"); 2];
             return self.end_cycle(false);
         }
         self.write_table(now);
@@ -137,6 +145,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 _ => runs.push(sector..sector + 1),
             }
         }
+        met_if(runs.len() > 1, "a cycle writes several runs of the table");
         for run in runs {
             self.commit.outstanding += 1;
             self.write_sectors(now, run, 0);
@@ -159,7 +168,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         self.status.table.0 += bytes.len() as u64;
         let offset = table_offset(sectors.start);
-        let io = Io::Write { offset, data: Payload::from(bytes), fua: true };
+        let fua = !mutant("table_not_forced");
+        let io = Io::Write { offset, data: Payload::from(bytes), fua };
         self.send(now, Side::Cache, Task::Table { sectors, tries }, io);
     }
 
@@ -172,8 +182,15 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         result: Result<Payload, DeviceError>,
     ) {
         match result {
-            Err(_) if tries < TRIES_MAX => return self.write_sectors(now, sectors, tries + 1),
-            Err(error) => self.fail(error),
+            Err(_) if tries < TRIES_MAX => {
+                met("the table is written again");
+                return self.write_sectors(now, sectors, tries + 1);
+            }
+            Err(_) if mutant("table_failure_ignored") => {}
+            Err(error) => {
+                met("the table cannot be written");
+                self.fail(error);
+            }
             Ok(_) => {}
         }
         self.commit.outstanding -= 1;
@@ -190,7 +207,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let cleared = if named { 0 } else { mark::RECORDED };
             self.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
             // What changed in the meantime, or is to be tried again.
-            if self.has(slot, mark::DIRTY) != named {
+            if self.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted") {
+                met("a slot changes during its cycle");
                 self.commit.note(slot);
             }
         }

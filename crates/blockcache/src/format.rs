@@ -13,6 +13,7 @@
 use crate::LINE;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
+use thermocline_units::mutants::mutant;
 
 /// Version of the layout; another one is refused.
 const VERSION: u16 = 1;
@@ -78,7 +79,7 @@ impl Label {
         let block = block.get(..SECTOR as usize)?;
         let u16_at = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
         let sound = block.starts_with(LABEL_MAGIC)
-            && has_crc(crc32c::crc32c(&block[12..]), u32_at(block, 8))
+            && crc32c::crc32c(&block[12..]) == u32_at(block, 8)
             && u16_at(12) == VERSION
             && u32_at(block, 32) == WAYS
             && u32_at(block, 36) == LINE;
@@ -100,12 +101,6 @@ pub(crate) fn is_label(block: &[u8]) -> bool {
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-/// Whether a checksum is the stored one. A fuzzer is let through: what is forged must not harm
-/// either.
-fn has_crc(crc: u32, stored: u32) -> bool {
-    cfg!(fuzzing) || crc == stored
 }
 
 /// Sectors of the table for so many slots.
@@ -165,7 +160,7 @@ pub(crate) fn encode_table(
 /// cache, whole.
 pub(crate) fn decode_table(identity: u64, sector: u32, bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
     let sound = u32_at(bytes, 0) == TABLE_MAGIC
-        && has_crc(table_crc(sector, bytes), u32_at(bytes, 4))
+        && (table_crc(sector, bytes) == u32_at(bytes, 4) || mutant("table_not_checked"))
         && bytes[8..16] == identity.to_le_bytes();
     let lines = bytes[TABLE_HEADER_BYTES..].chunks_exact(4).map(|line| u32_at(line, 0));
     let first = sector * SECTOR_SLOTS;
@@ -179,6 +174,7 @@ pub(crate) fn table_identity(bytes: &[u8]) -> u64 {
 
 /// Over the sector's number too, so that one in another's place is found.
 fn table_crc(sector: u32, bytes: &[u8]) -> u32 {
+    let sector = if mutant("table_checked_without_its_place") { 0 } else { sector };
     crc32c::crc32c_append(crc32c::crc32c(&sector.to_le_bytes()), &bytes[8..])
 }
 

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_units::Slab;
+use thermocline_units::mutants::mutant;
 
 /// In which way lines are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,10 @@ pub(crate) enum Hold {
 
 impl Hold {
     fn goes_beside(self, other: Hold) -> bool {
-        use Hold::{Back, Read, Write};
+        use Hold::{Back, Drop, Read, Write};
+        let parted = matches!((self, other), (Back, Drop) | (Drop, Back));
         matches!((self, other), (Read, Read) | (Back, Read | Write) | (Read | Write, Back))
+            || parted && mutant("drop_beside_taking_back")
     }
 }
 
@@ -81,6 +84,10 @@ impl Locks {
         let in_the_way = |held: &Held| held.is_in_the_way_of(&lines, Hold::Write);
         let alone = self.held.iter().all(|(other, held)| other == lock || !in_the_way(held));
         let alone = alone && !self.waiting.iter().any(|(_, held)| in_the_way(held));
+        if mutant("fill_without_the_lock") {
+            self.held[lock].hold = Hold::Back; // Which goes beside writes.
+            return true;
+        }
         if alone {
             self.held[lock].hold = Hold::Write;
         }

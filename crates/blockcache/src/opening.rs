@@ -13,6 +13,7 @@ use crate::format::{self, Label, Side, WAYS, is_label, table_offset, table_secto
 use std::ops::Range;
 use thermocline_policy::cache::Sets;
 use thermocline_ports::{Device, DeviceError, Io, Payload, SECTOR};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, Nanos};
 
 /// Sectors of the table that are read or written at once: 512 KiB.
@@ -78,7 +79,11 @@ fn name(side: Side) -> &'static str {
 
 impl<C: Device, O: Device> BlockCache<C, O> {
     pub(crate) fn start_formatting(&mut self, now: Nanos) {
-        self.step(now, Stage::ClearLabel, None);
+        let stage = match mutant("old_label_not_cleared") {
+            true => Stage::WriteTable(self.next_sectors(0)),
+            false => Stage::ClearLabel,
+        };
+        self.step(now, stage, None);
     }
 
     pub(crate) fn start_reading(&mut self, now: Nanos) {
@@ -144,7 +149,17 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     ) -> Result<Option<(Stage, Option<Label>)>, OpenError> {
         Ok(match stage {
             Stage::ClearLabel => Some((Stage::WriteTable(self.next_sectors(0)), None)),
+            Stage::FlushTable if mutant("fast_label_first") => {
+                Some((Stage::WriteLabel(Side::Cache), None))
+            }
+            Stage::WriteLabel(Side::Cache) if mutant("fast_label_first") => {
+                Some((Stage::WriteLabel(Side::Origin), None))
+            }
+            Stage::WriteLabel(Side::Origin) if mutant("fast_label_first") => None,
             Stage::WriteTable(sectors) => match self.next_sectors(sectors.end) {
+                next if next.is_empty() && mutant("table_not_flushed_before_the_labels") => {
+                    Some((Stage::WriteLabel(Side::Origin), None))
+                }
                 next if next.is_empty() => Some((Stage::FlushTable, None)),
                 next => Some((Stage::WriteTable(next), None)),
             },

@@ -17,6 +17,8 @@ use crate::{LINE, OpenError};
 use std::ops::Range;
 use thermocline_policy::cache::{Placed, Sets};
 use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, Nanos};
 
 /// What a request does.
@@ -210,7 +212,13 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             match cache.index.find(line) {
                 // A slot that only waits for the table is the line's own, to be filled whole, and
                 // must not be given away while it is.
-                Some(slot) if whole || cache.has(slot, mark::VALID) => {
+                Some(slot)
+                    if whole
+                        || cache.has(slot, mark::VALID)
+                        || mutant("part_written_to_a_slot_without_contents") =>
+                {
+                    let waits = !cache.has(slot, mark::VALID);
+                    met_if(waits, "a write fills a slot that waits for the table");
                     cache.index.hit(slot);
                     cache.remark(slot, mark::VALID, 0);
                     Some(slot)
@@ -241,17 +249,25 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     /// A slot for a line that has none.
     fn make_room(&mut self, line: u32) -> Option<u32> {
         let locks = &self.locks;
+        let staying = match mutant("slot_reused_while_the_table_names_it") {
+            true => mark::DIRTY,
+            false => mark::DIRTY | mark::RECORDED,
+        };
         let may_leave = |sets: &Sets, slot: u32| {
-            sets.marks(slot) & (mark::DIRTY | mark::RECORDED) == 0
+            sets.marks(slot) & staying == 0
                 && sets.line_in(slot).is_some_and(|line| !locks.holds(line))
         };
         match self.index.place(line, may_leave) {
             Some(Placed { slot, marks, .. }) => {
-                self.status.cached -= u32::from(marks & mark::VALID != 0);
+                met_if(marks & mark::VALID != 0, "a line leaves for another");
+                if !mutant("line_that_left_stays_counted") {
+                    self.status.cached -= u32::from(marks & mark::VALID != 0);
+                }
                 Some(slot)
             }
             None => {
                 // Some of the set may be clean, and only named by the table still.
+                met("a set has no slot to give");
                 self.commit.wanted = true;
                 None
             }
@@ -268,6 +284,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         };
         self.requests[request].outstanding += 1;
         self.send(now, Side::Origin, Task::Dropped { request }, io);
+        if mutant("drop_leaves_the_ends") {
+            return;
+        }
         // Lines at the ends that are covered in part stay, with zeroes in that part.
         let lines = lines_of(&bytes);
         let mut ends = vec![lines.start];
@@ -276,6 +295,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let Some(slot) = self.slot_of(line).filter(|_| !self.covers(&bytes, line)) else {
                 continue;
             };
+            met("a drop covers part of a cached line");
             let whole = self.bytes_of(line);
             let part = whole.start.max(bytes.start)..whole.end.min(bytes.end);
             let segment = Segment { slot: Some(slot), bytes: part };
@@ -296,7 +316,10 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         for slot in slots {
             let line = self.index.line_in(slot).expect("it was found by its line");
             // What failed half-way has changed the slow device: clean lines are read again there.
-            if self.covers(&bytes, line) && (result.is_ok() || !self.has(slot, mark::DIRTY)) {
+            let whole = self.covers(&bytes, line) && !mutant("drop_keeps_lines");
+            met_if(whole && self.has(slot, mark::DIRTY), "a drop covers a dirty line");
+            met_if(whole && result.is_err(), "a drop of cached lines fails");
+            if whole && (result.is_ok() || !self.has(slot, mark::DIRTY)) {
                 self.forget(slot);
             }
         }
@@ -355,6 +378,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     fn forget_clean(&mut self, bytes: &Range<u64>) -> bool {
         let slots = self.slots_in(&lines_of(bytes));
         let clean = slots.iter().all(|&slot| !self.has(slot, mark::DIRTY));
+        met(if clean { "a clean line cannot be read" } else { "a dirty line cannot be read" });
+        let clean = clean || mutant("dirty_line_read_from_the_slow_device");
         if clean {
             slots.into_iter().for_each(|slot| self.forget(slot));
         }
@@ -366,7 +391,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let slot = self.index.find(line).expect("a line that is being written has a slot");
             if done {
                 self.remark(slot, mark::VALID | mark::DIRTY | mark::REWRITTEN, 0);
-            } else if self.has(slot, mark::DIRTY) {
+            } else if self.has(slot, mark::DIRTY) && !mutant("failed_write_forgets_a_dirty_line") {
+                met("a write to a dirty line fails");
                 // Each sector is old or new, and the slow device has neither for certain.
                 self.remark(slot, mark::REWRITTEN, 0);
             } else {
@@ -389,7 +415,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let whole = assemble(&bytes, &mut state.pieces);
             self.answer(ticket, Ok(whole));
             return self.fill(now, request);
-        } else if forced && !self.is_recorded(&bytes) {
+        } else if forced && !self.is_recorded(&bytes) && !mutant("forced_write_without_the_table") {
+            met("a forced write waits for the table");
             self.commit.join(Waiter::Write(ticket));
         } else {
             self.answer(ticket, Ok(Payload::EMPTY));
@@ -401,9 +428,13 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     /// that the table names. A slot that it still names without reason would hide the slow device.
     fn is_recorded(&self, bytes: &Range<u64>) -> bool {
         let named = mark::VALID | mark::RECORDED;
+        let told = match mutant("recorded_although_the_table_is_under_way") {
+            true => named,
+            false => named | mark::RECORDING | mark::FREEING,
+        };
         lines_of(bytes)
             .filter_map(|line| self.index.find(line))
-            .all(|slot| self.index.marks(slot) & (named | mark::RECORDING | mark::FREEING) == named)
+            .all(|slot| self.index.marks(slot) & told == named)
     }
 
     fn end(&mut self, now: Nanos, request: u32) {
@@ -418,6 +449,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let pieces = std::mem::take(&mut state.pieces);
         let around = self.goes_around(&self.requests[request].bytes);
         if missed.is_empty() || around || !self.locks.upgrade(lock) {
+            met_if(!missed.is_empty() && !around, "others want the lines that were read");
             return self.end(now, request);
         }
         for (at, payload) in
@@ -460,7 +492,10 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let slot = self.index.find(line).expect("a line that is being filled has a slot");
             match result {
                 Ok(_) => self.remark(slot, mark::VALID, 0),
-                Err(_) => self.forget(slot),
+                Err(_) => {
+                    met("a line cannot be kept");
+                    self.forget(slot);
+                }
             }
         }
         self.requests[request].outstanding -= 1;
@@ -471,6 +506,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     /// Nothing can be kept from here on.
     pub(crate) fn fail(&mut self, error: DeviceError) {
+        met("the cache has failed");
         self.failure = self.failure.or(Some(OpenError::Device(error)));
     }
 }

@@ -18,6 +18,8 @@ use crate::locks::Hold;
 use crate::requests::assemble;
 use std::ops::Range;
 use thermocline_ports::{Device, DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Lines of a run, at most: 64 KiB.
@@ -83,7 +85,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         });
         for line in lines {
             let slot = self.index.find(line).expect("just found");
-            self.remark(slot, 0, mark::REWRITTEN);
+            if !mutant("rewritten_lines_stay_so") {
+                self.remark(slot, 0, mark::REWRITTEN);
+            }
             let bytes = self.bytes_of(line);
             let length = (bytes.end - bytes.start) as u32;
             let io = Io::Read { offset: self.slot_offset(slot), length };
@@ -109,6 +113,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             return;
         }
         if state.failed {
+            met("a line that is taken back cannot be read");
             return self.end_run(now, run, false);
         }
         let lines = state.lines.clone();
@@ -127,14 +132,17 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         run: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        self.end_run(now, run, result.is_ok());
+        met_if(result.is_err(), "a line cannot be taken back");
+        self.end_run(now, run, result.is_ok() || mutant("failed_taking_back_counts"));
     }
 
     fn end_run(&mut self, now: Nanos, run: u32, done: bool) {
         let Run { lines, lock, .. } = self.back.runs.remove(run);
         for line in lines {
             let slot = self.index.find(line).expect("nobody drops a line that is taken back");
-            if done && !self.has(slot, mark::REWRITTEN) {
+            let rewritten = self.has(slot, mark::REWRITTEN);
+            met_if(rewritten, "a line is written while it is taken back");
+            if done && (!rewritten || mutant("rewritten_line_called_clean")) {
                 let bytes = self.bytes_of(line);
                 self.status.written_back.0 += bytes.end - bytes.start;
                 self.remark(slot, 0, mark::DIRTY);

@@ -7,7 +7,8 @@
 //!    is opened); where it cannot, zeroes are written and a discard does nothing. A device that
 //!    takes its word back is written zeroes for both: whoever discards was told that zeroes follow.
 //! 4. A file in memory needs no ring: its requests are done when they are submitted.
-//! 5. A file is locked while it is open here: a second instance is refused.
+//! 5. A file is locked while it is open here, and a block device is opened exclusively: a second
+//!    instance is refused, and so is a device that is mounted or part of another one.
 //! 6. A device that does not answer is given up in the end ([`crate::Patience`]): whoever waits is
 //!    answered then. The kernel keeps the buffers of what it still has, and its answers, if they
 //!    come, are dropped. The lock stays for as long: nobody else writes there before.
@@ -119,7 +120,10 @@ impl FileDevice {
     ) -> Result<FileDevice, OpenDeviceError> {
         let failed =
             |errno: Errno| OpenDeviceError::Open { path: path.to_path_buf(), source: errno.into() };
-        let (file, direct) = open_file(path, options, access).map_err(failed)?;
+        let (file, direct) = match open_file(path, options, access) {
+            Err(Errno::BUSY) => return Err(OpenDeviceError::Busy { path: path.to_path_buf() }),
+            opened => opened.map_err(failed)?,
+        };
         if !lock(&file).map_err(failed)? {
             return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
         }

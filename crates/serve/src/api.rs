@@ -49,6 +49,9 @@ pub struct Status {
     /// Bytes a second that operations may copy on a pool now; null: no limit.
     #[serde(default)]
     pub copy_rate_bytes: Option<u64>,
+    /// What the policy moves, or moved last; null: nothing yet.
+    #[serde(default)]
+    pub moves: Option<Moves>,
     /// Moves of policies that were given up since the start.
     #[serde(default)]
     pub moves_dropped: MovesDropped,
@@ -96,6 +99,38 @@ pub struct Parts {
     pub diverted_writes: Option<f64>,
 }
 
+/// Moves of a policy that followed each other without a pause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Moves {
+    /// Who decided.
+    pub policy: String,
+    /// Since the first of them was proposed; until the last had ended, when it has.
+    pub seconds: f64,
+    /// Epochs in which the policy proposed something.
+    pub epochs: u64,
+    /// From where to where, and how much.
+    pub flows: Vec<MoveFlow>,
+    /// Bytes of chunks that are still to be moved.
+    pub pending_bytes: u64,
+    /// Chunks that stayed where they were because a device failed.
+    pub failed_chunks: u64,
+    /// Whether all of it has ended.
+    pub over: bool,
+}
+
+/// What goes from one pool to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MoveFlow {
+    /// Number of the pool it comes from.
+    pub from: u16,
+    /// Number of the pool it goes to.
+    pub to: u16,
+    /// Bytes that were proposed; what a later proposal repeats counts again.
+    pub planned_bytes: u64,
+    /// Bytes that have arrived.
+    pub moved_bytes: u64,
+}
+
 /// Why moves of policies were given up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MovesDropped {
@@ -117,6 +152,7 @@ pub struct Policy {
 
 /// A policy that shall decide from now on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewPolicy {
     /// `name[:key=value,…]`, or "none".
     pub spec: String,
@@ -191,6 +227,7 @@ impl From<&Promise> for VolumeSla {
 
 /// A volume that shall be made, or the size that one shall have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct VolumeSize {
     /// Bytes, in multiples of 512.
     pub size_bytes: u64,
@@ -210,6 +247,9 @@ pub struct Pool {
     /// it answers in time.
     #[serde(default)]
     pub unanswered_seconds: Option<f64>,
+    /// True while the device has no room for writes: the pool gets no new chunks.
+    #[serde(default)]
+    pub full: bool,
     /// The file or block device; null: it is missing.
     pub path: Option<String>,
     /// Whether requests go past the page cache.
@@ -379,12 +419,13 @@ pub struct Journal {
 
 /// A pool that shall be added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewPool {
-    /// For people; at most 16 bytes.
+    /// For people; 1 to 16 bytes, and no other pool's.
     pub name: String,
-    /// A file or block device of the engine's machine.
+    /// A file or block device of the engine's machine, from the root on.
     pub path: String,
-    /// Makes the file, of this size, when there is none.
+    /// Makes the file, of this size, when there is none; what is there must have it.
     #[serde(default)]
     pub size_bytes: Option<u64>,
     /// Slows it to this profile.
@@ -393,6 +434,9 @@ pub struct NewPool {
     /// Goes through the page cache.
     #[serde(default)]
     pub buffered: bool,
+    /// Destroys what is on the device; without it a device that holds something is refused.
+    #[serde(default)]
+    pub erase: bool,
 }
 
 /// A run of a volume that lives in one place.
@@ -441,6 +485,7 @@ pub enum Kind {
 
 /// A job that shall be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewJob {
     /// What to do.
     pub kind: Kind,
@@ -589,7 +634,7 @@ pub struct Event {
     pub at_ms: u64,
     /// How much it matters.
     pub severity: Severity,
-    /// What it is about: engine, volume, pool, policy, job, client, recording.
+    /// What it is about: engine, volume, pool, policy, move, job, client, recording.
     pub subject: String,
     /// What happened, in a sentence.
     pub text: String,

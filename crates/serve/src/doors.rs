@@ -2,13 +2,14 @@
 
 use crate::nbd::Security;
 use crate::stream::Stream;
+use crate::unix_socket::{self, SocketName};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
 /// Time without a word after which a TCP client is asked whether it is still there.
@@ -19,30 +20,14 @@ const KEEP_ALIVE_TRIES: u32 = 6;
 
 /// A socket that listens.
 pub(crate) enum Door {
-    Unix { listener: UnixListener, path: PathBuf },
+    Unix { listener: UnixListener, name: SocketName },
     Tcp { listener: TcpListener, security: Security },
-}
-
-/// Listens on a unix socket. One that nobody listens on is left over, and replaced.
-///
-/// # Errors
-/// When somebody listens there already, or the socket cannot be made.
-pub(crate) fn listen_unix(path: &Path) -> io::Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(io::ErrorKind::AddrInUse.into());
-    }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 impl Door {
     pub(crate) fn unix(path: &Path) -> io::Result<Door> {
-        Ok(Door::Unix { listener: listen_unix(path)?, path: path.to_path_buf() })
+        let (listener, name) = unix_socket::listen(path)?;
+        Ok(Door::Unix { listener, name })
     }
 
     pub(crate) fn tcp(address: SocketAddr, security: Security) -> io::Result<Door> {
@@ -80,7 +65,7 @@ impl Door {
     /// Its path or address.
     pub(crate) fn name(&self) -> String {
         match self {
-            Door::Unix { path, .. } => path.display().to_string(),
+            Door::Unix { name, .. } => name.path().display().to_string(),
             Door::Tcp { .. } => {
                 self.address().map_or("a TCP address".to_string(), |address| address.to_string())
             }
@@ -116,15 +101,6 @@ impl AsFd for Door {
         match self {
             Door::Unix { listener, .. } => listener.as_fd(),
             Door::Tcp { listener, .. } => listener.as_fd(),
-        }
-    }
-}
-
-impl Drop for Door {
-    /// Nobody listens any more.
-    fn drop(&mut self) {
-        if let Door::Unix { path, .. } = self {
-            let _ = std::fs::remove_file(path);
         }
     }
 }

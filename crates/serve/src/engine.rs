@@ -8,6 +8,7 @@
 //! - [`mod@accepting`]: who comes in, and who is turned away ([`mod@admission`], [`mod@budget`]);
 //! - [`mod@clients`]: connections, from bytes to requests and back;
 //! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
+//! - [`mod@moves`]: what the policy moves, as events;
 //! - [`mod@watch`]: what is counted on the way, second by second;
 //! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
@@ -19,22 +20,25 @@ mod desk;
 mod health;
 mod heat;
 mod jobs;
+mod moves;
 mod room;
 mod watch;
 
 pub use admission::ClientLimits;
-pub use desk::Desk;
+pub use desk::{Desk, Reach};
 pub use room::watch_room;
 
 use crate::ServeError;
 use crate::api::{Event, Severity};
 use crate::doors::Door;
+use crate::joining::PoolLedger;
 use crate::nbd::{Export, Security};
 use crate::orders::{Inbox, Orders, orders};
 use admission::Admission;
 use budget::Budget;
 use clients::{Connection, Origin};
 use jobs::Jobs;
+use moves::Campaigns;
 use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
@@ -106,11 +110,14 @@ pub struct Engine {
     inbox: Inbox,
     orders: Orders,
     jobs: Jobs,
+    campaigns: Campaigns,
     watch: Watch,
     room: Room,
     on_event: OnEvent,
     /// Who decides about moves; `None`: nobody.
     policy: Option<PolicySpec>,
+    /// Where pools that are added are written down; `None`: nowhere.
+    ledger: Option<Arc<dyn PoolLedger>>,
     /// The shadows, by name.
     rivals: BTreeMap<String, PolicySpec>,
     ios: Vec<(PoolId, Ticket, Io)>,
@@ -155,10 +162,12 @@ impl Engine {
             inbox,
             orders,
             jobs: Jobs::default(),
+            campaigns: Campaigns::default(),
             watch: Watch::new(),
             room: Room::default(),
             on_event,
             policy: None,
+            ledger: None,
             rivals: BTreeMap::new(),
             ios: Vec::new(),
             done: Vec::new(),
@@ -174,6 +183,11 @@ impl Engine {
             engine.watch.note_volume(VolumeId(export.volume), export.size);
         }
         Ok(engine)
+    }
+
+    /// Has pools that are added from now on written down for the next start.
+    pub fn keep_pools(&mut self, ledger: Arc<dyn PoolLedger>) {
+        self.ledger = Some(ledger);
     }
 
     /// Listens for NBD clients; every volume is an export under its name.
@@ -315,6 +329,7 @@ impl Engine {
         }
         self.replies = replies;
         self.group.take_finished(&mut self.finished);
+        self.note_moves();
         self.end_operations();
         if !self.refused.is_empty() {
             for request in std::mem::take(&mut self.refused) {

@@ -12,14 +12,17 @@ mod doors;
 mod engine;
 mod error;
 pub mod http;
+pub mod joining;
 mod metrics;
 pub mod nbd;
 mod orders;
+pub mod probe;
 mod stream;
 pub mod surveys;
 mod tls;
+pub mod unix_socket;
 
-pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent, watch_room};
+pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent, Reach, watch_room};
 pub use error::ServeError;
 pub use nbd::Export;
 pub use orders::{Orders, Stopped};

@@ -146,23 +146,24 @@ impl Figures {
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let is_up = |p: &Pool| u64::from(p.state == "active" || p.state == "suspect");
-        let gauges: [(&str, &str, OfPool); 2] = [
+        let gauges: [(&str, &str, OfPool); 3] = [
             ("pool_up", "Whether the pool is in service", is_up),
             ("pool_requests_in_flight", "Client requests on its device", |p| p.in_flight),
+            ("pool_full", "Whether its device has no room for writes", |p| p.full.into()),
         ];
         for (name, help, figure) in gauges {
             let series = self.by_pool(|pool| Value::Gauge(figure(pool) as f64));
             family(encoder, (name, help), series)?;
         }
+        let silence = |pool: &Pool| Value::Gauge(pool.unanswered_seconds.unwrap_or(0.0));
+        let help = "Time for which a suspect pool's device has not answered; 0: it answers";
+        family(encoder, ("pool_unanswered_seconds", help), self.by_pool(silence))?;
+        self.rooms(encoder)?;
         let chunk = self.status.chunk_bytes;
         let size = self.by_pool(|pool| Value::Gauge((pool.chunks_total * chunk) as f64));
         family(encoder, ("pool_size_bytes", "Room for chunks on the pool"), size)?;
         let used = self.by_pool(|pool| Value::Gauge((pool.chunks_used * chunk) as f64));
         family(encoder, ("pool_used_bytes", "Room that its chunks take"), used)?;
-        let silence = |pool: &Pool| Value::Gauge(pool.unanswered_seconds.unwrap_or(0.0));
-        let help = "Time for which a suspect pool's device has not answered; 0: it answers";
-        family(encoder, ("pool_unanswered_seconds", help), self.by_pool(silence))?;
-        self.rooms(encoder)?;
         let counters: [(&str, &str, OfPool); 8] = [
             ("pool_read_bytes", "Bytes read for clients", |p| p.counters.read_bytes),
             ("pool_written_bytes", "Bytes written for clients", |p| p.counters.written_bytes),
@@ -188,7 +189,8 @@ impl Figures {
         let help = "Size of all volumes over the size of all pools in service";
         let ratio = Value::Gauge(promised as f64 / room.max(1) as f64);
         family(encoder, ("overcommit_ratio", help), vec![(Vec::new(), ratio)])?;
-        let figures: [(&str, &str, fn(&Backing) -> u64); 2] = [
+        type Figure = fn(&Backing) -> u64;
+        let figures: [(&str, &str, Figure); 2] = [
             ("pool_may_grow_bytes", "Bytes its files may still take", |b| b.may_grow_bytes),
             ("pool_backing_free_bytes", "Bytes left on their file system", |b| b.free_bytes),
         ];

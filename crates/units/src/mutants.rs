@@ -32,6 +32,12 @@ pub fn mutant(name: &str) -> bool {
     cfg!(debug_assertions) && PLANTED.with(|planted| planted.get() == name)
 }
 
+/// The mutant that is planted on this thread; for a thread that works for it, to plant it as well.
+pub fn planted() -> Option<&'static str> {
+    let name = if cfg!(debug_assertions) { PLANTED.with(Cell::get) } else { "" };
+    Some(name).filter(|name| !name.is_empty())
+}
+
 /// Plants the mutant `name` on this thread until the guard is dropped; replaces one planted before.
 ///
 /// # Panics

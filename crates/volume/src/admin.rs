@@ -3,13 +3,15 @@
 //! What is done here shows at once, and is durable after the next completed flush or with the
 //! checkpoint that follows; a pool takes chunks, and is let go, only then.
 
+use crate::extents::Extents;
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
+use crate::naming::is_volume_name;
 use crate::opening::{CreateError, new_pool};
 use crate::operation::Refusal;
-use crate::pool::{PoolSpec, PoolState};
-use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
+use crate::pool::{Evacuation, PoolSpec, PoolState};
+use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -28,6 +30,15 @@ pub enum AdminError {
     /// There is no such volume.
     #[error("there is no volume {0}")]
     NoVolume(VolumeId),
+    /// A name that no volume can have.
+    #[error(
+        "`{0}` is no name for a volume; give 1 to {VOLUME_NAME_BYTES_MAX} letters, digits, dots, \
+         hyphens or underscores that do not begin with a dot or a hyphen"
+    )]
+    VolumeName(String),
+    /// Another volume has that name.
+    #[error("there is a volume `{0}` already; give another name, or delete it first")]
+    NameTaken(String),
     /// Too many.
     #[error("there are {VOLUMES_MAX} volumes, and no room for more")]
     TooManyVolumes,
@@ -37,6 +48,14 @@ pub enum AdminError {
     /// The pool is in the wrong state for that.
     #[error("pool {} is {state:?}; it must be drained, or dead, before it is removed", pool.0)]
     PoolState {
+        /// The pool.
+        pool: PoolId,
+        /// Its state.
+        state: PoolState,
+    },
+    /// Only active pools are drained.
+    #[error("pool {} is {state:?}; only an active pool can be drained", pool.0)]
+    NotActive {
         /// The pool.
         pool: PoolId,
         /// Its state.
@@ -57,18 +76,49 @@ pub enum AdminError {
 }
 
 impl Group {
-    /// Makes a volume of `size` bytes that reads as zeroes.
+    /// Makes a volume of `size` bytes that reads as zeroes, with the first free name of its kind:
+    /// `v` and a number.
     ///
     /// # Errors
     /// When the size is zero or not in whole sectors, or there are too many volumes.
     pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
+        self.create_named_volume(now, None, size)
+    }
+
+    /// Makes a volume of `size` bytes that reads as zeroes.
+    ///
+    /// # Errors
+    /// When the name will not do or is taken, the size is zero or not in whole sectors, or there
+    /// are too many volumes.
+    pub fn create_named_volume(
+        &mut self,
+        now: Nanos,
+        name: Option<&str>,
+        size: Bytes,
+    ) -> Result<VolumeId, AdminError> {
         self.check_ready()?;
         self.check_size(size, Bytes(0))?;
+        if let Some(name) = name {
+            if !is_volume_name(name) || name.len() > self.settings.limits.volume_name {
+                return Err(AdminError::VolumeName(name.to_string()));
+            }
+            if self.volume_named(name).is_some() {
+                return Err(AdminError::NameTaken(name.to_string()));
+            }
+        }
         let mut ids = (0..self.settings.limits.volumes as u32).map(VolumeId);
         let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
+        if !self.makes_room_for_volume() {
+            return Err(AdminError::TooManyVolumes);
+        }
+        let name = name.map_or_else(|| self.default_name(id), str::to_string);
+        let identity = self.next_identity();
         self.map.set_volume(id, size, self.chunk_size);
-        self.commit.queue_record(Record::Volume(id, size));
+        let volume = self.map.volume_mut(id).expect("just made");
+        (volume.identity, volume.name) = (identity, name);
+        let record = self.volume_record(id);
+        self.commit.queue_record(record);
         self.pump(now);
         Ok(id)
     }
@@ -82,7 +132,8 @@ impl Group {
         let old = self.living(id)?;
         self.check_size(size, old)?;
         self.map.set_volume(id, size, self.chunk_size);
-        self.commit.queue_record(Record::Volume(id, size));
+        let record = self.volume_record(id);
+        self.commit.queue_record(record);
         self.pump(now);
         Ok(())
     }
@@ -136,39 +187,80 @@ impl Group {
     /// When it is too small, there are too many, or the metadata would not have room for
     /// its chunks.
     pub fn add_pool(&mut self, now: Nanos, spec: PoolSpec) -> Result<PoolId, AdminError> {
-        self.check_ready()?;
-        if self.pools.len() >= POOLS_MAX {
-            return Err(CreateError::PoolCount(self.pools.len() + 1).into());
-        }
-        let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
-        let pool = new_pool(self, &spec, region <= spec.geometry.size.0 / 8)?;
-        let before = self.pools.iter().map(|pool| pool.extents.clone()).collect();
-        self.pools.push(pool);
-        if !self.grow_areas() {
-            self.pools.pop();
-            self.take_back_extents(before);
-            return Err(AdminError::MetadataRoom(spec.name));
-        }
+        self.join(&spec)?;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(PoolId(self.pools.len() as u16 - 1))
     }
 
+    /// Checks whether [`Group::add_pool`] would take a pool now. Changes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<(), AdminError> {
+        let wanted = self.checkpoint.wanted;
+        let before = self.join(spec)?;
+        self.pools.pop();
+        self.take_back_extents(before);
+        self.checkpoint.wanted = wanted;
+        Ok(())
+    }
+
+    /// Puts a pool behind all others, and gives the metadata room for its chunks; the extents of
+    /// the others as they were before.
+    fn join(&mut self, spec: &PoolSpec) -> Result<Vec<[Extents; 2]>, AdminError> {
+        self.check_ready()?;
+        if self.pools.len() >= POOLS_MAX {
+            return Err(CreateError::PoolCount(self.pools.len() + 1).into());
+        }
+        let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
+        let pool = new_pool(self, spec, region <= spec.geometry.size.0 / 8)?;
+        let before: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
+        self.pools.push(pool);
+        if !self.grow_areas() {
+            self.pools.pop();
+            self.take_back_extents(before);
+            return Err(AdminError::MetadataRoom(spec.name.clone()));
+        }
+        Ok(before)
+    }
+
     /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when
-    /// empty.
+    /// empty. Chunks of a pool that is here go to others that are here, and wait until one has
+    /// room: what lies across a network is slow, and may cost money.
     ///
     /// # Errors
     /// When the pool does not exist, is not active, or is the last.
     pub fn drain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.drain(now, id, Evacuation::Near)
+    }
+
+    /// The same, also to pools across a network; a drain that is under way goes on so. Nothing of
+    /// it is kept over a restart, after which the drain goes on as [`Group::drain_pool`] would.
+    ///
+    /// # Errors
+    /// When the pool does not exist, is neither active nor being drained, or is the last.
+    pub fn drain_pool_anywhere(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.drain(now, id, Evacuation::Anywhere)
+    }
+
+    fn drain(&mut self, now: Nanos, id: PoolId, to: Evacuation) -> Result<(), AdminError> {
         self.check_ready()?;
         let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
-        if state != PoolState::Active {
-            return Err(AdminError::PoolState { pool: id, state });
+        match (state, to) {
+            (PoolState::Active, _) => {}
+            (PoolState::Draining, Evacuation::Anywhere) => {
+                self.pool_mut(id).evacuation = to;
+                return Ok(());
+            }
+            _ => return Err(AdminError::NotActive { pool: id, state }),
         }
         if self.pools.iter().filter(|pool| pool.takes_chunks()).count() == 1 {
             return Err(AdminError::LastPool(id));
         }
-        self.pool_mut(id).state = PoolState::Draining;
+        let pool = self.pool_mut(id);
+        pool.state = PoolState::Draining;
+        pool.evacuation = to;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(())

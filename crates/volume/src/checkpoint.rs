@@ -248,11 +248,11 @@ impl Group {
 
     /// Appends the records of a chunk; with the first chunk of a volume, the volume's.
     fn describe(&self, chunk: ChunkId, out: &mut Vec<u8>) {
-        let Some(volume) = self.map.volume(chunk.volume).filter(|volume| !volume.deleting) else {
+        if self.map.volume(chunk.volume).is_none_or(|volume| volume.deleting) {
             return;
-        };
+        }
         if chunk.index == 0 {
-            encode_record(&Record::Volume(chunk.volume, volume.size), out);
+            encode_record(&self.volume_record(chunk.volume), out);
         }
         if self.map.has(chunk) {
             let state = self.durable_state(chunk);
@@ -312,6 +312,7 @@ impl Group {
             journal_start: self.checkpoint.journal_start,
             homes: self.checkpoint.homes.clone(),
             pools: self.pools.iter().map(|pool| pool.record()).collect(),
+            next_volume: self.next_volume,
         };
         for home in &superblock.homes {
             // One that is to be removed stays a member as long as it holds the journal.

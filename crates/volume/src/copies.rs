@@ -207,6 +207,7 @@ impl Group {
             self.seals.opened(chunk, self.chunk_size, self.settings.limits.seals_cached);
             self.seals.write_begins(chunk, &range, self.parts_begun);
         }
+        self.parts[part].placed_on = Some(place.pool);
         self.part_write(now, part, place, range);
         if self.parts[part].outstanding == 0 {
             self.conclude(now, part);
@@ -239,7 +240,7 @@ impl Group {
                 let pool = &self.pools[index];
                 let free =
                     if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
-                if pool.takes_chunks() && unfit >> index & 1 == 0 && free > 0 {
+                if pool.has_space() && unfit >> index & 1 == 0 && free > 0 {
                     return Some(PoolId(index as u16));
                 }
             }

@@ -29,6 +29,8 @@ pub(crate) enum Owner {
     Checkpoint,
     /// A superblock.
     Super,
+    /// A block is written to a free slot, to see whether its device has room.
+    Probe { slot: u32 },
     /// A freed slot is being made to read as zeroes.
     Clean { slot: u32 },
     /// Formatting or recovery; the number is the step's own.

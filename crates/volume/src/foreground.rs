@@ -70,6 +70,8 @@ pub(crate) struct Part {
     pub(crate) avoided: u64,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
+    /// The pool on which the part has just placed its new chunk.
+    pub(crate) placed_on: Option<PoolId>,
 }
 
 impl Part {
@@ -265,6 +267,7 @@ impl Group {
             }
             Ok(_) => self.parts[part].succeeded |= bit(pool),
             Err(_) if !flight.writes => self.reread(now, part, at..at + flight.bytes, pool),
+            Err(DeviceError::NoSpace) if self.places_elsewhere(now, part, pool) => return,
             Err(_) if self.write_elsewhere(part, at, pool) => {}
             Err(error) => {
                 let state = &mut self.parts[part];

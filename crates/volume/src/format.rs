@@ -6,6 +6,7 @@
 
 use crate::extents::{Area, Extents, RUNS_MAX, Run};
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
+use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
@@ -36,7 +37,7 @@ const AREA_BLOCKS_MAX: u32 = 1 << 26;
 /// The longest pool name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 16;
 /// Bytes of a superblock's fixed fields, with two homes.
-const SUPER_FIXED_BYTES: usize = 76 + 2 * 2;
+const SUPER_FIXED_BYTES: usize = 76 + 2 * 2 + 8;
 /// Bytes of a pool in a superblock at most, with the heads of its two lists of extents.
 const SUPER_POOL_BYTES: usize = 19 + NAME_BYTES_MAX + 2 * 4;
 
@@ -98,6 +99,20 @@ pub(crate) struct Superblock {
     /// Pools that hold journal and checkpoint.
     pub(crate) homes: Vec<PoolId>,
     pub(crate) pools: Vec<PoolRecord>,
+    /// Identity that the next volume gets, as far as the checkpoint knows. Since version 3.
+    pub(crate) next_volume: u64,
+}
+
+/// A volume as the journal and checkpoints know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeRecord {
+    /// Its number: free again when it is deleted.
+    pub(crate) id: VolumeId,
+    /// Never used again, whatever becomes of the volume; 0: not yet given (layouts 1 and 2).
+    pub(crate) identity: u64,
+    pub(crate) size: Bytes,
+    /// Empty: not yet given (layouts 1 and 2).
+    pub(crate) name: String,
 }
 
 /// One absolute statement; replaying it twice, or after a later one was seen, does no harm.
@@ -105,8 +120,8 @@ pub(crate) struct Superblock {
 pub(crate) enum Record {
     /// All there is to say about a chunk. No copies: it is unmapped.
     Chunk(ChunkId, ChunkState),
-    /// The volume exists and has this size.
-    Volume(VolumeId, Bytes),
+    /// The volume exists and is so.
+    Volume(VolumeRecord),
     /// The volume and all its chunks are gone.
     VolumeGone(VolumeId),
     /// The pool died: chunks with copies elsewhere have lost theirs there.
@@ -242,10 +257,13 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
                 out.extend_from_slice(&bits);
             }
         }
-        Record::Volume(volume, size) => {
-            out.push(2);
-            out.extend_from_slice(&volume.0.to_le_bytes());
-            out.extend_from_slice(&size.0.to_le_bytes());
+        Record::Volume(volume) => {
+            out.push(5);
+            out.extend_from_slice(&volume.id.0.to_le_bytes());
+            out.extend_from_slice(&volume.identity.to_le_bytes());
+            out.extend_from_slice(&volume.size.0.to_le_bytes());
+            out.push(volume.name.len() as u8);
+            out.extend_from_slice(volume.name.as_bytes());
         }
         Record::VolumeGone(volume) => {
             out.push(3);
@@ -309,12 +327,19 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             Some(Record::Chunk(chunk, state))
         }
         2 => {
-            let (volume, size) = (reader.volume()?, reader.u64()?);
-            let chunks = size.div_ceil(u64::from(chunk_size));
-            (chunks <= VOLUME_CHUNKS_MAX).then_some(Record::Volume(volume, Bytes(size)))
+            let (id, size) = (reader.volume()?, reader.volume_size(chunk_size)?);
+            Some(Record::Volume(VolumeRecord { id, identity: 0, size, name: String::new() }))
         }
         3 => Some(Record::VolumeGone(reader.volume()?)),
         4 => Some(Record::PoolDead(PoolId(reader.u16()?))),
+        5 => {
+            let (id, identity) = (reader.volume()?, reader.u64()?);
+            let size = reader.volume_size(chunk_size)?;
+            let length = usize::from(reader.u8()?);
+            let name = std::str::from_utf8(reader.take(length)?).ok()?.to_string();
+            let sound = is_volume_name(&name) && identity < u64::MAX / 2;
+            sound.then_some(Record::Volume(VolumeRecord { id, identity, size, name }))
+        }
         _ => None,
     }
 }
@@ -359,6 +384,7 @@ impl Superblock {
             out.push(pool.name.len() as u8);
             out.extend_from_slice(pool.name.as_bytes());
         }
+        out.extend_from_slice(&self.next_volume.to_le_bytes());
         self.encode_extents(&mut out);
         assert!(out.len() <= BLOCK_BYTES, "POOLS_MAX pools fit into a superblock");
         out.resize(BLOCK_BYTES, 0);
@@ -394,7 +420,9 @@ impl Superblock {
         }
         let mut pools: Vec<PoolRecord> =
             (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
+        let mut next_volume = 1;
         if version >= VERSION_WITH_EXTENTS {
+            next_volume = reader.u64()?.max(1);
             decode_extents(&mut reader, &mut pools)?;
         }
         let superblock = Superblock {
@@ -413,6 +441,7 @@ impl Superblock {
             journal_start,
             homes,
             pools,
+            next_volume,
         };
         superblock.is_sound().then_some(superblock)
     }
@@ -464,6 +493,7 @@ impl Superblock {
             && self.homes.iter().any(|&home| self.has_checkpoint(home))
             && self.sequence < u64::MAX / 2
             && self.journal_start < u64::MAX / 2
+            && self.next_volume < u64::MAX / 2
             && self.homes.iter().all(|home| usize::from(home.0) < self.pools.len())
     }
 }
@@ -552,6 +582,12 @@ impl<'a> Reader<'a> {
     fn place(&mut self) -> Option<Place> {
         let (pool, slot) = (PoolId(self.u16()?), self.u32()?);
         (slot != NONE && usize::from(pool.0) < POOLS_MAX).then_some(Place { pool, slot })
+    }
+
+    /// The size of a volume, in bytes; one that no volume can have is out of order.
+    fn volume_size(&mut self, chunk_size: u32) -> Option<Bytes> {
+        let size = self.u64()?;
+        (size.div_ceil(u64::from(chunk_size)) <= VOLUME_CHUNKS_MAX).then_some(Bytes(size))
     }
 
     /// A volume id; ids beyond what a group can have are out of order.

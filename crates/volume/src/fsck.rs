@@ -45,7 +45,7 @@ impl Group {
             }
         }
         for (_, flight) in self.flights.iter() {
-            if let Owner::Clean { slot } = flight.owner {
+            if let Owner::Clean { slot } | Owner::Probe { slot } = flight.owner {
                 own(Place { pool: flight.pool, slot }, "a discard".to_string());
             }
         }

@@ -102,7 +102,14 @@ impl Group {
         if !equal && !self.map.entry(chunk).is_sealed() {
             return true;
         }
-        let traffic = self.map.entry(chunk).traffic;
+        self.announce_writes(chunk);
+        false
+    }
+
+    /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
+    /// write begins until it knows.
+    pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
+        let traffic = self.traffic_of(chunk);
         if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
             let state = self.durable_state(chunk);
             self.change(Record::Chunk(chunk, state), chunk, &[]);
@@ -110,7 +117,6 @@ impl Group {
             self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
             self.commit.join(Waiter::Intent(chunk));
         }
-        false
     }
 
     /// A copy was dropped that the journal may call equal to those that stay: no write begins until

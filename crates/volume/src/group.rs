@@ -37,6 +37,7 @@ use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
+use crate::salvage::Salvage;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
@@ -72,6 +73,8 @@ pub struct Group {
     pub(crate) service: Service,
     pub(crate) identity: u64,
     pub(crate) area_blocks: u32,
+    /// Identity that the next volume gets.
+    pub(crate) next_volume: u64,
     pub(crate) map: ChunkMap,
     pub(crate) pools: Vec<Pool>,
     pub(crate) flights: Slab<Flight>,
@@ -100,6 +103,8 @@ pub struct Group {
     pub(crate) seals: Seals,
     pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
+    /// What becomes of a damaged group that is opened nevertheless.
+    pub(crate) salvage: Option<Box<Salvage>>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
     pub(crate) shadows: Shadows,
@@ -165,6 +170,7 @@ impl Group {
             Owner::Journal => self.journal_io_done(now, &flight, result),
             Owner::Checkpoint => self.checkpoint_io_done(now, &flight, result),
             Owner::Super => self.super_io_done(now, &flight, result),
+            Owner::Probe { slot } => self.probe_done(now, Place { pool, slot }, result),
             Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
@@ -306,7 +312,7 @@ impl Group {
                 }
             }
             Owner::Flush => pool.counters.flushes += 1,
-            Owner::Clean { .. } => {}
+            Owner::Clean { .. } | Owner::Probe { .. } => {}
             _ => pool.counters.metadata_bytes += bytes,
         }
     }
@@ -321,6 +327,9 @@ impl Group {
         let state = &mut self.pools[usize::from(pool.0)];
         if completion.result.is_err() {
             state.counters.errors += 1;
+        }
+        if completion.result == Err(DeviceError::NoSpace) {
+            state.note_no_space(now);
         }
         match flight.owner {
             Owner::Part { .. } => {

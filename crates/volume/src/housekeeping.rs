@@ -66,13 +66,15 @@ impl Group {
             || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
+        let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        [round, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
+        [round, probe, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.pump_routing(now);
         self.pump_pacing(now);
+        self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }
@@ -140,7 +142,7 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
-        self.proposal.replace(now, moves);
+        self.take_over(now, moves);
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle
@@ -209,7 +211,10 @@ impl Group {
         let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
         self.copier.chunks.clear();
         let outcome = Outcome::Failed;
-        let ended = ended.into_iter().map(|(id, operation)| Finished { id, operation, outcome });
+        let ended = ended.into_iter().map(|(id, operation)| {
+            let (from, proposed) = (None, false);
+            Finished { id, operation, outcome, from, proposed }
+        });
         self.finished_out.extend(ended);
     }
 }

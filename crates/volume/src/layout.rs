@@ -23,14 +23,24 @@ const CHUNK_RECORD_BYTES: u64 = 24;
 /// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there
 /// is.
 pub(crate) const RECORD_BYTES_MAX: usize = 560;
-/// Bytes of a volume's record.
-const VOLUME_RECORD_BYTES: u64 = 13;
+/// Bytes of a volume's record without its name.
+const VOLUME_RECORD_BYTES: usize = 22;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Offset of superblock `which` (0 or 1).
 pub(crate) fn super_offset(which: u64) -> Bytes {
     Bytes(which * BLOCK)
+}
+
+/// What a checkpoint must have room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Slots that chunks may be on.
+    pub(crate) slots: u64,
+    /// Chunks in two parts.
+    pub(crate) overlays: usize,
+    pub(crate) volumes: usize,
 }
 
 /// Blocks of an area that holds the map of so many slots, grown as far as it may, and a fifth of
@@ -45,43 +55,28 @@ pub(crate) fn area_blocks(slots: u64, chunk_size: u32, limits: &Limits) -> u32 {
 /// Blocks of an area that holds the map of so many slots, a fifth of them mirrored.
 pub(crate) fn blocks_for(slots: u64, chunk_size: u32, limits: &Limits) -> u32 {
     let bytes = slots * CHUNK_RECORD_BYTES + slots / 5 * overlay_bytes(chunk_size);
-    let blocks = bytes.div_ceil(limits.usable() as u64) + fixed_blocks(limits);
+    let blocks = bytes.div_ceil(limits.usable() as u64) + fixed_blocks(limits.volumes, limits);
     u32::try_from(blocks).expect("2^32 slots need fewer blocks")
 }
 
-/// Whether an area of so many blocks holds the map of so many slots while so many chunks are in two
-/// parts.
-pub(crate) fn has_room(
-    blocks: u32,
-    slots: u64,
-    overlays: usize,
-    chunk_size: u32,
-    limits: &Limits,
-) -> bool {
-    u64::from(blocks) >= fixed_blocks(limits)
-        && slots <= slots_max(blocks, overlays, chunk_size, limits)
+/// True if an area of so many blocks has room for that.
+pub(crate) fn has_room(blocks: u32, need: Need, chunk_size: u32, limits: &Limits) -> bool {
+    let overlays = need.overlays.saturating_sub(OVERLAYS_FIXED) as u64 * overlay_bytes(chunk_size);
+    let bytes = need.slots * CHUNK_RECORD_BYTES + overlays;
+    map_bytes(blocks, need.volumes, limits).is_some_and(|room| bytes <= room)
 }
 
-/// How many slots a group with such areas may have while so many chunks are in two parts.
-fn slots_max(area_blocks: u32, overlays: usize, chunk_size: u32, limits: &Limits) -> u64 {
-    let overlays = overlays.saturating_sub(OVERLAYS_FIXED) as u64 * overlay_bytes(chunk_size);
-    map_bytes(area_blocks, limits).saturating_sub(overlays) / CHUNK_RECORD_BYTES
-}
-
-/// How many chunks of a group with such areas and so many slots may be in two parts.
-pub(crate) fn overlays_max(
-    area_blocks: u32,
-    slots: u64,
-    chunk_size: u32,
-    limits: &Limits,
-) -> usize {
-    let spare = map_bytes(area_blocks, limits).saturating_sub(slots * CHUNK_RECORD_BYTES);
+/// How many chunks may be in two parts, beside the slots and volumes of `need`.
+pub(crate) fn overlays_max(blocks: u32, need: Need, chunk_size: u32, limits: &Limits) -> usize {
+    let room = map_bytes(blocks, need.volumes, limits).unwrap_or(0);
+    let spare = room.saturating_sub(need.slots * CHUNK_RECORD_BYTES);
     OVERLAYS_FIXED + (spare / overlay_bytes(chunk_size)) as usize
 }
 
-/// Bytes of an area's records beside the fixed ones.
-fn map_bytes(area_blocks: u32, limits: &Limits) -> u64 {
-    u64::from(area_blocks).saturating_sub(fixed_blocks(limits)) * limits.usable() as u64
+/// Bytes of an area's records beside the fixed ones; `None` when those do not fit.
+fn map_bytes(blocks: u32, volumes: usize, limits: &Limits) -> Option<u64> {
+    let beside = u64::from(blocks).checked_sub(fixed_blocks(volumes, limits))?;
+    Some(beside * limits.usable() as u64)
 }
 
 /// Bytes that a chunk's record grows by when it is in two parts: place, length and bits.
@@ -91,9 +86,9 @@ fn overlay_bytes(chunk_size: u32) -> u64 {
 }
 
 /// Blocks for volumes and the first chunks in two parts.
-fn fixed_blocks(limits: &Limits) -> u64 {
-    let bytes =
-        limits.volumes as u64 * VOLUME_RECORD_BYTES + (OVERLAYS_FIXED * limits.record) as u64;
+fn fixed_blocks(volumes: usize, limits: &Limits) -> u64 {
+    let volume = VOLUME_RECORD_BYTES + limits.volume_name;
+    let bytes = (volumes * volume + OVERLAYS_FIXED * limits.record) as u64;
     bytes.div_ceil(limits.usable() as u64)
 }
 

@@ -207,6 +207,9 @@ impl ChunkState {
 /// One volume's map.
 #[derive(Debug, Clone)]
 pub(crate) struct Volume {
+    /// Never used again; 0 until a group of an older layout has been recovered.
+    pub(crate) identity: u64,
+    pub(crate) name: String,
     pub(crate) size: Bytes,
     pub(crate) entries: Vec<Entry>,
     /// Set when the volume is being deleted: it takes no more requests.
@@ -232,6 +235,11 @@ impl ChunkMap {
         self.volumes.get_mut(id.0 as usize)?.as_mut()
     }
 
+    /// Number of volumes, those included that are being deleted.
+    pub(crate) fn living_volumes(&self) -> usize {
+        self.volumes.iter().flatten().count()
+    }
+
     /// Ids of all volumes are below this.
     pub(crate) fn volume_count(&self) -> u32 {
         self.volumes.len() as u32
@@ -244,6 +252,8 @@ impl ChunkMap {
             self.volumes.resize_with(index + 1, || None);
         }
         let volume = self.volumes[index].get_or_insert_with(|| Volume {
+            identity: 0,
+            name: String::new(),
             size,
             entries: Vec::new(),
             deleting: false,

@@ -12,7 +12,7 @@ use crate::checkpoint::REPLICAS;
 use crate::extents::{Area, Extents, RUNS_MAX};
 use crate::format::BLOCK_BYTES;
 use crate::group::Group;
-use crate::layout;
+use crate::layout::{self, Need};
 use crate::pool::PoolState;
 use thermocline_units::PoolId;
 
@@ -38,13 +38,25 @@ impl Group {
 
     /// True if both areas of the pool hold the map of so many slots.
     pub(crate) fn has_room_for_map(&self, pool: usize, slots: u64) -> bool {
-        layout::has_room(
-            self.capacity_of(PoolId(pool as u16)),
-            slots,
-            self.copier.overlays,
-            self.chunk_size,
-            &self.settings.limits,
-        )
+        let blocks = self.capacity_of(PoolId(pool as u16));
+        let need = Need { slots, ..self.need() };
+        layout::has_room(blocks, need, self.chunk_size, &self.settings.limits)
+    }
+
+    /// What checkpoints must have room for as the group is now.
+    pub(crate) fn need(&self) -> Need {
+        let overlays = self.copier.overlays;
+        Need { slots: self.slots_in_all(), overlays, volumes: self.map.living_volumes() }
+    }
+
+    /// True if checkpoints have room for another volume; makes room where they have not.
+    pub(crate) fn makes_room_for_volume(&mut self) -> bool {
+        let has_room = |group: &Group| {
+            let need = Need { volumes: group.map.living_volumes() + 1, ..group.need() };
+            let blocks = group.area_capacity();
+            layout::has_room(blocks, need, group.chunk_size, &group.settings.limits)
+        };
+        has_room(self) || self.grow_areas() && has_room(self)
     }
 
     /// Blocks that the smaller of the pool's areas has.

@@ -20,7 +20,7 @@ use crate::housekeeping::Housekeeping;
 use crate::layout;
 use crate::map::ChunkMap;
 use crate::pacing::Pacer;
-use crate::pool::{Pool, PoolSpec, PoolState};
+use crate::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::routing::Routing;
@@ -35,6 +35,8 @@ use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
+/// Bytes written at a time to erase a device's metadata.
+const ERASE_BYTES: u32 = 1 << 20;
 /// Blocks read at a time.
 const READ_BLOCKS: u32 = 64;
 
@@ -53,9 +55,15 @@ pub enum CreateError {
     /// None, or too many.
     #[error("{0} pools are not between 1 and {POOLS_MAX}")]
     PoolCount(usize),
-    /// Too long for the superblock.
-    #[error("pool name `{0}` is empty or longer than {NAME_BYTES_MAX} bytes")]
+    /// No name for a pool.
+    #[error(
+        "`{0}` is no name for a pool: 1 to {NAME_BYTES_MAX} bytes, without /, quotes and control \
+         characters"
+    )]
     Name(String),
+    /// Another pool has the name.
+    #[error("two pools are called `{0}`; give each a name of its own")]
+    NameTaken(String),
     /// No room for a chunk beside the metadata.
     #[error("pool `{0}` has no room for a single chunk; it needs {1} and a chunk more")]
     TooSmall(String, Bytes),
@@ -190,16 +198,31 @@ impl Group {
             let pool = new_pool(&group, spec, has_region)?;
             group.pools.push(pool);
         }
-        let erase = Payload::Zeroes(2 * BLOCK_BYTES as u32);
-        let steps = (0..pools.len()).map(|index| Step {
-            pool: PoolId(index as u16),
-            purpose: Purpose::Erase,
-            io: Io::Write { offset: Bytes(0), data: erase.clone(), fua: true },
-            tries: 0,
-            found: None,
-        });
-        group.begin_steps(steps.collect());
+        let steps = group.erasures();
+        group.begin_steps(steps);
         Ok(group)
+    }
+
+    /// The writes that erase what the devices hold of older groups, and take the room of the
+    /// metadata on them: bytes, not "zeroes", which a sparse file would not keep room for. So a
+    /// device that has no room left can still be told where chunks are.
+    fn erasures(&self) -> Vec<Step> {
+        let zeroes = Payload::from(vec![0; ERASE_BYTES as usize]);
+        let mut steps = Vec::new();
+        for (index, pool) in self.pools.iter().enumerate() {
+            let blocks = match pool.has_region {
+                true => layout::region_bytes(self.settings.journal_blocks, self.area_blocks),
+                false => 2 * BLOCK_BYTES as u64,
+            };
+            for offset in (0..blocks).step_by(ERASE_BYTES as usize) {
+                let length = (blocks - offset).min(u64::from(ERASE_BYTES)) as u32;
+                let io =
+                    Io::Write { offset: Bytes(offset), data: zeroes.slice(0..length), fua: true };
+                let pool = PoolId(index as u16);
+                steps.push(Step { pool, purpose: Purpose::Erase, io, tries: 0, found: None });
+            }
+        }
+        steps
     }
 
     /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
@@ -234,6 +257,7 @@ impl Group {
             service: Service::Opening,
             identity,
             area_blocks: 0,
+            next_volume: 1,
             map: ChunkMap::default(),
             pools: Vec::new(),
             flights: Slab::default(),
@@ -255,6 +279,7 @@ impl Group {
             seals: Seals::default(),
             findings: Findings::default(),
             opening: None,
+            salvage: None,
             placement: None,
             placement_name: String::new(),
             shadows: Shadows::default(),
@@ -359,16 +384,20 @@ impl Opening {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
+        let whole = |block: &[u8]| decode_records(open_block(kind, stamp, block)?, chunk_size);
+        self.copies_of(kind, at).find_map(whole)
+    }
+
+    /// What each replica has at the place of a block.
+    pub(crate) fn copies_of(&self, kind: BlockKind, at: u32) -> impl Iterator<Item = &[u8]> {
         let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
         let near = self.by_block.range((kind, first_of_read)..=(kind, at));
-        near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step))).find_map(
-            |(first, step)| {
-                let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
-                let found = self.steps[step as usize].found.as_ref()?;
-                let block = found.get(start..start + BLOCK_BYTES)?;
-                decode_records(open_block(kind, stamp, block)?, chunk_size)
-            },
-        )
+        let steps =
+            near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step)));
+        steps.filter_map(move |(first, step)| {
+            let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
+            self.steps[step as usize].found.as_ref()?.get(start..start + BLOCK_BYTES)
+        })
     }
 }
 
@@ -441,10 +470,10 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()));
     }
-    match pools.iter().find(|p| p.name.is_empty() || p.name.len() > NAME_BYTES_MAX) {
-        Some(pool) => Err(CreateError::Name(pool.name.clone())),
-        None => Ok(()),
+    for (at, pool) in pools.iter().enumerate() {
+        check_name(&pool.name, pools[..at].iter().map(|other| other.name.as_str()))?;
     }
+    Ok(())
 }
 
 /// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
@@ -474,6 +503,8 @@ pub(crate) fn new_pool(
     spec: &PoolSpec,
     has_region: bool,
 ) -> Result<Pool, CreateError> {
+    let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+    check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
     let head = layout::head_bytes(group.settings.journal_blocks, group.area_blocks, has_region);
     let (size, seals) = (spec.geometry.size, group.settings.checksums);
     let (slots, first) = layout::slots_behind(size, head, group.chunk_size, seals);

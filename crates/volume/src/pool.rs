@@ -1,8 +1,9 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
 use crate::extents::Extents;
-use crate::format::{Membership, PoolRecord};
+use crate::format::{Membership, NAME_BYTES_MAX, PoolRecord};
 use crate::map::Place;
+use crate::opening::CreateError;
 use crate::settings::Copying;
 use crate::slots::Slots;
 use thermocline_policy::balance::Latency;
@@ -102,10 +103,24 @@ pub struct PoolStatus {
     pub slots_used: u32,
     /// Of these, prefetched copies.
     pub prefetched: u32,
+    /// True while its device answers writes with "no space": it gets no new chunks.
+    pub full: bool,
     /// Client requests on the device now.
     pub in_flight: u32,
+    /// Whether it lies across a network, or is slowed to what does.
+    pub far: bool,
     /// Counts since opening.
     pub counters: PoolCounters,
+}
+
+/// Where the chunks of a pool that is drained may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Evacuation {
+    /// From a pool that is here only to others that are.
+    #[default]
+    Near,
+    /// To pools across a network, too.
+    Anywhere,
 }
 
 /// What had been counted at an epoch's end.
@@ -141,6 +156,8 @@ impl Counted {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) state: PoolState,
+    /// Where its chunks go while it is drained.
+    pub(crate) evacuation: Evacuation,
     /// Whether its device is dead, which the state of a dead pool that is being removed hides.
     pub(crate) gone: bool,
     pub(crate) geometry: Geometry,
@@ -151,6 +168,8 @@ pub(crate) struct Pool {
     pub(crate) has_region: bool,
     /// The slots that continue each of its checkpoint areas.
     pub(crate) extents: [Extents; 2],
+    /// When it is to be asked whether it has room again; `None`: it has.
+    pub(crate) probe_at: Option<Nanos>,
     /// Whether writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
@@ -188,6 +207,7 @@ impl Pool {
         Pool {
             name: record.name.clone(),
             state,
+            evacuation: Evacuation::default(),
             gone: false,
             geometry,
             slots,
@@ -196,6 +216,7 @@ impl Pool {
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
             extents: record.extents.clone(),
+            probe_at: None,
             dirty: false,
             in_flight: 0,
             background_in_flight: 0,
@@ -221,6 +242,11 @@ impl Pool {
     /// Whether chunks may be placed on it.
     pub(crate) fn takes_chunks(&self) -> bool {
         self.state == PoolState::Active
+    }
+
+    /// Whether chunks may be placed on it now.
+    pub(crate) fn has_space(&self) -> bool {
+        self.takes_chunks() && !self.is_full()
     }
 
     /// Makes the extents what they were before some were appended, which nothing has used.
@@ -363,8 +389,35 @@ impl Pool {
             slots_total: self.slots_for_chunks(),
             slots_used: self.slots_used(),
             prefetched: self.prefetched,
+            full: self.is_full(),
             in_flight: self.in_flight,
+            far: self.geometry.far,
             counters: self.counters,
         }
+    }
+}
+
+/// Checks the name of a pool beside those of the others.
+pub(crate) fn check_name<'a>(
+    name: &str,
+    mut others: impl Iterator<Item = &'a str>,
+) -> Result<(), CreateError> {
+    check_pool_name(name)?;
+    match others.any(|other| other == name) {
+        true => Err(CreateError::NameTaken(name.to_string())),
+        false => Ok(()),
+    }
+}
+
+/// Checks what a pool shall be called. The superblock bounds its length; names are parts of paths
+/// and of quoted labels.
+///
+/// # Errors
+/// When it is empty, longer than 16 bytes, or has characters that a path or a label has not.
+pub fn check_pool_name(name: &str) -> Result<(), CreateError> {
+    let plain = name.chars().all(|c| !c.is_control() && c != '/' && c != '"');
+    match plain && !name.is_empty() && name.len() <= NAME_BYTES_MAX {
+        true => Ok(()),
+        false => Err(CreateError::Name(name.to_string())),
     }
 }

@@ -46,13 +46,18 @@ impl Group {
     }
 
     /// Step 1.
-    pub(crate) fn choose_superblock(&self) -> Result<Superblock, OpenError> {
+    pub(crate) fn choose_superblock(&mut self) -> Result<Superblock, OpenError> {
         let opening = self.opening.as_ref().expect("opening");
         let mut found: Vec<(PoolId, Superblock)> = Vec::new();
         for step in &opening.steps {
             let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
             let sound = blocks.filter_map(Superblock::decode).filter(layout::holds);
             found.extend(sound.map(|block| (step.pool, block)));
+            if let Some(salvage) = &mut self.salvage {
+                let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
+                let corrected = blocks.filter_map(|block| salvage.corrected_superblock(block));
+                found.extend(corrected.filter(layout::holds).map(|block| (step.pool, block)));
+            }
         }
         let best =
             found.iter().max_by_key(|(_, block)| block.sequence).ok_or(OpenError::NotAGroup)?;
@@ -73,6 +78,7 @@ impl Group {
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.checksums;
         self.area_blocks = superblock.area_blocks;
+        self.next_volume = superblock.next_volume;
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
         let devices: Vec<Option<Geometry>> =
             self.pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();
@@ -106,11 +112,28 @@ impl Group {
                 generation: superblock.checkpoint_generation,
                 sequence: u64::from(block),
             };
-            let records = opening.block(BlockKind::Checkpoint, stamp, block, self.chunk_size);
+            let kind = BlockKind::Checkpoint;
+            let mut records = opening.block(kind, stamp, block, self.chunk_size);
+            if let Some(salvage) = &mut self.salvage {
+                let search =
+                    || salvage.corrected_block(&opening, kind, stamp, block, self.chunk_size);
+                records = records.or_else(search);
+                match &records {
+                    Some(records) => salvage.note_checkpoint(records),
+                    None => {
+                        salvage.note_gap();
+                        records = Some(Vec::new());
+                    }
+                }
+            }
             self.apply(records.ok_or(OpenError::Checkpoint { block })?);
+        }
+        if let Some(salvage) = &mut self.salvage {
+            salvage.end_checkpoint();
         }
         self.replay_journal(superblock, &opening)?;
         self.settle_chunks()?;
+        self.name_old_volumes();
         let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
         if !(0..self.pools.len()).any(|pool| self.has_room_for_map(pool, used)) {
             return Err(OpenError::MapTooLarge);
@@ -130,7 +153,9 @@ impl Group {
         opening: &Opening,
     ) -> Result<(), OpenError> {
         let evidence = opening.journal_evidence(superblock);
-        if evidence.later_session {
+        if let Some(salvage) = &mut self.salvage {
+            salvage.older_session = evidence.later_session;
+        } else if evidence.later_session {
             return Err(OpenError::SuperblockLost { sequence: superblock.sequence + 1 });
         }
         let ring = u64::from(superblock.journal_blocks);
@@ -140,8 +165,21 @@ impl Group {
                 generation: superblock.journal_generation,
                 sequence,
             };
-            let at = (sequence % ring) as u32;
-            match opening.block(BlockKind::Journal, stamp, at, self.chunk_size) {
+            let (kind, at) = (BlockKind::Journal, (sequence % ring) as u32);
+            let mut records = opening.block(kind, stamp, at, self.chunk_size);
+            let durable = evidence.durable_before > sequence;
+            if let Some(salvage) = self.salvage.as_mut().filter(|_| durable) {
+                let search = || salvage.corrected_block(opening, kind, stamp, at, self.chunk_size);
+                records = records.or_else(search);
+                if records.is_none() {
+                    salvage.journal_blocks.push(sequence);
+                    continue;
+                }
+            }
+            if let (Some(salvage), Some(records)) = (&mut self.salvage, &records) {
+                salvage.note_journal(sequence, records);
+            }
+            match records {
                 Some(records) => self.apply(records),
                 None if evidence.durable_before > sequence => {
                     let (block, durable) = (sequence, evidence.durable_before);
@@ -162,7 +200,12 @@ impl Group {
                         self.map.set_state(chunk, &state);
                     }
                 }
-                Record::Volume(volume, size) => self.map.set_volume(volume, size, self.chunk_size),
+                Record::Volume(record) => {
+                    self.next_volume = self.next_volume.max(record.identity + 1);
+                    self.map.set_volume(record.id, record.size, self.chunk_size);
+                    let volume = self.map.volume_mut(record.id).expect("just made");
+                    (volume.identity, volume.name) = (record.identity, record.name);
+                }
                 Record::VolumeGone(volume) => {
                     if self.map.volume(volume).is_some() {
                         self.map.remove_volume(volume);
@@ -197,9 +240,11 @@ impl Group {
                 self.lose_copies(PoolId(index as u16));
             }
         }
-        let chunks: Vec<ChunkId> = self.map.chunks().collect();
-        for chunk in chunks {
+        for chunk in self.chunks_to_settle() {
             let mut state = self.map.state(chunk);
+            if self.gives_up_displaced(chunk, &state) {
+                continue;
+            }
             if state.dirty
                 && !cfg!(mutant = "trust_both")
                 && let Some((_, blocks)) = &mut state.overlay

@@ -10,10 +10,14 @@ use thermocline_policy::placement::Route;
 use thermocline_units::{Bytes, ChunkId, Latencies, PoolId, VolumeId};
 
 /// A volume, as `volumes` tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeStatus {
-    /// Its id.
+    /// Its number; another volume may have it once this one is deleted.
     pub id: VolumeId,
+    /// Never used again, whatever becomes of the volume.
+    pub identity: u64,
+    /// The name by which clients ask for it.
+    pub name: String,
     /// Its size.
     pub size: Bytes,
     /// What it is promised, and what was kept of it.
@@ -113,7 +117,8 @@ impl Group {
         (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
             let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
             let promise = self.promises.of(id).copied();
-            Some(VolumeStatus { id, size: volume.size, promise })
+            let (identity, name) = (volume.identity, volume.name.clone());
+            Some(VolumeStatus { id, identity, name, size: volume.size, promise })
         })
     }
 

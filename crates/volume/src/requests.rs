@@ -156,6 +156,7 @@ impl Group {
             sent: Vec::new(),
             avoided: 0,
             unfit: 0,
+            placed_on: None,
         });
         if self.promises.is_strict(chunk.volume) {
             self.scheduler.push_strict(part, lane, priority);

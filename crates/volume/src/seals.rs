@@ -28,7 +28,7 @@ use crate::layout::{head_bytes, seal_bytes};
 use crate::map::{NONE, Place, Table};
 use crate::settings::BLOCK;
 use crate::sums::{SumStore, Sums};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
@@ -96,6 +96,8 @@ pub(crate) struct Seals {
     known: SumStore,
     loads: Slab<Load>,
     loading: BTreeMap<ChunkId, u32>,
+    /// Chunks whose tables are lost, until the journal knows that they have none.
+    tableless: BTreeSet<ChunkId>,
     /// Chunks without a table, longest quiet first.
     watched: VecDeque<Watched>,
     status: SealStatus,
@@ -108,6 +110,7 @@ impl Default for Seals {
             known: SumStore::new(KNOWN_BYTES_MAX),
             loads: Slab::default(),
             loading: BTreeMap::new(),
+            tableless: BTreeSet::new(),
             watched: VecDeque::new(),
             status: SealStatus::default(),
         }
@@ -161,6 +164,7 @@ impl Seals {
     pub(crate) fn forget(&mut self, chunk: ChunkId) {
         self.tables.take(chunk);
         self.known.take(chunk);
+        self.tableless.remove(&chunk);
     }
 
     fn end_load(&mut self, load: u32) {
@@ -250,7 +254,8 @@ impl Group {
             return false;
         }
         let table = self.map.entry(chunk).table();
-        if table == Table::None || self.seals.tables.has(chunk) {
+        let known = self.seals.tables.has(chunk) || self.seals.tableless.contains(&chunk);
+        if table == Table::None || known {
             return true;
         }
         if !self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_alive()) {
@@ -278,7 +283,9 @@ impl Group {
                 self.seals.end_load(load);
                 self.seals.status.lost += 1;
                 self.find(FindingKind::ChecksumsLost, chunk, &(0..self.chunk_size), None);
-                self.unseal(now, chunk);
+                // Reads go on unverified; writes wait until the journal knows of it.
+                self.seals.tableless.insert(chunk);
+                self.announce_writes(chunk);
             }
         }
     }
@@ -316,19 +323,13 @@ impl Group {
         }
     }
 
-    /// The tables count no more, in memory and with the next commit in the journal.
-    fn unseal(&mut self, now: Nanos, chunk: ChunkId) {
-        self.break_seal(now, chunk);
-        let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, &[]);
-    }
-
     /// The journal knows that the tables count no more. What they said stays known: contents change
     /// by writes only, and those say so.
     pub(crate) fn break_seal(&mut self, now: Nanos, chunk: ChunkId) {
         if !self.settings.checksums {
             return;
         }
+        self.seals.tableless.remove(&chunk);
         if self.map.entry(chunk).is_sealed() {
             self.map.entry_mut(chunk).set_table(Table::None);
             self.seals.status.broken += 1;

@@ -14,6 +14,8 @@ pub const COPIES_MAX: usize = 3;
 pub const POOLS_MAX: usize = 64;
 /// Volumes of one group.
 pub const VOLUMES_MAX: usize = 4096;
+/// Bytes of a volume's name.
+pub const VOLUME_NAME_BYTES_MAX: usize = 48;
 /// Chunks of one volume: 64 TiB in chunks of 1 MiB. A fuzzer may not fill the memory.
 pub const VOLUME_CHUNKS_MAX: u64 = if cfg!(fuzzing) { 1 << 16 } else { 1 << 26 };
 /// Blocks that a journal ring may have.
@@ -62,6 +64,8 @@ pub struct Limits {
     pub area_growth: u64,
     /// Volumes of one group, at most [`VOLUMES_MAX`].
     pub volumes: usize,
+    /// Bytes of a volume's name, at most [`VOLUME_NAME_BYTES_MAX`].
+    pub volume_name: usize,
     /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
     /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
     pub seals_cached: usize,
@@ -75,6 +79,7 @@ impl Limits {
         checkpoint_batch: 16,
         area_growth: 2,
         volumes: VOLUMES_MAX,
+        volume_name: VOLUME_NAME_BYTES_MAX,
         seals_cached: 1 << 16,
     };
 

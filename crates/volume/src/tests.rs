@@ -4,10 +4,12 @@
 mod bytes_on_disk;
 mod damage;
 mod far;
+mod fullness;
 mod hints;
 mod label;
 mod metadata;
 mod mirrors;
+mod naming;
 mod operations;
 mod pacing;
 mod parts;

@@ -1,9 +1,9 @@
 //! What goes where: hits, fills, long requests, and what is taken back.
 
 use super::{BlockCache, Settings};
-use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
+use thermocline_ports::faulty::{Background, Faults, SimDisk};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
-use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_units::{Bytes, Nanos};
 
 const LINE: u64 = crate::LINE as u64;
 
@@ -158,42 +158,6 @@ fn unfinished(fast: &SimDisk, slow: &SimDisk) -> bool {
 fn blank(size: Bytes, seed: u64) -> SimDisk {
     let faults = Faults { background: Background::Zeroes, ..Faults::NONE };
     SimDisk::new(Geometry { size, discard_zeroes: true, far: false }, seed, faults)
-}
-
-/// After every step, with every kind of survival, and again and again.
-#[test]
-fn a_formatting_that_is_cut_off_anywhere_leaves_a_pair_or_what_may_be_formatted_again() {
-    let (mut pairs, mut begun_again) = (0, 0);
-    for seed in 0..200 {
-        let mut rng = Rng::seeded(seed);
-        let (mut fast, mut slow) =
-            (blank(Bytes::from_mib(2), seed), blank(Bytes::from_mib(4), seed + 1));
-        let mut now = Nanos(0);
-        for attempt in 1.. {
-            let settings = Settings::default();
-            let mut cache = BlockCache::format(now, fast, slow, seed + attempt, settings).unwrap();
-            for _ in 0..rng.below(6) {
-                let Some(next) = cache.next_event() else { break };
-                now = next.max(now);
-                cache.poll(now, &mut Vec::new());
-            }
-            let survival = Survival::draw(&mut rng);
-            let (one, other) = cache.devices_mut();
-            one.crash(&mut rng, survival);
-            other.crash(&mut rng, survival);
-            fast = std::mem::replace(one, blank(Bytes(512), 0));
-            slow = std::mem::replace(other, blank(Bytes(512), 0));
-            if !unfinished(&fast, &slow) {
-                break;
-            }
-            begun_again += 1;
-        }
-        let mut cache = BlockCache::open(now, fast, slow, Settings::default()).unwrap();
-        run(&mut cache, &mut now);
-        assert_eq!(cache.is_open(), Ok(true), "seed {seed}");
-        pairs += 1;
-    }
-    assert!(pairs == 200 && begun_again > 200, "{begun_again}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Started, is_on_tmpfs};
+use crate::pools::{self, AddedPools, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,6 +18,7 @@ use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports_os::Disk;
@@ -53,6 +54,10 @@ pub(crate) struct Args {
     /// there answer with I/O errors.
     #[arg(long)]
     degraded: bool,
+    /// Destroy what is on this device of the configuration when a pool, or a block cache, is made
+    /// there; without it a device that holds something is refused, with what it holds.
+    #[arg(long, value_name = "DEVICE")]
+    erase: Vec<PathBuf>,
     /// How events are told on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
@@ -104,15 +109,18 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Some(path) => Config::load(path).map_err(CliError::input)?,
         None => args.standard.config()?,
     };
+    config = config.with_added_pools().map_err(CliError::input)?;
     config.settings = args.deciding.settings(config.settings);
     let is_standard = args.config.is_none();
     if !is_standard {
         config.check_secrets().map_err(CliError::input)?;
     }
-    let Started { group, disks, names, clock } = pools::start(&config, args.degraded)?;
+    let may = Permission { degraded: args.degraded, erase: &args.erase };
+    let Started { group, disks, names, clock } = pools::start(&config, may)?;
     let told = tell_pools(&disks, &names, &config);
     let log = Box::new(move |event: &Event| doors::tell(args.log, event));
     let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
+    engine.keep_pools(Arc::new(AddedPools::of(&config.data)));
     if engine.exports().is_empty() {
         for volume in &config.volumes {
             engine.desk().create_volume(volume.size).map_err(CliError::input)?;

@@ -15,14 +15,13 @@ use thermocline_ports::SECTOR;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_serve::ClientLimits;
+use thermocline_serve::joining::is_pool_size;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::settings::{
     BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, VOLUMES_MAX,
 };
-use thermocline_volume::{Fill, Settings};
+use thermocline_volume::{Fill, Settings, check_pool_name};
 
-/// Bytes of a pool's name, which the superblock has room for.
-const NAME_BYTES_MAX: usize = 16;
 /// Epochs: shorter ones cost more than they tell.
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Pieces of a copy.
@@ -60,6 +59,23 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let hints = hints::hints(keys.table("hints")?, beside)?;
     keys.finish()?;
     Ok(Config { data, pools, volumes, nbd, http, policy, hints, settings })
+}
+
+/// Reads the record of pools that were added while an engine ran: tables `[[pool]]`, as in a
+/// configuration.
+pub(super) fn added_pools(
+    text: &str,
+    path: &Path,
+    data: &Path,
+    chunk_size: Bytes,
+) -> Result<Vec<PoolConfig>, ConfigError> {
+    let mut keys = Keys::parse(File { text, path }, "the record of added pools")?;
+    let mut pools = Vec::new();
+    for table in keys.tables_if_any("pool")? {
+        pools.push(PoolConfig { added: true, ..pool(table, data, data, chunk_size)? });
+    }
+    keys.finish()?;
+    Ok(pools)
 }
 
 /// What stands at the top, beside `data`.
@@ -129,11 +145,7 @@ fn pool(
 ) -> Result<PoolConfig, ConfigError> {
     let missing = "this pool has no `name`; give it one of 1 to 16 bytes";
     let name = keys.text("name")?.ok_or_else(|| keys.problem(missing))?;
-    let plain = name.value.chars().all(|c| !c.is_control() && c != '/' && c != '"');
-    if name.value.is_empty() || name.value.len() > NAME_BYTES_MAX || !plain {
-        let wanted = "a pool's name has 1 to 16 bytes, without / and quotes";
-        return Err(keys.file.problem(name.line, wanted));
-    }
+    check_pool_name(&name.value).map_err(|error| keys.file.problem(name.line, error))?;
     let name = name.value;
     let mut device = device(&mut keys, beside, data, &format!("{name}.pool"))?;
     let memory = data.join(format!("{name}.bucket"));
@@ -151,7 +163,7 @@ fn pool(
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
     keys.finish()?;
-    Ok(PoolConfig { name, device, cache, profile, reserve })
+    Ok(PoolConfig { name, device, cache, profile, reserve, added: false })
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.
@@ -170,8 +182,7 @@ fn device(
         None => data.join(file),
     };
     let wanted = "a multiple of 512 bytes from 1 MiB to 1 PiB, such as \"40GiB\"";
-    let fits = |size: &Bytes| is_whole(size) && (1 << 20..=1 << 50).contains(&size.0);
-    let size = keys.quantity("size", wanted, fits)?.map(|size| size.value);
+    let size = keys.quantity("size", wanted, |size| is_pool_size(*size))?.map(|size| size.value);
     let emulate = match keys.text("emulate")? {
         Some(name) => Some(emulation(keys, name, beside, size)?),
         None => None,

@@ -66,6 +66,7 @@ impl Standard {
             cache: None,
             profile: None,
             reserve: Bytes(0),
+            added: false,
         });
         let socket = self.socket.clone().unwrap_or_else(|| self.data.join("nbd.sock"));
         Ok(Config {

@@ -1,7 +1,7 @@
 //! Devices of a configuration: first starts, restarts, and everything that must be refused.
 
 use super::ways::open;
-use super::{Arranged, Started, Ways, arrange, inspect, link_to_tmpfs, start, survey};
+use super::{Arranged, Permission, Started, Ways, arrange, inspect, link_to_tmpfs, start, survey};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn config(data: &Path) -> Config {
 /// Makes the group, or recovers it, and closes it.
 fn run_once(config: &Config) {
     let Started { mut group, mut disks, .. } =
-        start(config, false).map_err(|e| e.to_string()).unwrap();
+        start(config, Permission::default()).map_err(|e| e.to_string()).unwrap();
     let (mut ios, mut done) = (Vec::new(), Vec::<Completion>::new());
     let mut made = false;
     while *group.service() != Service::Closed {
@@ -62,7 +62,7 @@ fn cache(config: &Config, name: &str) -> CacheConfig {
 }
 
 fn refusal(config: &Config) -> String {
-    start(config, false).err().expect("something is wrong").to_string()
+    start(config, Permission::default()).err().expect("something is wrong").to_string()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn pools_are_told_apart_by_their_labels_in_whatever_order_they_are_named() {
     let mut config = config(folder.path());
     run_once(&config);
     config.pools.reverse();
-    let started = start(&config, false).map_err(|e| e.to_string()).unwrap();
+    let started = start(&config, Permission::default()).map_err(|e| e.to_string()).unwrap();
     let files: Vec<_> = started
         .disks
         .iter()
@@ -124,7 +124,7 @@ fn a_first_start_that_cannot_be_leaves_nothing_behind_and_no_contents_are_overwr
         bytes[at] = 0x53;
         std::fs::write(&config.pools[2].device.path, &bytes).unwrap();
         let said = refusal(&config);
-        assert!(said.contains("hdd.pool has something on it that is no pool"), "{said}");
+        assert!(said.contains("hdd.pool holds") && said.contains("--erase"), "{said}");
         assert!(std::fs::read(&config.pools[2].device.path).unwrap() == bytes);
     }
     std::fs::remove_file(&config.pools[2].device.path).unwrap();
@@ -148,7 +148,7 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let contents = || config.pools.iter().flat_map(PoolConfig::paths).map(read);
     let before: Vec<_> = contents().collect();
     let ways = Ways::to_look();
-    let found = survey(&config, &ways).unwrap();
+    let found = survey(&config, &ways, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
     let group = inspect(config.settings, &ways, members).unwrap();
     assert_eq!(*group.service(), Service::Ready);

@@ -159,6 +159,37 @@ fn chunks_go_to_the_bucket_and_are_there_after_a_kill_and_no_secret_is_told() {
     assert!(SECRETS.iter().all(|secret| !checked.stderr().contains(secret)));
 }
 
+/// `check` said "to be made" and "no flaws" of a bucket that does not exist, and of a store that
+/// nobody can ask.
+#[test]
+fn a_check_before_the_first_start_asks_the_bucket() {
+    let Some(store) = Store::start() else { return };
+    let folder = program::folder("cloud-check");
+    configure(&folder, &store, "", "retries = 0");
+    let [id, secret, token] = SECRETS;
+    let check = || {
+        Command::new(env!("CARGO_BIN_EXE_thermocline"))
+            .args(["check", "engine.toml"])
+            .current_dir(&folder)
+            .envs([
+                ("AWS_ACCESS_KEY_ID", id),
+                ("AWS_SECRET_ACCESS_KEY", secret),
+                ("AWS_SESSION_TOKEN", token),
+            ])
+            .output()
+            .unwrap()
+    };
+    let fine = check();
+    assert!(fine.status.success(), "{}", String::from_utf8_lossy(&fine.stderr));
+    let path = folder.join("engine.toml");
+    let config = std::fs::read_to_string(&path).unwrap().replace("s3://cold/", "s3://nowhere/");
+    std::fs::write(&path, config).unwrap();
+    let missing = check();
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert!(missing.status.code() == Some(1) && said.contains("s3://nowhere/pool"), "{said}");
+    assert!(said.contains("bucket does not exist"), "{said}");
+}
+
 #[test]
 fn a_store_that_hangs_fails_reads_and_holds_flushes_and_loses_nothing() {
     if !clients_are_here() {

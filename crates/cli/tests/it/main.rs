@@ -3,12 +3,14 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod administrator;
 mod balance;
 mod calibrate;
 mod check;
 mod cloud;
 mod engine;
 mod fs;
+mod hanging;
 mod hints;
 mod interop;
 mod lab_balance;
@@ -20,6 +22,7 @@ mod mounted;
 mod mounts;
 mod nbd_clients;
 mod policies;
+mod pools;
 mod prefetch;
 mod preload;
 mod program;

@@ -5,6 +5,7 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thermocline_ports::model::ProfileError;
@@ -40,6 +41,15 @@ pub enum OpenDeviceError {
     /// Somebody else has it.
     #[error("{path} is in use by another process; stop that first")]
     InUse {
+        /// Which path.
+        path: PathBuf,
+    },
+    /// The kernel has lent it to somebody: it is mounted, or part of another device.
+    #[error(
+        "{path} is in use: it is mounted, part of another device (lsblk shows of which), or open in \
+         another engine; release it first"
+    )]
+    Busy {
         /// Which path.
         path: PathBuf,
     },
@@ -108,7 +118,11 @@ pub(super) fn open_file(
     access: OFlags,
 ) -> Result<(OwnedFd, bool), Errno> {
     let mut flags = access | OFlags::CLOEXEC;
-    if options.create.is_some() {
+    if names_block_device(path) {
+        // Refused while it is mounted or part of another device, and kept from both while it is
+        // ours. What stands for that is an open(2) with O_EXCL alone.
+        flags |= OFlags::EXCL;
+    } else if options.create.is_some() {
         flags |= OFlags::CREATE;
     }
     let mode = Mode::RUSR | Mode::WUSR;
@@ -119,6 +133,11 @@ pub(super) fn open_file(
         }
     }
     rustix::fs::open(path, flags, mode).map(|file| (file, false))
+}
+
+/// True if a path leads to a block device.
+fn names_block_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// Bytes of the device; a file that is empty is given the size asked for.

@@ -36,6 +36,9 @@ pub enum BucketError {
     /// Nobody answered in time.
     #[error("the object store did not answer in time: {0}")]
     TimedOut(String),
+    /// There is no bucket of that name.
+    #[error("the bucket does not exist; make it first, or name another ({0})")]
+    NoBucket(String),
     /// The store refused, or cannot be reached.
     #[error("{0}")]
     Refused(String),
@@ -227,6 +230,10 @@ fn told(key: &str, error: object_store::Error) -> BucketError {
         Error::AlreadyExists { .. } | Error::Precondition { .. } => BucketError::Exists(key),
         error => {
             let text = in_one_line(&error);
+            // Told in the body of the answer only, which stands in the message only.
+            if text.contains("<Code>NoSuchBucket</Code>") {
+                return BucketError::NoBucket(text);
+            }
             match text.contains("deadline") || text.contains("timed out") {
                 true => BucketError::TimedOut(text),
                 false => BucketError::Refused(text),

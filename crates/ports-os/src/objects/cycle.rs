@@ -12,9 +12,9 @@
 //! 4. Who waited is answered; generations that no record names any more are deleted.
 //!
 //! A generation that a failed record may have named is deleted only after a later record is known
-//! to be there. Every [`MAP_RECORDS`] records, or when they are as long as the map would be, the
-//! map is written, and the records in it are deleted; those that tell of openings stay, for they
-//! keep the place that a program with an old state would write to next.
+//! to be there. Every so many records (`ObjectSettings::map_records`), or when they are as long as
+//! the map would be, the map is written, and the records in it are deleted; those that tell of
+//! openings stay, for they keep the place that a program with an old state would write to next.
 
 use super::bucket::{BucketError, Page};
 use super::device::{Gathered, ObjectDevice, UPLOADS_MAX, device_error};
@@ -25,10 +25,11 @@ use super::worker::{Commit, Job};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thermocline_ports::{DeviceError, Payload, Ticket};
+use thermocline_units::mutants::mutant;
 
-/// Records of the log behind a map, at most, before a map is written; and at least.
-const MAP_RECORDS: usize = 512;
-const MAP_RECORDS_MIN: usize = 64;
+/// Share of the most records behind a map from which on one is written when it is no longer than
+/// they are.
+const MAP_RECORDS_SHARE: usize = 8;
 /// Keys of one order to delete.
 const DELETES: usize = 1000;
 
@@ -110,7 +111,8 @@ impl ObjectDevice {
         if stuck && !self.holds_on() {
             self.turn_away_writers(self.cycle.error.unwrap_or(DeviceError::Io));
         }
-        if self.cycle.running && !self.cycle.committing && self.cycle.needs.is_empty() {
+        let settled = self.cycle.needs.is_empty() || mutant("record_before_its_objects");
+        if self.cycle.running && !self.cycle.committing && settled {
             self.commit();
         }
     }
@@ -126,6 +128,7 @@ impl ObjectDevice {
         for (&extent, gathered) in &mut self.gathered {
             gathered.sulks = false;
             let layers = u8::from(!gathered.open.is_empty()) + u8::from(gathered.sealed.is_some());
+            let layers = if mutant("flush_waits_for_one_layer") { 1 } else { layers };
             self.cycle.needs.insert(extent, layers);
         }
     }
@@ -178,6 +181,7 @@ impl ObjectDevice {
         let (layer, sealed) = gathered.sealed.take().expect("it is on its way");
         assert_eq!(sealed, generation, "one generation of an extent is on its way at a time");
         let blocks = layer.block_count();
+        let result = if mutant("failed_object_counts") { Ok(()) } else { result };
         let Err(error) = result else {
             self.failing_since = None;
             self.blocks_held -= blocks;
@@ -204,7 +208,8 @@ impl ObjectDevice {
             self.cycle.doomed.push(self.name(extent, old));
         }
         // Nothing to be told: the log says that there is none.
-        let is_blank = generation == Generation::NONE && !self.cycle.unsure;
+        let unsure = self.cycle.unsure && !mutant("doubtful_record_forgotten");
+        let is_blank = generation == Generation::NONE && !unsure;
         if is_blank && self.named[extent as usize] == Generation::NONE {
             self.fresh.remove(&extent);
         }
@@ -227,6 +232,9 @@ impl ObjectDevice {
         self.cycle.committing = true;
         self.cycle.unsure = true;
         self.cycle.dying = std::mem::take(&mut self.cycle.doomed);
+        if mutant("old_objects_deleted_before_the_record") {
+            self.delete(self.named_before(self.fresh.keys().copied()));
+        }
         let entries = self.fresh.iter().map(|(&extent, &generation)| (extent, generation));
         let record = Record {
             kind: Kind::Written,
@@ -253,7 +261,7 @@ impl ObjectDevice {
             Commit::Done => {
                 self.failing_since = None;
                 self.name_generations(&entries);
-                self.cycle.unsure = false;
+                self.cycle.unsure = mutant("doubt_never_ends");
                 let dying = std::mem::take(&mut self.cycle.dying);
                 self.delete(dying.iter().map(Name::key).collect());
                 self.end_cycle();
@@ -264,8 +272,15 @@ impl ObjectDevice {
                 self.name_generations(&record.entries);
                 self.cycle.doomed.append(&mut self.cycle.dying);
             }
+            Commit::Taken(_) if mutant("another_ones_record_counts") => {
+                self.name_generations(&entries);
+                self.end_cycle();
+            }
             Commit::Taken(_) => self.lose(),
             Commit::Failed(error) => {
+                if mutant("old_objects_deleted_although_the_record_failed") {
+                    self.delete(self.named_before(entries.iter().map(|&(extent, _)| extent)));
+                }
                 self.failed(&error);
                 self.cycle.doomed.append(&mut self.cycle.dying);
                 self.cycle.error = Some(device_error(&error));
@@ -291,6 +306,12 @@ impl ObjectDevice {
         }
     }
 
+    /// Keys of the objects that the log names for these extents.
+    fn named_before(&self, extents: impl Iterator<Item = u32>) -> Vec<String> {
+        let names = extents.map(|extent| self.name(extent, self.named[extent as usize]));
+        names.filter(|name| name.generation != Generation::NONE).map(|name| name.key()).collect()
+    }
+
     fn end_cycle(&mut self) {
         self.cycle.running = false;
         if self.cycle.error.is_some() && self.holds_on() {
@@ -298,7 +319,8 @@ impl ObjectDevice {
             self.cycle.next = std::mem::take(&mut self.cycle.waiters);
             return self.cycle.next.extend(next);
         }
-        let result = self.cycle.error.map_or(Ok(Payload::EMPTY), Err);
+        let error = self.cycle.error.filter(|_| !mutant("failed_flush_succeeds"));
+        let result = error.map_or(Ok(Payload::EMPTY), Err);
         for waiter in std::mem::take(&mut self.cycle.waiters) {
             self.answer(waiter, result.clone());
         }
@@ -322,8 +344,9 @@ impl ObjectDevice {
     /// Writes the map when the log behind the last one is long.
     fn write_map(&mut self) {
         let (records, entries) = (self.cycle.written.len(), self.cycle.entries);
-        let due =
-            records >= MAP_RECORDS || records >= MAP_RECORDS_MIN && entries as u64 >= self.objects;
+        let most = self.map_records;
+        let least = most.div_ceil(MAP_RECORDS_SHARE);
+        let due = records >= most || records >= least && entries as u64 >= self.objects;
         if self.cycle.mapping || !due {
             return;
         }
@@ -344,7 +367,7 @@ impl ObjectDevice {
     /// A map is in the bucket, or is not.
     pub(super) fn mapped(&mut self, sequence: u64, done: bool) {
         self.cycle.mapping = false;
-        if !done || self.lost {
+        if !done && !mutant("log_deleted_although_the_map_failed") || self.lost {
             return;
         }
         let old = std::mem::replace(&mut self.cycle.maps, vec![sequence]);
@@ -369,7 +392,7 @@ impl ObjectDevice {
         // A sweep that fails is begun anew at the next opening.
         let (false, Ok(page)) = (self.lost, result) else { return };
         let is_orphan = |&(extent, generation): &(u32, Generation)| {
-            generation.epoch() < self.epoch
+            (generation.epoch() < self.epoch || mutant("sweep_takes_this_openings_objects"))
                 && self.named.get(extent as usize).is_none_or(|&named| named != generation)
         };
         let orphans = page.objects.into_iter().filter(is_orphan);

@@ -35,6 +35,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Extents on their way to the bucket at once.
@@ -120,6 +121,8 @@ pub struct ObjectDevice {
     /// When the store is tried again.
     pub(super) retry_at: Option<Nanos>,
     patience: Nanos,
+    /// Records of the log behind a map, at most.
+    pub(super) map_records: usize,
     /// Nobody may write any more: the device is only looked at, or another program has it.
     pub(super) lost: bool,
     pub(super) done: Vec<Completion>,
@@ -171,6 +174,7 @@ impl ObjectDevice {
             failing_since: None,
             retry_at: None,
             patience: settings.patience,
+            map_records: settings.map_records,
             lost: !writable,
             done: Vec::new(),
             path,
@@ -344,8 +348,8 @@ impl ObjectDevice {
                 }
             };
             match fua {
-                true => self.cycle.join(ticket),
-                false => self.answer(ticket, Ok(Payload::EMPTY)),
+                true if !mutant("forced_write_answered_from_memory") => self.cycle.join(ticket),
+                _ => self.answer(ticket, Ok(Payload::EMPTY)),
             }
         }
     }
@@ -441,7 +445,7 @@ impl ObjectDevice {
     pub(super) fn failed(&mut self, error: &BucketError) {
         self.traffic.note_error(error);
         match error {
-            BucketError::TimedOut(_) | BucketError::Refused(_) => {
+            BucketError::TimedOut(_) | BucketError::NoBucket(_) | BucketError::Refused(_) => {
                 self.failing_since = self.failing_since.or(Some(self.now));
             }
             _ => self.failing_since = None,

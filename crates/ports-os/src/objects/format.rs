@@ -14,6 +14,7 @@
 use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
+use thermocline_units::mutants::mutant;
 
 /// Version of the layout; another one is refused.
 const VERSION: u16 = 1;
@@ -205,7 +206,8 @@ impl Name {
         let mut out = Vec::with_capacity(blocks.len() * BLOCK as usize);
         for (number, block) in blocks.clone().zip(rest.chunks(STRIDE as usize)) {
             let (contents, crc) = block.split_last_chunk::<{ CRC_BYTES as usize }>()?;
-            if !cfg!(fuzzing) && u32::from_le_bytes(*crc) != self.block_crc(number, contents) {
+            let sound = u32::from_le_bytes(*crc) == self.block_crc(number, contents);
+            if !sound && !mutant("blocks_not_checked") {
                 return None;
             }
             out.extend_from_slice(contents);
@@ -359,10 +361,9 @@ fn seal(out: &mut [u8], length: usize) {
     out[8..12].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether a checksum is the stored one. A fuzzer is let through: what is forged must not harm
-/// either.
+/// Whether a checksum is the stored one.
 fn is_sealed(bytes: &[u8], length: usize) -> bool {
-    cfg!(fuzzing) || u32_at(bytes, 8) == crc32c::crc32c(&bytes[12..length])
+    u32_at(bytes, 8) == crc32c::crc32c(&bytes[12..length])
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {

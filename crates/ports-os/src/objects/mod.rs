@@ -46,6 +46,9 @@ use tokio::runtime::Runtime;
 use traffic::Traffic;
 use worker::Worker;
 
+/// Records of the log behind a map, at most, unless a test says otherwise.
+const MAP_RECORDS: usize = 512;
+
 /// What is to be done with a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -70,6 +73,8 @@ pub struct ObjectSettings {
     pub beats: Beats,
     /// Tells this opening from all others, so it must be random.
     pub owner: u64,
+    /// Records of the log behind a map, at most, before a map is written; 512.
+    pub map_records: usize,
 }
 
 impl ObjectSettings {
@@ -77,7 +82,8 @@ impl ObjectSettings {
     pub fn new(buffer: Bytes, patience: Nanos, memory: Option<PathBuf>) -> ObjectSettings {
         // Seeded by the system's random numbers.
         let owner = RandomState::new().hash_one(std::process::id());
-        ObjectSettings { buffer, memory, patience, beats: Beats::default(), owner }
+        let (beats, map_records) = (Beats::default(), MAP_RECORDS);
+        ObjectSettings { buffer, memory, patience, beats, owner, map_records }
     }
 }
 
@@ -103,9 +109,9 @@ impl ObjectError {
 
     /// Whether the store cannot be asked at this time.
     pub fn is_unreachable(&self) -> bool {
-        use BucketError::{Refused, TimedOut};
+        use BucketError::{NoBucket, Refused, TimedOut};
         let Self::Open(OpenBucketError::Bucket(error)) = self else { return false };
-        matches!(error, Refused(_) | TimedOut(_))
+        matches!(error, NoBucket(_) | Refused(_) | TimedOut(_))
     }
 }
 

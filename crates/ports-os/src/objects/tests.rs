@@ -2,5 +2,6 @@
 
 mod bucket;
 mod crash;
+mod mutants;
 mod owners;
 mod rig;

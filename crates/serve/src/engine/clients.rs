@@ -248,6 +248,23 @@ impl Engine {
         moved
     }
 
+    /// Clients that have a volume attached now, as they are told of: number and peer.
+    pub(super) fn attached(&mut self, volume: VolumeId) -> Vec<String> {
+        // Some may have left without our having looked.
+        self.connections.values_mut().for_each(|connection| connection.readable = true);
+        self.receive_all();
+        self.send_all();
+        let attached = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.session.volume() == Some(volume.0));
+        let told = attached.map(|(id, connection)| {
+            let peer = connection.stream.as_ref().map_or(String::new(), Stream::peer);
+            format!("client {id} ({peer})")
+        });
+        told.collect()
+    }
+
     /// Gives the last replies a chance to leave before the sockets go.
     pub(super) fn write_all_out(&mut self) {
         let now = self.now();

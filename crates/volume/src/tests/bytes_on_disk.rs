@@ -2,8 +2,8 @@
 
 use super::Bench;
 use crate::format::{
-    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, VERSION, decode_records,
-    encode_record, open_block, seal_block,
+    BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, VERSION, VolumeRecord,
+    decode_records, encode_record, open_block, seal_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
@@ -42,6 +42,7 @@ fn superblock() -> Superblock {
         journal_start: 1 << 33,
         homes: vec![PoolId(0), PoolId(1)],
         pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), ..pool }],
+        next_volume: 9,
     }
 }
 
@@ -65,7 +66,12 @@ fn records() -> Vec<Record> {
     let mirror = ChunkState { overlay: Some((place(1, 2), mirrored)), ..state.clone() };
     let plain = ChunkState { table: Table::Plain, ..state.clone() };
     vec![
-        Record::Volume(VolumeId(1), Bytes(1 << 40)),
+        Record::Volume(VolumeRecord {
+            id: VolumeId(1),
+            identity: 1 << 40,
+            size: Bytes(1 << 40),
+            name: "db-1".to_string(),
+        }),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 77 }, state),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 76 }, plain),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 79 }, mirror),
@@ -214,7 +220,8 @@ fn a_map_that_its_checkpoint_has_no_room_for_is_refused() {
     while newest(&bench.disks[0]).1.area == 1 {
         bench.crash(); // The first area begins where it does, however long it is.
     }
-    let fixed = area_blocks(0, super::CHUNK as u32, &Limits::REAL);
+    let one = Limits { volumes: 1, ..Limits::REAL };
+    let fixed = area_blocks(0, super::CHUNK as u32, &one);
     forge_areas(&mut bench, fixed);
     let devices: Vec<_> = bench.disks.iter().map(|disk| Some(disk.geometry())).collect();
     bench.group = Group::open(Bench::settings(), &devices);

@@ -225,3 +225,23 @@ fn a_chunk_whose_first_part_is_slower_at_the_faster_pool_stays() {
         bench.check();
     }
 }
+
+/// Two pools of one name: commands that name a pool reached the first of them only.
+#[test]
+fn a_pool_does_not_join_under_a_name_that_is_taken_or_is_none() {
+    use crate::{AdminError, CreateError, PoolSpec};
+    use thermocline_ports::Geometry;
+    let mut bench = bench();
+    let mut joins = |name: &str| {
+        let geometry = Geometry { size: Bytes(64 * CHUNK), discard_zeroes: true, far: false };
+        let name = name.to_string();
+        bench.group.check_pool(&PoolSpec { name, geometry, zeroed: true, reserve_chunks: 0 })
+    };
+    assert_eq!(joins("new"), Ok(()));
+    let taken = CreateError::NameTaken("pool0".to_string());
+    assert_eq!(joins("pool0"), Err(AdminError::Pool(taken)));
+    for name in ["", "a/b", "a\"b", "two\nlines", "seventeen bytes!!"] {
+        let wrong = CreateError::Name(name.to_string());
+        assert_eq!(joins(name), Err(AdminError::Pool(wrong)));
+    }
+}

@@ -230,6 +230,20 @@ fn a_flip_in_a_table_never_makes_honest_data_look_rotten() {
     }
 }
 
+/// The table could not be read, and the chunk was written to before the journal knew that the table
+/// does not count any more: after a crash the honest block was held against the old table.
+#[test]
+fn a_write_waits_until_the_journal_knows_that_a_table_is_lost() {
+    let mut bench = sealed();
+    reopen(&mut bench);
+    bench.disks[0].fail_nth(1);
+    let payload = Payload::from(vec![2; 4096]);
+    bench.ask(Action::Write { offset: Bytes(0), payload, fua: true }).expect("written");
+    bench.crash();
+    assert_eq!(bench.read(0, 4096), Ok(vec![2; 4096]));
+    assert_eq!(bench.read(4096, 4096), Ok(vec![1; 4096]));
+}
+
 #[test]
 fn a_table_that_one_copy_lost_is_written_again_from_the_other() {
     let mut bench = replicated();

@@ -122,6 +122,7 @@ fn small(dice: &mut Dice) -> Limits {
         checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
         area_growth: 1,
         volumes: 64,
+        volume_name: 8,
         seals_cached: dice.one_of(&[1, 2, 4, 16]),
     }
 }

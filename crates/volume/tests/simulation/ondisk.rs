@@ -124,6 +124,12 @@ impl OnDisk {
                     let (volume, size) = (bytes.u32()?, bytes.u64()?);
                     self.volumes.insert(volume, size);
                 }
+                5 => {
+                    let (volume, _identity, size) = (bytes.u32()?, bytes.u64()?, bytes.u64()?);
+                    let length = bytes.take(1)?[0];
+                    bytes.take(length.into())?;
+                    self.volumes.insert(volume, size);
+                }
                 3 => {
                     let volume = bytes.u32()?;
                     self.volumes.remove(&volume);
@@ -199,6 +205,7 @@ fn root(block: &[u8]) -> Option<Root> {
     let &[area, _checksums, homes, pools] = bytes.take(4)? else { return None };
     let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
     let mut pools: Vec<Pool> = (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?;
+    bytes.take(8)?; // The next volume's identity.
     let &[lists] = bytes.take(1)? else { return None };
     for _ in 0..lists {
         let (pool, area, runs) = (bytes.u16()?, bytes.take(1)?[0], bytes.take(1)?[0]);

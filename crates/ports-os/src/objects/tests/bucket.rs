@@ -70,7 +70,7 @@ fn a_read_brings_its_blocks_and_no_others() {
 }
 
 #[test]
-fn an_answer_that_is_not_what_was_written_is_an_error() {
+pub(super) fn an_answer_that_is_not_what_was_written_is_an_error() {
     let rig = Rig::default();
     let mut device = made(&rig);
     device.write(LEAD, 2 * EXTENT as usize, 9);
@@ -117,7 +117,7 @@ fn a_lost_object_stops_a_partial_write_and_not_a_whole_one() {
 }
 
 #[test]
-fn a_discarded_extent_has_no_object_and_reads_as_zeroes() {
+pub(super) fn a_discarded_extent_has_no_object_and_reads_as_zeroes() {
     let rig = Rig::default();
     let mut device = made(&rig);
     device.write(0, (LEAD + 2 * EXTENT) as usize, 9);
@@ -252,7 +252,7 @@ fn a_record_whose_answer_was_lost_counts_once() {
 }
 
 #[test]
-fn objects_that_no_record_names_are_swept_away_at_the_next_opening() {
+pub(super) fn objects_that_no_record_names_are_swept_away_at_the_next_opening() {
     let rig = Rig::default();
     let mut device = made(&rig);
     device.write(LEAD, 4096, 1);
@@ -274,6 +274,22 @@ fn objects_that_no_record_names_are_swept_away_at_the_next_opening() {
         device.device.poll(Nanos(0), &mut Vec::new());
     }
     assert_eq!(device.read(LEAD, 512).expect("readable"), [1; 512]);
+}
+
+/// A record for nothing would be written at every flush.
+#[test]
+pub(super) fn nothing_is_told_of_extents_that_were_blank_and_are() {
+    let rig = Rig::default();
+    let mut device = made(&rig);
+    device.write(LEAD, 4096, 1);
+    device.flush().expect("the bucket takes it");
+    let records = || rig.keys().into_iter().filter(|key| key.starts_with("log/")).count();
+    let before = records();
+    device.write(LEAD + EXTENT, 4096, 1);
+    let (offset, length) = (Bytes(LEAD + EXTENT), Bytes(EXTENT));
+    device.ask(Io::Discard { offset, length }).expect("memory takes it");
+    device.flush().expect("there is nothing to do");
+    assert_eq!(records(), before);
 }
 
 #[test]

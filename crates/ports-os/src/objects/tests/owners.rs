@@ -19,7 +19,7 @@ fn refused(rig: &Rig, settings: &ObjectSettings) -> OpenBucketError {
 }
 
 #[test]
-fn a_second_program_is_refused_while_the_first_one_lives() {
+pub(super) fn a_second_program_is_refused_while_the_first_one_lives() {
     let rig = Rig::default();
     let mut first = made(&rig, &settings(1));
     let error = refused(&rig, &settings(2));
@@ -29,7 +29,7 @@ fn a_second_program_is_refused_while_the_first_one_lives() {
 }
 
 #[test]
-fn after_a_crash_another_machine_watches_the_lock_and_this_one_need_not() {
+pub(super) fn after_a_crash_another_machine_watches_the_lock_and_this_one_need_not() {
     let rig = Rig::default();
     let folder = tempfile::tempdir().expect("a folder");
     let memory = Some(folder.path().join("pool.bucket"));
@@ -46,7 +46,7 @@ fn after_a_crash_another_machine_watches_the_lock_and_this_one_need_not() {
 }
 
 #[test]
-fn a_program_that_was_held_up_finds_its_device_gone_and_changes_nothing() {
+pub(super) fn a_program_that_was_held_up_finds_its_device_gone_and_changes_nothing() {
     let rig = Rig::default();
     // It never beats, so the other one takes it for dead.
     let silent = Beats { every: Duration::from_secs(3600), ..settings(1).beats };
@@ -67,18 +67,20 @@ fn a_program_that_was_held_up_finds_its_device_gone_and_changes_nothing() {
 }
 
 #[test]
-fn whoever_finds_another_ones_lock_in_place_of_its_own_has_lost_the_device() {
+pub(super) fn whoever_finds_another_ones_lock_in_place_of_its_own_has_lost_the_device() {
     let rig = Rig::default();
     let mut device = made(&rig, &settings(1));
-    rig.put("lock", b"owner 00000000000000aa\nbeat 1\nholder somebody else\n");
+    let foreign = b"owner 00000000000000aa\nbeat 1\nholder somebody else\n";
+    rig.put("lock", foreign);
     while !device.device.lost {
         device.device.poll(Nanos(0), &mut Vec::new());
+        assert_eq!(rig.bytes("lock"), foreign, "nobody writes over it");
     }
     assert_eq!(device.flush(), Err(DeviceError::Gone));
 }
 
 #[test]
-fn a_bucket_that_lost_its_newest_records_is_refused_where_they_are_remembered() {
+pub(super) fn a_bucket_that_lost_its_newest_records_is_refused_where_they_are_remembered() {
     let rig = Rig::default();
     let folder = tempfile::tempdir().expect("a folder");
     let memory = Some(folder.path().join("pool.bucket"));
@@ -97,7 +99,7 @@ fn a_bucket_that_lost_its_newest_records_is_refused_where_they_are_remembered() 
 }
 
 #[test]
-fn a_gap_in_the_log_and_a_damaged_record_are_refused() {
+pub(super) fn a_gap_in_the_log_and_a_damaged_record_are_refused() {
     let rig = Rig::default();
     let mut device = made(&rig, &settings(1));
     for stamp in 1..4 {
@@ -116,7 +118,7 @@ fn a_gap_in_the_log_and_a_damaged_record_are_refused() {
 }
 
 #[test]
-fn a_listing_that_lacks_the_newest_record_is_noticed() {
+pub(super) fn a_listing_that_lacks_the_newest_record_is_noticed() {
     let rig = Rig::default();
     let mut device = made(&rig, &settings(1));
     device.write(0, 512, 1);

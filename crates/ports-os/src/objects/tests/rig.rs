@@ -90,6 +90,14 @@ impl Rig {
             .block_on(async move { store.delete(&path).await.expect(key) });
     }
 
+    /// The contents of an object.
+    pub(crate) fn bytes(&self, key: &str) -> Vec<u8> {
+        use object_store::ObjectStoreExt;
+        let (store, path) = (self.store.clone(), Path::from(format!("p/{key}")));
+        let get = async move { store.get(&path).await.expect("it is there").bytes().await };
+        runtime().expect("a runtime").block_on(get).expect(key).to_vec()
+    }
+
     pub(crate) fn put(&self, key: &str, bytes: &'static [u8]) {
         use object_store::ObjectStoreExt;
         let (store, path) = (self.store.clone(), Path::from(format!("p/{key}")));
@@ -114,7 +122,8 @@ pub(crate) type Opening = std::result::Result<Driver, ObjectError>;
 /// Settings without a memory, and with a lock that is watched for a moment.
 pub(crate) fn settings(owner: u64) -> ObjectSettings {
     let beats = Beats { every: Duration::from_millis(20), watch: Duration::from_millis(150) };
-    ObjectSettings { buffer: Bytes::from_mib(1), memory: None, patience: Nanos(0), beats, owner }
+    let (buffer, patience) = (Bytes::from_mib(1), Nanos(0));
+    ObjectSettings { buffer, memory: None, patience, beats, owner, map_records: 512 }
 }
 
 /// Small extents; the first one shorter, the last one, too.
