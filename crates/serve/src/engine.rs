@@ -235,7 +235,7 @@ impl Engine {
 
     fn name_exports(&mut self) {
         let export = |volume: thermocline_volume::VolumeStatus| Export {
-            name: volume.id.to_string(),
+            name: volume.name,
             volume: volume.id.0,
             size: volume.size.0,
         };

@@ -61,6 +61,14 @@ pub enum AdminError {
         /// Its state.
         state: PoolState,
     },
+    /// Only a pool that is being drained, or is drained, can be undrained.
+    #[error("pool {} is {state:?}; only one that is being drained or is drained can be undrained", pool.0)]
+    NotDraining {
+        /// The pool.
+        pool: PoolId,
+        /// Its state.
+        state: PoolState,
+    },
     /// The last pool.
     #[error("pool {} is the last that takes chunks, or that has room for the metadata", .0.0)]
     LastPool(PoolId),
@@ -261,6 +269,26 @@ impl Group {
         let pool = self.pool_mut(id);
         pool.state = PoolState::Draining;
         pool.evacuation = to;
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Lets a pool that is being drained, or is drained, take chunks again. Operations that are under
+    /// way go on, so chunks may still leave it; what has left does not come back by itself. Until
+    /// the checkpoint that follows is durable, a crash lets the drain go on.
+    ///
+    /// # Errors
+    /// When the pool does not exist, or is neither being drained nor drained.
+    pub fn undrain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.check_ready()?;
+        let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
+        if !matches!(state, PoolState::Draining | PoolState::Drained) {
+            return Err(AdminError::NotDraining { pool: id, state });
+        }
+        let pool = self.pool_mut(id);
+        pool.state = PoolState::Active;
+        pool.evacuation = Evacuation::default();
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(())

@@ -74,6 +74,7 @@ struct PoolLine {
 
 struct VolumeLine {
     name: String,
+    identity: u64,
     size: Bytes,
     /// Chunks that hold something, and of these, chunks that no pool has any more.
     mapped: u64,
@@ -208,6 +209,11 @@ fn group(
         }
     }
     volumes(&group, &mut report);
+    let missing = config.volumes.iter().filter(|volume| {
+        volume.named && report.volumes.iter().all(|other| other.name != volume.name)
+    });
+    let to_be_made = missing.map(|volume| format!("the next start makes volume {}", volume.name));
+    report.notes.extend(to_be_made);
     match group.operations_pending() {
         0 => {}
         count => report.notes.push(format!("{count} operations go on at the next start")),
@@ -228,8 +234,8 @@ fn volumes(group: &Group, report: &mut Report) {
         .map(|id| group.pool_status(PoolId(id)).is_none_or(|s| s.state == PoolState::Dead))
         .collect();
     for volume in group.volumes() {
-        let mut line =
-            VolumeLine { name: volume.id.to_string(), size: volume.size, mapped: 0, lost: 0 };
+        let (name, identity, size) = (volume.name, volume.identity, volume.size);
+        let mut line = VolumeLine { name, identity, size, mapped: 0, lost: 0 };
         for index in 0..volume.size.0.div_ceil(group.chunk_size().0) {
             let chunk = ChunkId { volume: volume.id, index: index as u32 };
             let Some(first) = group.pool_of(chunk) else { continue };
@@ -274,10 +280,12 @@ fn as_text(report: &Report) -> String {
     }
     let _ = writeln!(text, "{pools}");
     if !report.volumes.is_empty() {
-        let mut volumes = table::plain(["VOLUME", "SIZE", "CHUNKS HELD", "CHUNKS LOST"]);
+        let mut volumes =
+            table::plain(["VOLUME", "IDENTITY", "SIZE", "CHUNKS HELD", "CHUNKS LOST"]);
         for volume in &report.volumes {
             let (mapped, lost) = (volume.mapped.to_string(), volume.lost.to_string());
-            volumes.add_row([volume.name.clone(), volume.size.to_string(), mapped, lost]);
+            let (name, identity) = (volume.name.clone(), volume.identity.to_string());
+            volumes.add_row([name, identity, volume.size.to_string(), mapped, lost]);
         }
         table::align_numbers(&mut volumes);
         let _ = writeln!(text, "\n{volumes}");
@@ -310,6 +318,7 @@ fn as_json(report: &Report) -> Value {
     let volumes = report.volumes.iter().map(|volume| {
         json!({
             "name": volume.name,
+            "identity": volume.identity,
             "size_bytes": volume.size.0,
             "chunks_held": volume.mapped,
             "chunks_lost": volume.lost,

@@ -15,6 +15,7 @@ pub(crate) mod library;
 mod read;
 mod secrets;
 mod standard;
+mod volumes;
 
 pub(crate) use keys::ConfigError;
 pub(crate) use secrets::token;
@@ -39,7 +40,7 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// Fastest first; at least one.
     pub(crate) pools: Vec<PoolConfig>,
-    /// The volumes that the first start makes: v0, v1, …; at least one.
+    /// The volumes that the first start makes; at least one.
     pub(crate) volumes: Vec<VolumeConfig>,
     /// Where NBD clients connect.
     pub(crate) nbd: NbdConfig,
@@ -80,8 +81,12 @@ pub(crate) struct PoolConfig {
 }
 
 /// A volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeConfig {
+    /// Its name: as written, else `v` and its place in the list, from 0 on. No two are the same.
+    pub(crate) name: String,
+    /// Whether the name is written; such a volume is made at any start that does not find it.
+    pub(crate) named: bool,
     /// Bytes that clients see, when it is made.
     pub(crate) size: Bytes,
     /// What it is promised, at every start.

@@ -35,7 +35,7 @@ impl Hour {
     fn begin(folder: &Path) -> Hour {
         std::fs::write(folder.join("hour.toml"), CONFIG).unwrap();
         let up = Up::start_on(folder, &["hour.toml"]);
-        assert_eq!(ask(&up, "volume create 8MiB").unwrap(), "v1, 8 MiB\n");
+        assert_eq!(ask(&up, "volume create 8MiB").unwrap(), "v1, 8 MiB, identity 2\n");
         let mounted = Mounted::new(folder).unwrap();
         mounted.shell("mkfs.ext4 -q DEVICE && mount DEVICE tree");
         mounted.shell("head -c 12M /dev/urandom > tree/data && sync -f tree");
@@ -162,7 +162,8 @@ impl Hour {
         let pools = json(&up, "pool list");
         let pools: Vec<_> = pools.as_array().unwrap().iter().map(|pool| &pool["name"]).collect();
         assert_eq!(pools, ["disk", "flash"], "after {signal}");
-        assert_eq!(ask(&up, "volume list").unwrap(), "v0, 96 MiB\nv1, 8 MiB\n");
+        let volumes = "v0, 96 MiB, identity 1\nv1, 8 MiB, identity 2\n";
+        assert_eq!(ask(&up, "volume list").unwrap(), volumes);
         let hour = Hour { folder, up, mounted };
         hour.holds_its_files();
         hour

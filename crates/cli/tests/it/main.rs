@@ -21,6 +21,7 @@ mod listeners;
 mod metrics;
 mod mounted;
 mod mounts;
+mod names;
 mod nbd_clients;
 mod policies;
 mod pools;
