@@ -12,6 +12,7 @@ use crate::pool::{PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Why an administrator's wish was not granted. Nothing has changed then.
@@ -79,7 +80,9 @@ impl Group {
         let old = self.living(id)?;
         self.check_size(size, old)?;
         self.map.set_volume(id, size, self.chunk_size);
-        self.commit.queue_record(Record::Volume(id, size));
+        if !mutant("growth_not_recorded") {
+            self.commit.queue_record(Record::Volume(id, size));
+        }
         self.pump(now);
         Ok(())
     }
@@ -93,7 +96,9 @@ impl Group {
         self.living(id)?;
         self.map.volume_mut(id).expect("it lives").deleting = true;
         // Said now, for the next flush; and once more when the slots are given back.
-        self.commit.queue_record(Record::VolumeGone(id));
+        if !mutant("deletion_said_late") {
+            self.commit.queue_record(Record::VolumeGone(id));
+        }
         self.promises.forget(id);
         self.hinting.hints.forget_volume(id);
         self.copier.cancel_volume(id);

@@ -33,6 +33,7 @@ use crate::trial::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
@@ -112,7 +113,7 @@ impl Copy {
                 state.overlay = None;
             }
         }
-        state.dirty |= state.copies.len() > 1;
+        state.dirty |= state.copies.len() > 1 && !mutant("switch_says_copies_are_equal");
     }
 }
 
@@ -309,7 +310,9 @@ impl Group {
     fn next_piece(&self, index: u32) -> Option<(Range<u32>, Place)> {
         let copy = &self.copier.operations[index];
         let length_max = self.piece_max(copy);
-        let free = |range: &Range<u32>| !self.writes_under_way(copy.what.chunk, range);
+        let free = |range: &Range<u32>| {
+            !self.writes_under_way(copy.what.chunk, range) || mutant("piece_copied_under_a_write")
+        };
         let mut from = copy.cursor;
         let mut wrapped = false;
         loop {
@@ -355,10 +358,16 @@ impl Group {
         match result {
             Ok(payload)
                 if !flight.writes
+                    && !mutant("operation_carries_rot")
                     && !self.seals.agree(copy.what.chunk, piece.range.start, &payload) =>
             {
                 copy.failed_sources |= 1 << flight.pool.0;
+                let chunk = copy.what.chunk;
                 self.pool_mut(flight.pool).counters.rotten_blocks += 1;
+                if !mutant("operation_leaves_a_rotten_copy") {
+                    // The end of the operation makes the checksums void: nothing would tell.
+                    self.copy_failed(chunk, flight.pool);
+                }
                 self.piece_over(now, index);
             }
             Ok(payload) if !flight.writes => {
@@ -390,7 +399,7 @@ impl Group {
     fn piece_arrived(&mut self, index: u32) {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_ref().expect("it arrived");
-        if piece.spoiled && !cfg!(mutant = "drop_recopy") {
+        if piece.spoiled && !mutant("spoiled_piece_kept") {
             copy.spoils += 1;
             copy.cursor = piece.range.start;
             return;

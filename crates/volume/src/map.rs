@@ -7,6 +7,7 @@
 //! without a copy reads as zeroes.
 
 use crate::overlay::{Blocks, Overlay};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A slot of a pool.
@@ -316,7 +317,8 @@ impl ChunkMap {
         let before = self.extra(chunk);
         let last_write = before.map_or(Nanos(0), |extra| extra.last_write);
         // Whoever changes the copies need not have told the journal about the overlay.
-        let unsaved = before.and_then(|extra| extra.overlay.as_ref()).is_some_and(|o| o.unsaved);
+        let unsaved = before.and_then(|extra| extra.overlay.as_ref()).is_some_and(|o| o.unsaved)
+            && !mutant("change_of_copies_hides_blocks");
         let overlay = state.overlay.as_ref();
         *self.extra_mut(chunk) = Extra {
             others: state.copies[1..].to_vec(),

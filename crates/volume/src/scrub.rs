@@ -18,6 +18,7 @@ use crate::seals::checksums;
 use crate::throttle::Held;
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
 /// What scrubs have found since the group was opened.
@@ -198,7 +199,9 @@ impl Group {
         let chunk = current.chunk;
         let whole = current.range.end == self.chunk_size;
         self.scrub.status.chunks += u64::from(whole && !current.sealing);
-        let untouched = whole && !current.touched && self.still_there(chunk, &current.places);
+        let untouched = whole
+            && (!current.touched || mutant("sealed_though_written"))
+            && self.still_there(chunk, &current.places);
         let sealable = untouched && self.settings.checksums && self.is_idle_and_unsealed(chunk);
         if sealable && !current.sealing {
             let sums = current.sums.clone();
@@ -278,7 +281,7 @@ impl Group {
         if spoiled {
             return;
         }
-        let right = if self.map.entry(chunk).is_sealed() {
+        let right = if self.map.entry(chunk).is_sealed() && !mutant("scrub_ignores_checksums") {
             let sealed = |payload: &&Payload| self.seals.agree(chunk, start, payload);
             let right = read.iter().flatten().find(sealed).cloned();
             self.scrub.status.lost += u64::from(right.is_none());
@@ -289,7 +292,7 @@ impl Group {
         let Some(right) = right else {
             // What could not be read has no checksum: the chunk is not sealed this time.
             let current = self.scrub.current.as_mut().expect("still there");
-            current.touched = true;
+            current.touched = !mutant("sealed_though_unreadable");
             return;
         };
         for (place, result) in places.iter().zip(&read) {

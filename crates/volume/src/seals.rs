@@ -23,6 +23,8 @@ use crate::map::{NONE, Place};
 use crate::settings::BLOCK;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
 /// A chunk is sealed when it was not written for so long.
@@ -85,7 +87,11 @@ impl Seals {
         };
         let first = (at / BLOCK) as usize;
         let found = checksums(payload);
-        sums.get(first..first + found.len()).is_some_and(|sums| *sums == *found)
+        let sums = sums.get(first..first + found.len());
+        if mutant("first_block_verified_only") {
+            return sums.is_some_and(|sums| sums.first() == found.first());
+        }
+        sums.is_some_and(|sums| *sums == *found)
     }
 
     /// Keeps the checksums of one more chunk; of more than `most`, the oldest go.
@@ -95,6 +101,7 @@ impl Seals {
         }
         while self.cached.len() > most {
             let oldest = self.order.pop_front().expect("every cached chunk is in the order");
+            met("cache of checksums evicted");
             self.cached.remove(&oldest);
         }
     }
@@ -208,6 +215,10 @@ impl Group {
                     self.seals.loads.remove(load);
                     self.seals.loading.remove(&chunk);
                 }
+                None if mutant("seal_sought_once") => {
+                    self.seals.loads[load].tried = u64::MAX;
+                    self.load_seal(now, load);
+                }
                 None => self.load_seal(now, load),
             }
         }
@@ -282,7 +293,8 @@ impl Group {
         let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
         for &place in &places {
             let offset = self.seal_address(place);
-            let write = Io::Write { offset, data: payload.clone(), fua: true };
+            let fua = !mutant("seal_not_forced");
+            let write = Io::Write { offset, data: payload.clone(), fua };
             self.send(now, place.pool, Owner::SealWrite, write);
         }
         places.len() as u32
