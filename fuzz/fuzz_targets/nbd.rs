@@ -5,7 +5,7 @@
 #![no_main]
 
 use thermocline_ports::Payload;
-use thermocline_serve::nbd::{Ask, Errno, Export, Extent, Out, Security, Session};
+use thermocline_serve::nbd::{Ask, Errno, Export, Extent, Offer, Out, Security, Session};
 use thermocline_volume::{Action, Piece};
 
 /// Client flags, STRUCTURED_REPLY, SET_META_CONTEXT of both contexts, GO.
@@ -30,22 +30,24 @@ fn handshake() -> Vec<u8> {
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&how, rest)) = data.split_first() else { return };
     let exports = [Export { name: "v0".to_string(), volume: 0, size: 1 << 30 }];
+    let offer = Offer { exports: &exports, refusal: (how & 0x80 != 0).then_some("all are in use") };
     let security = if how & 3 == 2 { Security::Wanted } else { Security::Given };
     let mut session = Session::new(security);
     if how & 1 == 1 {
         session.feed(&handshake());
-        assert!(session.next(&exports).is_none());
+        assert!(session.next(&Offer { refusal: None, ..offer }).is_none());
         assert_eq!(session.volume(), Some(0));
     }
     for piece in rest.chunks(usize::from(how >> 2) + 1) {
         if session.starts_encryption() {
             session.encrypted();
         }
+        session.grant(session.lacks());
         if !session.wants_bytes() {
             break;
         }
         assert_eq!(session.feed(piece), piece.len(), "pieces are small");
-        while let Some((cookie, ask)) = session.next(&exports) {
+        while let Some((cookie, ask)) = session.next(&offer) {
             match ask {
                 _ if how & 2 == 2 => session.fail(&cookie, Errno::Io),
                 Ask::Volume(Action::Read { length, .. }) => {
@@ -58,8 +60,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                 Ask::Volume(_) | Ask::Nothing => session.done(&cookie),
             }
         }
-        for part in session.out.drain(..) {
+        for part in session.take_unsent() {
             assert!(!matches!(part, Out::Bytes(bytes) if bytes.is_empty()), "an empty reply");
         }
+        let _ = session.surplus();
     }
 });

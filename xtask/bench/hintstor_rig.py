@@ -269,20 +269,20 @@ def between(before, after, fuse_pid, fuse_cpu):
     found = {"seconds": seconds, "engine_cpu": after["cpu"] - before["cpu"], "survey_cpu": after["survey"] - before["survey"],
              "nbdfuse_cpu": cpu_seconds(fuse_pid) - fuse_cpu,
              "moved_bytes": total("pool_moved_in_bytes_total")}
-    counts = {op: total("request_seconds_count", f'op="{op}"') for op in ("read", "write", "flush")}
-    sums = {op: total("request_seconds_sum", f'op="{op}"') for op in counts}
+    counts = {op: total("request_duration_seconds_count", f'op="{op}"') for op in ("read", "write", "flush")}
+    sums = {op: total("request_duration_seconds_sum", f'op="{op}"') for op in counts}
     for op, count in counts.items():
         found[f"{op}s"], found[f"{op}_mean_s"] = count, sums[op] / count if count else 0.0
     data = counts["read"] + counts["write"]
     found["mean_s"] = (sums["read"] + sums["write"]) / data if data else 0.0
     found["iops"] = data / seconds
-    for pool in sorted(set(re.findall(r'pool_used_chunks\{pool="(\w+)"', " ".join(gone)))):
+    for pool in sorted(set(re.findall(r'pool_used_bytes\{pool="(\w+)"', " ".join(gone)))):
         label = f'pool="{pool}"'
-        requests = total("pool_seconds_count", label)
-        found[pool] = {"requests": requests, "mean_s": total("pool_seconds_sum", label) / requests if requests else 0.0,
+        requests = total("pool_request_duration_seconds_count", label)
+        found[pool] = {"requests": requests, "mean_s": total("pool_request_duration_seconds_sum", label) / requests if requests else 0.0,
                        "read_bytes": total("pool_read_bytes_total", label), "written_bytes": total("pool_written_bytes_total", label),
                        "moved_in_bytes": total("pool_moved_in_bytes_total", label),
-                       "used_chunks_before": before["metrics"][f"pool_used_chunks{{{label}}}"]}
+                       "used_bytes_before": before["metrics"][f"pool_used_bytes{{{label}}}"]}
     found["hints"] = {key: value - before["hints"][key] for key, value in after["hints"].items()}
     found["hints"]["claimed_chunks"] = after["hints"]["claimed_chunks"]  # A gauge, not a counter.
     found["sources"] = after["sources"]

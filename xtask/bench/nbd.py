@@ -1,11 +1,12 @@
 """NBD servers side by side, with fio's nbd engine over a unix socket.
 
-    nbd.py nbd BINARY FOLDER [--repeats N] [--seconds S] [--size-mib M] [--disk DIR] [--only WORD,…]
+    nbd.py nbd BINARY FOLDER [--repeats N] [--seconds S] [--size-mib M] [--disk DIR] [--only WORD,…] [--old BINARY]
     nbd.py moving BINARY FOLDER [--seconds S] [--gib G] [--disk DIR]
 
 `nbd`: three groups, each on the same file system: memory (tmpfs), files through the page cache, files past it. Rounds are
 interleaved: every server gets every load once before the next round begins. A server's processor time is read from /proc before and
-after each load, with that of its kernel threads, and divided by the requests.
+after each load, with that of its kernel threads, and divided by the requests. With --old BINARY an earlier build of ours runs beside
+them, for processor time in pairs on a machine that others use.
 
 `moving`: latency of a load while G GiB are moved between two pools, beside the same load alone.
 
@@ -23,8 +24,10 @@ import sys
 import tempfile
 import time
 
-LOADS = [("randread", "4k", 1), ("randwrite", "4k", 1), ("randread", "4k", 32), ("randwrite", "4k", 32),
-         ("read", "128k", 8), ("write", "128k", 8)]
+# Way, block size, queue depth, connections; each connection has the depth for itself.
+LOADS = [("randread", "4k", 1, 1), ("randwrite", "4k", 1, 1), ("randread", "4k", 32, 1), ("randwrite", "4k", 32, 1),
+         ("read", "128k", 8, 1), ("write", "128k", 8, 1), ("read", "1m", 8, 1), ("write", "1m", 8, 1),
+         ("randread", "4k", 8, 4), ("randwrite", "4k", 8, 4)]
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -44,8 +47,8 @@ def wait_for(path, process):
 
 
 def fio(uri, load, seconds, size_mib, extra=()):
-    how, block, depth = load
-    command = ["fio", "--name=load", "--ioengine=nbd", f"--uri={uri}", f"--rw={how}", f"--bs={block}",
+    how, block, depth, connections = load
+    command = ["fio", "--name=load", f"--numjobs={connections}", "--group_reporting", "--ioengine=nbd", f"--uri={uri}", f"--rw={how}", f"--bs={block}",
                f"--iodepth={depth}", f"--size={size_mib}m", "--randrepeat=0", "--output-format=json", *extra]
     if seconds:
         command += ["--time_based", f"--runtime={seconds}"]
@@ -74,7 +77,7 @@ class Server:
     def start(self, command):
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(self.socket, self.process)
-        fio(self.uri, ("write", "1m", 4), 0, self.size_mib)
+        fio(self.uri, ("write", "1m", 4, 1), 0, self.size_mib)
         return self
 
     def make_image(self):
@@ -118,6 +121,10 @@ def servers(args, memory, disk):
         return server.start(["qemu-nbd", "-t", "-f", "raw", "-k", str(server.socket), f"--cache={cache}",
                              f"--aio={aio}", "-e", "8", str(server.image)])
 
+    if args.old:
+        yield lambda: ours(args.old, new("earlier, tmpfs", "memory", memory), False)
+        yield lambda: ours(args.old, new("earlier, buffered", "page cache", disk), True)
+        yield lambda: ours(args.old, new("earlier, direct", "direct", disk), False)
     yield lambda: ours(args.binary, new("thermocline, tmpfs", "memory", memory), False)
     yield lambda: nbdkit("nbdkit memory", "memory", memory, "memory")
     yield lambda: nbdkit("nbdkit file, tmpfs", "memory", memory, "file")
@@ -164,8 +171,8 @@ def table(results):
     lines = []
     rows = []
     for load in LOADS:
-        how, block, depth = load
-        lines.append(f"{how} {block}, queue depth {depth}")
+        how, block, depth, connections = load
+        lines.append(f"{how} {block}, queue depth {depth}" + (f", {connections} connections" if connections > 1 else ""))
         for (group, name), loads in results.items():
             runs = loads[load]
             iops, low, high = spread([run["iops"] for run in runs])
@@ -186,7 +193,7 @@ def moving(args, disk):
     ours(args.binary, server, False, extra)
     phases = []
     try:
-        load = ("randrw", "4k", 8)
+        load = ("randrw", "4k", 8, 1)
         rate = ("--rate_iops=" + str(args.rate),) if args.rate else ()
         for phase in ["still", "moving", "still", "moving"]:
             jobs = []
@@ -225,6 +232,7 @@ def main():
     parser.add_argument("--rate", type=int, default=0)
     parser.add_argument("--disk")
     parser.add_argument("--only", default="")
+    parser.add_argument("--old")
     args = parser.parse_args()
     for tool in ["fio"] + (["nbdkit", "qemu-nbd"] if args.what == "nbd" else []):
         if not shutil.which(tool):

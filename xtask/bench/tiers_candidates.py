@@ -192,8 +192,8 @@ def serve(run, pools, folder):
         hit, missed = (counts.get(f'thermocline_cache_{kind}_bytes_total{{pool="slow"}}') for kind in ("hit", "missed"))
         if hit is not None:
             return int(float(hit)) // 4096, (int(float(hit)) + int(float(missed))) // 4096
-        reads = int(float(counts['thermocline_request_seconds_count{op="read"}']))
-        return reads - int(float(counts['thermocline_pool_seconds_count{pool="slow",op="read"}'])), reads
+        reads = int(float(counts['thermocline_request_duration_seconds_count{op="read"}']))
+        return reads - int(float(counts['thermocline_pool_request_duration_seconds_count{pool="slow",op="read"}'])), reads
 
     return server, ["--ioengine=nbd", f"--uri=nbd+unix:///v0?socket={folder / 'nbd.sock'}"], hits
 

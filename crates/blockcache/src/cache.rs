@@ -206,6 +206,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         self.status
     }
 
+    /// Lines cached and lines dirty, counted slot by slot: what [`BlockCache::status`] must say.
+    /// O(slots).
+    pub fn count_lines(&self) -> (u32, u32) {
+        let with =
+            |marks: u8| (0..self.index.slots()).filter(|&slot| self.has(slot, marks)).count();
+        (with(mark::VALID) as u32, with(mark::DIRTY) as u32)
+    }
+
     /// The fast device; what is submitted there is the cache's business.
     pub fn cache(&self) -> &C {
         &self.cache

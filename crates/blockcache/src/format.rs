@@ -172,6 +172,11 @@ pub(crate) fn decode_table(identity: u64, sector: u32, bytes: &[u8]) -> Option<V
     sound.then(|| (first..).zip(lines).filter(|&(_, line)| line != NO_LINE).collect())
 }
 
+/// The identity in a sector of the table, sound or not.
+pub(crate) fn table_identity(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"))
+}
+
 /// Over the sector's number too, so that one in another's place is found.
 fn table_crc(sector: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&sector.to_le_bytes()), &bytes[8..])

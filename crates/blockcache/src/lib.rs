@@ -26,7 +26,7 @@ mod writeback;
 
 pub use cache::{BlockCache, Settings};
 pub use device::PoolDevice;
-pub use opening::OpenError;
+pub use opening::{OpenError, is_unfinished};
 pub use status::Status;
 
 /// Bytes of a line.

@@ -1,8 +1,11 @@
 //! Formatting a block cache, and finding it again.
 //!
-//! Formatting writes an empty table, then the label of the fast device, then that of the slow one:
-//! a pair is a pair only when both labels say so. Opening reads both labels and the table; what the
-//! table names is dirty, everything else is not cached. One request is under way at a time.
+//! Formatting takes away the label of the slow device, writes an empty table, then the label of the
+//! slow device, then that of the fast one: a pair is a pair only when both labels say so, and where
+//! the slow device has a label the table is whole. What a formatting that was cut off leaves behind
+//! is recognised ([`is_unfinished`]) and may be formatted again: the fast device has no label yet,
+//! and nothing was ever stored there. Opening reads both labels and the table; what the table names
+//! is dirty, everything else is not cached. One request is under way at a time.
 
 use crate::LINE;
 use crate::cache::{BlockCache, mark};
@@ -50,6 +53,7 @@ pub enum OpenError {
 /// What is under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
+    ClearLabel,
     WriteTable(Range<u32>),
     FlushTable,
     WriteLabel(Side),
@@ -74,7 +78,7 @@ fn name(side: Side) -> &'static str {
 
 impl<C: Device, O: Device> BlockCache<C, O> {
     pub(crate) fn start_formatting(&mut self, now: Nanos) {
-        self.step(now, Stage::WriteTable(self.next_sectors(0)), None);
+        self.step(now, Stage::ClearLabel, None);
     }
 
     pub(crate) fn start_reading(&mut self, now: Nanos) {
@@ -92,6 +96,10 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     fn step(&mut self, now: Nanos, stage: Stage, label: Option<Label>) {
         let (side, io) = match &stage {
+            Stage::ClearLabel => {
+                let data = Payload::Zeroes(table_offset(0).0 as u32);
+                (Side::Origin, Io::Write { offset: Bytes(0), data, fua: true })
+            }
             Stage::WriteTable(sectors) => {
                 let mut bytes = Vec::new();
                 for sector in sectors.clone() {
@@ -135,13 +143,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         payload: &Payload,
     ) -> Result<Option<(Stage, Option<Label>)>, OpenError> {
         Ok(match stage {
+            Stage::ClearLabel => Some((Stage::WriteTable(self.next_sectors(0)), None)),
             Stage::WriteTable(sectors) => match self.next_sectors(sectors.end) {
                 next if next.is_empty() => Some((Stage::FlushTable, None)),
                 next => Some((Stage::WriteTable(next), None)),
             },
-            Stage::FlushTable => Some((Stage::WriteLabel(Side::Cache), None)),
-            Stage::WriteLabel(Side::Cache) => Some((Stage::WriteLabel(Side::Origin), None)),
-            Stage::WriteLabel(Side::Origin) => None,
+            Stage::FlushTable => Some((Stage::WriteLabel(Side::Origin), None)),
+            Stage::WriteLabel(Side::Origin) => Some((Stage::WriteLabel(Side::Cache), None)),
+            Stage::WriteLabel(Side::Cache) => None,
             Stage::ReadLabel(side) => {
                 let found = self.read_label(side, payload)?;
                 match label {
@@ -212,4 +221,51 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         Ok(())
     }
+}
+
+/// True if two devices are what a formatting left that was cut off, or blank, and may be formatted.
+/// `size` is that of the fast device, `slow` how the slow one begins: its label and the start of
+/// what the machine above sees, where that keeps its own label. `read` fills a buffer from an
+/// offset of the fast device.
+///
+/// The fast device must have no label, and a table that names no line: empty sectors, or zeroes
+/// where none was written. The slow device must be blank but for the label that the same formatting
+/// wrote, with a table that is whole. A cache that was in use has its label; if that is lost, the
+/// machine above has left its own behind it, on the slow device as the table names nothing.
+///
+/// # Errors
+/// What `read` says.
+pub fn is_unfinished<E>(
+    size: Bytes,
+    slow: &[u8],
+    mut read: impl FnMut(Bytes, &mut [u8]) -> Result<(), E>,
+) -> Result<bool, E> {
+    let slots = format::slots_on(size);
+    let mut block = vec![0; table_offset(0).0 as usize];
+    if slots < format::SLOTS_MIN {
+        return Ok(false);
+    }
+    read(Bytes(0), &mut block)?;
+    let (head, behind) = slow.split_at(block.len().min(slow.len()));
+    let label = Label::decode(head).filter(|l| l.side == Side::Origin && l.slots == slots);
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    if !is_zero(&block) || !is_zero(behind) || label.is_none() && !is_zero(head) {
+        return Ok(false);
+    }
+    let mut from = 0;
+    while from < table_sectors(slots) {
+        let to = table_sectors(slots).min(from + RUN_SECTORS);
+        let mut run = vec![0; (to - from) as usize * SECTOR as usize];
+        read(table_offset(from), &mut run)?;
+        for (sector, bytes) in (from..to).zip(run.chunks(SECTOR as usize)) {
+            let identity = label.map_or(format::table_identity(bytes), |label| label.identity);
+            let named = format::decode_table(identity, sector, bytes);
+            let unwritten = label.is_none() && is_zero(bytes);
+            if !unwritten && named.is_none_or(|named| !named.is_empty()) {
+                return Ok(false);
+            }
+        }
+        from = to;
+    }
+    Ok(true)
 }

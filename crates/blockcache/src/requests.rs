@@ -246,7 +246,10 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 && sets.line_in(slot).is_some_and(|line| !locks.holds(line))
         };
         match self.index.place(line, may_leave) {
-            Some(Placed { slot, .. }) => Some(slot),
+            Some(Placed { slot, marks, .. }) => {
+                self.status.cached -= u32::from(marks & mark::VALID != 0);
+                Some(slot)
+            }
             None => {
                 // Some of the set may be clean, and only named by the table still.
                 self.commit.wanted = true;

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Instant;
 use thermocline_ports::pattern::{Load, Order, Outcome, Pattern};
-use thermocline_ports_os::{Budget, FileDevice, OpenOptions, run_load};
+use thermocline_ports_os::{Budget, FileDevice, OpenOptions, Patience, run_load};
 use thermocline_units::{Bytes, Nanos};
 
 const SIZE: Bytes = Bytes::from_mib(256);
@@ -25,7 +25,7 @@ fn main() {
 }
 
 fn measure(folder: &str, path: &Path) {
-    let options = OpenOptions { create: Some(SIZE), buffered: false };
+    let options = OpenOptions { create: Some(SIZE), buffered: false, patience: Patience::DEFAULT };
     let mut device = FileDevice::open(path, options).expect("the folder can be written to");
     let fill =
         Pattern { order: Order::Sequential, block: 1 << 20, reads: 0.0, depth: 4, range: SIZE };

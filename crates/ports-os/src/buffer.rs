@@ -1,21 +1,51 @@
 //! Buffers that direct I/O accepts: aligned to 4 KiB in memory, and used again.
 //!
 //! A buffer that nobody holds any more goes to a store of its thread, by size class, and the next
-//! one of that class is taken from there: no allocation, and no clearing of memory that is about to
-//! be overwritten. The store holds at most [`SPARE_MAX`] buffers a class, up to 128 KiB each.
+//! one of that class is taken from there: no allocation, no clearing of memory that is about to be
+//! overwritten, and no page faults. Without that a request of 1 MiB makes the C library take its
+//! memory from the kernel and give it back, some hundred page faults a request, which cost more
+//! than moving its contents. The store holds at most [`SPARE_MAX`] buffers a class, and at most
+//! [`SPARE_BYTES_MAX`] in all.
 
 use bytes::Bytes as Buffer;
 use std::cell::RefCell;
 
 /// What the strictest devices ask of addresses in memory.
 pub(crate) const ALIGNMENT: usize = 4096;
-/// Size classes: 4 KiB, 8 KiB, … 128 KiB.
-const CLASSES: usize = 6;
-/// Buffers of a class that are kept: 16 MiB of the largest class.
+/// Size classes: 4 KiB, 8 KiB, … 32 MiB, the largest request that clients may send.
+const CLASSES: usize = 14;
+/// Buffers of a class that are kept: 16 MiB of those of 128 KiB.
 const SPARE_MAX: usize = 128;
+/// Bytes of all buffers that are kept: what a client has under way that keeps 64 requests of 1 MiB
+/// going.
+const SPARE_BYTES_MAX: usize = 64 << 20;
+
+/// Buffers that nobody holds.
+#[derive(Default)]
+struct Spare {
+    classes: [Vec<Vec<u8>>; CLASSES],
+    bytes: usize,
+}
+
+impl Spare {
+    fn take(&mut self, class: usize) -> Option<Vec<u8>> {
+        let buffer = self.classes[class].pop()?;
+        self.bytes -= buffer.len();
+        Some(buffer)
+    }
+
+    /// Keeps a buffer, or lets it go where there are enough.
+    fn put(&mut self, class: usize, buffer: Vec<u8>) {
+        let fits = self.bytes + buffer.len() <= SPARE_BYTES_MAX;
+        if fits && self.classes[class].len() < SPARE_MAX {
+            self.bytes += buffer.len();
+            self.classes[class].push(buffer);
+        }
+    }
+}
 
 thread_local! {
-    static SPARE: RefCell<[Vec<Vec<u8>>; CLASSES]> = RefCell::default();
+    static SPARE: RefCell<Spare> = RefCell::default();
 }
 
 /// A region of memory that direct I/O accepts: it begins at a multiple of 4 KiB.
@@ -38,7 +68,7 @@ impl Aligned {
     /// overwritten whole.
     pub fn used(length: usize) -> Aligned {
         let spare = class(length).and_then(|class| {
-            SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok().flatten()
+            SPARE.try_with(|spare| spare.borrow_mut().take(class)).ok().flatten()
         });
         let room = class(length).map_or(length, |class| ALIGNMENT << class);
         let bytes = spare.unwrap_or_else(|| vec![0; room + ALIGNMENT]);
@@ -82,12 +112,7 @@ impl Drop for Aligned {
         let Some(class) = class(self.length) else { return };
         let bytes = std::mem::take(&mut self.bytes);
         // A thread that is ending keeps nothing.
-        let _ = SPARE.try_with(|spare| {
-            let store = &mut spare.borrow_mut()[class];
-            if store.len() < SPARE_MAX {
-                store.push(bytes);
-            }
-        });
+        let _ = SPARE.try_with(|spare| spare.borrow_mut().put(class, bytes));
     }
 }
 

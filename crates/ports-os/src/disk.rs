@@ -4,7 +4,7 @@
 //! Does not choose: whoever opens it says which.
 
 use crate::objects::{BucketStatus, ObjectDevice};
-use crate::{Emulated, FileDevice, OpenDeviceError, OpenOptions};
+use crate::{Emulated, FileDevice, Health, OpenDeviceError, OpenOptions, Patience};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -80,6 +80,17 @@ impl Disk {
             Disk::Emulated(emulated) => emulated.device().path(),
             Disk::Objects(objects) => objects.path(),
         }
+    }
+
+    /// State of the device as of the last `poll`, as far as its answers tell. A bucket has limits
+    /// of its own, and is always well here.
+    pub fn health(&self) -> Health {
+        self.file().map_or(Health::Well, FileDevice::health)
+    }
+
+    /// Limits for the time that the device may take for one request; `None`: a bucket's are others.
+    pub fn patience(&self) -> Option<Patience> {
+        self.file().map(FileDevice::patience)
     }
 
     /// What a bucket tells about itself; none: it is none.

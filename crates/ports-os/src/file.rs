@@ -3,99 +3,45 @@
 //! 1. Requests go to the ring in the order of submission; what finds it full waits in a queue.
 //! 2. A read or write that the kernel cuts short goes on from there; an interrupted one is tried
 //!    again.
-//! 3. Zeroes and discards punch holes where the file system can; where it cannot, zeroes are
-//!    written and a discard does nothing. Which of the two holds is found out when the device is
-//!    opened.
+//! 3. Zeroes and discards punch holes where the device can ([`mod@zeroing`] finds that out when it
+//!    is opened); where it cannot, zeroes are written and a discard does nothing. A device that
+//!    takes its word back is written zeroes for both: whoever discards was told that zeroes follow.
 //! 4. A file in memory needs no ring: its requests are done when they are submitted.
-//! 5. A file is locked while it is open here: a second instance is refused.
+//! 5. A file is locked while it is open here, and a block device is opened exclusively: a second
+//!    instance is refused, and so is a device that is mounted or part of another one.
+//! 6. A device that does not answer is given up in the end ([`crate::Patience`]): whoever waits is
+//!    answered then. The kernel keeps the buffers of what it still has, and its answers, if they
+//!    come, are dropped. The lock stays for as long: nobody else writes there before.
+
+mod opening;
+mod zeroing;
+
+pub use opening::{OpenDeviceError, OpenOptions};
 
 use crate::buffer::{Aligned, is_aligned};
 use crate::memory;
 use crate::ring::{Answer, Ask, Ring};
+use crate::{Health, Patience};
 use bytes::Bytes as Buffer;
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use opening::{block_device, device_size, lock, open_file};
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use thermocline_ports::model::ProfileError;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Zeroes are written so many bytes at a time.
 const ZEROES: u32 = 1 << 20;
-/// How long a device may stay locked that a killed process had: long for what one process has under
-/// way on a slow disk, short for people who started a second engine.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const LOCK_RETRY: Duration = Duration::from_millis(5);
-
-/// How a device is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenOptions {
-    /// Make the file, of this size, when there is none; a file that exists keeps its size.
-    pub create: Option<Bytes>,
-    /// Go through the page cache although the file system allows to go past it.
-    pub buffered: bool,
-}
-
-/// Why a device cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenDeviceError {
-    /// The path cannot be opened as asked.
-    #[error("{path}: {source}")]
-    Open {
-        /// Which path.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Somebody else has it.
-    #[error("{path} is in use by another process; stop that first")]
-    InUse {
-        /// Which path.
-        path: PathBuf,
-    },
-    /// Neither a file nor a block device.
-    #[error("{path} is neither a file nor a block device")]
-    Kind {
-        /// Which path.
-        path: PathBuf,
-    },
-    /// Nothing fits.
-    #[error("{path} has no room: {size} bytes are less than a sector of 512")]
-    Empty {
-        /// Which path.
-        path: PathBuf,
-        /// Its size in bytes.
-        size: u64,
-    },
-    /// The device cannot be slowed to the profile.
-    #[error("{path} cannot be emulated as asked: {source}")]
-    Emulation {
-        /// Which path.
-        path: PathBuf,
-        /// What the profile said.
-        source: ProfileError,
-    },
-    /// The bucket cannot be used.
-    #[error("{path}: {source}")]
-    Bucket {
-        /// `s3://bucket/prefix`.
-        path: PathBuf,
-        /// Why.
-        source: Box<crate::objects::ObjectError>,
-    },
-    /// The kernel has no io_uring.
-    #[error(
-        "io_uring is not available ({source}); it needs Linux 5.6, and must not be forbidden (sysctl kernel.io_uring_disabled)"
-    )]
-    Ring {
-        /// What the system said.
-        source: io::Error,
-    },
-}
+/// How often a device with requests under way is looked at, whether it answers.
+const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+/// A look that comes so much too late is not the device's fault: this machine slept, or was held
+/// up, and the clock went on. Requests are given their time anew then.
+const ASLEEP: Nanos = Nanos::from_secs(10);
+/// How long to wait before the kernel is offered again what it did not take.
+const OFFER_AGAIN: Nanos = Nanos(1_000_000);
 
 /// What is known about a request in flight.
 struct Pending {
@@ -110,9 +56,14 @@ struct Pending {
 
 enum Kind {
     Read,
-    Write { data: Buffer, durable: bool },
+    Write {
+        data: Buffer,
+        durable: bool,
+    },
+    /// Zeroes, written.
     Zeroes,
-    Discard,
+    /// Zeroes, or a discard, by a hole.
+    Hole,
     Flush,
 }
 
@@ -122,6 +73,7 @@ pub struct FileDevice {
     path: PathBuf,
     geometry: Geometry,
     direct: bool,
+    /// Whether zeroes are holes; false from the first refusal on.
     punches: bool,
     /// Whether requests are done at once; see [`memory`].
     in_memory: bool,
@@ -132,6 +84,12 @@ pub struct FileDevice {
     queue: VecDeque<u32>,
     done: Vec<Completion>,
     zeroes: Buffer,
+    patience: Patience,
+    health: Health,
+    /// When the next look at what is under way is due.
+    look_at: Nanos,
+    /// When the kernel is offered again what it did not take.
+    offer_at: Option<Nanos>,
 }
 
 impl FileDevice {
@@ -141,7 +99,7 @@ impl FileDevice {
     /// When it cannot be opened, is in use, is of another kind, or is smaller than a sector.
     pub fn open(path: &Path, options: OpenOptions) -> Result<FileDevice, OpenDeviceError> {
         let device = FileDevice::open_as(path, options, OFlags::RDWR)?;
-        let punches = can_punch(&device.file, device.geometry.size);
+        let punches = zeroing::can_punch(&device.file, device.geometry.size);
         let geometry = Geometry { discard_zeroes: punches, ..device.geometry };
         Ok(FileDevice { geometry, punches, ..device })
     }
@@ -162,7 +120,10 @@ impl FileDevice {
     ) -> Result<FileDevice, OpenDeviceError> {
         let failed =
             |errno: Errno| OpenDeviceError::Open { path: path.to_path_buf(), source: errno.into() };
-        let (file, direct) = open_file(path, options, access).map_err(failed)?;
+        let (file, direct) = match open_file(path, options, access) {
+            Err(Errno::BUSY) => return Err(OpenDeviceError::Busy { path: path.to_path_buf() }),
+            opened => opened.map_err(failed)?,
+        };
         if !lock(&file).map_err(failed)? {
             return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
         }
@@ -173,7 +134,7 @@ impl FileDevice {
         }
         let ring = Ring::new().map_err(|source| OpenDeviceError::Ring { source })?;
         // The node of a block device is in memory, the device is not.
-        let in_memory = !is_block_device(&file) && memory::is_in_memory(&file);
+        let in_memory = block_device(&file).is_none() && memory::is_in_memory(&file);
         Ok(FileDevice {
             file,
             path: path.to_path_buf(),
@@ -186,12 +147,16 @@ impl FileDevice {
             queue: VecDeque::new(),
             done: Vec::new(),
             zeroes: Aligned::zeroed(ZEROES as usize).freeze(),
+            patience: options.patience,
+            health: Health::Well,
+            look_at: Nanos(0),
+            offer_at: None,
         })
     }
 
     /// See [`crate::Disk::allocate`].
     pub(crate) fn allocate(&self, bytes: Bytes) -> io::Result<()> {
-        if is_block_device(&self.file) {
+        if block_device(&self.file).is_some() {
             return Ok(());
         }
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes.0) {
@@ -210,6 +175,16 @@ impl FileDevice {
         &self.path
     }
 
+    /// State of the device as of the last `poll`, as far as its answers tell.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    /// Limits for the time that the device may take for one request.
+    pub fn patience(&self) -> Patience {
+        self.patience
+    }
+
     /// Readable when something is answered; for `poll(2)`.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
@@ -220,18 +195,19 @@ impl FileDevice {
         !self.done.is_empty()
     }
 
-    /// Blocks until something was answered; returns at once when nothing is in flight.
+    /// Blocks until something was answered, for a second at most, so that whoever waits can look
+    /// at the clock; returns at once when nothing is in flight.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
     pub fn wait(&mut self) -> io::Result<()> {
-        if self.done.is_empty() && !self.ring.is_idle() {
+        if self.done.is_empty() && !self.ring.is_idle() && self.health != Health::GivenUp {
             self.ring.wait()?;
         }
         Ok(())
     }
 
-    fn pump(&mut self) {
+    fn pump(&mut self, now: Nanos) {
         while self.ring.has_room() {
             let Some(tag) = self.queue.pop_front() else { break };
             let pending = &self.pending[tag];
@@ -244,20 +220,27 @@ impl FileDevice {
                     let from = data.slice(data.len() - pending.left as usize..);
                     Ask::Write { offset: pending.offset, from, durable: *durable }
                 }
-                Kind::Zeroes if !self.punches => {
+                Kind::Zeroes => {
                     let length = pending.left.min(u64::from(ZEROES)) as usize;
                     let from = self.zeroes.slice(..length);
                     Ask::Write { offset: pending.offset, from, durable: false }
                 }
-                Kind::Zeroes | Kind::Discard => {
-                    Ask::Punch { offset: pending.offset, length: pending.left }
-                }
+                Kind::Hole => Ask::Punch { offset: pending.offset, length: pending.left },
                 Kind::Flush => Ask::Sync,
             };
-            self.ring.push(self.file.as_fd(), tag, ask);
+            self.ring.push(now, self.file.as_fd(), tag, ask);
         }
-        if let Err(error) = self.ring.submit() {
-            assert!(is_passing(&error), "io_uring refuses its own entries: {error}");
+        let taken = self.ring.submit();
+        let taken = taken.unwrap_or_else(|e| panic!("io_uring refuses its own entries: {e}"));
+        self.offer_at = (!taken).then_some(Nanos(now.0 + OFFER_AGAIN.0));
+    }
+
+    fn take_answers(&mut self) {
+        while let Some(answer) = self.ring.take() {
+            // Late ones of a device that was given up are nobody's any more.
+            if self.health != Health::GivenUp {
+                self.answered(answer);
+            }
         }
     }
 
@@ -265,15 +248,13 @@ impl FileDevice {
         let moved = match answer.result {
             Ok(moved) => u64::from(moved),
             Err(error) if is_passing(&error) => return self.queue.push_front(answer.tag),
+            Err(error) if self.refuses_holes(answer.tag, &error) => {
+                return self.queue.push_front(answer.tag);
+            }
             Err(error) => return self.finish(answer.tag, Err(device_error(&error))),
         };
         let pending = &mut self.pending[answer.tag];
-        let whole = match pending.kind {
-            Kind::Flush | Kind::Discard => true,
-            Kind::Zeroes => self.punches,
-            Kind::Read | Kind::Write { .. } => false,
-        };
-        if whole {
+        if let Kind::Flush | Kind::Hole = pending.kind {
             return self.finish(answer.tag, Ok(Payload::EMPTY));
         }
         if moved == 0 {
@@ -296,6 +277,36 @@ impl FileDevice {
         self.finish(answer.tag, Ok(payload));
     }
 
+    /// Whether `error` says that there are no holes to be had; zeroes are written instead then.
+    fn refuses_holes(&mut self, tag: u32, error: &io::Error) -> bool {
+        let kind = &mut self.pending[tag].kind;
+        let refuses = matches!(kind, Kind::Hole) && zeroing::is_refusal(error);
+        if refuses {
+            *kind = Kind::Zeroes;
+            self.punches = false;
+        }
+        refuses
+    }
+
+    /// Judges the device by the oldest of its requests.
+    fn look_at_the_clock(&mut self, now: Nanos) {
+        if now < self.look_at || self.health == Health::GivenUp {
+            return;
+        }
+        if now.saturating_sub(self.look_at) > ASLEEP {
+            self.ring.count_anew(now);
+        }
+        self.look_at = Nanos(now.0 + LOOK_EVERY.0);
+        self.health = self.patience.judge(now, self.ring.oldest());
+        if self.health == Health::GivenUp {
+            self.ring.abandon();
+            self.queue.clear();
+            self.offer_at = None;
+            let tags: Vec<u32> = self.pending.iter().map(|(tag, _)| tag).collect();
+            tags.into_iter().for_each(|tag| self.finish(tag, Err(DeviceError::Gone)));
+        }
+    }
+
     fn finish(&mut self, tag: u32, result: Result<Payload, DeviceError>) {
         let pending = self.pending.remove(tag);
         self.done.push(Completion { ticket: pending.ticket, result });
@@ -313,6 +324,10 @@ impl Device for FileDevice {
         let inside = offset + left <= self.geometry.size.0;
         let whole = (offset | left).is_multiple_of(sector);
         assert!(inside && whole && (left > 0 || io == Io::Flush), "a range outside the device");
+        if self.health == Health::GivenUp {
+            self.done.push(Completion { ticket, result: Err(DeviceError::Gone) });
+            return;
+        }
         if self.in_memory {
             let result = self.at_once(io).map_err(|errno| device_error(&errno.into()));
             self.done.push(Completion { ticket, result });
@@ -321,9 +336,10 @@ impl Device for FileDevice {
         let kind = match io {
             Io::Read { .. } => Kind::Read,
             Io::Write { data, fua, .. } => Kind::Write { data: self.sendable(&data), durable: fua },
+            Io::WriteZeroes { .. } | Io::Discard { .. } if self.punches => Kind::Hole,
             Io::WriteZeroes { .. } => Kind::Zeroes,
             Io::Flush => Kind::Flush,
-            Io::Discard { .. } if self.punches => Kind::Discard,
+            Io::Discard { .. } if self.geometry.discard_zeroes => Kind::Zeroes,
             Io::Discard { .. } => {
                 self.done.push(Completion { ticket, result: Ok(Payload::EMPTY) });
                 return;
@@ -333,20 +349,21 @@ impl Device for FileDevice {
         self.queue.push_back(self.pending.insert(pending));
     }
 
-    fn poll(&mut self, _now: Nanos, done: &mut Vec<Completion>) {
-        self.pump();
-        while let Some(answer) = self.ring.take() {
-            self.answered(answer);
-        }
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        // First, so that the kernel has room for the answers of what it is asked next.
+        self.take_answers();
+        self.pump(now);
+        self.take_answers();
         if !self.queue.is_empty() {
-            self.pump();
+            self.pump(now);
         }
+        self.look_at_the_clock(now);
         done.append(&mut self.done);
     }
 
-    /// Only the world knows.
+    /// When the kernel is offered again what it did not take; else only the world knows.
     fn next_event(&self) -> Option<Nanos> {
-        None
+        self.offer_at
     }
 }
 
@@ -397,78 +414,6 @@ impl FileDevice {
             Payload::Bytes(bytes) => bytes.clone(),
         }
     }
-}
-
-/// Locks a file against other processes; false: it stays in use.
-///
-/// A process that was killed is gone before its ring is: the kernel finishes what is under way,
-/// and drops the ring's files, a little later. Until then its requests may still change the file,
-/// and it stays locked, so a restart at once has to wait.
-fn lock(file: &OwnedFd) -> Result<bool, Errno> {
-    let start = Instant::now();
-    loop {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(LOCK_RETRY);
-            }
-            Err(Errno::WOULDBLOCK) => return Ok(false),
-            other => return other.map(|()| true),
-        }
-    }
-}
-
-/// Opens past the page cache where that is allowed: (file, whether it is).
-fn open_file(path: &Path, options: OpenOptions, access: OFlags) -> Result<(OwnedFd, bool), Errno> {
-    let mut flags = access | OFlags::CLOEXEC;
-    if options.create.is_some() {
-        flags |= OFlags::CREATE;
-    }
-    let mode = Mode::RUSR | Mode::WUSR;
-    if !options.buffered {
-        match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
-            Err(Errno::INVAL) => {} // As tmpfs of older kernels says it.
-            other => return other.map(|file| (file, true)),
-        }
-    }
-    rustix::fs::open(path, flags, mode).map(|file| (file, false))
-}
-
-/// Bytes of the device; a file that is empty is given the size asked for.
-fn device_size(file: &OwnedFd, path: &Path, create: Option<Bytes>) -> Result<u64, OpenDeviceError> {
-    let failed =
-        |errno: Errno| OpenDeviceError::Open { path: path.to_path_buf(), source: errno.into() };
-    let stat = rustix::fs::fstat(file).map_err(failed)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => {
-            let size = stat.st_size as u64;
-            match create.filter(|_| size == 0) {
-                Some(wanted) => {
-                    rustix::fs::ftruncate(file, wanted.0).map_err(failed)?;
-                    Ok(wanted.0)
-                }
-                None => Ok(size),
-            }
-        }
-        FileType::BlockDevice => {
-            rustix::fs::seek(file, rustix::fs::SeekFrom::End(0)).map_err(failed)
-        }
-        _ => Err(OpenDeviceError::Kind { path: path.to_path_buf() }),
-    }
-}
-
-/// Whether holes can be punched, tried where it changes nothing: behind the device's end.
-fn can_punch(file: &OwnedFd, size: Bytes) -> bool {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match rustix::fs::fallocate(file, flags, size.0.next_multiple_of(4096), 4096) {
-        Ok(()) => true,
-        // A block device has nothing behind its end, and says so; it does zero what is inside.
-        Err(errno) => matches!(errno, Errno::INVAL | Errno::NOSPC) && is_block_device(file),
-    }
-}
-
-fn is_block_device(file: &OwnedFd) -> bool {
-    rustix::fs::fstat(file)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
 }
 
 /// Whether trying again is all there is to do.

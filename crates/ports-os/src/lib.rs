@@ -13,6 +13,7 @@ mod emulated;
 mod file;
 mod memory;
 pub mod objects;
+mod patience;
 mod ring;
 
 pub use buffer::Aligned;
@@ -20,3 +21,4 @@ pub use closed_loop::{Budget, LoadError, run_load};
 pub use disk::Disk;
 pub use emulated::Emulated;
 pub use file::{FileDevice, OpenDeviceError, OpenOptions};
+pub use patience::{Health, Patience};

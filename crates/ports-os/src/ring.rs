@@ -1,16 +1,28 @@
 //! One io_uring: the only place that hands memory to the kernel.
 //!
 //! Invariant: whatever buffer a submitted request points to is kept in `in_flight` until its
-//! completion was taken from the ring. Dropping the ring waits for what is in flight first.
+//! completion was taken from the ring. Dropping the ring waits for what is in flight first; a ring
+//! that was abandoned is dropped without, and then the buffers stay as long as the process does.
+//!
+//! The kernel may take less than it is given: for want of memory (EAGAIN), because answers must be
+//! taken first (EBUSY), or for a signal. What it did not take stays in the submission queue, in its
+//! order, and goes with the next call.
 
 use crate::buffer::Aligned;
 use bytes::Bytes as Buffer;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+use thermocline_units::Nanos;
 
 /// Requests that the ring takes at once; the rest waits outside.
 pub(crate) const DEPTH: u32 = 256;
+/// How long one call waits for an answer, at most: whoever waits looks at the clock then.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a call that waits for the kernel to take something pauses.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What the kernel is asked for.
 pub(crate) enum Ask {
@@ -38,6 +50,14 @@ enum Held {
     Nothing,
 }
 
+/// A request in the kernel's hands, or on its way there.
+struct Flight {
+    tag: u32,
+    held: Held,
+    /// When it was pushed.
+    since: Nanos,
+}
+
 /// A request that the kernel has answered.
 pub(crate) struct Answer {
     pub(crate) tag: u32,
@@ -50,9 +70,11 @@ pub(crate) struct Answer {
 pub(crate) struct Ring {
     ring: IoUring,
     /// By slot, which is the kernel's name of the request.
-    in_flight: Vec<Option<(u32, Held)>>,
+    in_flight: Vec<Option<Flight>>,
     free: Vec<u32>,
-    unsubmitted: bool,
+    abandoned: bool,
+    #[cfg(test)]
+    pub(crate) script: tests::Script,
 }
 
 impl Ring {
@@ -61,7 +83,14 @@ impl Ring {
     pub(crate) fn new() -> io::Result<Ring> {
         let ring = IoUring::builder().setup_clamp().build(DEPTH)?;
         let in_flight = (0..DEPTH).map(|_| None).collect();
-        Ok(Ring { ring, in_flight, free: (0..DEPTH).rev().collect(), unsubmitted: false })
+        Ok(Ring {
+            ring,
+            in_flight,
+            free: (0..DEPTH).rev().collect(),
+            abandoned: false,
+            #[cfg(test)]
+            script: tests::Script::default(),
+        })
     }
 
     /// Whether another request can be pushed.
@@ -73,11 +102,26 @@ impl Ring {
         self.free.len() == DEPTH as usize
     }
 
+    /// When the oldest request that is not answered was pushed; `None`: there is none.
+    pub(crate) fn oldest(&self) -> Option<Nanos> {
+        self.in_flight.iter().flatten().map(|flight| flight.since).min()
+    }
+
+    /// Takes everything in flight as pushed at `now`.
+    pub(crate) fn count_anew(&mut self, now: Nanos) {
+        self.in_flight.iter_mut().flatten().for_each(|flight| flight.since = now);
+    }
+
+    /// Nobody waits any more for what is in flight: it may never be answered.
+    pub(crate) fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
     /// Queues a request on `file`; `tag` comes back with its answer.
     ///
     /// # Panics
     /// When the ring has no room.
-    pub(crate) fn push(&mut self, file: BorrowedFd<'_>, tag: u32, ask: Ask) {
+    pub(crate) fn push(&mut self, now: Nanos, file: BorrowedFd<'_>, tag: u32, ask: Ask) {
         let slot = self.free.pop().expect("the caller asked for room");
         let fd = types::Fd(file.as_raw_fd());
         let (entry, held) = match ask {
@@ -100,7 +144,7 @@ impl Ring {
                 (punch.mode(PUNCH_HOLE | KEEP_SIZE).build(), Held::Nothing)
             }
         };
-        self.in_flight[slot as usize] = Some((tag, held));
+        self.in_flight[slot as usize] = Some(Flight { tag, held, since: now });
         self.submit_entry(&entry.user_data(u64::from(slot)));
     }
 
@@ -110,37 +154,64 @@ impl Ring {
         // moving the owner does not move the bytes, which live on the heap.
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.expect("no more requests are in flight than the ring is deep");
-        self.unsubmitted = true;
     }
 
-    /// Hands what was pushed to the kernel.
+    /// Hands what was pushed to the kernel; true if it took all of it. The rest is kept for the
+    /// next call.
     ///
     /// # Errors
-    /// When the kernel refuses the system call.
-    pub(crate) fn submit(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.unsubmitted) {
-            self.ring.submit()?;
+    /// When the kernel refuses the system call for good.
+    pub(crate) fn submit(&mut self) -> io::Result<bool> {
+        if self.ring.submission().is_empty() {
+            return Ok(true);
         }
-        Ok(())
+        match self.enter() {
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(self.ring.submission().is_empty()),
+        }
     }
 
-    /// Waits until something is answered.
+    /// The system call that hands requests over.
+    fn enter(&mut self) -> io::Result<usize> {
+        #[cfg(test)]
+        if let Some(refusal) = self.script.refusals.pop_front() {
+            return refusal;
+        }
+        self.ring.submit()
+    }
+
+    /// Waits until something is answered, or a second has passed.
     ///
     /// # Errors
-    /// When the kernel refuses the system call.
+    /// When the kernel refuses the system call for good.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
-        self.unsubmitted = false;
-        match self.ring.submit_and_wait(1) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        if !self.submit()? {
+            // Perhaps nothing is in the kernel that could be answered.
+            std::thread::sleep(PAUSE);
+            return Ok(());
+        }
+        let timeout = types::Timespec::from(WAIT_MAX);
+        let until = types::SubmitArgs::new().timespec(&timeout);
+        let waited = match self.ring.params().is_feature_ext_arg() {
+            true => self.ring.submitter().submit_with_args(1, &until),
+            false => self.ring.submit_and_wait(1),
+        };
+        match waited {
+            Err(error) if is_passing(&error) || is_timeout(&error) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
     /// Takes an answer, when there is one.
     pub(crate) fn take(&mut self) -> Option<Answer> {
+        #[cfg(test)]
+        if self.script.withholds {
+            return None;
+        }
         let entry: cqueue::Entry = self.ring.completion().next()?;
         let slot = entry.user_data() as u32;
-        let (tag, held) = self.in_flight[slot as usize].take().expect("the slot is in flight");
+        let Flight { tag, held, .. } =
+            self.in_flight[slot as usize].take().expect("the slot is in flight");
         self.free.push(slot);
         let result = match entry.result() {
             code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
@@ -167,7 +238,7 @@ impl Drop for Ring {
     /// The kernel may still write into buffers: they must not go before it is done.
     fn drop(&mut self) {
         while !self.is_idle() {
-            if self.wait().is_err() {
+            if self.abandoned || self.wait().is_err() {
                 // Rather leak the buffers than have them reused under the kernel's hands.
                 std::mem::forget(std::mem::take(&mut self.in_flight));
                 return;
@@ -182,3 +253,17 @@ const RWF_DSYNC: i32 = 0x2;
 /// `FALLOC_FL_KEEP_SIZE` and `FALLOC_FL_PUNCH_HOLE` of `fallocate(2)`.
 const KEEP_SIZE: i32 = 0x1;
 const PUNCH_HOLE: i32 = 0x2;
+
+/// True if an error of the system call passes by itself, or once answers were taken.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, ResourceBusy, WouldBlock};
+    matches!(error.kind(), Interrupted | ResourceBusy | WouldBlock)
+}
+
+/// True if the system call waited for as long as it was told to.
+fn is_timeout(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::TIME)
+}
+
+#[cfg(test)]
+mod tests;

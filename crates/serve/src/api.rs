@@ -1,9 +1,11 @@
 //! What the API says, as data: one definition for the server, the OpenAPI document and the
 //! command-line client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
 
+mod clients;
 mod hints;
 mod shadows;
 
+pub use clients::{Clients, Listener};
 pub use hints::{
     HINTS_AT_ONCE, HINTS_BYTES_MAX, HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource,
     HintsDone, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
@@ -47,6 +49,9 @@ pub struct Status {
     /// Bytes a second that operations may copy on a pool now; null: no limit.
     #[serde(default)]
     pub copy_rate_bytes: Option<u64>,
+    /// What the policy moves, or moved last; null: nothing yet.
+    #[serde(default)]
+    pub moves: Option<Moves>,
     /// Moves of policies that were given up since the start.
     #[serde(default)]
     pub moves_dropped: MovesDropped,
@@ -55,8 +60,11 @@ pub struct Status {
     pub parts: Parts,
     /// The journal.
     pub journal: Journal,
-    /// NBD clients.
+    /// NBD connections, those with an unfinished handshake included.
     pub connections: u64,
+    /// NBD clients by listener, and what they take.
+    #[serde(default)]
+    pub clients: Clients,
     /// Requests of clients under way.
     pub in_flight: u64,
     /// Memory of the chunk map.
@@ -66,6 +74,16 @@ pub struct Status {
     /// Shares of client reads, by bytes, that the fastest pool has served since the start; null:
     /// nothing was read.
     pub fastest_pool_share: Option<f64>,
+}
+
+impl Status {
+    /// Bytes of all volumes, and bytes that pools in service have for them.
+    pub fn promised_and_room_bytes(&self) -> (u64, u64) {
+        let promised = self.volumes.iter().map(|volume| volume.size_bytes).sum();
+        let serves = |pool: &&Pool| matches!(pool.state.as_str(), "active" | "suspect" | "joining");
+        let chunks: u64 = self.pools.iter().filter(serves).map(|pool| pool.chunks_total).sum();
+        (promised, chunks.saturating_mul(self.chunk_bytes))
+    }
 }
 
 /// Chunks in two parts: mirrored on two pools that share their requests, or redirected.
@@ -79,6 +97,38 @@ pub struct Parts {
     pub diverted_reads: Option<f64>,
     /// The same of writes.
     pub diverted_writes: Option<f64>,
+}
+
+/// Moves of a policy that followed each other without a pause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Moves {
+    /// Who decided.
+    pub policy: String,
+    /// Since the first of them was proposed; until the last had ended, when it has.
+    pub seconds: f64,
+    /// Epochs in which the policy proposed something.
+    pub epochs: u64,
+    /// From where to where, and how much.
+    pub flows: Vec<MoveFlow>,
+    /// Bytes of chunks that are still to be moved.
+    pub pending_bytes: u64,
+    /// Chunks that stayed where they were because a device failed.
+    pub failed_chunks: u64,
+    /// Whether all of it has ended.
+    pub over: bool,
+}
+
+/// What goes from one pool to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MoveFlow {
+    /// Number of the pool it comes from.
+    pub from: u16,
+    /// Number of the pool it goes to.
+    pub to: u16,
+    /// Bytes that were proposed; what a later proposal repeats counts again.
+    pub planned_bytes: u64,
+    /// Bytes that have arrived.
+    pub moved_bytes: u64,
 }
 
 /// Why moves of policies were given up.
@@ -102,6 +152,7 @@ pub struct Policy {
 
 /// A policy that shall decide from now on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewPolicy {
     /// `name[:key=value,…]`, or "none".
     pub spec: String,
@@ -176,6 +227,7 @@ impl From<&Promise> for VolumeSla {
 
 /// A volume that shall be made, or the size that one shall have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct VolumeSize {
     /// Bytes, in multiples of 512.
     pub size_bytes: u64,
@@ -188,8 +240,16 @@ pub struct Pool {
     pub id: u16,
     /// Its name.
     pub name: String,
-    /// What it is doing: joining, active, draining, drained, dead, removing, removed.
+    /// What it is doing: joining, active, draining, drained, dead, removing, removed; or suspect:
+    /// its device has not answered a request for longer than it should take.
     pub state: String,
+    /// Seconds for which the device of a suspect pool has not answered its oldest request; null:
+    /// it answers in time.
+    #[serde(default)]
+    pub unanswered_seconds: Option<f64>,
+    /// True while the device has no room for writes: the pool gets no new chunks.
+    #[serde(default)]
+    pub full: bool,
     /// The file or block device; null: it is missing.
     pub path: Option<String>,
     /// Whether requests go past the page cache.
@@ -214,6 +274,18 @@ pub struct Pool {
     pub cache: Option<BlockCache>,
     /// The bucket that it is in; null: it is a file or a block device.
     pub bucket: Option<Bucket>,
+    /// Room on the file system under its file, and its cache's; null: it is on no file system.
+    #[serde(default)]
+    pub backing: Option<Backing>,
+}
+
+/// Room on the file system under the sparse file of a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Backing {
+    /// Bytes that the files of this pool may still take there.
+    pub may_grow_bytes: u64,
+    /// Bytes that are left there, for all files.
+    pub free_bytes: u64,
 }
 
 /// A bucket of an object store; counts are since the engine was started.
@@ -347,12 +419,13 @@ pub struct Journal {
 
 /// A pool that shall be added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewPool {
-    /// For people; at most 16 bytes.
+    /// For people; 1 to 16 bytes, and no other pool's.
     pub name: String,
-    /// A file or block device of the engine's machine.
+    /// A file or block device of the engine's machine, from the root on.
     pub path: String,
-    /// Makes the file, of this size, when there is none.
+    /// Makes the file, of this size, when there is none; what is there must have it.
     #[serde(default)]
     pub size_bytes: Option<u64>,
     /// Slows it to this profile.
@@ -361,6 +434,9 @@ pub struct NewPool {
     /// Goes through the page cache.
     #[serde(default)]
     pub buffered: bool,
+    /// Destroys what is on the device; without it a device that holds something is refused.
+    #[serde(default)]
+    pub erase: bool,
 }
 
 /// A run of a volume that lives in one place.
@@ -409,6 +485,7 @@ pub enum Kind {
 
 /// A job that shall be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewJob {
     /// What to do.
     pub kind: Kind,
@@ -557,7 +634,7 @@ pub struct Event {
     pub at_ms: u64,
     /// How much it matters.
     pub severity: Severity,
-    /// What it is about: engine, volume, pool, policy, job, client, recording.
+    /// What it is about: engine, volume, pool, policy, move, job, client, recording.
     pub subject: String,
     /// What happened, in a sentence.
     pub text: String,

@@ -2,38 +2,32 @@
 
 use crate::nbd::Security;
 use crate::stream::Stream;
+use crate::unix_socket::{self, SocketName};
+use rustix::io::Errno;
+use rustix::net::sockopt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+
+/// Time without a word after which a TCP client is asked whether it is still there.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
+/// Time between such questions, and how many may go unanswered: two minutes in all.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TRIES: u32 = 6;
 
 /// A socket that listens.
 pub(crate) enum Door {
-    Unix { listener: UnixListener, path: PathBuf },
+    Unix { listener: UnixListener, name: SocketName },
     Tcp { listener: TcpListener, security: Security },
-}
-
-/// Listens on a unix socket. One that nobody listens on is left over, and replaced.
-///
-/// # Errors
-/// When somebody listens there already, or the socket cannot be made.
-pub(crate) fn listen_unix(path: &Path) -> io::Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(io::ErrorKind::AddrInUse.into());
-    }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 impl Door {
     pub(crate) fn unix(path: &Path) -> io::Result<Door> {
-        Ok(Door::Unix { listener: listen_unix(path)?, path: path.to_path_buf() })
+        let (listener, name) = unix_socket::listen(path)?;
+        Ok(Door::Unix { listener, name })
     }
 
     pub(crate) fn tcp(address: SocketAddr, security: Security) -> io::Result<Door> {
@@ -42,20 +36,38 @@ impl Door {
         Ok(Door::Tcp { listener, security })
     }
 
-    /// Somebody who waits to come in, and what is wanted of them.
-    pub(crate) fn accept(&self) -> Option<(Stream, Security)> {
-        match self {
-            Door::Unix { listener, .. } => {
-                let (stream, _) = listener.accept().ok()?;
-                stream.set_nonblocking(true).ok()?;
-                Some((Stream::Unix(stream), Security::Given))
-            }
-            Door::Tcp { listener, security } => {
-                let (stream, _) = listener.accept().ok()?;
-                stream.set_nonblocking(true).ok()?;
+    /// Accepts a connection that waits, when one does, and says what is wanted of it.
+    ///
+    /// # Errors
+    /// When the system has no room for another.
+    pub(crate) fn accept(&self) -> io::Result<Option<(Stream, Security)>> {
+        let accepted = match self {
+            Door::Unix { listener, .. } => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
+                Ok((Stream::Unix(stream), Security::Given))
+            }),
+            Door::Tcp { listener, security } => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
                 // Replies are whole when they are sent: waiting for more only delays them.
-                stream.set_nodelay(true).ok()?;
-                Some((Stream::Tcp(stream), *security))
+                stream.set_nodelay(true)?;
+                notice_death(&stream)?;
+                Ok((Stream::Tcp(stream), *security))
+            }),
+        };
+        match accepted {
+            Ok(accepted) => Ok(Some(accepted)),
+            Err(error) if is_exhaustion(&error) => Err(error),
+            // Nobody waits, or who waited has gone.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Its path or address.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Door::Unix { name, .. } => name.path().display().to_string(),
+            Door::Tcp { .. } => {
+                self.address().map_or("a TCP address".to_string(), |address| address.to_string())
             }
         }
     }
@@ -69,20 +81,26 @@ impl Door {
     }
 }
 
+/// Has the kernel find out when the other side of an idle connection is no more: a client that was
+/// switched off would keep its place for ever.
+fn notice_death(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_EVERY)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_TRIES)?)
+}
+
+/// True if the system, or this process, has no room for another connection.
+fn is_exhaustion(error: &io::Error) -> bool {
+    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno))
+}
+
 impl AsFd for Door {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Door::Unix { listener, .. } => listener.as_fd(),
             Door::Tcp { listener, .. } => listener.as_fd(),
-        }
-    }
-}
-
-impl Drop for Door {
-    /// Nobody listens any more.
-    fn drop(&mut self) {
-        if let Door::Unix { path, .. } = self {
-            let _ = std::fs::remove_file(path);
         }
     }
 }

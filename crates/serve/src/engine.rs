@@ -5,28 +5,44 @@
 //! carried out; what is due by the clock is done. A round in which nothing moved ends in `poll(2)`.
 //! The loop has no lock and shares nothing: a group lives on one loop.
 //!
+//! - [`mod@accepting`]: who comes in, and who is turned away ([`mod@admission`], [`mod@budget`]);
 //! - [`mod@clients`]: connections, from bytes to requests and back;
 //! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
-//! - [`mod@watch`]: what is counted on the way, second by second.
+//! - [`mod@moves`]: what the policy moves, as events;
+//! - [`mod@watch`]: what is counted on the way, second by second;
+//! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
+mod accepting;
+mod admission;
+mod budget;
 mod clients;
 mod desk;
+mod health;
 mod heat;
 mod jobs;
+mod moves;
+mod room;
 mod watch;
 
-pub use desk::Desk;
+pub use admission::ClientLimits;
+pub use desk::{Desk, Reach};
+pub use room::watch_room;
 
+use crate::ServeError;
 use crate::api::{Event, Severity};
 use crate::doors::Door;
+use crate::joining::PoolLedger;
 use crate::nbd::{Export, Security};
 use crate::orders::{Inbox, Orders, orders};
+use admission::Admission;
+use budget::Budget;
 use clients::{Connection, Origin};
 use jobs::Jobs;
+use moves::Campaigns;
+use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -37,7 +53,7 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::{Completion, Device, Io, Ticket};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
-use thermocline_volume::{Finished, Group, OpenError, Reply, Request, Service};
+use thermocline_volume::{Finished, Group, Reply, Request, Service};
 use watch::Watch;
 
 /// How long the loop stays awake when nothing is left to do. A client that waits for each answer
@@ -45,38 +61,6 @@ use watch::Watch;
 /// does; a loop that sleeps and wakes spends more of the processor than one that looks again. Where
 /// there is one processor only, the client needs it.
 const AWAKE: Nanos = Nanos(50_000);
-
-/// Why the engine cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A unix socket cannot be made.
-    #[error("cannot listen on {path}: {source}")]
-    Listen {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A TCP address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    ListenTcp {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Data would cross a network in the clear.
-    #[error(
-        "{0} can be reached from the network, and no certificate is configured; give one, or listen on 127.0.0.1"
-    )]
-    InTheClear(SocketAddr),
-    /// The system refused to wait.
-    #[error("the event loop cannot wait: {0}")]
-    Wait(io::Error),
-    /// The group is out of service.
-    #[error("the volume group is out of service: {0}")]
-    Group(OpenError),
-}
 
 /// Where NBD clients come in.
 #[derive(Clone, Default)]
@@ -87,6 +71,8 @@ pub struct Doors {
     pub tcp: Vec<SocketAddr>,
     /// Encrypts what comes over TCP; clients that do not encrypt are refused then.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Bounds of what clients may take.
+    pub limits: ClientLimits,
 }
 
 /// Told of every event when it happens.
@@ -101,7 +87,13 @@ pub struct Engine {
     tls: Option<Arc<ServerConfig>>,
     exports: Vec<Export>,
     connections: BTreeMap<u64, Connection>,
+    limits: ClientLimits,
+    /// Of `doors`, in their order.
+    admission: Admission,
+    budget: Budget,
     accepted: u64,
+    /// No connection is accepted before: the system had no room for one.
+    deaf_until: Nanos,
     /// Whether somebody waits at a door.
     knocks: bool,
     /// When a round last moved something.
@@ -118,10 +110,14 @@ pub struct Engine {
     inbox: Inbox,
     orders: Orders,
     jobs: Jobs,
+    campaigns: Campaigns,
     watch: Watch,
+    room: Room,
     on_event: OnEvent,
     /// Who decides about moves; `None`: nobody.
     policy: Option<PolicySpec>,
+    /// Where pools that are added are written down; `None`: nowhere.
+    ledger: Option<Arc<dyn PoolLedger>>,
     /// The shadows, by name.
     rivals: BTreeMap<String, PolicySpec>,
     ios: Vec<(PoolId, Ticket, Io)>,
@@ -151,7 +147,11 @@ impl Engine {
             tls: None,
             exports: Vec::new(),
             connections: BTreeMap::new(),
+            limits: ClientLimits::default(),
+            admission: Admission::new(ClientLimits::default()),
+            budget: Budget::new(ClientLimits::default().buffers),
             accepted: 0,
+            deaf_until: Nanos(0),
             knocks: false,
             busy_at: Nanos(0),
             awake: if processors > 1 { AWAKE } else { Nanos(0) },
@@ -162,9 +162,12 @@ impl Engine {
             inbox,
             orders,
             jobs: Jobs::default(),
+            campaigns: Campaigns::default(),
             watch: Watch::new(),
+            room: Room::default(),
             on_event,
             policy: None,
+            ledger: None,
             rivals: BTreeMap::new(),
             ios: Vec::new(),
             done: Vec::new(),
@@ -182,12 +185,20 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Has pools that are added from now on written down for the next start.
+    pub fn keep_pools(&mut self, ledger: Arc<dyn PoolLedger>) {
+        self.ledger = Some(ledger);
+    }
+
     /// Listens for NBD clients; every volume is an export under its name.
     ///
     /// # Errors
     /// When a socket cannot be made, or data would cross a network in the clear.
     pub fn open_doors(&mut self, doors: &Doors) -> Result<(), ServeError> {
         self.tls.clone_from(&doors.tls);
+        self.limits = doors.limits;
+        self.admission = Admission::new(doors.limits);
+        self.budget = Budget::new(doors.limits.buffers);
         for path in &doors.unix {
             let failed = |source| ServeError::Listen { path: path.clone(), source };
             self.doors.push(Door::unix(path).map_err(failed)?);
@@ -200,6 +211,9 @@ impl Engine {
             };
             let failed = |source| ServeError::ListenTcp { address, source };
             self.doors.push(Door::tcp(address, security).map_err(failed)?);
+        }
+        for door in &self.doors {
+            self.admission.add_listener(door.name());
         }
         Ok(())
     }
@@ -281,6 +295,7 @@ impl Engine {
         moved |= self.receive_all();
         moved |= self.round_of_devices();
         moved |= self.send_all();
+        moved |= self.grant_room();
         moved |= self.carry_out_orders();
         self.watch_the_clock();
         moved
@@ -314,6 +329,7 @@ impl Engine {
         }
         self.replies = replies;
         self.group.take_finished(&mut self.finished);
+        self.note_moves();
         self.end_operations();
         if !self.refused.is_empty() {
             for request in std::mem::take(&mut self.refused) {
@@ -341,7 +357,8 @@ impl Engine {
     /// When something is due by the clock.
     fn due(&self) -> Option<Nanos> {
         let disks = self.disks.iter().flatten().filter_map(PoolDevice::next_event);
-        disks.chain(self.group.next_tick()).chain([self.watch.next]).min()
+        let handshakes = self.admission.next_deadline();
+        disks.chain(self.group.next_tick()).chain(handshakes).chain([self.watch.next]).min()
     }
 
     /// Waits for sockets, devices, orders, or the clock; whether `stop` is readable. Looks without
@@ -362,9 +379,9 @@ impl Engine {
             fds.push(PollFd::from_borrowed_fd(disk.readiness(), PollFlags::IN));
         }
         let doors_from = fds.len();
-        // Whoever waits while the house is full would only keep the loop from sleeping.
-        let full = self.connections.len() >= clients::CONNECTIONS_MAX;
-        let knock = if full { PollFlags::empty() } else { PollFlags::IN };
+        // Whoever cannot be accepted would only keep the loop from sleeping.
+        let deaf = now < self.deaf_until;
+        let knock = if deaf { PollFlags::empty() } else { PollFlags::IN };
         fds.extend(self.doors.iter().map(|door| PollFd::new(door, knock)));
         let clients_from = fds.len();
         fds.extend(self.connections.values().map(Connection::interest));

@@ -8,8 +8,8 @@ pub(crate) mod routes;
 
 pub use routes::openapi;
 
-use crate::doors::listen_unix;
 use crate::orders::Orders;
+use crate::unix_socket::{self, SocketName};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -20,7 +20,6 @@ use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,16 +85,7 @@ pub enum HttpError {
 pub struct Http {
     /// Where it listens, when it does over TCP.
     pub address: Option<SocketAddr>,
-    unix: Option<PathBuf>,
-}
-
-impl Drop for Http {
-    /// Nobody listens any more.
-    fn drop(&mut self) {
-        if let Some(path) = &self.unix {
-            let _ = std::fs::remove_file(path);
-        }
-    }
+    _unix: Option<SocketName>,
 }
 
 /// Listens, and answers on a thread of its own.
@@ -108,14 +98,12 @@ pub fn serve(doors: HttpDoors, orders: &Orders) -> Result<Http, HttpError> {
 
 /// The same with any routes; those of a page (see [`routes::is_page`]) need no token.
 pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, HttpError> {
-    let unix = match &doors.unix {
-        None => None,
+    let (unix, name) = match &doors.unix {
+        None => (None, None),
         Some(path) => {
             let failed = |source| HttpError::Unix { path: path.clone(), source };
-            let listener = listen_unix(path).map_err(failed)?;
-            let owner_only = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(path, owner_only).map_err(failed)?;
-            Some(listener)
+            let (listener, name) = unix_socket::listen(path).map_err(failed)?;
+            (Some(listener), Some(name))
         }
     };
     let mut address = None;
@@ -141,7 +129,7 @@ pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, Htt
     let runtime = runtime.map_err(HttpError::Thread)?;
     let run = move || runtime.block_on(answer_all(router, unix, tcp));
     std::thread::Builder::new().name("http".to_string()).spawn(run).map_err(HttpError::Thread)?;
-    Ok(Http { address, unix: doors.unix })
+    Ok(Http { address, _unix: name })
 }
 
 async fn answer_all(

@@ -1,8 +1,9 @@
 //! The engine's figures for Prometheus, in the OpenMetrics text format.
 //!
-//! Names begin with `thermocline_`; units are seconds and bytes; pools are told apart by name.
+//! Names follow Prometheus's conventions: they begin with `thermocline_`; units are seconds and
+//! bytes and end the name; counters end in `_total`. Pools are told apart by name.
 
-use crate::api::{BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
+use crate::api::{Backing, BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -11,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use thermocline_units::{Latencies, Nanos};
+use thermocline_volume::settings::BLOCK;
 
 /// What `encode` writes.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,7 +36,7 @@ pub(crate) fn encode(figures: Figures) -> String {
     out
 }
 
-/// Bounds of the histograms' buckets: 8 µs to 16 s, doubling.
+/// Bounds of the histograms' buckets: 8 µs to 16 s, doubling; one without a bound comes last.
 fn bounds() -> Vec<Nanos> {
     (0..22).map(|step| Nanos(8_000 << step)).collect()
 }
@@ -69,7 +71,7 @@ impl EncodeMetric for Value<'_> {
             Value::Counter(value) => encoder.encode_counter::<NoLabelSet, _, u64>(value, None),
             Value::Histogram(latencies) => {
                 let bounds = bounds();
-                let seconds = bounds.iter().map(|bound| bound.as_secs_f64()).chain([f64::MAX]);
+                let seconds = bounds.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
                 let buckets: Vec<(f64, u64)> = seconds.zip(latencies.between(&bounds)).collect();
                 let sum = latencies.sum().as_secs_f64();
                 encoder.encode_histogram::<NoLabelSet>(sum, latencies.count(), &buckets, None)
@@ -105,6 +107,7 @@ pub(crate) fn family(
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.group(&mut encoder)?;
+        self.clients(&mut encoder)?;
         self.counters(&mut encoder)?;
         self.caches(&mut encoder)?;
         self.buckets(&mut encoder)?;
@@ -116,14 +119,14 @@ impl Collector for Figures {
 impl Figures {
     fn group(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let status = &self.status;
+        let journal = |blocks: u64| (blocks * u64::from(BLOCK)) as f64;
         let gauges = [
             ("up", "Whether requests are taken", f64::from(u8::from(status.service == "ready"))),
             ("uptime_seconds", "Time since the start", status.uptime_seconds),
-            ("connections", "NBD clients", status.connections as f64),
             ("requests_in_flight", "Client requests under way", status.in_flight as f64),
             ("operations_pending", "Moves queued and under way", status.operations_pending as f64),
-            ("journal_blocks", "Blocks of the journal ring", status.journal.blocks as f64),
-            ("journal_used_blocks", "Blocks a recovery replays", status.journal.used as f64),
+            ("journal_size_bytes", "Size of the journal ring", journal(status.journal.blocks)),
+            ("journal_used_bytes", "What a recovery replays", journal(status.journal.used)),
             ("map_bytes", "Memory of the chunk map", status.map_bytes as f64),
         ];
         for (name, help, value) in gauges {
@@ -148,10 +151,11 @@ impl Figures {
         if let Some(rate) = status.copy_rate_bytes {
             let help = "Bytes a second that operations may copy on a pool now";
             let value = Value::Gauge(rate as f64);
-            family(encoder, ("copy_rate_bytes", help), vec![(Vec::new(), value)])?;
+            family(encoder, ("copy_rate_bytes_per_second", help), vec![(Vec::new(), value)])?;
         }
-        let written = Value::Counter(status.journal.written);
-        family(encoder, ("journal_written_blocks", "Blocks written"), vec![(Vec::new(), written)])?;
+        let written = Value::Counter(status.journal.written * u64::from(BLOCK));
+        let help = "Bytes written to the journal";
+        family(encoder, ("journal_written_bytes", help), vec![(Vec::new(), written)])?;
         if let Some(share) = status.fastest_pool_share {
             let help = "Share of the bytes read by clients that the fastest pool served";
             let value = Value::Gauge(share);
@@ -162,6 +166,37 @@ impl Figures {
         });
         family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
         self.promises(encoder)
+    }
+
+    /// NBD clients by listener, and the memory that they share.
+    fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let clients = &self.status.clients;
+        let states = clients.listeners.iter().flat_map(|listener| {
+            [("attached", listener.attached), ("handshake", listener.half_open)].map(
+                |(state, count)| {
+                    let labels = vec![("listener", listener.name.as_str()), ("state", state)];
+                    (labels, Value::Gauge(count as f64))
+                },
+            )
+        });
+        family(encoder, ("nbd_connections", "NBD connections"), states.collect())?;
+        let turned_away = clients.listeners.iter().flat_map(|listener| {
+            listener.turned_away.iter().map(|(why, count)| {
+                let labels = vec![("listener", listener.name.as_str()), ("reason", why.as_str())];
+                (labels, Value::Counter(*count))
+            })
+        });
+        let help = "NBD connections that were refused or closed by the engine";
+        family(encoder, ("nbd_connections_turned_away", help), turned_away.collect())?;
+        let gauges = [
+            ("nbd_buffer_bytes", "Memory for contents of requests", clients.buffer_bytes),
+            ("nbd_buffer_limit_bytes", "Most that it may be", clients.buffer_limit_bytes),
+            ("nbd_requests_waiting", "Requests that wait for such memory", clients.waiting),
+        ];
+        for (name, help, value) in gauges {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value as f64))])?;
+        }
+        Ok(())
     }
 
     /// Of volumes that are promised something.
@@ -178,7 +213,11 @@ impl Figures {
                 .collect()
         };
         let latency = series(|sla| Value::Gauge(sla.latency_us / 1e6));
-        family(encoder, ("volume_sla_seconds", "Latency that the volume is promised"), latency)?;
+        family(
+            encoder,
+            ("volume_sla_latency_seconds", "Latency that the volume is promised"),
+            latency,
+        )?;
         let answered = series(|sla| Value::Counter(sla.answered));
         let help = "Requests to the volume that were judged by its promise";
         family(encoder, ("volume_sla_requests", help), answered)?;
@@ -188,16 +227,25 @@ impl Figures {
     }
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let gauges: [(&str, &str, OfPool); 4] = [
-            ("pool_up", "Whether the pool is in service", |p| u64::from(p.state == "active")),
-            ("pool_chunks", "Chunks that the pool can hold", |p| p.chunks_total),
-            ("pool_used_chunks", "Chunks that the pool holds", |p| p.chunks_used),
-            ("pool_in_flight", "Client requests on the pool's device", |p| p.in_flight),
+        let is_up = |p: &Pool| u64::from(p.state == "active" || p.state == "suspect");
+        let gauges: [(&str, &str, OfPool); 3] = [
+            ("pool_up", "Whether the pool is in service", is_up),
+            ("pool_requests_in_flight", "Client requests on its device", |p| p.in_flight),
+            ("pool_full", "Whether its device has no room for writes", |p| p.full.into()),
         ];
         for (name, help, figure) in gauges {
             let series = self.by_pool(|pool| Value::Gauge(figure(pool) as f64));
             family(encoder, (name, help), series)?;
         }
+        let silence = |pool: &Pool| Value::Gauge(pool.unanswered_seconds.unwrap_or(0.0));
+        let help = "Time for which a suspect pool's device has not answered; 0: it answers";
+        family(encoder, ("pool_unanswered_seconds", help), self.by_pool(silence))?;
+        self.rooms(encoder)?;
+        let chunk = self.status.chunk_bytes;
+        let size = self.by_pool(|pool| Value::Gauge((pool.chunks_total * chunk) as f64));
+        family(encoder, ("pool_size_bytes", "Room for chunks on the pool"), size)?;
+        let used = self.by_pool(|pool| Value::Gauge((pool.chunks_used * chunk) as f64));
+        family(encoder, ("pool_used_bytes", "Room that its chunks take"), used)?;
         let counters: [(&str, &str, OfPool); 8] = [
             ("pool_read_bytes", "Bytes read for clients", |p| p.counters.read_bytes),
             ("pool_written_bytes", "Bytes written for clients", |p| p.counters.written_bytes),
@@ -213,6 +261,27 @@ impl Figures {
         for (name, help, figure) in counters {
             let series = self.by_pool(|pool| Value::Counter(figure(pool)));
             family(encoder, (name, help), series)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for what was promised: to volumes, and to files that grow.
+    fn rooms(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (promised, room) = self.status.promised_and_room_bytes();
+        let help = "Size of all volumes over the size of all pools in service";
+        let ratio = Value::Gauge(promised as f64 / room.max(1) as f64);
+        family(encoder, ("overcommit_ratio", help), vec![(Vec::new(), ratio)])?;
+        let figures: [(&str, &str, fn(&Backing) -> u64); 2] = [
+            ("pool_may_grow_bytes", "Bytes its files may still take", |b| b.may_grow_bytes),
+            ("pool_backing_free_bytes", "Bytes left on their file system", |b| b.free_bytes),
+        ];
+        for (name, help, figure) in figures {
+            let of = |pool: &'_ Pool| pool.backing.as_ref().map(figure);
+            let pools = self.status.pools.iter().filter_map(|pool| Some((pool, of(pool)?)));
+            let series = pools.map(|(pool, bytes)| {
+                (vec![("pool", pool.name.as_str())], Value::Gauge(bytes as f64))
+            });
+            family(encoder, (name, help), series.collect())?;
         }
         Ok(())
     }
@@ -355,7 +424,7 @@ impl Figures {
             .iter()
             .map(|(kind, latencies)| (vec![("op", *kind)], Value::Histogram(latencies)));
         let help = "Latency of client requests";
-        family(encoder, ("request_seconds", help), requests.collect())?;
+        family(encoder, ("request_duration_seconds", help), requests.collect())?;
         let names = self.status.pools.iter().map(|pool| pool.name.as_str());
         let pools = names.zip(&self.pools).flat_map(|(name, latencies)| {
             ["read", "write"].iter().zip(latencies).map(move |(&op, latencies)| {
@@ -363,6 +432,6 @@ impl Figures {
             })
         });
         let help = "Latency of client requests on the pool's device";
-        family(encoder, ("pool_seconds", help), pools.collect())
+        family(encoder, ("pool_request_duration_seconds", help), pools.collect())
     }
 }

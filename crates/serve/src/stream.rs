@@ -85,6 +85,22 @@ impl Stream {
         }
     }
 
+    /// Who is at the other end, as an administrator can find it.
+    pub(crate) fn peer(&self) -> String {
+        let address = |socket: &TcpStream| match socket.peer_addr() {
+            Ok(address) => address.to_string(),
+            Err(_) => "an address that is gone".to_string(),
+        };
+        match self {
+            Stream::Tcp(socket) => address(socket),
+            Stream::Tls(tls) => address(&tls.socket),
+            Stream::Unix(socket) => match rustix::net::sockopt::socket_peercred(socket) {
+                Ok(peer) => process(peer.pid.as_raw_nonzero().get()),
+                Err(_) => "an unknown process".to_string(),
+            },
+        }
+    }
+
     /// Whether encrypted bytes wait for the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         matches!(self, Stream::Tls(tls) if tls.connection.wants_write())
@@ -109,6 +125,14 @@ impl Stream {
         let Stream::Tcp(socket) = self else { return Err(io::ErrorKind::InvalidInput.into()) };
         let connection = ServerConnection::new(tls).map_err(io::Error::other)?;
         Ok(Stream::Tls(Box::new(Tls { connection, socket })))
+    }
+}
+
+/// A process by its number, and its name while it runs.
+fn process(number: i32) -> String {
+    match std::fs::read_to_string(format!("/proc/{number}/comm")) {
+        Ok(name) => format!("process {number}, {}", name.trim_end()),
+        Err(_) => format!("process {number}"),
     }
 }
 

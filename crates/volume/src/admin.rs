@@ -3,12 +3,13 @@
 //! What is done here shows at once, and is durable after the next completed flush or with the
 //! checkpoint that follows; a pool takes chunks, and is let go, only then.
 
+use crate::extents::Extents;
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
 use crate::opening::{CreateError, new_pool};
 use crate::operation::Refusal;
-use crate::pool::{PoolSpec, PoolState};
+use crate::pool::{Evacuation, PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
@@ -43,15 +44,26 @@ pub enum AdminError {
         /// Its state.
         state: PoolState,
     },
+    /// Only active pools are drained.
+    #[error("pool {} is {state:?}; only an active pool can be drained", pool.0)]
+    NotActive {
+        /// The pool.
+        pool: PoolId,
+        /// Its state.
+        state: PoolState,
+    },
     /// The last pool.
     #[error("pool {} is the last that takes chunks, or that has room for the metadata", .0.0)]
     LastPool(PoolId),
     /// The pool does not fit into the group.
     #[error(transparent)]
     Pool(#[from] CreateError),
-    /// The checkpoint areas would be too small.
-    #[error("with this pool the group would have {0} chunks; its metadata has room for {1}")]
-    TooManyChunks(u64, u64),
+    /// No pool has free chunks for the larger map.
+    #[error(
+        "no pool has enough free chunks for the map that pool `{0}` would need; free some of the \
+         fastest pool's, or add a smaller pool first"
+    )]
+    MetadataRoom(String),
 }
 
 impl Group {
@@ -138,45 +150,80 @@ impl Group {
     /// When it is too small, there are too many, or the metadata would not have room for
     /// its chunks.
     pub fn add_pool(&mut self, now: Nanos, spec: PoolSpec) -> Result<PoolId, AdminError> {
-        self.check_ready()?;
-        if self.pools.len() >= POOLS_MAX {
-            return Err(CreateError::PoolCount(self.pools.len() + 1).into());
-        }
-        let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
-        let pool = new_pool(self, &spec, region <= spec.geometry.size.0 / 8)?;
-        let living = self.pools.iter().filter(|pool| pool.is_alive());
-        let slots = living.map(|pool| u64::from(pool.slots.total())).sum::<u64>()
-            + u64::from(pool.slots.total());
-        let room = layout::slots_max(
-            self.area_blocks,
-            self.copier.overlays,
-            self.chunk_size,
-            &self.settings.limits,
-        );
-        if slots > room {
-            return Err(AdminError::TooManyChunks(slots, room));
-        }
-        self.pools.push(pool);
+        self.join(&spec)?;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(PoolId(self.pools.len() as u16 - 1))
     }
 
+    /// Checks whether [`Group::add_pool`] would take a pool now. Changes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<(), AdminError> {
+        let wanted = self.checkpoint.wanted;
+        let before = self.join(spec)?;
+        self.pools.pop();
+        self.take_back_extents(before);
+        self.checkpoint.wanted = wanted;
+        Ok(())
+    }
+
+    /// Puts a pool behind all others, and gives the metadata room for its chunks; the extents of
+    /// the others as they were before.
+    fn join(&mut self, spec: &PoolSpec) -> Result<Vec<[Extents; 2]>, AdminError> {
+        self.check_ready()?;
+        if self.pools.len() >= POOLS_MAX {
+            return Err(CreateError::PoolCount(self.pools.len() + 1).into());
+        }
+        let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
+        let pool = new_pool(self, spec, region <= spec.geometry.size.0 / 8)?;
+        let before: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
+        self.pools.push(pool);
+        if !self.grow_areas() {
+            self.pools.pop();
+            self.take_back_extents(before);
+            return Err(AdminError::MetadataRoom(spec.name.clone()));
+        }
+        Ok(before)
+    }
+
     /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when
-    /// empty.
+    /// empty. Chunks of a pool that is here go to others that are here, and wait until one has
+    /// room: what lies across a network is slow, and may cost money.
     ///
     /// # Errors
     /// When the pool does not exist, is not active, or is the last.
     pub fn drain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.drain(now, id, Evacuation::Near)
+    }
+
+    /// The same, also to pools across a network; a drain that is under way goes on so. Nothing of
+    /// it is kept over a restart, after which the drain goes on as [`Group::drain_pool`] would.
+    ///
+    /// # Errors
+    /// When the pool does not exist, is neither active nor being drained, or is the last.
+    pub fn drain_pool_anywhere(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.drain(now, id, Evacuation::Anywhere)
+    }
+
+    fn drain(&mut self, now: Nanos, id: PoolId, to: Evacuation) -> Result<(), AdminError> {
         self.check_ready()?;
         let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
-        if state != PoolState::Active {
-            return Err(AdminError::PoolState { pool: id, state });
+        match (state, to) {
+            (PoolState::Active, _) => {}
+            (PoolState::Draining, Evacuation::Anywhere) => {
+                self.pool_mut(id).evacuation = to;
+                return Ok(());
+            }
+            _ => return Err(AdminError::NotActive { pool: id, state }),
         }
         if self.pools.iter().filter(|pool| pool.takes_chunks()).count() == 1 {
             return Err(AdminError::LastPool(id));
         }
-        self.pool_mut(id).state = PoolState::Draining;
+        let pool = self.pool_mut(id);
+        pool.state = PoolState::Draining;
+        pool.evacuation = to;
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(())
@@ -191,7 +238,7 @@ impl Group {
     pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
         let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
-        let empty = pool.slots.used() == 0;
+        let empty = pool.slots_used() == 0;
         match pool.state {
             PoolState::Drained | PoolState::Dead if empty => {}
             state => return Err(AdminError::PoolState { pool: id, state }),

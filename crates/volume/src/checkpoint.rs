@@ -20,7 +20,7 @@ use crate::format::{
     seal_block,
 };
 use crate::group::{Group, Service, payload};
-use crate::layout::{area_offset, super_offset};
+use crate::layout::super_offset;
 use crate::opening::OpenError;
 use crate::pool::PoolState;
 use crate::settings::Limits;
@@ -30,7 +30,7 @@ use thermocline_units::situations::{met, met_if};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Pools that hold journal and checkpoints, where there are as many.
-const HOMES: usize = 2;
+pub(crate) const REPLICAS: usize = 2;
 /// Share of the ring in use at which a checkpoint starts.
 const FILL_MAX: f64 = 0.5;
 
@@ -65,6 +65,8 @@ pub(crate) struct Checkpoint {
     pub(crate) generation: u64,
     /// The homes that the one under way puts in force.
     homes: Vec<PoolId>,
+    /// Blocks that each of these had room for when it began.
+    blocks_max: u32,
     journal_start: u64,
     written: u32,
     outstanding: u32,
@@ -85,6 +87,7 @@ impl Checkpoint {
             blocks: 0,
             generation: sequence,
             homes: Vec::new(),
+            blocks_max: 0,
             journal_start: 0,
             written: 0,
             outstanding: 0,
@@ -155,7 +158,9 @@ impl Group {
         if homes.is_empty() {
             return self.fail(OpenError::NoHome);
         }
+        let blocks_max = homes.iter().map(|&home| self.area_of(home, 0).capacity()).min();
         let checkpoint = &mut self.checkpoint;
+        checkpoint.blocks_max = blocks_max.expect("there are homes");
         checkpoint.wanted = false;
         checkpoint.attempt += 1;
         checkpoint.homes = homes;
@@ -167,14 +172,18 @@ impl Group {
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
 
-    /// The fastest pools that have a metadata region and will stay, far ones last; when none is
-    /// left, one that was to be removed has to wait.
+    /// The fastest pools that have a metadata region with room for the map and will stay, far ones
+    /// last; when none is left, one that was to be removed has to wait.
     pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
-        let can = |index: &usize| self.pools[*index].has_region && self.pools[*index].is_alive();
+        let slots = self.slots_in_all();
+        let can = |index: &usize| {
+            let pool = &self.pools[*index];
+            pool.has_region && pool.is_alive() && self.has_room_for_map(*index, slots)
+        };
         let stays = |index: &usize| self.pools[*index].state != PoolState::Removing;
         let mut able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
         able.sort_by_key(|&index| self.pools[index].is_far());
-        let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(HOMES).collect();
+        let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(REPLICAS).collect();
         if homes.is_empty() {
             homes.extend(able.first());
         }
@@ -234,7 +243,8 @@ impl Group {
         let sequence = u64::from(self.checkpoint.written);
         let generation = self.checkpoint.sequence + 1;
         let stamp = Stamp { identity: self.identity, generation, sequence };
-        assert!(self.checkpoint.written < self.area_blocks, "the area holds every map that may be");
+        let room = self.checkpoint.blocks_max;
+        assert!(self.checkpoint.written < room, "the area holds every map that may be");
         seal_block(BlockKind::Checkpoint, stamp, records, batch);
         records.clear();
         self.checkpoint.written += 1;
@@ -251,12 +261,16 @@ impl Group {
 
     fn send_batch(&mut self, first: u32, batch: &[u8]) {
         let area = self.coming_area();
-        let offset = area_offset(self.settings.journal_blocks, self.area_blocks, area, first);
+        let end = first + (batch.len() / BLOCK_BYTES) as u32;
         for home in self.checkpoint.homes.clone() {
-            self.checkpoint.outstanding += 1;
-            let fua = !mutant("checkpoint_not_forced");
-            let write = Io::Write { offset, data: payload(batch), fua };
-            self.send(self.now, home, Owner::Checkpoint, write);
+            for (offset, blocks) in self.area_of(home, area).pieces(first..end) {
+                let byte = |block: u32| (block - first) as usize * BLOCK_BYTES;
+                let data = payload(&batch[byte(blocks.start)..byte(blocks.end)]);
+                self.checkpoint.outstanding += 1;
+                let fua = !mutant("checkpoint_not_forced");
+                let write = Io::Write { offset, data, fua };
+                self.send(self.now, home, Owner::Checkpoint, write);
+            }
         }
     }
 

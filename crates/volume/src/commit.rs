@@ -27,6 +27,9 @@ use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 /// Journal blocks that one cycle may write.
 pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 
+/// Bytes of the record by which a chunk gets its first slot.
+const OPENING_BYTES: usize = 20;
+
 /// Blocks by which a cycle may grow when one of its flushes ends a pool.
 const FOR_A_DEATH: u64 = 1;
 
@@ -77,6 +80,8 @@ pub(crate) struct Commit {
     pub(crate) wanted: bool,
     queue: VecDeque<Change>,
     queued_bytes: usize,
+    /// Slots being made ready, each of which will queue a record.
+    pub(crate) openings: usize,
     /// Records of the cycle under way.
     taken: Vec<Change>,
     /// Waiters of the cycle under way, and of the next.
@@ -108,6 +113,7 @@ impl Commit {
             wanted: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            openings: 0,
             taken: Vec::new(),
             waiters: Vec::new(),
             next_waiters: Vec::new(),
@@ -265,7 +271,8 @@ impl Group {
     pub(crate) fn records_pile_up(&self) -> bool {
         let blocks = (u64::from(self.settings.journal_blocks) / 8)
             .min(self.settings.limits.commit_blocks / 2);
-        self.commit.queued_bytes > blocks as usize * self.settings.limits.usable()
+        let coming = self.commit.openings * OPENING_BYTES;
+        self.commit.queued_bytes + coming > blocks as usize * self.settings.limits.usable()
     }
 
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.

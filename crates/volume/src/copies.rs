@@ -8,7 +8,7 @@ use crate::flight::Owner;
 use crate::foreground::Verb;
 use crate::format::Record;
 use crate::group::Group;
-use crate::map::{ChunkCopy, ChunkState, NONE, Place};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table};
 use crate::opening::OpenError;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
@@ -27,7 +27,9 @@ impl Group {
         if traffic != NONE {
             let traffic = &self.traffic[traffic];
             state.dirty |= traffic.intent && !mutant("intent_not_in_the_record");
-            state.sealed &= !traffic.intent;
+            if traffic.intent {
+                state.table = Table::None;
+            }
             if let Some(operation) = traffic.operation {
                 self.copier.operations[operation].foretell(&mut state);
             }
@@ -125,7 +127,8 @@ impl Group {
     /// devices are as a crash would leave them, and opening it again recovers what is durable.
     pub(crate) fn flush_failed(&mut self, pool: PoolId) {
         if self.pool(pool).is_alive() {
-            match self.is_needed(pool) {
+            let last = !self.elect_homes().iter().any(|&home| home != pool);
+            match last || self.is_needed(pool) {
                 true => self.fail(OpenError::FlushFailed(pool)),
                 false => self.pool_died(pool),
             }
@@ -166,6 +169,7 @@ impl Group {
             Io::WriteZeroes { offset, length }
         };
         self.parts[part].outstanding += 1;
+        self.commit.openings += 1;
         self.send(now, place.pool, Owner::Part { part, at: 0 }, io);
     }
 
@@ -186,6 +190,7 @@ impl Group {
         let opening = self.traffic[traffic].opening.take();
         let (_, place) = opening.expect("the part opens its chunk");
         let place = place.expect("a slot was being made ready");
+        self.commit.openings -= 1;
         let zeroed = result.is_ok() || mutant("slot_opened_though_not_zeroed");
         if zeroed && self.pool(pool).is_alive() {
             return self.place_chunk(now, part, place);
@@ -207,6 +212,11 @@ impl Group {
         self.map.set_state(chunk, &state);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();
+        if self.settings.checksums {
+            self.seals.opened(chunk, self.chunk_size, self.settings.limits.seals_cached);
+            self.seals.write_begins(chunk, &range, self.parts_begun);
+        }
+        self.parts[part].placed_on = Some(place.pool);
         self.part_write(now, part, place, range);
         if self.parts[part].outstanding == 0 {
             self.conclude(now, part);
@@ -218,6 +228,13 @@ impl Group {
     /// A free slot for a new chunk, on one of the pools of its `hint` if that can be, and on a far
     /// pool only if nothing else can be: (place, whether it reads as zeroes).
     fn allocate(&mut self, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
+        let id = self.pool_for_chunk(unfit, hint)?;
+        let (slot, clean) = self.pool_mut(id).slots.take().expect("a slot is free");
+        Some((Place { pool: id, slot }, clean))
+    }
+
+    /// The pool that has a free slot for a new chunk, as [`Group::allocate`] chooses it.
+    pub(crate) fn pool_for_chunk(&self, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
         let count = self.pools.len();
         let order = |step: usize| match self.settings.fill {
             Fill::FastestFirst => step,
@@ -229,12 +246,11 @@ impl Group {
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {
             for &index in &order {
-                let pool = &mut self.pools[index];
+                let pool = &self.pools[index];
                 let free =
                     if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
-                if pool.takes_chunks() && unfit >> index & 1 == 0 && free > 0 {
-                    let (slot, clean) = pool.slots.take().expect("a slot is free");
-                    return Some((Place { pool: PoolId(index as u16), slot }, clean));
+                if pool.has_space() && unfit >> index & 1 == 0 && free > 0 {
+                    return Some(PoolId(index as u16));
                 }
             }
         }
@@ -299,7 +315,7 @@ impl Group {
     /// Frees slots that the chunk has left and no part is on any more; whether there were any.
     pub(crate) fn free_left_slots(&mut self, now: Nanos, chunk: ChunkId) -> bool {
         let traffic = self.traffic_of(chunk);
-        if self.traffic[traffic].left.is_empty() {
+        if self.traffic[traffic].left.is_empty() || self.traffic[traffic].repairing {
             return false;
         }
         let state = &self.traffic[traffic];

@@ -24,17 +24,18 @@
 
 use crate::flight::{Flight, Owner};
 use crate::group::Group;
-use crate::map::{ChunkCopy, ChunkState, Place};
+use crate::map::{ChunkCopy, ChunkState, Place, Table};
 use crate::operation::{Operation, OperationId, OperationKind, Outcome};
 use crate::overlay::{Goal, Side};
 use crate::presence::Presence;
+use crate::sums::checksums;
 use crate::throttle::Held;
 use crate::trial::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
-use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
+use thermocline_units::{ChunkId, Nanos, PoolId, Slab, VolumeId};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
 pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
@@ -53,6 +54,8 @@ pub(crate) struct Piece {
     pub(crate) to: Place,
     /// Whether a foreground write overlapped it meanwhile.
     pub(crate) spoiled: bool,
+    /// Checksums of what was read, where they were not known; none: they were.
+    pub(crate) sums: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +103,7 @@ impl Copy {
         if self.stage != Stage::Switching || self.failed {
             return;
         }
-        state.sealed = false;
+        state.table = Table::None;
         let prefetched = self.what.kind == OperationKind::Prefetch;
         let copy = ChunkCopy { place: self.destination, prefetched };
         match (self.goal, self.what.kind) {
@@ -243,7 +246,7 @@ impl Group {
             }
             return;
         }
-        if !self.seal_is_at_hand(now, chunk, false) {
+        if !self.seal_is_at_hand(now, chunk) {
             return; // Its arrival leads back here.
         }
         let Some((range, to)) = self.next_piece(index) else { return };
@@ -267,7 +270,7 @@ impl Group {
         let io = Io::Read { offset, length: range.end - range.start };
         let copy = &mut self.copier.operations[index];
         copy.cursor = range.end;
-        copy.piece = Some(Piece { range, to, spoiled: false });
+        copy.piece = Some(Piece { range, to, spoiled: false, sums: Vec::new() });
         self.send(now, source.pool, Owner::Copy { operation: index }, io);
     }
 
@@ -356,23 +359,13 @@ impl Group {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_ref().expect("an operation waits for one piece at a time");
         match result {
-            Ok(payload)
-                if !flight.writes
-                    && !mutant("operation_carries_rot")
-                    && !self.seals.agree(copy.what.chunk, piece.range.start, &payload) =>
-            {
-                copy.failed_sources |= 1 << flight.pool.0;
-                let chunk = copy.what.chunk;
-                self.pool_mut(flight.pool).counters.rotten_blocks += 1;
-                if !mutant("operation_leaves_a_rotten_copy") {
-                    // The end of the operation makes the checksums void: nothing would tell.
-                    self.copy_failed(chunk, flight.pool);
-                }
-                self.piece_over(now, index);
-            }
             Ok(payload) if !flight.writes => {
                 let (destination, start) = (piece.to, piece.range.start);
-                if copy.failed || !self.pool(destination.pool).is_alive() {
+                if !self.piece_is_right(index, flight.pool, &payload) {
+                    return self.piece_over(now, index);
+                }
+                let failed = self.copier.operations[index].failed;
+                if failed || !self.pool(destination.pool).is_alive() {
                     self.copier.operations[index].failed = true;
                     return self.piece_over(now, index);
                 }
@@ -396,6 +389,31 @@ impl Group {
         }
     }
 
+    /// Whether a piece that was read is what was written, as far as that is known; hashes it where
+    /// it is not.
+    fn piece_is_right(&mut self, index: u32, pool: PoolId, payload: &Payload) -> bool {
+        let copy = &mut self.copier.operations[index];
+        let piece = copy.piece.as_mut().expect("it was read");
+        let (chunk, range) = (copy.what.chunk, piece.range.clone());
+        if piece.spoiled || !self.settings.checksums {
+            return true;
+        }
+        let known = self.seals.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
+        if !known {
+            piece.sums = checksums(payload);
+            self.seals.is_copied(chunk, self.chunk_size, self.settings.limits.seals_cached);
+        }
+        let wrong = self.wrong_blocks(chunk, range.start, payload, u64::MAX);
+        if wrong == 0 || mutant("operation_carries_rot") {
+            return true;
+        }
+        self.copier.operations[index].failed_sources |= 1 << pool.0;
+        self.pool_mut(pool).counters.checksum_errors += u64::from(wrong);
+        self.scrub.status.checksum_errors += u64::from(wrong);
+        self.mend(chunk);
+        false
+    }
+
     fn piece_arrived(&mut self, index: u32) {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_ref().expect("it arrived");
@@ -406,6 +424,9 @@ impl Group {
         }
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
+        if !piece.sums.is_empty() {
+            self.seals.copied(chunk, range.start, &piece.sums);
+        }
         if copy.goal.is_some() {
             self.blocks_copied(chunk, &range);
         } else {

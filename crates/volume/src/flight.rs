@@ -1,6 +1,7 @@
 //! Requests on their way through a device, and who waits for them.
 
 use thermocline_ports::Io;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
 
 /// How often a request for metadata, or a flush, is tried again before its pool is given up.
@@ -13,11 +14,13 @@ pub(crate) enum Owner {
     Part { part: u32, at: u32 },
     /// An operation's piece.
     Copy { operation: u32 },
-    /// A copy's piece in a comparison; the number is the copy's.
+    /// A copy's piece or table in a comparison; the number is the copy's.
     Scrub { copy: u8 },
-    /// A seal is read; who reads it waits for its chunk.
+    /// Blocks of a copy under comparison are written again; the number is the comparison's.
+    Repair { index: u32 },
+    /// A table of checksums is read; who reads it waits for its chunk.
     SealRead { load: u32 },
-    /// A seal is written, of the chunk under comparison.
+    /// A table of checksums is written, of the chunk under comparison.
     SealWrite,
     /// The commit cycle's flush.
     Flush,
@@ -27,6 +30,8 @@ pub(crate) enum Owner {
     Checkpoint,
     /// A superblock.
     Super,
+    /// A block is written to a free slot, to see whether its device has room.
+    Probe { slot: u32 },
     /// A freed slot is being made to read as zeroes.
     Clean { slot: u32 },
     /// Formatting or recovery; the number is the step's own.
@@ -41,10 +46,8 @@ impl Owner {
 
     /// Whether its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
-        matches!(
-            self,
-            Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::SealWrite | Owner::Open(_)
-        )
+        let table = self == Owner::SealWrite && mutant("tables_not_flushed");
+        table || matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
     }
 }
 

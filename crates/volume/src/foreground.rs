@@ -9,6 +9,7 @@ use crate::flight::Flight;
 use crate::group::Group;
 use crate::map::{NONE, Place};
 use crate::request::{Action, Piece, Priority, RequestError, RequestId};
+use crate::scheduler::Lane;
 use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_policy::placement::ChunkAccess;
@@ -54,6 +55,8 @@ pub(crate) struct Part {
     pub(crate) verb: Verb,
     pub(crate) fua: bool,
     pub(crate) priority: Priority,
+    /// The pool whose queue it waits in, or whose place it has.
+    pub(crate) lane: Lane,
     /// When it was begun, among all parts.
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
@@ -68,6 +71,8 @@ pub(crate) struct Part {
     pub(crate) avoided: u64,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
+    /// The pool on which the part has just placed its new chunk.
+    pub(crate) placed_on: Option<PoolId>,
 }
 
 impl Part {
@@ -96,6 +101,8 @@ pub(crate) struct Traffic {
     /// Whether parts are being let in right now.
     pub(crate) easing: bool,
     pub(crate) operation: Option<u32>,
+    /// Whether blocks of a copy are being written again.
+    pub(crate) repairing: bool,
     /// Slots that the chunk has left, and the order before which parts may still be on them.
     pub(crate) left: Vec<(u64, Place)>,
 }
@@ -121,12 +128,37 @@ impl Group {
 
     /// The part that the scheduler lets go next.
     fn next_part(&mut self, now: Nanos) -> Option<u32> {
-        let Group { scheduler, parts, map, pools, .. } = self;
-        scheduler.pop(now, |part| {
-            let chunk = parts[part].chunk;
-            let home = map.has(chunk).then(|| map.entry(chunk).first()).flatten();
-            home.is_none_or(|home| pools[usize::from(home.pool.0)].is_free_of_foreground())
-        })
+        let Group { scheduler, pools, .. } = self;
+        scheduler.pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()))
+    }
+
+    /// The pool that a part is expected to use: a write waits for the slowest copy of its chunk,
+    /// and for the pool that a new chunk would go to.
+    pub(crate) fn lane_for(&self, chunk: ChunkId, verb: &Verb) -> Lane {
+        let writes = !matches!(verb, Verb::Read);
+        let copies = self.map.copies(chunk).map(|copy| copy.place.pool);
+        let pool = match self.map.entry(chunk).first() {
+            // Which side of a chunk in two parts it goes to is not known yet.
+            Some(first) if !writes || self.map.overlay(chunk).is_some() => Some(first.pool),
+            Some(_) => copies.max(),
+            None if matches!(verb, Verb::Write(_)) => self.pool_for_chunk(0, &[]),
+            None => None,
+        };
+        pool.map_or(Lane::NONE, Lane::of)
+    }
+
+    /// A part is sent to a pool's device: its place among those under way moves there, unless it
+    /// waits for a slower one already.
+    pub(crate) fn note_sent(&mut self, part: u32, pool: PoolId) {
+        let part = &mut self.parts[part];
+        let to = Lane::of(pool);
+        let first = part.outstanding == 1;
+        if part.lane != to
+            && (first || part.lane.pool().is_none_or(|lane| lane < usize::from(pool.0)))
+        {
+            self.scheduler.moved(part.lane, to, part.priority);
+            part.lane = to;
+        }
     }
 
     /// A part reaches its chunk.
@@ -188,7 +220,7 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].running.push(part);
         if self.parts[part].is_write() {
-            self.scrub.disturb(chunk);
+            self.note_write(now, part);
         }
         let whole = self.covers_chunk(part);
         match &self.parts[part].verb {
@@ -232,15 +264,11 @@ impl Group {
         }
         match result {
             Ok(payload) if !flight.writes => {
-                if self.is_as_sealed(self.parts[part].chunk, at, &payload) {
-                    self.add_piece(part, at, payload);
-                } else {
-                    self.pool_mut(pool).counters.rotten_blocks += 1;
-                    self.reread(now, part, at..at + flight.bytes, pool);
-                }
+                self.part_read_done(now, part, at, pool, payload);
             }
             Ok(_) => self.parts[part].succeeded |= bit(pool),
             Err(_) if !flight.writes => self.reread(now, part, at..at + flight.bytes, pool),
+            Err(DeviceError::NoSpace) if self.places_elsewhere(now, part, pool) => return,
             Err(_) if self.write_elsewhere(part, at, pool) => {}
             Err(error) => {
                 let state = &mut self.parts[part];
@@ -314,6 +342,7 @@ impl Traffic {
             && self.waiting.is_empty()
             && self.opening.is_none()
             && self.operation.is_none()
+            && !self.repairing
             && self.left.is_empty()
             && self.dropping == 0
             && !self.intent

@@ -4,7 +4,8 @@
 //! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
 //! here does I/O, and nothing read from a disk can make it panic.
 
-use crate::map::{ChunkCopy, ChunkState, NONE, Place, Tag};
+use crate::extents::{Area, Extents, RUNS_MAX, Run};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::overlay::Blocks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
@@ -13,10 +14,13 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
 /// Version of the layout, written; those before it are read, later ones are refused. Version 2 has
-/// mirrored chunks. Version 3 says of each journal block which commit it belongs to.
+/// mirrored chunks. Version 3 says of each journal block which commit it belongs to, and continues
+/// checkpoint areas in slots.
 pub(crate) const VERSION: u16 = 3;
 /// First version whose journal tells a torn end from damage before it.
 pub(crate) const VERSION_WITH_COMMITS: u16 = 3;
+/// First version whose superblocks list slots that continue areas.
+const VERSION_WITH_EXTENTS: u16 = 3;
 /// Unit of metadata I/O.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
@@ -32,6 +36,15 @@ pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 const AREA_BLOCKS_MAX: u32 = 1 << 26;
 /// The longest pool name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 16;
+/// Bytes of a superblock's fixed fields, with two homes.
+const SUPER_FIXED_BYTES: usize = 76 + 2 * 2;
+/// Bytes of a pool in a superblock at most, with the heads of its two lists of extents.
+const SUPER_POOL_BYTES: usize = 19 + NAME_BYTES_MAX + 2 * 4;
+
+const _: () = assert!(
+    SUPER_FIXED_BYTES + POOLS_MAX * SUPER_POOL_BYTES + 1 + RUNS_MAX * 8 <= BLOCK_BYTES,
+    "the largest superblock fits into a block"
+);
 
 /// Whether a pool takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +66,8 @@ pub(crate) struct PoolRecord {
     pub(crate) first_slot: u64,
     /// Whether the pool has room for journal and checkpoints before its first slot.
     pub(crate) has_metadata_region: bool,
+    /// The slots that continue each of its checkpoint areas. Since version 3.
+    pub(crate) extents: [Extents; 2],
 }
 
 /// The root of a group: written to every pool, in two alternating places.
@@ -108,7 +123,7 @@ pub(crate) struct Stamp {
 }
 
 /// Which kind of record block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BlockKind {
     Journal,
     Checkpoint,
@@ -207,10 +222,18 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.extend_from_slice(&state.tag.stream.to_le_bytes());
             out.push(state.tag.pattern);
             let overlay = u8::from(state.overlay.is_some());
-            let (dirty, sealed) = (u8::from(state.dirty), u8::from(state.sealed));
+            let dirty = u8::from(state.dirty);
+            let (right, summed) = match state.table {
+                Table::None => (0, 0),
+                Table::Plain => (1, 0),
+                Table::Summed(_) => (1, 1),
+            };
             let pinned = u8::from(state.tag.pinned);
             let count = state.copies.len() as u8;
-            out.push(count | dirty << 4 | overlay << 5 | sealed << 6 | pinned << 7);
+            out.push(count | summed << 3 | dirty << 4 | overlay << 5 | right << 6 | pinned << 7);
+            if let Table::Summed(sum) = state.table {
+                out.extend_from_slice(&sum.to_le_bytes());
+            }
             for copy in &state.copies {
                 encode_place(copy.place, out);
                 out.push(u8::from(copy.prefetched));
@@ -260,10 +283,16 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             let (stream, pattern) = (reader.u16()?, reader.u8()?);
             let flags = reader.u8()?;
             let tag = Tag { stream, pattern, pinned: flags >> 7 == 1 };
-            let count = usize::from(flags & 15);
+            let count = usize::from(flags & 7);
             if count > COPIES_MAX {
                 return None;
             }
+            let table = match (flags >> 6 & 1, flags >> 3 & 1) {
+                (0, 0) => Table::None,
+                (1, 0) => Table::Plain,
+                (1, 1) => Table::Summed(reader.u32()?),
+                _ => return None,
+            };
             let mut copies = Vec::with_capacity(count);
             for _ in 0..count {
                 copies.push(ChunkCopy { place: reader.place()?, prefetched: reader.u8()? != 0 });
@@ -278,8 +307,8 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             if overlay.is_some() && copies.is_empty() {
                 return None; // It lies over a copy.
             }
-            let (dirty, sealed) = (flags >> 4 & 1 == 1, flags >> 6 & 1 == 1);
-            let state = ChunkState { copies, dirty, sealed, tag, overlay };
+            let dirty = flags >> 4 & 1 == 1;
+            let state = ChunkState { copies, dirty, table, tag, overlay };
             Some(Record::Chunk(chunk, state))
         }
         2 => {
@@ -333,6 +362,7 @@ impl Superblock {
             out.push(pool.name.len() as u8);
             out.extend_from_slice(pool.name.as_bytes());
         }
+        self.encode_extents(&mut out);
         assert!(out.len() <= BLOCK_BYTES, "POOLS_MAX pools fit into a superblock");
         out.resize(BLOCK_BYTES, 0);
         let end = if mutant("superblock_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
@@ -367,7 +397,11 @@ impl Superblock {
         if area > 1 || pool_count > POOLS_MAX {
             return None;
         }
-        let pools = (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
+        let mut pools: Vec<PoolRecord> =
+            (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
+        if version >= VERSION_WITH_EXTENTS {
+            decode_extents(&mut reader, &mut pools)?;
+        }
         let superblock = Superblock {
             version,
             identity,
@@ -388,6 +422,43 @@ impl Superblock {
         superblock.is_sound().then_some(superblock)
     }
 
+    /// The slots that continue areas: how many lists, then for each its pool, area and runs.
+    fn encode_extents(&self, out: &mut Vec<u8>) {
+        let lists = self.pools.iter().enumerate().flat_map(|(index, pool)| {
+            let areas = pool.extents.iter().enumerate();
+            areas.map(move |(area, extents)| (index as u16, area as u8, extents))
+        });
+        let lists: Vec<_> = lists.filter(|(.., extents)| extents.count() > 0).collect();
+        out.push(lists.len() as u8);
+        for (pool, area, extents) in lists {
+            out.extend_from_slice(&pool.to_le_bytes());
+            out.push(area);
+            out.push(extents.runs().len() as u8);
+            for run in extents.runs() {
+                out.extend_from_slice(&run.first.to_le_bytes());
+                out.extend_from_slice(&run.slots.to_le_bytes());
+            }
+        }
+    }
+
+    /// An area of a pool that the superblock names.
+    pub(crate) fn area_of<'a>(&self, pool: &'a PoolRecord, area: u8) -> Area<'a> {
+        Area {
+            area,
+            journal_blocks: self.journal_blocks,
+            area_blocks: self.area_blocks,
+            chunk_size: self.chunk_size,
+            first_slot: pool.first_slot,
+            extents: &pool.extents[usize::from(area)],
+        }
+    }
+
+    /// Whether the pool's area in force has room for the checkpoint.
+    fn has_checkpoint(&self, pool: PoolId) -> bool {
+        let pool = self.pools.get(usize::from(pool.0));
+        pool.is_some_and(|pool| self.checkpoint_blocks <= self.area_of(pool, self.area).capacity())
+    }
+
     /// Whether the numbers are such as creation makes: in range, and at home in each other.
     fn is_sound(&self) -> bool {
         let chunk = Bytes(u64::from(self.chunk_size));
@@ -395,7 +466,7 @@ impl Superblock {
             && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk)
             && JOURNAL_BLOCKS.contains(&self.journal_blocks)
             && self.area_blocks <= AREA_BLOCKS_MAX
-            && self.checkpoint_blocks <= self.area_blocks
+            && self.homes.iter().any(|&home| self.has_checkpoint(home))
             && self.sequence < u64::MAX / 2
             && self.journal_start < u64::MAX / 2
             && self.homes.iter().all(|home| usize::from(home.0) < self.pools.len())
@@ -414,7 +485,36 @@ fn decode_pool(reader: &mut Reader<'_>) -> Option<PoolRecord> {
     let (slots, reserve, first_slot) = (reader.u32()?, reader.u32()?, reader.u64()?);
     let length = usize::from(reader.u8()?);
     let name = std::str::from_utf8(reader.take(length)?).ok()?.to_string();
-    Some(PoolRecord { name, membership, slots, reserve, first_slot, has_metadata_region })
+    let extents = Default::default();
+    Some(PoolRecord { name, membership, slots, reserve, first_slot, has_metadata_region, extents })
+}
+
+/// Reads what [`Superblock::encode_extents`] wrote into the pools that it is about.
+fn decode_extents(reader: &mut Reader<'_>, pools: &mut [PoolRecord]) -> Option<()> {
+    let mut runs_left = RUNS_MAX;
+    for _ in 0..reader.u8()? {
+        let (pool, area, count) = (reader.u16()?, reader.u8()?, usize::from(reader.u8()?));
+        runs_left = runs_left.checked_sub(count)?;
+        let mut runs = Vec::with_capacity(count);
+        for _ in 0..count {
+            runs.push(Run { first: reader.u32()?, slots: reader.u32()? });
+        }
+        let pool = pools.get_mut(usize::from(pool))?;
+        let extents = Extents::of_runs(runs)?;
+        if extents.runs().iter().any(|run| run.first + run.slots > pool.slots) {
+            return None;
+        }
+        *pool.extents.get_mut(usize::from(area))? = extents;
+    }
+    // No slot is in two places.
+    let apart = |pool: &PoolRecord| {
+        let runs = pool.extents.iter().flat_map(Extents::runs);
+        let mut runs: Vec<(u32, u32)> =
+            runs.map(|run| (run.first, run.first + run.slots)).collect();
+        runs.sort_unstable();
+        runs.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+    };
+    pools.iter().all(apart).then_some(())
 }
 
 /// Whether `bytes` have this checksum. A fuzzer is let through: what is forged must not harm
@@ -456,7 +556,7 @@ impl<'a> Reader<'a> {
     /// A place; the number by which the map says "none" is out of order.
     fn place(&mut self) -> Option<Place> {
         let (pool, slot) = (PoolId(self.u16()?), self.u32()?);
-        (slot != NONE).then_some(Place { pool, slot })
+        (slot != NONE && usize::from(pool.0) < POOLS_MAX).then_some(Place { pool, slot })
     }
 
     /// A volume id; ids beyond what a group can have are out of order.

@@ -28,6 +28,11 @@ impl Group {
         for place in self.copier.destinations() {
             own(place, "an operation".to_string());
         }
+        for (index, pool) in self.pools.iter().enumerate() {
+            for slot in pool.extents.iter().flat_map(|extents| extents.slots()) {
+                own(Place { pool: PoolId(index as u16), slot }, "the metadata".to_string());
+            }
+        }
         for place in self.commit.places_left() {
             own(place, "a queued record".to_string());
         }
@@ -40,7 +45,7 @@ impl Group {
             }
         }
         for (_, flight) in self.flights.iter() {
-            if let Owner::Clean { slot } = flight.owner {
+            if let Owner::Clean { slot } | Owner::Probe { slot } = flight.owner {
                 own(Place { pool: flight.pool, slot }, "a discard".to_string());
             }
         }

@@ -5,7 +5,8 @@
 //! - the journal, when it is the first since the chunk's copies were last known to be equal, and
 //!   when the journal still calls a copy equal that has been dropped: a crash would bring it back;
 //! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
-//!   it too often or go to the same place: one request's service time.
+//!   it too often or go to the same place: one request's service time;
+//! - blocks of the chunk that are being repaired, and checksums that are being read.
 //!
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
@@ -29,6 +30,9 @@ impl Group {
         let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && self.covers_chunk(part);
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
         if !traffic.waiting.is_empty() || traffic.opening.is_some() {
+            return false;
+        }
+        if writes && traffic.repairing {
             return false;
         }
         let operation = traffic.operation;
@@ -68,7 +72,9 @@ impl Group {
         {
             return false;
         }
-        self.seal_is_at_hand(now, chunk, writes) && (!writes || self.journal_expects_writes(chunk))
+        // What a write waits for is fetched while the journal is being told.
+        let at_hand = self.seal_is_at_hand(now, chunk);
+        (!writes || self.journal_expects_writes(chunk)) && at_hand
     }
 
     /// The chunk's parts are looked at again when the journal has taken what is queued.
@@ -111,7 +117,14 @@ impl Group {
         if !equal && !sealed {
             return true;
         }
-        let traffic = self.map.entry(chunk).traffic;
+        self.announce_writes(chunk);
+        mutant("write_before_its_intent")
+    }
+
+    /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
+    /// write begins until it knows.
+    pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
+        let traffic = self.traffic_of(chunk);
         if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
             let state = self.durable_state(chunk);
             self.change(Record::Chunk(chunk, state), chunk, &[]);
@@ -119,7 +132,6 @@ impl Group {
             self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
             self.commit.join(Waiter::Intent(chunk));
         }
-        mutant("write_before_its_intent")
     }
 
     /// A copy was dropped that the journal may call equal to those that stay: no write begins until

@@ -16,12 +16,14 @@
 //! - [`crate::promises`] judges answers by what volumes are promised;
 //! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
 //!   what it sees;
-//! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] compares copies,
-//!   [`crate::seals`] keeps checksums; [`crate::housekeeping`] does what is due by the clock.
+//! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] and
+//!   [`crate::comparison`] verify them, [`crate::seals`] and [`crate::sums`] keep checksums;
+//!   [`crate::housekeeping`] does what is due by the clock.
 
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::copying::Copier;
+use crate::finding::Findings;
 use crate::flight::{Flight, Owner, TRIES_MAX};
 use crate::foreground::{Ongoing, Part, Traffic};
 use crate::hinting::Hinting;
@@ -98,6 +100,7 @@ pub struct Group {
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,
+    pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
@@ -157,13 +160,15 @@ impl Group {
         match flight.owner {
             Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
             Owner::Copy { operation } => self.copy_io_done(now, operation, &flight, result),
-            Owner::Scrub { copy } => self.scrub_io_done(copy, flight.bytes, result),
+            Owner::Scrub { copy } => self.scrub_io_done(now, copy, flight.bytes, result),
+            Owner::Repair { index } => self.repair_done(now, index, &result),
             Owner::SealRead { load } => self.seal_read(now, load, result),
             Owner::SealWrite => self.seal_written(result.is_ok()),
             Owner::Flush => self.flush_done(now, &flight, result),
             Owner::Journal => self.journal_io_done(now, &flight, result),
             Owner::Checkpoint => self.checkpoint_io_done(now, &flight, result),
             Owner::Super => self.super_io_done(now, &flight, result),
+            Owner::Probe { slot } => self.probe_done(now, Place { pool, slot }, result),
             Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
@@ -239,7 +244,10 @@ impl Group {
         let keep = owner.retries().then(|| io.clone());
         let queued = self.pool(pool).in_flight + 1;
         let background = match owner {
-            Owner::Part { part, .. } => self.parts[part].priority != Priority::Foreground,
+            Owner::Part { part, .. } => {
+                self.note_sent(part, pool);
+                self.parts[part].priority != Priority::Foreground
+            }
             _ => false,
         };
         let flight = Flight {
@@ -293,7 +301,7 @@ impl Group {
                     pool.counters.read_bytes += bytes;
                 }
             }
-            Owner::Copy { .. } | Owner::Scrub { .. } => {
+            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
                 pool.copies_in_flight += 1;
                 if writes {
                     pool.counters.copied_in_bytes += bytes;
@@ -302,7 +310,7 @@ impl Group {
                 }
             }
             Owner::Flush => pool.counters.flushes += 1,
-            Owner::Clean { .. } => {}
+            Owner::Clean { .. } | Owner::Probe { .. } => {}
             _ => pool.counters.metadata_bytes += bytes,
         }
     }
@@ -318,6 +326,9 @@ impl Group {
         if completion.result.is_err() {
             state.counters.errors += 1;
         }
+        if completion.result == Err(DeviceError::NoSpace) {
+            state.note_no_space(now);
+        }
         match flight.owner {
             Owner::Part { .. } => {
                 let took = now.saturating_sub(flight.since);
@@ -325,7 +336,9 @@ impl Group {
                 state.in_flight -= 1;
                 state.background_in_flight -= u32::from(flight.background);
             }
-            Owner::Copy { .. } | Owner::Scrub { .. } => state.copies_in_flight -= 1,
+            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
+                state.copies_in_flight -= 1;
+            }
             _ => {}
         }
         // Even a failed write may have changed sectors.

@@ -67,13 +67,15 @@ impl Group {
             || self.settings.checksums && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
+        let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        [round, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
+        [round, probe, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.pump_routing(now);
         self.pump_pacing(now);
+        self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }
@@ -84,6 +86,7 @@ impl Group {
         self.housekeeping.rounds += 1;
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             self.commit.wanted = true;
+            self.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);
         self.seal_quiet_chunks(now);
@@ -95,7 +98,7 @@ impl Group {
         self.grant_hint_wishes(now);
         self.evacuate(now);
         for pool in &mut self.pools {
-            if pool.state == PoolState::Draining && pool.slots.used() == 0 {
+            if pool.state == PoolState::Draining && pool.slots_used() == 0 {
                 pool.state = PoolState::Drained;
                 self.checkpoint.wanted = true;
             }
@@ -140,7 +143,7 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
-        self.proposal.replace(now, moves);
+        self.take_over(now, moves);
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle
@@ -193,6 +196,7 @@ impl Group {
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
             self.map.set_state(chunk, &Default::default());
+            self.seals.forget(chunk);
         }
         self.map.remove_volume(volume);
         self.commit.forget_losses(volume);
@@ -216,7 +220,10 @@ impl Group {
         let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
         self.copier.chunks.clear();
         let outcome = Outcome::Failed;
-        let ended = ended.into_iter().map(|(id, operation)| Finished { id, operation, outcome });
+        let ended = ended.into_iter().map(|(id, operation)| {
+            let (from, proposed) = (None, false);
+            Finished { id, operation, outcome, from, proposed }
+        });
         self.finished_out.extend(ended);
     }
 }

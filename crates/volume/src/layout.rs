@@ -17,15 +17,14 @@ use thermocline_units::Bytes;
 const OVERLAYS_FIXED: usize = 32;
 /// Slots begin at multiples of this.
 const ALIGNMENT: u64 = 64 << 10;
-/// Bytes of the record of a chunk with one copy; a further copy adds seven.
-const CHUNK_RECORD_BYTES: u64 = 20;
+/// Bytes of the record of a chunk with one copy and the checksum of its table; a further copy adds
+/// seven.
+const CHUNK_RECORD_BYTES: u64 = 24;
 /// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there
 /// is.
 pub(crate) const RECORD_BYTES_MAX: usize = 560;
 /// Bytes of a volume's record.
 const VOLUME_RECORD_BYTES: u64 = 13;
-/// The map may grow to so many times its first size before a checkpoint area is too small.
-const GROWTH: u64 = 2;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -37,18 +36,34 @@ pub(crate) fn super_offset(which: u64) -> Bytes {
 /// Blocks of an area that holds the map of so many slots, grown as far as it may, and a fifth of
 /// them mirrored (the most that MOST mirrors).
 pub(crate) fn area_blocks(slots: u64, chunk_size: u32, limits: &Limits) -> u32 {
-    let bytes = slots * GROWTH * CHUNK_RECORD_BYTES + slots / 5 * overlay_bytes(chunk_size);
+    let spare = limits.area_growth.saturating_sub(1) * slots * CHUNK_RECORD_BYTES;
+    let blocks = spare.div_ceil(limits.usable() as u64);
+    let blocks = blocks + u64::from(blocks_for(slots, chunk_size, limits));
+    u32::try_from(blocks).expect("2^32 slots need fewer blocks")
+}
+
+/// Blocks of an area that holds the map of so many slots, a fifth of them mirrored.
+pub(crate) fn blocks_for(slots: u64, chunk_size: u32, limits: &Limits) -> u32 {
+    let bytes = slots * CHUNK_RECORD_BYTES + slots / 5 * overlay_bytes(chunk_size);
     let blocks = bytes.div_ceil(limits.usable() as u64) + fixed_blocks(limits);
     u32::try_from(blocks).expect("2^32 slots need fewer blocks")
 }
 
-/// How many slots a group with such areas may have while so many chunks are in two parts.
-pub(crate) fn slots_max(
-    area_blocks: u32,
+/// Whether an area of so many blocks holds the map of so many slots while so many chunks are in two
+/// parts.
+pub(crate) fn has_room(
+    blocks: u32,
+    slots: u64,
     overlays: usize,
     chunk_size: u32,
     limits: &Limits,
-) -> u64 {
+) -> bool {
+    u64::from(blocks) >= fixed_blocks(limits)
+        && slots <= slots_max(blocks, overlays, chunk_size, limits)
+}
+
+/// How many slots a group with such areas may have while so many chunks are in two parts.
+fn slots_max(area_blocks: u32, overlays: usize, chunk_size: u32, limits: &Limits) -> u64 {
     let overlays = overlays.saturating_sub(OVERLAYS_FIXED) as u64 * overlay_bytes(chunk_size);
     map_bytes(area_blocks, limits).saturating_sub(overlays) / CHUNK_RECORD_BYTES
 }

@@ -17,12 +17,16 @@
 mod admin;
 mod checkpoint;
 mod commit;
+mod comparison;
 mod copies;
 mod copying;
+mod extents;
+mod finding;
 mod flight;
 mod foreground;
 mod format;
 mod fsck;
+mod fullness;
 mod gate;
 mod group;
 mod hinting;
@@ -30,6 +34,7 @@ mod housekeeping;
 mod label;
 mod layout;
 mod map;
+mod metadata;
 mod opening;
 mod operation;
 mod operations;
@@ -52,6 +57,7 @@ mod seals;
 pub mod settings;
 mod shadowing;
 mod slots;
+mod sums;
 mod switching;
 mod tap;
 mod throttle;
@@ -61,6 +67,7 @@ mod view;
 mod writing;
 
 pub use admin::AdminError;
+pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;
 pub use group::{Group, Service};
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
@@ -68,14 +75,15 @@ pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use map::{ChunkCopy, Place, Tag};
 pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
-pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus};
+pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
 pub use promises::Promise;
+pub use proposal::{Flow, Proposed};
 pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
     VolumeStatus,
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
-pub use scrub::ScrubStatus;
+pub use scrub::{ScrubRun, ScrubStatus};
 pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Limits, Settings};
 pub use tap::{Decision, Tap};

@@ -7,6 +7,7 @@
 //! without a copy reads as zeroes.
 
 use crate::overlay::{Blocks, Overlay};
+use crate::settings::POOLS_MAX;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -40,8 +41,27 @@ pub struct Tag {
     pub pinned: bool,
 }
 
+/// What the journal says about the tables of checksums at a chunk's slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Table {
+    /// There is none, or it is not right.
+    #[default]
+    None,
+    /// It is right. Written by layout 1 or 2: it names its chunk's index and nothing else.
+    Plain,
+    /// It is right, and this is the checksum of it: no other table has that, be it an earlier one
+    /// of the same chunk or another chunk's.
+    Summed(u32),
+}
+
 /// Marks an absent index in an entry.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// Bits of an entry: its chunk's table is right; its checksum is known; the chunk stands in the
+/// list of those that may get one.
+const RIGHT: u8 = 1;
+const SUMMED: u8 = 2;
+const WATCHED: u8 = 4;
 
 /// One chunk in memory.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +74,10 @@ pub(crate) struct Entry {
     reads: u32,
     /// Writes in `epoch`.
     writes: u32,
-    pool: u16,
-    /// Whether the table of checksums at each of its slots is right.
-    sealed: bool,
-    /// Whether the chunk stands in the list of those that may be sealed.
-    pub(crate) watched: bool,
+    /// Checksum of the table of checksums, where the bits say so.
+    table: u32,
+    pool: u8,
+    bits: u8,
     /// The epoch that the counts belong to, modulo 2¹⁶.
     epoch: u16,
     /// Hints.
@@ -66,6 +85,7 @@ pub(crate) struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() <= 32, "a chunk's entry must stay far below 64 bytes");
+const _: () = assert!(POOLS_MAX <= 256, "an entry has a byte for its pool");
 
 impl Entry {
     const EMPTY: Entry = Entry {
@@ -74,15 +94,15 @@ impl Entry {
         traffic: NONE,
         reads: 0,
         writes: 0,
+        table: 0,
         pool: 0,
-        sealed: false,
-        watched: false,
+        bits: 0,
         epoch: 0,
         tag: Tag { stream: 0, pattern: 0, pinned: false },
     };
 
     pub(crate) fn first(&self) -> Option<Place> {
-        (self.slot != NONE).then_some(Place { pool: PoolId(self.pool), slot: self.slot })
+        (self.slot != NONE).then_some(Place { pool: PoolId(self.pool.into()), slot: self.slot })
     }
 
     /// Changes with every write.
@@ -90,13 +110,40 @@ impl Entry {
         (self.epoch, self.writes)
     }
 
-    /// Whether its contents are sealed with checksums.
+    /// Whether the tables of checksums at its slots are right.
     pub(crate) fn is_sealed(&self) -> bool {
-        self.sealed
+        self.bits & RIGHT != 0
     }
 
-    pub(crate) fn set_sealed(&mut self, sealed: bool) {
-        self.sealed = sealed;
+    pub(crate) fn table(&self) -> Table {
+        match (self.bits & RIGHT, self.bits & SUMMED) {
+            (0, _) => Table::None,
+            (_, 0) => Table::Plain,
+            _ => Table::Summed(self.table),
+        }
+    }
+
+    pub(crate) fn set_table(&mut self, table: Table) {
+        self.bits &= !(RIGHT | SUMMED);
+        self.bits |= match table {
+            Table::None => 0,
+            Table::Plain => RIGHT,
+            Table::Summed(_) => RIGHT | SUMMED,
+        };
+        self.table = if let Table::Summed(sum) = table { sum } else { 0 };
+    }
+
+    /// Whether the chunk is on the list of those that may get checksums.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.bits & WATCHED != 0
+    }
+
+    /// Puts the chunk on the list of those that may get checksums, or takes it off; whether it was
+    /// on it.
+    pub(crate) fn set_watched(&mut self, watched: bool) -> bool {
+        let before = self.bits & WATCHED != 0;
+        self.bits = if watched { self.bits | WATCHED } else { self.bits & !WATCHED };
+        before
     }
 
     /// Counts an access in `epoch`; counts of earlier epochs are forgotten.
@@ -133,8 +180,8 @@ pub(crate) struct Extra {
 pub(crate) struct ChunkState {
     pub(crate) copies: Vec<ChunkCopy>,
     pub(crate) dirty: bool,
-    /// Whether the table of checksums at each of its slots is right.
-    pub(crate) sealed: bool,
+    /// Whether the tables of checksums at its slots are right.
+    pub(crate) table: Table,
     pub(crate) tag: Tag,
     pub(crate) overlay: Option<(Place, Blocks)>,
 }
@@ -291,7 +338,7 @@ impl ChunkMap {
         ChunkState {
             copies: self.copies(chunk).collect(),
             dirty: extra.is_some_and(|extra| extra.dirty),
-            sealed: self.entry(chunk).sealed,
+            table: self.entry(chunk).table(),
             tag: self.entry(chunk).tag,
             overlay: extra
                 .and_then(|extra| extra.overlay.as_ref())
@@ -304,8 +351,9 @@ impl ChunkMap {
         let first = state.copies.first().copied();
         let entry = self.entry_mut(chunk);
         entry.tag = state.tag;
-        entry.sealed = state.sealed;
-        (entry.pool, entry.slot) = first.map_or((0, NONE), |c| (c.place.pool.0, c.place.slot));
+        entry.set_table(state.table);
+        let place = first.map_or((0, NONE), |c| (c.place.pool.0 as u8, c.place.slot));
+        (entry.pool, entry.slot) = place;
         if state.copies.len() <= 1 && state.overlay.is_none() {
             let extra = std::mem::replace(&mut entry.extra, NONE);
             if extra != NONE {

@@ -8,6 +8,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::copying::Copier;
+use crate::finding::Findings;
 use crate::flight::{Owner, TRIES_MAX};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
@@ -19,7 +20,7 @@ use crate::housekeeping::Housekeeping;
 use crate::layout;
 use crate::map::ChunkMap;
 use crate::pacing::Pacer;
-use crate::pool::{Pool, PoolSpec, PoolState};
+use crate::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::routing::Routing;
@@ -29,12 +30,15 @@ use crate::seals::Seals;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
 };
+use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
-/// Bytes read at a time.
-const READ_BYTES: usize = 256 << 10;
+/// Bytes written at a time to erase a device's metadata.
+const ERASE_BYTES: u32 = 1 << 20;
+/// Blocks read at a time.
+const READ_BLOCKS: u32 = 64;
 
 /// Why a group cannot be made of these pools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,9 +55,15 @@ pub enum CreateError {
     /// None, or too many.
     #[error("{0} pools are not between 1 and {POOLS_MAX}")]
     PoolCount(usize),
-    /// Too long for the superblock.
-    #[error("pool name `{0}` is empty or longer than {NAME_BYTES_MAX} bytes")]
+    /// No name for a pool.
+    #[error(
+        "`{0}` is no name for a pool: 1 to {NAME_BYTES_MAX} bytes, without /, quotes and control \
+         characters"
+    )]
     Name(String),
+    /// Another pool has the name.
+    #[error("two pools are called `{0}`; give each a name of its own")]
+    NameTaken(String),
     /// No room for a chunk beside the metadata.
     #[error("pool `{0}` has no room for a single chunk; it needs {1} and a chunk more")]
     TooSmall(String, Bytes),
@@ -139,8 +149,8 @@ pub enum OpenError {
 pub(crate) enum Purpose {
     Erase,
     Supers,
-    Checkpoint(u32),
-    Journal(u32),
+    /// Blocks of checkpoint or journal, from this one.
+    Blocks(BlockKind, u32),
 }
 
 #[derive(Debug)]
@@ -156,6 +166,8 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) steps: Vec<Step>,
+    /// The steps that read blocks, by the first block that they read.
+    by_block: BTreeMap<(BlockKind, u32), Vec<u32>>,
     pub(crate) outstanding: u32,
     pub(crate) superblock: Option<Superblock>,
 }
@@ -186,16 +198,31 @@ impl Group {
             let pool = new_pool(&group, spec, has_region)?;
             group.pools.push(pool);
         }
-        let erase = Payload::Zeroes(2 * BLOCK_BYTES as u32);
-        let steps = (0..pools.len()).map(|index| Step {
-            pool: PoolId(index as u16),
-            purpose: Purpose::Erase,
-            io: Io::Write { offset: Bytes(0), data: erase.clone(), fua: true },
-            tries: 0,
-            found: None,
-        });
-        group.begin_steps(steps.collect());
+        let steps = group.erasures();
+        group.begin_steps(steps);
         Ok(group)
+    }
+
+    /// The writes that erase what the devices hold of older groups, and take the room of the
+    /// metadata on them: bytes, not "zeroes", which a sparse file would not keep room for. So a
+    /// device that has no room left can still be told where chunks are.
+    fn erasures(&self) -> Vec<Step> {
+        let zeroes = Payload::from(vec![0; ERASE_BYTES as usize]);
+        let mut steps = Vec::new();
+        for (index, pool) in self.pools.iter().enumerate() {
+            let blocks = match pool.has_region {
+                true => layout::region_bytes(self.settings.journal_blocks, self.area_blocks),
+                false => 2 * BLOCK_BYTES as u64,
+            };
+            for offset in (0..blocks).step_by(ERASE_BYTES as usize) {
+                let length = (blocks - offset).min(u64::from(ERASE_BYTES)) as u32;
+                let io =
+                    Io::Write { offset: Bytes(offset), data: zeroes.slice(0..length), fua: true };
+                let pool = PoolId(index as u16);
+                steps.push(Step { pool, purpose: Purpose::Erase, io, tries: 0, found: None });
+            }
+        }
+        steps
     }
 
     /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
@@ -249,6 +276,7 @@ impl Group {
             proposal: Proposal::default(),
             scrub: Scrub::default(),
             seals: Seals::default(),
+            findings: Findings::default(),
             opening: None,
             placement: None,
             placement_name: String::new(),
@@ -270,7 +298,7 @@ impl Group {
         let outstanding = steps.len() as u32;
         let sends: Vec<(PoolId, Io)> =
             steps.iter().map(|step| (step.pool, step.io.clone())).collect();
-        self.opening = Some(Opening { steps, outstanding, superblock });
+        self.opening = Some(Opening { by_block: by_block(&steps), steps, outstanding, superblock });
         for (index, (pool, io)) in sends.into_iter().enumerate() {
             self.send(self.now, pool, Owner::Open(index as u32), io);
         }
@@ -335,6 +363,16 @@ impl Group {
     }
 }
 
+fn by_block(steps: &[Step]) -> BTreeMap<(BlockKind, u32), Vec<u32>> {
+    let mut by_block: BTreeMap<(BlockKind, u32), Vec<u32>> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Purpose::Blocks(kind, first) = step.purpose {
+            by_block.entry((kind, first)).or_default().push(index as u32);
+        }
+    }
+    by_block
+}
+
 impl Opening {
     /// The records of a block that some home has whole.
     pub(crate) fn block(
@@ -344,16 +382,16 @@ impl Opening {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
-        self.steps.iter().find_map(|step| {
-            let first = match (kind, step.purpose) {
-                (BlockKind::Checkpoint, Purpose::Checkpoint(first)) => first,
-                (BlockKind::Journal, Purpose::Journal(first)) => first,
-                _ => return None,
-            };
-            let start = (at.checked_sub(first)? as usize).checked_mul(BLOCK_BYTES)?;
-            let block = step.found.as_ref()?.get(start..start + BLOCK_BYTES)?;
-            decode_records(open_block(kind, stamp, block)?, chunk_size)
-        })
+        let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
+        let near = self.by_block.range((kind, first_of_read)..=(kind, at));
+        near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step))).find_map(
+            |(first, step)| {
+                let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
+                let found = self.steps[step as usize].found.as_ref()?;
+                let block = found.get(start..start + BLOCK_BYTES)?;
+                decode_records(open_block(kind, stamp, block)?, chunk_size)
+            },
+        )
     }
 }
 
@@ -371,7 +409,7 @@ impl Opening {
     /// [`VERSION_WITH_COMMITS`] do not say which commit a block belongs to.
     pub(crate) fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
         let mut evidence = Evidence::default();
-        let journal = |step: &&Step| matches!(step.purpose, Purpose::Journal(_));
+        let journal = |step: &&Step| matches!(step.purpose, Purpose::Blocks(BlockKind::Journal, _));
         let found = self.steps.iter().filter(journal).filter_map(|step| step.found.as_ref());
         for block in found.flat_map(|bytes| bytes.chunks(BLOCK_BYTES)) {
             let Some(whole) = read_block(BlockKind::Journal, block) else { continue };
@@ -392,20 +430,19 @@ impl Opening {
 
 /// The reads that fetch a home's checkpoint and journal.
 pub(crate) fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
-    let area =
-        layout::area_offset(superblock.journal_blocks, superblock.area_blocks, superblock.area, 0);
-    let ranges = [
-        (area, superblock.checkpoint_blocks, Purpose::Checkpoint as fn(u32) -> Purpose),
-        (layout::journal_offset(0), superblock.journal_blocks, Purpose::Journal),
-    ];
-    let per_read = (READ_BYTES / BLOCK_BYTES) as u32;
+    let area = superblock.area_of(&superblock.pools[usize::from(home.0)], superblock.area);
+    let checkpoint = area.pieces(0..superblock.checkpoint_blocks);
+    let journal = [(layout::journal_offset(0), 0..superblock.journal_blocks)];
+    let checkpoint = checkpoint.into_iter().map(|piece| (piece, BlockKind::Checkpoint));
+    let journal = journal.into_iter().map(|piece| (piece, BlockKind::Journal));
     let mut steps = Vec::new();
-    for (start, blocks, purpose) in ranges {
-        for first in (0..blocks).step_by(per_read as usize) {
-            let count = per_read.min(blocks - first);
-            let offset = Bytes(start.0 + u64::from(first) * BLOCK_BYTES as u64);
+    for ((start, blocks), kind) in checkpoint.chain(journal) {
+        for first in blocks.clone().step_by(READ_BLOCKS as usize) {
+            let count = READ_BLOCKS.min(blocks.end - first);
+            let offset = Bytes(start.0 + u64::from(first - blocks.start) * BLOCK_BYTES as u64);
             let io = Io::Read { offset, length: count * BLOCK_BYTES as u32 };
-            steps.push(Step { pool: home, purpose: purpose(first), io, tries: 0, found: None });
+            let purpose = Purpose::Blocks(kind, first);
+            steps.push(Step { pool: home, purpose, io, tries: 0, found: None });
         }
     }
     steps
@@ -427,10 +464,10 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()));
     }
-    match pools.iter().find(|p| p.name.is_empty() || p.name.len() > NAME_BYTES_MAX) {
-        Some(pool) => Err(CreateError::Name(pool.name.clone())),
-        None => Ok(()),
+    for (at, pool) in pools.iter().enumerate() {
+        check_name(&pool.name, pools[..at].iter().map(|other| other.name.as_str()))?;
     }
+    Ok(())
 }
 
 /// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
@@ -460,6 +497,8 @@ pub(crate) fn new_pool(
     spec: &PoolSpec,
     has_region: bool,
 ) -> Result<Pool, CreateError> {
+    let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+    check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
     let head = layout::head_bytes(group.settings.journal_blocks, group.area_blocks, has_region);
     let (size, seals) = (spec.geometry.size, group.settings.checksums);
     let (slots, first) = layout::slots_behind(size, head, group.chunk_size, seals);
@@ -473,6 +512,7 @@ pub(crate) fn new_pool(
         reserve: spec.reserve_chunks,
         first_slot: first,
         has_metadata_region: has_region,
+        extents: Default::default(),
     };
     Ok(Pool::new(&record, spec.geometry, PoolState::Joining, spec.zeroed))
 }
@@ -485,5 +525,6 @@ fn unknown_pool() -> PoolRecord {
         reserve: 0,
         first_slot: 0,
         has_metadata_region: false,
+        extents: Default::default(),
     }
 }

@@ -57,6 +57,10 @@ pub struct Finished {
     pub operation: Operation,
     /// How it ended.
     pub outcome: Outcome,
+    /// The pool that it read from; none: it had not begun.
+    pub from: Option<PoolId>,
+    /// Whether a placement had proposed it.
+    pub proposed: bool,
 }
 
 /// Why an operation was not accepted. Nothing has changed then.

@@ -6,7 +6,7 @@ use crate::layout;
 use crate::map::{NONE, Place};
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay, Side};
-use crate::pool::PoolState;
+use crate::pool::{Evacuation, PoolState};
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 use crate::trial::Trial;
@@ -32,7 +32,8 @@ impl Group {
         if let Some(at) = self.copier.queue.iter().position(|(queued, _)| *queued == id) {
             let (_, operation) = self.copier.queue.remove(at).expect("just found");
             self.copier.chunks.remove(&operation.chunk);
-            self.finished_out.push(Finished { id, operation, outcome: Outcome::Cancelled });
+            let (outcome, from, proposed) = (Outcome::Cancelled, None, false);
+            self.finished_out.push(Finished { id, operation, outcome, from, proposed });
             return true;
         }
         let copying = |copy: &Copy| copy.id == id && copy.is_copying();
@@ -119,7 +120,7 @@ impl Group {
             }
             _ => pool.free_beside_reserve() == 0,
         };
-        if full { Err(Refusal::NoRoom) } else { Ok(()) }
+        if full || pool.is_full() { Err(Refusal::NoRoom) } else { Ok(()) }
     }
 
     /// What an operation would strive for on a chunk that is in two parts already; `None` when it
@@ -141,9 +142,13 @@ impl Group {
 
     /// How many more chunks may be in two parts: the checkpoint has room for their bits.
     pub(crate) fn overlay_room(&self) -> usize {
-        let slots = self.pools.iter().map(|pool| u64::from(pool.slots.total())).sum();
-        let most =
-            layout::overlays_max(self.area_blocks, slots, self.chunk_size, &self.settings.limits);
+        let slots = self.slots_in_all();
+        let most = layout::overlays_max(
+            self.area_capacity(),
+            slots,
+            self.chunk_size,
+            &self.settings.limits,
+        );
         most.saturating_sub(self.copier.overlays)
     }
 
@@ -165,7 +170,7 @@ impl Group {
         if let Err(refusal) = self.refuse(&what) {
             let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
             let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
-            self.finished_out.push(Finished { id, operation: what, outcome });
+            self.finished_out.push(Finished { id, operation: what, outcome, from: None, proposed });
             return;
         }
         let chunk = what.chunk;
@@ -268,12 +273,19 @@ impl Group {
                 continue;
             }
             let others = (0..self.pools.len()).map(|index| PoolId(index as u16));
+            let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
             // The first pool that takes it; when none does, the next round tries again. What lies
             // over a copy elsewhere may have to be brought together here before it can leave.
-            let mut to = others.filter(|&to| to != from).chain([from]);
-            to.any(|to| {
+            let to: Vec<PoolId> = others.chain([from]).collect();
+            to.into_iter().any(|to| {
                 self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
             });
         }
+    }
+
+    /// Whether a drain of `from` may send chunks to `to`.
+    fn may_evacuate(&self, from: PoolId, to: PoolId) -> bool {
+        let (from, to) = (self.pool(from), self.pool(to));
+        !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere
     }
 }

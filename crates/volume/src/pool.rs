@@ -1,7 +1,9 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
-use crate::format::{Membership, PoolRecord};
+use crate::extents::Extents;
+use crate::format::{Membership, NAME_BYTES_MAX, PoolRecord};
 use crate::map::Place;
+use crate::opening::CreateError;
 use crate::settings::Copying;
 use crate::slots::Slots;
 use thermocline_policy::balance::Latency;
@@ -64,8 +66,8 @@ pub struct PoolCounters {
     pub metadata_bytes: u64,
     /// Flushes.
     pub flushes: u64,
-    /// Reads whose contents did not have their checksums.
-    pub rotten_blocks: u64,
+    /// Blocks read that did not have their checksums.
+    pub checksum_errors: u64,
     /// Requests that failed.
     pub errors: u64,
 }
@@ -82,7 +84,7 @@ impl PoolCounters {
             copied_in_bytes: self.copied_in_bytes - earlier.copied_in_bytes,
             metadata_bytes: self.metadata_bytes - earlier.metadata_bytes,
             flushes: self.flushes - earlier.flushes,
-            rotten_blocks: self.rotten_blocks - earlier.rotten_blocks,
+            checksum_errors: self.checksum_errors - earlier.checksum_errors,
             errors: self.errors - earlier.errors,
         }
     }
@@ -101,10 +103,24 @@ pub struct PoolStatus {
     pub slots_used: u32,
     /// Of these, prefetched copies.
     pub prefetched: u32,
+    /// True while its device answers writes with "no space": it gets no new chunks.
+    pub full: bool,
     /// Client requests on the device now.
     pub in_flight: u32,
+    /// Whether it lies across a network, or is slowed to what does.
+    pub far: bool,
     /// Counts since opening.
     pub counters: PoolCounters,
+}
+
+/// Where the chunks of a pool that is drained may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Evacuation {
+    /// From a pool that is here only to others that are.
+    #[default]
+    Near,
+    /// To pools across a network, too.
+    Anywhere,
 }
 
 /// What had been counted at an epoch's end.
@@ -140,6 +156,8 @@ impl Counted {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) state: PoolState,
+    /// Where its chunks go while it is drained.
+    pub(crate) evacuation: Evacuation,
     /// Whether its device is dead, which the state of a dead pool that is being removed hides.
     pub(crate) gone: bool,
     pub(crate) geometry: Geometry,
@@ -148,6 +166,10 @@ pub(crate) struct Pool {
     pub(crate) prefetched: u32,
     pub(crate) first_slot: u64,
     pub(crate) has_region: bool,
+    /// The slots that continue each of its checkpoint areas.
+    pub(crate) extents: [Extents; 2],
+    /// When it is to be asked whether it has room again; `None`: it has.
+    pub(crate) probe_at: Option<Nanos>,
     /// Whether writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
@@ -180,16 +202,21 @@ impl Pool {
         state: PoolState,
         clean: bool,
     ) -> Pool {
+        let mut slots = Slots::new(record.slots, clean);
+        record.extents.iter().flat_map(Extents::slots).for_each(|slot| slots.claim(slot));
         Pool {
             name: record.name.clone(),
             state,
+            evacuation: Evacuation::default(),
             gone: false,
             geometry,
-            slots: Slots::new(record.slots, clean),
+            slots,
             reserve: record.reserve,
             prefetched: 0,
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
+            extents: record.extents.clone(),
+            probe_at: None,
             dirty: false,
             in_flight: 0,
             background_in_flight: 0,
@@ -215,6 +242,35 @@ impl Pool {
     /// Whether chunks may be placed on it.
     pub(crate) fn takes_chunks(&self) -> bool {
         self.state == PoolState::Active
+    }
+
+    /// Whether chunks may be placed on it now.
+    pub(crate) fn has_space(&self) -> bool {
+        self.takes_chunks() && !self.is_full()
+    }
+
+    /// Makes the extents what they were before some were appended, which nothing has used.
+    pub(crate) fn take_back_extents(&mut self, before: [Extents; 2]) {
+        let now = std::mem::replace(&mut self.extents, before);
+        for (now, before) in now.iter().zip(&self.extents) {
+            let added = now.slots().skip(before.count() as usize);
+            added.for_each(|slot| self.slots.give_back(slot, false));
+        }
+    }
+
+    /// Number of slots that hold metadata.
+    pub(crate) fn metadata_slots(&self) -> u32 {
+        self.extents.iter().map(Extents::count).sum()
+    }
+
+    /// Number of slots that chunks are on, or on their way to or from.
+    pub(crate) fn slots_used(&self) -> u32 {
+        self.slots.used() - self.metadata_slots()
+    }
+
+    /// Number of slots that chunks may have.
+    pub(crate) fn slots_for_chunks(&self) -> u32 {
+        self.slots.total() - self.metadata_slots()
     }
 
     /// Whether it lies across a network: what keeps it from being first choice.
@@ -322,6 +378,7 @@ impl Pool {
             reserve: self.reserve,
             first_slot: self.first_slot,
             has_metadata_region: self.has_region,
+            extents: self.extents.clone(),
         }
     }
 
@@ -329,11 +386,38 @@ impl Pool {
         PoolStatus {
             name: self.name.clone(),
             state: self.state,
-            slots_total: self.slots.total(),
-            slots_used: self.slots.used(),
+            slots_total: self.slots_for_chunks(),
+            slots_used: self.slots_used(),
             prefetched: self.prefetched,
+            full: self.is_full(),
             in_flight: self.in_flight,
+            far: self.geometry.far,
             counters: self.counters,
         }
+    }
+}
+
+/// Checks the name of a pool beside those of the others.
+pub(crate) fn check_name<'a>(
+    name: &str,
+    mut others: impl Iterator<Item = &'a str>,
+) -> Result<(), CreateError> {
+    check_pool_name(name)?;
+    match others.any(|other| other == name) {
+        true => Err(CreateError::NameTaken(name.to_string())),
+        false => Ok(()),
+    }
+}
+
+/// Checks what a pool shall be called. The superblock bounds its length; names are parts of paths
+/// and of quoted labels.
+///
+/// # Errors
+/// When it is empty, longer than 16 bytes, or has characters that a path or a label has not.
+pub fn check_pool_name(name: &str) -> Result<(), CreateError> {
+    let plain = name.chars().all(|c| !c.is_control() && c != '/' && c != '"');
+    match plain && !name.is_empty() && name.len() <= NAME_BYTES_MAX {
+        true => Ok(()),
+        false => Err(CreateError::Name(name.to_string())),
     }
 }

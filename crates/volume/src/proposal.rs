@@ -7,16 +7,34 @@
 
 use crate::group::{Group, Service};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
-use std::collections::VecDeque;
-use thermocline_policy::placement::{How, Move};
+use std::collections::{BTreeMap, VecDeque};
+use thermocline_policy::placement::{How, Move, VolumeView};
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
 /// Moves looked at to find one that can begin.
 const WINDOW: usize = 32;
 
+/// What a placement proposed at an epoch's end: what was not empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proposed {
+    /// By origin and destination, in their order.
+    pub flows: BTreeMap<(PoolId, PoolId), Flow>,
+}
+
+/// Chunks that shall go from one pool to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flow {
+    /// How many.
+    pub chunks: u64,
+    /// How often clients asked for them in the epoch that ended.
+    pub requests: u64,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Proposal {
+    /// The last one, until somebody has taken note.
+    told: Option<Proposed>,
     moves: VecDeque<Move>,
     /// Whether nothing in the window could begin when it was last looked at.
     stuck: bool,
@@ -59,6 +77,35 @@ impl Proposal {
 }
 
 impl Group {
+    /// What the placement has proposed since this was last asked; none: nothing. Only the last
+    /// proposal is kept.
+    pub fn take_proposed(&mut self) -> Option<Proposed> {
+        self.proposal.told.take()
+    }
+
+    /// Moves that the placement has proposed and that have not ended.
+    pub fn moves_pending(&self) -> usize {
+        let under_way = self.copier.operations.iter().filter(|(_, copy)| copy.proposed);
+        self.proposal.len() + under_way.count()
+    }
+
+    /// Takes a proposal over at the end of an epoch.
+    pub(crate) fn take_over(&mut self, now: Nanos, moves: Vec<Move>) {
+        if !moves.is_empty() {
+            let mut proposed = Proposed::default();
+            for planned in &moves {
+                // A mirror that is brought together where it is moves nothing.
+                let from = self.pool_of(planned.chunk).filter(|from| *from != planned.to);
+                let Some(from) = from else { continue };
+                let flow = proposed.flows.entry((from, planned.to)).or_default();
+                flow.chunks += 1;
+                flow.requests += self.view().accesses(planned.chunk);
+            }
+            self.proposal.told = Some(proposed);
+        }
+        self.proposal.replace(now, moves);
+    }
+
     /// The pool of a mirrored chunk's first side.
     fn home_of_mirror(&self, chunk: ChunkId) -> Option<PoolId> {
         let mirrored = self.map.has(chunk) && self.map.mirror(chunk).is_some();

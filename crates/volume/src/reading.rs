@@ -1,5 +1,5 @@
-//! How a part reads: from the copy that answers soonest, verified where the chunk is sealed, once
-//! more from another copy when one fails.
+//! How a part reads: from the copy that answers soonest, verified where checksums are
+//! known, once more from another copy when one fails.
 
 use crate::flight::Owner;
 use crate::foreground::bit;
@@ -61,12 +61,38 @@ impl Group {
 
     pub(crate) fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
         self.parts[part].outstanding += 1;
-        // Whole blocks of a sealed chunk, because their checksums are of whole blocks.
-        let sealed = self.map.entry(self.parts[part].chunk).is_sealed();
-        let run = if sealed { around_blocks(&run) } else { run };
+        // Whole blocks where they can be verified, because checksums are of whole blocks.
+        let verified = self.can_verify(self.parts[part].chunk, &run);
+        let run = if verified { around_blocks(&run) } else { run };
         let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
         let io = Io::Read { offset, length: run.end - run.start };
         self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
+    }
+
+    /// A copy was read: its contents are the client's, unless they are known to be others.
+    pub(crate) fn part_read_done(
+        &mut self,
+        now: Nanos,
+        part: u32,
+        at: u32,
+        pool: PoolId,
+        payload: Payload,
+    ) {
+        let (chunk, order) = (self.parts[part].chunk, self.parts[part].order);
+        let wrong = self.wrong_blocks(chunk, at, &payload, order);
+        if wrong == 0 {
+            return self.add_piece(part, at, payload);
+        }
+        self.pool_mut(pool).counters.checksum_errors += u64::from(wrong);
+        self.scrub.status.checksum_errors += u64::from(wrong);
+        self.mend(chunk);
+        let run = at..at + payload.len();
+        if self.map.overlay(chunk).is_some() {
+            return self.read_elsewhere(part, run, pool);
+        }
+        // The copy stays: the scrub repairs it in place.
+        self.parts[part].failed |= bit(pool);
+        self.read_run(now, part, run);
     }
 
     pub(crate) fn add_piece(&mut self, part: u32, at: u32, payload: Payload) {

@@ -112,9 +112,8 @@ impl Group {
         }
         self.replay_journal(superblock, &opening)?;
         self.settle_chunks()?;
-        let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots.used())).sum();
-        let (limits, overlays) = (&self.settings.limits, self.copier.overlays);
-        if used > layout::slots_max(self.area_blocks, overlays, self.chunk_size, limits) {
+        let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
+        if !(0..self.pools.len()).any(|pool| self.has_room_for_map(pool, used)) {
             return Err(OpenError::MapTooLarge);
         }
         let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);

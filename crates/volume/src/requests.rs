@@ -143,6 +143,7 @@ impl Group {
         ongoing.parts += 1;
         let priority = ongoing.priority;
         self.map.volume_mut(chunk.volume).expect("checked at submission").busy += 1;
+        let lane = self.lane_for(chunk, &verb);
         let part = self.parts.insert(Part {
             request,
             chunk,
@@ -150,6 +151,7 @@ impl Group {
             verb,
             fua,
             priority,
+            lane,
             order: 0,
             outstanding: 0,
             failed: 0,
@@ -158,11 +160,12 @@ impl Group {
             sent: Vec::new(),
             avoided: 0,
             unfit: 0,
+            placed_on: None,
         });
         if self.promises.is_strict(chunk.volume) {
-            self.scheduler.push_strict(part, priority);
+            self.scheduler.push_strict(part, lane, priority);
         } else {
-            self.scheduler.push(part, priority);
+            self.scheduler.push(part, lane, priority);
         }
     }
 
@@ -175,7 +178,7 @@ impl Group {
     /// Answers for a part that is durable as far as it promised.
     pub(crate) fn end_part(&mut self, part: u32) {
         let part = self.parts.remove(part);
-        self.scheduler.ended(part.priority);
+        self.scheduler.ended(part.lane, part.priority);
         self.map.volume_mut(part.chunk.volume).expect("busy volumes stay").busy -= 1;
         let request = &mut self.requests[part.request];
         request.parts -= 1;

@@ -1,121 +1,216 @@
-//! The chunk scheduler of S1 (003 §3.2): a work queue and a waiting queue with deadlines.
+//! The chunk scheduler: for every pool a work queue, and a waiting queue with deadlines.
 //!
-//! Parts of foreground requests go to the end of the work queue; parts of background requests to
-//! the waiting queue, which is served when the work queue is empty or when a deadline has come. The
-//! source's work queue is where its requests wait for the disk; ours is empty most of the time,
-//! since devices have queues of their own. So a waiting part goes when no foreground request is
-//! under way on its pool either.
-//! Without background requests this is FIFO, the source's default; but for parts of volumes with a
-//! strict promise (S6: 001 §4.1.3.1), which go before the others of the work queue, and let one of
-//! those go after eight in a row.
+//! The source (Ge et al., "HintStor: A Framework to Study I/O Hints in Heterogeneous Storage", ACM
+//! TOS) has one work queue, where requests wait for the disk. Here every pool has one, and a depth
+//! of its own: a pool that cannot keep up keeps nobody from another.
+//!
+//! 1. A part joins the queues of the pool that it is expected to use, and takes one of the places
+//!    of that pool when it starts. When it is sent to a device, its place moves to that device's
+//!    pool; a part that is sent to several keeps its place on the slowest of them.
+//! 2. Parts of foreground requests go to the end of the work queue; parts of background requests to
+//!    the waiting queue, which is served when the work queue is empty or when a deadline has come.
+//!    Devices have queues of their own, so a work queue is empty most of the time; a waiting part
+//!    goes only when no foreground request is under way on its pool.
+//! 3. Parts of volumes with a strict SLA go before the others of the work queue, and let one of
+//!    those go after eight in a row.
+//! 4. Among pools the part goes that arrived first. Without background requests, and with room on
+//!    all pools, this is FIFO.
+//!
+//! State: a queue's entry a part; O(pools) a start.
 
 use crate::request::Priority;
 use std::collections::{BTreeMap, VecDeque};
-use thermocline_units::Nanos;
+use thermocline_units::{Nanos, PoolId};
 
-/// Waiting parts that are looked at for one whose pool is free.
-const LOOKS_MAX: usize = 16;
 /// Strict parts that go in a row while others wait.
 const STRICT_IN_A_ROW_MAX: u32 = 8;
+
+/// A pool's queues, by the pool's number; one more stands for parts that need no pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lane(u16);
+
+impl Lane {
+    /// The queues of parts that need no pool.
+    pub(crate) const NONE: Lane = Lane(0);
+
+    pub(crate) fn of(pool: PoolId) -> Lane {
+        Lane(pool.0 + 1)
+    }
+
+    /// The pool's index; none: no pool is needed.
+    pub(crate) fn pool(self) -> Option<usize> {
+        usize::from(self.0).checked_sub(1)
+    }
+}
+
+/// A part in a queue, and when it came, among all.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    part: u32,
+    arrival: u64,
+}
+
+/// Where a part would be taken from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Strict,
+    Work,
+    Waiting { key: (Nanos, u64) },
+}
+
+/// The queues of one pool.
+#[derive(Debug, Default)]
+struct Queues {
+    /// Work of strict volumes.
+    strict: VecDeque<Queued>,
+    /// Of these, how many went since another did.
+    strict_in_a_row: u32,
+    work: VecDeque<Queued>,
+    /// By deadline, then by order of arrival.
+    waiting: BTreeMap<(Nanos, u64), u32>,
+    under_way: u32,
+    background_under_way: u32,
+}
+
+impl Queues {
+    fn has_work(&self) -> bool {
+        !self.work.is_empty() || !self.strict.is_empty()
+    }
+
+    /// The next part's source and arrival; `is_free`: whether no foreground request is under way on
+    /// the pool.
+    fn next(
+        &self,
+        now: Nanos,
+        depth: u32,
+        is_free: impl FnOnce() -> bool,
+    ) -> Option<(Source, u64)> {
+        if self.under_way >= depth {
+            return None;
+        }
+        if let Some((&key, _)) = self.waiting.first_key_value() {
+            let idle = !self.has_work() && self.background_under_way < (depth / 8).max(1);
+            if key.0 <= now || idle && is_free() {
+                return Some((Source::Waiting { key }, key.1));
+            }
+        }
+        let turn = self.strict_in_a_row < STRICT_IN_A_ROW_MAX || self.work.is_empty();
+        match (self.strict.front().filter(|_| turn), self.work.front()) {
+            (Some(first), _) => Some((Source::Strict, first.arrival)),
+            (None, first) => first.map(|first| (Source::Work, first.arrival)),
+        }
+    }
+
+    fn take(&mut self, source: Source) -> Option<u32> {
+        self.under_way += 1;
+        match source {
+            Source::Strict => {
+                self.strict_in_a_row += 1;
+                self.strict.pop_front().map(|queued| queued.part)
+            }
+            Source::Work => {
+                self.strict_in_a_row = 0;
+                self.work.pop_front().map(|queued| queued.part)
+            }
+            Source::Waiting { key } => {
+                self.background_under_way += 1;
+                self.waiting.remove(&key)
+            }
+        }
+    }
+}
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// Work of strict volumes.
-    strict: VecDeque<u32>,
-    /// Of these, how many went since another did.
-    strict_in_a_row: u32,
-    work: VecDeque<u32>,
-    /// By deadline, then by order of arrival.
-    waiting: BTreeMap<(Nanos, u64), u32>,
+    /// By lane.
+    queues: Vec<Queues>,
     arrivals: u64,
-    under_way: u32,
-    background_under_way: u32,
+    /// Of each pool.
     depth: u32,
 }
 
 impl Scheduler {
-    /// At most `depth` parts are under way at once, an eighth of them for the background.
+    /// At most `depth` parts are under way on a pool at once, an eighth of them for the background.
     pub(crate) fn new(depth: u32) -> Scheduler {
         Scheduler { depth: depth.max(1), ..Scheduler::default() }
     }
 
-    pub(crate) fn push(&mut self, part: u32, priority: Priority) {
+    fn queues(&mut self, lane: Lane) -> &mut Queues {
+        let at = usize::from(lane.0);
+        if self.queues.len() <= at {
+            self.queues.resize_with(at + 1, Queues::default);
+        }
+        &mut self.queues[at]
+    }
+
+    pub(crate) fn push(&mut self, part: u32, lane: Lane, priority: Priority) {
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        let queues = self.queues(lane);
         match priority {
-            Priority::Foreground => self.work.push_back(part),
+            Priority::Foreground => queues.work.push_back(Queued { part, arrival }),
             Priority::Background { deadline } => {
-                self.arrivals += 1;
-                self.waiting.insert((deadline, self.arrivals), part);
+                queues.waiting.insert((deadline, arrival), part);
             }
         }
     }
 
     /// The same, for a part of a volume with a strict promise.
-    pub(crate) fn push_strict(&mut self, part: u32, priority: Priority) {
-        match priority {
-            Priority::Foreground => self.strict.push_back(part),
-            Priority::Background { .. } => self.push(part, priority),
-        }
-    }
-
-    /// The next part of the work queue.
-    fn pop_work(&mut self) -> Option<u32> {
-        let turn = self.strict_in_a_row < STRICT_IN_A_ROW_MAX || self.work.is_empty();
-        if let Some(part) = turn.then(|| self.strict.pop_front()).flatten() {
-            self.strict_in_a_row += 1;
-            return Some(part);
-        }
-        self.strict_in_a_row = 0;
-        self.work.pop_front()
-    }
-
-    /// The next part to start; `is_free`: whether no foreground request is under way on the pool
-    /// of a part.
-    pub(crate) fn pop(&mut self, now: Nanos, is_free: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.under_way >= self.depth {
-            return None;
-        }
-        let due = self.waiting.first_key_value().is_some_and(|((at, _), _)| *at <= now);
-        let idle = !self.has_queued() && self.background_under_way < (self.depth / 8).max(1);
-        let part = if due || idle { self.pop_waiting(due, is_free) } else { self.pop_work() };
-        self.under_way += u32::from(part.is_some());
-        part
-    }
-
-    fn pop_waiting(&mut self, due: bool, is_free: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut first = self.waiting.iter().take(LOOKS_MAX);
-        let (&key, _) = first.find(|&(_, &part)| due || is_free(part))?;
-        self.background_under_way += 1;
-        self.waiting.remove(&key)
-    }
-
-    /// A part that `pop` gave has ended.
-    pub(crate) fn ended(&mut self, priority: Priority) {
-        self.under_way -= 1;
+    pub(crate) fn push_strict(&mut self, part: u32, lane: Lane, priority: Priority) {
         if priority != Priority::Foreground {
-            self.background_under_way -= 1;
+            return self.push(part, lane, priority);
         }
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        self.queues(lane).strict.push_back(Queued { part, arrival });
     }
 
-    fn has_queued(&self) -> bool {
-        !self.work.is_empty() || !self.strict.is_empty()
+    /// The next part to start; `is_free`: whether no foreground request is under way on the pool of
+    /// a lane.
+    pub(crate) fn pop(&mut self, now: Nanos, is_free: impl Fn(Lane) -> bool) -> Option<u32> {
+        let lanes = self.queues.iter().enumerate();
+        let ready = lanes.filter_map(|(at, queues)| {
+            let (source, arrival) = queues.next(now, self.depth, || is_free(Lane(at as u16)))?;
+            Some((arrival, at, source))
+        });
+        let (_, at, source) = ready.min_by_key(|&(arrival, ..)| arrival)?;
+        self.queues[at].take(source)
     }
 
-    /// Whether `pop` would give something at once.
+    /// A part that took a place of `from` has been sent to the pool of `to`, and takes one there.
+    pub(crate) fn moved(&mut self, from: Lane, to: Lane, priority: Priority) {
+        self.ended(from, priority);
+        let queues = self.queues(to);
+        queues.under_way += 1;
+        queues.background_under_way += u32::from(priority != Priority::Foreground);
+    }
+
+    /// A part that has a place of `lane` has ended.
+    pub(crate) fn ended(&mut self, lane: Lane, priority: Priority) {
+        let queues = self.queues(lane);
+        queues.under_way -= 1;
+        queues.background_under_way -= u32::from(priority != Priority::Foreground);
+    }
+
+    /// Whether `pop` would give something at once, waiting parts aside.
     pub(crate) fn has_work(&self) -> bool {
-        self.under_way < self.depth && self.has_queued()
+        self.queues.iter().any(|queues| queues.under_way < self.depth && queues.has_work())
     }
 
     /// When a waiting part becomes due; `None` while no part could start anyway.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
-        if self.under_way >= self.depth {
-            return None;
-        }
-        self.waiting.first_key_value().map(|((at, _), _)| *at)
+        let open = self.queues.iter().filter(|queues| queues.under_way < self.depth);
+        open.filter_map(|queues| queues.waiting.first_key_value()).map(|((at, _), _)| *at).min()
     }
 
     /// Parts queued: (work, waiting).
     pub(crate) fn queued(&self) -> (usize, usize) {
-        (self.work.len() + self.strict.len(), self.waiting.len())
+        self.queues.iter().fold((0, 0), |(work, waiting), queues| {
+            (work + queues.work.len() + queues.strict.len(), waiting + queues.waiting.len())
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,122 +1,188 @@
-//! The scrub: reads every copy of every replicated chunk, compares, and repairs.
+//! The scrub: reads what pools hold, holds it against its checksums and the copies against each
+//! other, and repairs. This file says which chunk comes next; [`crate::comparison`] looks at one.
 //!
-//! 1. Chunk by chunk, piece by piece, the same range is read from all copies, behind the throttle
-//!    of operations.
-//! 2. A copy that cannot be read is dropped and made anew from the others.
-//! 3. Copies that differ although no write came between: the contents that most copies have are
-//!    right, among equals those of the first copy; the others are dropped and made anew.
+//! 1. Somebody asks for a scrub, of all pools or of one: it goes through the map from its beginning
+//!    to its end, behind the throttle of operations.
+//! 2. In front of it go chunks that something is known of: those in which a read found wrong
+//!    contents, and those that have come to rest and get tables of checksums.
+//! 3. Chunks under an operation, or in two parts after one, are passed over. Where a read found
+//!    wrong contents in one, it comes again when the operation has ended.
 //!
-//! Two copies alone cannot say which of them is right; a third can, and so can a seal
-//! ([`crate::seals`]): of a sealed chunk every copy is held against its checksums. A chunk that is
-//! to be sealed goes the same way, and gets its seal at the end. Chunks under an operation,
-//! or in two parts after one, are passed over: a later scrub finds them.
+//! A chunk in which nothing could be repaired is remembered as damaged: reads that meet it again do
+//! not start anything. A write to it, or a scrub that finds it well, forgets that.
 
-use crate::flight::Owner;
+use crate::comparison::{Comparison, Purpose};
 use crate::group::{Group, Service};
-use crate::map::{NONE, Place};
-use crate::seals::checksums;
-use crate::throttle::Held;
-use std::ops::Range;
-use thermocline_ports::{DeviceError, Io, Payload};
-use thermocline_units::mutants::mutant;
-use thermocline_units::{Bytes, ChunkId, Nanos};
+use crate::map::NONE;
+use std::collections::{BTreeSet, VecDeque};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// What scrubs have found since the group was opened.
+/// Chunks of the map that are looked at in one go.
+const STEPS_MAX: u32 = 1 << 20;
+
+/// What scrubs are doing, and what has been found since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScrubStatus {
-    /// Whether one is under way.
+    /// True if somebody asked for a scrub that has not ended, or a chunk is being looked at or
+    /// waits for it.
     pub running: bool,
-    /// Chunks whose copies were compared to the end.
+    /// The scrub under way, or the last one; none: nobody has asked for any.
+    pub run: Option<ScrubRun>,
+    /// Chunks whose copies were read to the end.
     pub chunks: u64,
     /// Bytes read.
     pub read: Bytes,
-    /// Copies dropped because they could not be read.
+    /// Blocks found with other contents than their checksums say, in all copies together.
+    pub checksum_errors: u64,
+    /// Pieces of copies that could not be read.
     pub unreadable: u64,
-    /// Copies dropped because they differed.
-    pub differing: u64,
-    /// Pieces of sealed chunks that no copy has as they were sealed.
-    pub lost: u64,
+    /// Blocks of copies that were written again from a right copy.
+    pub repaired: u64,
+    /// Copies dropped, to be made anew.
+    pub dropped: u64,
+    /// Blocks that no copy has as their checksums say, or that cannot be read anywhere.
+    pub unrepairable: u64,
+    /// Blocks in which copies differ, without a checksum that says which is right.
+    pub undecided: u64,
+    /// Tables of checksums that were written again.
+    pub tables_repaired: u64,
 }
 
-/// The chunk that is being compared.
-#[derive(Debug)]
-struct Comparison {
-    chunk: ChunkId,
-    places: Vec<Place>,
-    /// The piece under way.
-    range: Range<u32>,
-    /// What was read, in the order of `places`.
-    found: Vec<Option<Result<Payload, DeviceError>>>,
-    outstanding: u32,
-    /// Whether a write to the chunk began since the piece was sent for.
-    spoiled: bool,
-    /// Whether a write to the chunk began since the comparison did.
-    touched: bool,
-    /// Checksums of the pieces so far.
-    sums: Vec<u32>,
-    /// Whether the seals are being written, and whether one could not be.
-    sealing: bool,
-    seal_failed: bool,
-    held_since: Option<Nanos>,
+/// A scrub that somebody asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScrubRun {
+    /// Counts those that were asked for since the group was opened, from 1.
+    pub number: u64,
+    /// The only pool whose chunks it reads; none: all that are not across a network.
+    pub pool: Option<PoolId>,
+    /// True if it has ended.
+    pub ended: bool,
+    /// Chunks of volumes that it has passed, whether they hold something or not.
+    pub passed: u64,
+    /// Chunks of volumes when it began.
+    pub total: u64,
+    /// Chunks that it could not look at: under an operation, or in two parts.
+    pub skipped: u64,
 }
 
-/// See the module.
+/// Which chunks wait to be looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
-    /// The chunks that are still to be looked at, last first.
-    queue: Vec<ChunkId>,
-    current: Option<Comparison>,
-    status: ScrubStatus,
+    run: Option<ScrubRun>,
+    /// Where the run goes on.
+    cursor: ChunkId,
+    /// Chunks in front of it, each once.
+    urgent: VecDeque<(ChunkId, Purpose)>,
+    listed: BTreeSet<ChunkId>,
+    /// Chunks that come again when their operation has ended.
+    deferred: BTreeSet<ChunkId>,
+    /// Chunks in which something cannot be repaired.
+    damaged: BTreeSet<ChunkId>,
+    pub(crate) current: Option<Comparison>,
+    pub(crate) status: ScrubStatus,
 }
 
 impl Scrub {
-    /// A write to `chunk` begins.
-    pub(crate) fn disturb(&mut self, chunk: ChunkId) {
-        if let Some(current) = self.current.as_mut().filter(|current| current.chunk == chunk) {
-            current.spoiled = true;
-            current.touched = true;
+    /// A write to `chunk` begins; whether the chunk was known to be damaged.
+    pub(crate) fn disturb(&mut self, chunk: ChunkId) -> bool {
+        if let Some(current) = self.current.as_mut().filter(|current| current.is_of(chunk)) {
+            current.disturb();
+        }
+        self.damaged.remove(&chunk)
+    }
+
+    /// Gives a chunk its tables soon.
+    pub(crate) fn request_tables(&mut self, chunk: ChunkId) {
+        self.request(chunk, Purpose::Tables);
+    }
+
+    fn request(&mut self, chunk: ChunkId, purpose: Purpose) {
+        let known = purpose == Purpose::Repair && self.damaged.contains(&chunk);
+        let current = self.current.as_ref().is_some_and(|current| current.is_of(chunk));
+        if !current && !known && self.listed.insert(chunk) {
+            self.urgent.push_back((chunk, purpose));
         }
     }
 
-    /// Looks at a chunk soon.
-    pub(crate) fn request(&mut self, chunk: ChunkId) {
-        self.queue.push(chunk);
+    /// An operation on the chunk has ended.
+    pub(crate) fn operation_ended(&mut self, chunk: ChunkId) {
+        if self.deferred.remove(&chunk) {
+            self.request(chunk, Purpose::Repair);
+        }
     }
 
-    fn is_running(&self) -> bool {
-        self.current.is_some() || !self.queue.is_empty()
+    /// Nothing could be done for what is wrong in a chunk.
+    pub(crate) fn note_damaged(&mut self, chunk: ChunkId) {
+        self.damaged.insert(chunk);
+    }
+
+    pub(crate) fn note_well(&mut self, chunk: ChunkId) {
+        self.damaged.remove(&chunk);
+    }
+
+    fn goes_on(&self) -> bool {
+        self.run.is_some_and(|run| !run.ended)
     }
 
     /// Whether requests of the scrub are on devices.
     pub(crate) fn is_on_devices(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| current.outstanding > 0)
+        self.current.as_ref().is_some_and(Comparison::is_on_devices)
     }
 }
 
 impl Group {
-    /// Starts verifying all chunks that have several copies or a seal.
+    /// Begins to read and verify everything that pools hold, but for what is across a network only;
+    /// one that is under way begins anew.
     pub fn scrub(&mut self, now: Nanos) {
-        if self.service == Service::Ready {
-            let worth = |&chunk: &ChunkId| {
-                self.map.copies(chunk).count() > 1 || self.map.entry(chunk).is_sealed()
-            };
-            let mut chunks: Vec<ChunkId> = self.map.chunks().filter(worth).collect();
-            chunks.reverse();
-            // In front of them, on top, whatever waits to be sealed.
-            chunks.append(&mut self.scrub.queue);
-            self.scrub.queue = chunks;
-            self.pump(now);
+        self.begin_scrub(now, None);
+    }
+
+    /// Begins to read and verify all copies of chunks that have one on `pool`.
+    pub fn scrub_pool(&mut self, now: Nanos, pool: PoolId) {
+        self.begin_scrub(now, Some(pool));
+    }
+
+    fn begin_scrub(&mut self, now: Nanos, pool: Option<PoolId>) {
+        if self.service != Service::Ready {
+            return;
         }
+        let volumes = (0..self.map.volume_count()).filter_map(|id| self.map.volume(VolumeId(id)));
+        let total = volumes.map(|volume| volume.entries.len() as u64).sum();
+        let number = self.scrub.run.map_or(0, |run| run.number) + 1;
+        let run = ScrubRun { number, pool, ended: false, passed: 0, total, skipped: 0 };
+        self.scrub.run = Some(run);
+        self.scrub.cursor = ChunkId::default();
+        self.pump(now);
     }
 
-    /// What scrubs have found since the group was opened.
+    /// Ends the scrub that is under way, once what is on devices has come back; whether there was
+    /// one.
+    pub fn cancel_scrub(&mut self) -> bool {
+        let found = self.scrub.goes_on();
+        if let Some(run) = &mut self.scrub.run {
+            run.ended = true;
+        }
+        found
+    }
+
+    /// What scrubs are doing and have found.
     pub fn scrub_status(&self) -> ScrubStatus {
-        ScrubStatus { running: self.scrub.is_running(), ..self.scrub.status }
+        let Scrub { run, current, urgent, .. } = &self.scrub;
+        let running = self.scrub.goes_on() || current.is_some() || !urgent.is_empty();
+        ScrubStatus { running, run: *run, ..self.scrub.status }
     }
 
-    /// Ends a scrub, once what is on devices has come back.
+    /// The group closes: nothing more is begun.
     pub(crate) fn stop_scrub(&mut self) {
-        self.scrub.queue.clear();
+        self.cancel_scrub();
+        self.scrub.urgent.clear();
+        self.scrub.listed.clear();
+        self.scrub.deferred.clear();
+    }
+
+    /// Somebody read wrong contents from a copy of the chunk: it is looked at soon.
+    pub(crate) fn mend(&mut self, chunk: ChunkId) {
+        self.scrub.request(chunk, Purpose::Repair);
     }
 
     /// Takes the next step.
@@ -126,209 +192,81 @@ impl Group {
                 self.scrub.current = None;
                 return;
             }
-            if self.scrub.current.is_none() {
-                let Some(chunk) = self.scrub.queue.pop() else { return };
-                self.scrub.current = self.comparison_of(chunk);
-                if self.scrub.current.is_none() && self.map.has(chunk) {
-                    self.watch(now, chunk);
+            if self.scrub.current.is_some() {
+                if !self.compare_on(now) {
+                    return;
                 }
                 continue;
             }
-            if !self.compare_piece(now) {
-                return;
+            let Some((chunk, purpose)) = self.next_to_compare(now) else { return };
+            self.scrub.current = self.comparison_of(chunk, purpose);
+            if self.scrub.current.is_none() {
+                self.pass_over(now, chunk, purpose);
             }
         }
     }
 
-    fn comparison_of(&self, chunk: ChunkId) -> Option<Comparison> {
-        if !self.is_whole(chunk) {
+    /// The chunk cannot be looked at now.
+    fn pass_over(&mut self, now: Nanos, chunk: ChunkId, purpose: Purpose) {
+        if !self.map.has(chunk) || self.map.entry(chunk).first().is_none() {
+            return;
+        }
+        match purpose {
+            Purpose::Tables => self.watch(now, chunk),
+            Purpose::Repair if self.operation_on(chunk).is_some() => {
+                self.scrub.deferred.insert(chunk);
+            }
+            Purpose::Repair => {}
+            Purpose::Scrub => {
+                let run = self.scrub.run.as_mut().expect("a run asked for it");
+                run.skipped += 1;
+            }
+        }
+    }
+
+    fn next_to_compare(&mut self, now: Nanos) -> Option<(ChunkId, Purpose)> {
+        if let Some((chunk, purpose)) = self.scrub.urgent.pop_front() {
+            self.scrub.listed.remove(&chunk);
+            return Some((chunk, purpose));
+        }
+        if !self.scrub.goes_on() {
             return None;
         }
-        let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
-        let worth = places.len() > 1 || self.settings.checksums && !places.is_empty();
-        worth.then(|| Comparison {
-            chunk,
-            places,
-            range: 0..0,
-            found: Vec::new(),
-            outstanding: 0,
-            spoiled: false,
-            touched: false,
-            sums: Vec::new(),
-            sealing: false,
-            seal_failed: false,
-            held_since: None,
-        })
+        for _ in 0..STEPS_MAX {
+            let chunk = self.scrub.cursor;
+            let run = self.scrub.run.as_mut().expect("it goes on");
+            if chunk.volume.0 >= self.map.volume_count() {
+                run.ended = true;
+                return None;
+            }
+            if !self.map.has(chunk) {
+                self.scrub.cursor = ChunkId { volume: VolumeId(chunk.volume.0 + 1), index: 0 };
+                continue;
+            }
+            self.scrub.cursor.index += 1;
+            run.passed = (run.passed + 1).min(run.total);
+            let pool = run.pool;
+            if self.is_in_scope(chunk, pool) {
+                return Some((chunk, Purpose::Scrub));
+            }
+        }
+        self.wake_at(Nanos(now.0 + 1));
+        None
     }
 
-    /// Sends the reads of the next piece; false when the throttle holds them back.
-    fn compare_piece(&mut self, now: Nanos) -> bool {
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
-        let (chunk, start) = (current.chunk, current.range.end);
-        if start == self.chunk_size || !self.still_there(chunk, &current.places) {
-            self.end_comparison(now);
-            return true;
-        }
-        if !self.seal_is_at_hand(now, chunk, false) {
-            return false; // Its arrival leads back here.
-        }
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
-        let length = (self.settings.copying.piece.0 as u32).min(self.chunk_size - start);
-        let range = start..start + length;
-        if self.writes_under_way(chunk, &range) {
-            // The write's end leads back here.
-            return false;
-        }
-        let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let held = self.hold_back(now, &pools, length, current.held_since);
-        let places = current_places(&mut self.scrub, held, &range);
-        if held != Held::Free {
-            return false;
-        }
-        for (index, place) in places.into_iter().enumerate() {
-            let offset = self.pool(place.pool).address(place, range.start, self.chunk_size);
-            let owner = Owner::Scrub { copy: index as u8 };
-            self.send(now, place.pool, owner, Io::Read { offset, length });
-        }
-        true
-    }
-
-    /// The chunk was read from end to end, or has moved: seals it, or lets go of it.
-    fn end_comparison(&mut self, now: Nanos) {
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
-        let chunk = current.chunk;
-        let whole = current.range.end == self.chunk_size;
-        self.scrub.status.chunks += u64::from(whole && !current.sealing);
-        let untouched = whole
-            && (!current.touched || mutant("sealed_though_written"))
-            && self.still_there(chunk, &current.places);
-        let sealable = untouched && self.settings.checksums && self.is_idle_and_unsealed(chunk);
-        if sealable && !current.sealing {
-            let sums = current.sums.clone();
-            let writes = self.write_seals(now, chunk, &sums);
-            let current = self.scrub.current.as_mut().expect("still there");
-            (current.sealing, current.outstanding) = (true, writes);
-            return;
-        }
-        let current = self.scrub.current.take().expect("still there");
-        if sealable && !current.seal_failed {
-            self.seal(chunk, current.sums.into_boxed_slice());
-        } else if self.map.has(chunk) && !self.map.entry(chunk).is_sealed() {
-            self.watch(now, chunk);
+    fn is_in_scope(&self, chunk: ChunkId, pool: Option<PoolId>) -> bool {
+        let overlay = self.map.overlay(chunk).map(|overlay| overlay.place);
+        let mut places = self.map.copies(chunk).map(|copy| copy.place).chain(overlay);
+        match pool {
+            Some(pool) => places.any(|place| place.pool == pool),
+            None => places.any(|place| !self.pool(place.pool).is_far()),
         }
     }
 
-    fn is_idle_and_unsealed(&self, chunk: ChunkId) -> bool {
+    /// Whether a chunk may get tables: it has none, nobody is on it, and it is here.
+    pub(crate) fn may_get_tables(&self, chunk: ChunkId) -> bool {
         let entry = self.map.entry(chunk);
-        entry.traffic == NONE && !entry.is_sealed()
+        let idle = entry.traffic == NONE && !entry.is_sealed();
+        idle && self.settings.checksums && !self.has_far_copy(chunk)
     }
-
-    /// A seal of the chunk under comparison was written, or could not be.
-    pub(crate) fn seal_written(&mut self, written: bool) {
-        let current = self.scrub.current.as_mut().expect("its seals are being written");
-        current.outstanding -= 1;
-        current.seal_failed |= !written;
-    }
-
-    fn still_there(&self, chunk: ChunkId, places: &[Place]) -> bool {
-        self.is_whole(chunk)
-            && self.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
-    }
-
-    /// Whether the chunk's copies hold all of it: no operation is under way, nothing redirected.
-    fn is_whole(&self, chunk: ChunkId) -> bool {
-        self.map.has(chunk)
-            && self.operation_on(chunk).is_none()
-            && self.map.overlay(chunk).is_none()
-    }
-
-    /// A copy's piece was read, or could not be.
-    pub(crate) fn scrub_io_done(
-        &mut self,
-        copy: u8,
-        bytes: u32,
-        result: Result<Payload, DeviceError>,
-    ) {
-        let current = self.scrub.current.as_mut().expect("its reads are on devices");
-        self.scrub.status.read.0 += u64::from(bytes);
-        current.found[usize::from(copy)] = Some(result);
-        current.outstanding -= 1;
-        if current.outstanding > 0 {
-            return;
-        }
-        let current = self.scrub.current.as_ref().expect("still there");
-        if self.still_there(current.chunk, &current.places) {
-            self.judge();
-        }
-    }
-
-    /// Drops the copies that could not be read or that are wrong.
-    fn judge(&mut self) {
-        let current = self.scrub.current.as_mut().expect("a piece was read");
-        let found = std::mem::take(&mut current.found);
-        let start = current.range.start;
-        let (chunk, places, spoiled) = (current.chunk, current.places.clone(), current.spoiled);
-        if std::mem::replace(&mut current.spoiled, false) {
-            current.range.end = current.range.start; // Once more.
-        }
-        let read: Vec<Result<Payload, DeviceError>> = found.into_iter().flatten().collect();
-        for (place, result) in places.iter().zip(&read) {
-            if result.is_err() {
-                self.copy_failed(chunk, place.pool);
-                self.scrub.status.unreadable += 1;
-            }
-        }
-        if spoiled {
-            return;
-        }
-        let right = if self.map.entry(chunk).is_sealed() && !mutant("scrub_ignores_checksums") {
-            let sealed = |payload: &&Payload| self.seals.agree(chunk, start, payload);
-            let right = read.iter().flatten().find(sealed).cloned();
-            self.scrub.status.lost += u64::from(right.is_none());
-            right
-        } else {
-            most_common(&read)
-        };
-        let Some(right) = right else {
-            // What could not be read has no checksum: the chunk is not sealed this time.
-            let current = self.scrub.current.as_mut().expect("still there");
-            current.touched = !mutant("sealed_though_unreadable");
-            return;
-        };
-        for (place, result) in places.iter().zip(&read) {
-            if result.as_ref().is_ok_and(|payload| *payload != right) {
-                self.copy_failed(chunk, place.pool);
-                self.scrub.status.differing += 1;
-            }
-        }
-        let current = self.scrub.current.as_mut().expect("still there");
-        current.sums.extend(checksums(&right));
-    }
-}
-
-/// Notes what the throttle said and, where it let the piece go, what is under way.
-fn current_places(scrub: &mut Scrub, held: Held, range: &Range<u32>) -> Vec<Place> {
-    let current = scrub.current.as_mut().expect("a chunk is being compared");
-    current.held_since = held.since();
-    if held == Held::Free {
-        current.range = range.clone();
-        current.spoiled = false;
-        current.found = vec![None; current.places.len()];
-        current.outstanding = current.places.len() as u32;
-    }
-    current.places.clone()
-}
-
-/// The contents that most copies have; among equals, those of the first.
-fn most_common(read: &[Result<Payload, DeviceError>]) -> Option<Payload> {
-    let good: Vec<&Payload> = read.iter().flatten().collect();
-    let votes = |payload: &Payload| good.iter().filter(|other| **other == payload).count();
-    let mut best: Option<(&Payload, usize)> = None;
-    for payload in &good {
-        let count = votes(payload);
-        if best.is_none_or(|(_, most)| count > most) {
-            best = Some((payload, count));
-        }
-    }
-    best.map(|(payload, _)| payload.clone())
 }

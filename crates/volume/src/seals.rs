@@ -1,57 +1,85 @@
-//! Seals: a CRC-32C for every block of 4 KiB of a chunk that is not being written, stored apart.
+//! Block checksums: a CRC-32C for every block of 4 KiB. Those of a chunk that is not being written
+//! stand in a table at each of its slots.
 //!
-//! 1. A chunk that was not written for a while is read, all copies of it, and compared (the scrub
-//!    does it); its checksums are written to the seal of each of its slots; then a record says that
-//!    the chunk is sealed. The commit cycle of the record flushes data and seals first.
-//! 2. Reads of a sealed chunk are verified block by block, those of operations too. A copy that
-//!    does not agree is treated as unreadable: another one serves, and it is made anew.
-//! 3. Before the first write to a sealed chunk a record says durably that the seal is broken. So no
-//!    crash leaves a sealed chunk with contents that its seal does not know.
+//! 1. What is written is hashed on the way, and so is what operations copy: the sums are known in
+//!    memory ([`crate::sums`]), and reads are held against them.
+//! 2. A chunk that was not written for a while gets its tables: the scrub reads what is not known,
+//!    all copies of it, and compares; the tables are written; then a record says that they are
+//!    right, with the checksum of the table itself. The commit cycle of the record flushes data and
+//!    tables first.
+//! 3. Reads of such a chunk are verified block by block, those of operations too. A copy that does
+//!    not agree does not count: another one serves, and the scrub mends it.
+//! 4. Before the first write to such a chunk a record says durably that its tables are not right
+//!    any more. So no crash leaves a right table beside contents that it does not know. What the
+//!    table said stays known in memory, but for what is written.
 //!
-//! What is hot is not verified: its seal would have to be written with every write. Contents that
-//! rot between a write and its sealing are sealed as they are.
+//! The record has the table's checksum, and the table names its group, volume and chunk: a table
+//! that was written elsewhere, or never, is not taken for this one. What is open: contents that
+//! rot, or get lost, before the tables are written, and whose sums are not in memory any more.
 //!
-//! A seal: CRC-32C of the rest (4 bytes), chunk index (4), then 4 bytes a block. State: 4 bytes a
-//! block for chunks whose seal is in memory, [`crate::settings::Limits::seals_cached`] of them.
+//! Chunks with a copy across a network get no table: a bucket has checksums of its own.
 
+use crate::finding::FindingKind;
 use crate::flight::Owner;
 use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
 use crate::layout::{head_bytes, seal_bytes};
-use crate::map::{NONE, Place};
+use crate::map::{NONE, Place, Table};
 use crate::settings::BLOCK;
-use std::collections::{BTreeMap, VecDeque};
+use crate::sums::{SumStore, Sums};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met;
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
-/// A chunk is sealed when it was not written for so long.
+/// Memory for the sums of chunks with tables: 64 GiB of data in chunks of 1 MiB.
+const TABLES_BYTES_MAX: u64 = 64 << 20;
+/// Memory for the sums of chunks that are being written: 16 GiB of data.
+const KNOWN_BYTES_MAX: u64 = 16 << 20;
+/// A chunk gets its tables when it was not written for so long.
 const QUIET: Nanos = Nanos(10_000_000_000);
 /// Chunks that one round of housekeeping looks at.
 const WATCHED_PER_ROUND: usize = 256;
 
-/// What became of seals since the group was opened.
+const TABLE_MAGIC: &[u8; 4] = b"TCSM";
+/// Magic 4, CRC 4, group 8, volume 4, chunk 4, volume's identity 8, zero 8.
+const TABLE_HEADER_BYTES: usize = 40;
+
+/// What became of tables of checksums since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SealStatus {
-    /// Chunks sealed.
+    /// Chunks that got their tables.
     pub sealed: u64,
-    /// Seals broken by writes and moves.
+    /// Of these, chunks of which nothing had to be read for it.
+    pub unread: u64,
+    /// Tables that ceased to be right by writes and moves.
     pub broken: u64,
-    /// Seals that could not be read, or were rotten themselves.
+    /// Tables that could not be read, were damaged, or are not where they were written.
     pub lost: u64,
 }
 
-/// A seal on its way into memory.
-#[derive(Debug)]
+/// Whose table it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TableName {
+    pub(crate) group: u64,
+    pub(crate) chunk: ChunkId,
+    /// A number that no other volume of the group ever has; zero until volumes have one.
+    pub(crate) volume: u64,
+}
+
+/// A table on its way into memory.
+#[derive(Debug, Clone, Copy)]
 struct Load {
     chunk: ChunkId,
-    /// Pools whose seal was not good, one bit each: copies come and go while it is sought.
+    /// What the journal said of it when it was asked for.
+    table: Table,
+    /// Pools whose table was not good, one bit each: copies come and go while it is sought.
     tried: u64,
 }
 
-/// A chunk without a seal.
+/// A chunk without a table.
 #[derive(Debug, Clone, Copy)]
 struct Watched {
     chunk: ChunkId,
@@ -61,16 +89,33 @@ struct Watched {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Seals {
-    cached: BTreeMap<ChunkId, Box<[u32]>>,
-    /// Cached chunks, oldest first; may name some that are gone.
-    order: VecDeque<ChunkId>,
+    /// Of chunks whose tables are right.
+    tables: SumStore,
+    /// Of others.
+    known: SumStore,
     loads: Slab<Load>,
     loading: BTreeMap<ChunkId, u32>,
-    /// Chunks without a seal, longest quiet first.
+    /// Chunks whose tables are lost, until the journal knows that they have none.
+    tableless: BTreeSet<ChunkId>,
+    /// Chunks without a table, longest quiet first.
     watched: VecDeque<Watched>,
-    pub(crate) status: SealStatus,
+    status: SealStatus,
+}
+
+impl Default for Seals {
+    fn default() -> Seals {
+        Seals {
+            tables: SumStore::new(TABLES_BYTES_MAX),
+            known: SumStore::new(KNOWN_BYTES_MAX),
+            loads: Slab::default(),
+            loading: BTreeMap::new(),
+            tableless: BTreeSet::new(),
+            watched: VecDeque::new(),
+            status: SealStatus::default(),
+        }
+    }
 }
 
 impl Seals {
@@ -78,106 +123,156 @@ impl Seals {
         !self.watched.is_empty()
     }
 
-    /// Whether contents that start at byte `at` of a chunk have the checksums of its seal; so does
-    /// anything of a chunk whose seal is not at hand, and what was not read by whole blocks because
-    /// the chunk had no seal then.
-    pub(crate) fn agree(&self, chunk: ChunkId, at: u32, payload: &Payload) -> bool {
-        let Some(sums) = self.cached.get(&chunk).filter(|_| at.is_multiple_of(BLOCK)) else {
-            return true;
-        };
-        let first = (at / BLOCK) as usize;
-        let found = checksums(payload);
-        let sums = sums.get(first..first + found.len());
-        if mutant("first_block_verified_only") {
-            return sums.is_some_and(|sums| sums.first() == found.first());
-        }
-        sums.is_some_and(|sums| *sums == *found)
+    /// What is known of a chunk's blocks.
+    pub(crate) fn sums(&self, chunk: ChunkId) -> Option<&Sums> {
+        self.tables.get(chunk).or_else(|| self.known.get(chunk))
     }
 
-    /// Keeps the checksums of one more chunk; of more than `most`, the oldest go.
-    pub(crate) fn keep(&mut self, chunk: ChunkId, sums: Box<[u32]>, most: usize) {
-        if self.cached.insert(chunk, sums).is_none() {
-            self.order.push_back(chunk);
-        }
-        while self.cached.len() > most {
-            let oldest = self.order.pop_front().expect("every cached chunk is in the order");
-            met("cache of checksums evicted");
-            self.cached.remove(&oldest);
+    /// A chunk reads as zeroes from now on; what is known is kept of so many chunks at most.
+    pub(crate) fn opened(&mut self, chunk: ChunkId, chunk_size: u32, most: usize) {
+        self.known.put(chunk, Sums::zeroes(chunk_size), most);
+    }
+
+    /// A write begins; so many parts have been begun.
+    pub(crate) fn write_begins(&mut self, chunk: ChunkId, range: &Range<u32>, begun: u64) {
+        if let Some(sums) = self.known.get_mut(chunk) {
+            sums.forget(range, begun);
         }
     }
 
-    fn forget(&mut self, chunk: ChunkId) {
-        if self.cached.remove(&chunk).is_some() {
-            self.order.retain(|&other| other != chunk);
+    /// A write succeeded on all copies; so many parts have been begun.
+    pub(crate) fn written(&mut self, chunk: ChunkId, at: u32, payload: &Payload, begun: u64) {
+        if let Some(sums) = self.known.get_mut(chunk) {
+            sums.written(at, payload, begun);
         }
+    }
+
+    /// An operation copied blocks from byte `at` on, and nobody wrote to them meanwhile.
+    pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32]) {
+        if let Some(known) = self.known.get_mut(chunk) {
+            known.learn(at, sums);
+        }
+    }
+
+    /// An operation begins to read the chunk: what it copies is to be known.
+    pub(crate) fn is_copied(&mut self, chunk: ChunkId, chunk_size: u32, most: usize) {
+        if self.sums(chunk).is_none() {
+            self.known.put(chunk, Sums::none(chunk_size), most);
+        }
+    }
+
+    /// The chunk's contents are gone.
+    pub(crate) fn forget(&mut self, chunk: ChunkId) {
+        self.tables.take(chunk);
+        self.known.take(chunk);
+        self.tableless.remove(&chunk);
+    }
+
+    fn end_load(&mut self, load: u32) {
+        let Load { chunk, .. } = self.loads.remove(load);
+        self.loading.remove(&chunk);
     }
 }
 
-/// The CRC-32C of each whole block.
-pub(crate) fn checksums(payload: &Payload) -> Vec<u32> {
-    const ZERO_BLOCK: [u8; BLOCK as usize] = [0; BLOCK as usize];
-    match payload {
-        Payload::Zeroes(length) => {
-            vec![crc32c::crc32c(&ZERO_BLOCK); (length / BLOCK) as usize]
-        }
-        Payload::Bytes(bytes) => bytes.chunks_exact(BLOCK as usize).map(crc32c::crc32c).collect(),
-    }
-}
-
-/// A seal as stored.
-pub(crate) fn encode_seal(chunk: ChunkId, sums: &[u32], chunk_size: u32) -> Payload {
-    let mut bytes = vec![0; 4];
-    bytes.extend_from_slice(&chunk.index.to_le_bytes());
+/// A table as stored, and the checksum of it.
+pub(crate) fn encode_table(name: TableName, sums: &[u32], chunk_size: u32) -> (Payload, u32) {
+    let mut bytes = Vec::with_capacity(seal_bytes(chunk_size) as usize);
+    bytes.extend_from_slice(TABLE_MAGIC);
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&name.group.to_le_bytes());
+    bytes.extend_from_slice(&name.chunk.volume.0.to_le_bytes());
+    bytes.extend_from_slice(&name.chunk.index.to_le_bytes());
+    bytes.extend_from_slice(&name.volume.to_le_bytes());
+    bytes.resize(TABLE_HEADER_BYTES, 0);
     bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
     bytes.resize(seal_bytes(chunk_size) as usize, 0);
-    let crc = crc32c::crc32c(&bytes[4..]);
-    bytes[..4].copy_from_slice(&crc.to_le_bytes());
-    Payload::from(bytes)
+    let crc = crc32c::crc32c(&bytes[8..]);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    (Payload::from(bytes), crc)
 }
 
-/// The checksums of a stored seal; `None` when it is rotten or another chunk's.
-pub(crate) fn decode_seal(chunk: ChunkId, bytes: &[u8], chunk_size: u32) -> Option<Box<[u32]>> {
+/// The sums in a stored table; `None` when it is damaged or not the one that the journal means.
+pub(crate) fn decode_table(
+    name: TableName,
+    table: Table,
+    bytes: &[u8],
+    chunk_size: u32,
+) -> Option<Box<[u32]>> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    if word(0)? != crc32c::crc32c(bytes.get(4..)?) || word(4)? != chunk.index {
-        return None;
+    let blocks = (chunk_size / BLOCK) as usize;
+    match table {
+        Table::None => None,
+        Table::Plain => {
+            let whole = word(0)? == crc32c::crc32c(bytes.get(4..)?);
+            let own = word(4)? == name.chunk.index;
+            let sums = (0..blocks).map(|block| word(8 + 4 * block)).collect::<Option<_>>();
+            sums.filter(|_| whole && own)
+        }
+        Table::Summed(sum) => {
+            let sums = (0..blocks).map(|block| word(TABLE_HEADER_BYTES + 4 * block));
+            let sums: Vec<u32> = sums.collect::<Option<_>>()?;
+            let (again, _) = encode_table(name, &sums, chunk_size);
+            let whole = word(4)? == sum && crc32c::crc32c(bytes.get(8..)?) == sum;
+            (whole && again.to_vec() == bytes).then(|| sums.into_boxed_slice())
+        }
     }
-    (0..(chunk_size / BLOCK) as usize).map(|block| word(8 + 4 * block)).collect()
 }
 
 impl Group {
-    /// What became of seals since the group was opened.
+    /// What became of tables of checksums since the group was opened.
     pub fn seal_status(&self) -> SealStatus {
         self.seals.status
     }
 
-    pub(crate) fn is_as_sealed(&self, chunk: ChunkId, at: u32, payload: &Payload) -> bool {
-        !self.map.entry(chunk).is_sealed() || self.seals.agree(chunk, at, payload)
+    /// Blocks of contents that stand at byte `at` of a chunk and are not what was written; what a
+    /// part of this number read while somebody wrote is not judged.
+    pub(crate) fn wrong_blocks(&self, chunk: ChunkId, at: u32, found: &Payload, order: u64) -> u32 {
+        let first = found.slice(0..found.len().min(BLOCK));
+        let found = if mutant("first_block_verified_only") { &first } else { found };
+        let sums = self.seals.sums(chunk).filter(|sums| sums.verifies(order));
+        sums.map_or(0, |sums| sums.differing(at, found))
     }
 
-    fn seal_address(&self, place: Place) -> Bytes {
+    /// Whether a read of `range` can be verified, and so is to be made by whole blocks.
+    pub(crate) fn can_verify(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
+        self.seals.sums(chunk).is_some_and(|sums| sums.of(range).is_some())
+    }
+
+    /// Whose table a chunk's is.
+    pub(crate) fn table_name(&self, chunk: ChunkId) -> TableName {
+        TableName { group: self.identity, chunk, volume: 0 }
+    }
+
+    pub(crate) fn seal_address(&self, place: Place) -> Bytes {
         let pool = self.pool(place.pool);
         let (ring, area) = (self.settings.journal_blocks, self.area_blocks);
         let head = head_bytes(ring, area, pool.has_region);
         Bytes(head + u64::from(place.slot) * seal_bytes(self.chunk_size))
     }
 
-    /// Whether reads of the chunk can be verified, or need not be; fetches its seal if not.
-    pub(crate) fn seal_is_at_hand(&mut self, now: Nanos, chunk: ChunkId, writes: bool) -> bool {
-        let sealed = self.map.entry(chunk).is_sealed();
-        if writes || !sealed || self.seals.cached.contains_key(&chunk) {
+    /// Whether a chunk's checksums are in memory, where it has any; fetches them if not. Writes
+    /// wait for them too: what they leave of the chunk stays known.
+    pub(crate) fn seal_is_at_hand(&mut self, now: Nanos, chunk: ChunkId) -> bool {
+        if self.seals.loading.contains_key(&chunk) {
+            return false;
+        }
+        let table = self.map.entry(chunk).table();
+        let known = self.seals.tables.has(chunk) || self.seals.tableless.contains(&chunk);
+        if table == Table::None || known {
             return true;
         }
-        if !self.seals.loading.contains_key(&chunk) {
-            let load = self.seals.loads.insert(Load { chunk, tried: 0 });
-            self.seals.loading.insert(chunk, load);
-            self.load_seal(now, load);
+        if !self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_alive()) {
+            return true; // There is nothing to be read.
         }
-        !self.map.entry(chunk).is_sealed() || self.seals.cached.contains_key(&chunk)
+        let load = self.seals.loads.insert(Load { chunk, table, tried: 0 });
+        self.seals.loading.insert(chunk, load);
+        self.load_seal(now, load);
+        !self.seals.loading.contains_key(&chunk)
     }
 
-    /// Reads the seal at the next copy, or gives it up.
+    /// Reads the table at the next copy, or gives it up.
     fn load_seal(&mut self, now: Nanos, load: u32) {
-        let Load { chunk, tried } = self.seals.loads[load];
+        let Load { chunk, tried, .. } = self.seals.loads[load];
         let able = |place: &Place| tried & bit(place.pool) == 0 && self.pool(place.pool).is_alive();
         let untried = self.map.copies(chunk).map(|copy| copy.place).find(able);
         match untried {
@@ -188,38 +283,47 @@ impl Group {
                 self.send(now, place.pool, Owner::SealRead { load }, io);
             }
             None => {
-                self.seals.loads.remove(load);
-                self.seals.loading.remove(&chunk);
+                self.seals.end_load(load);
                 self.seals.status.lost += 1;
-                self.unseal(now, chunk);
+                self.find(FindingKind::ChecksumsLost, chunk, &(0..self.chunk_size), None);
+                // Reads go on unverified; writes wait until the journal knows of it.
+                self.seals.tableless.insert(chunk);
+                self.announce_writes(chunk);
             }
         }
     }
 
-    /// A seal was read, or could not be.
+    /// A table was read, or could not be.
     pub(crate) fn seal_read(
         &mut self,
         now: Nanos,
         load: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        let chunk = self.seals.loads[load].chunk;
-        if !self.map.has(chunk) || !self.map.entry(chunk).is_sealed() {
-            self.seals.loads.remove(load);
-            self.seals.loading.remove(&chunk);
+        let Load { chunk, table, tried } = self.seals.loads[load];
+        if !self.map.has(chunk) || self.map.entry(chunk).first().is_none() {
+            self.seals.end_load(load);
         } else {
             let bytes = result.map(|payload| payload.to_vec()).unwrap_or_default();
-            match decode_seal(chunk, &bytes, self.chunk_size) {
+            match decode_table(self.table_name(chunk), table, &bytes, self.chunk_size) {
                 Some(sums) => {
-                    self.seals.keep(chunk, sums, self.settings.limits.seals_cached);
-                    self.seals.loads.remove(load);
-                    self.seals.loading.remove(&chunk);
+                    self.seals.end_load(load);
+                    // No write has begun since: they wait for this.
+                    let sealed = self.map.entry(chunk).is_sealed();
+                    let Seals { tables, known, .. } = &mut self.seals;
+                    let store = if sealed { tables } else { known };
+                    store.put(chunk, Sums::all(sums), self.settings.limits.seals_cached);
+                    if tried.count_ones() > 1 {
+                        self.mend(chunk);
+                    }
                 }
-                None if mutant("seal_sought_once") => {
-                    self.seals.loads[load].tried = u64::MAX;
+                None if self.map.entry(chunk).is_sealed() => {
+                    if mutant("seal_sought_once") {
+                        self.seals.loads[load].tried = u64::MAX;
+                    }
                     self.load_seal(now, load);
                 }
-                None => self.load_seal(now, load),
+                None => self.seals.end_load(load),
             }
         }
         if self.map.has(chunk) && self.map.entry(chunk).traffic != NONE {
@@ -227,35 +331,32 @@ impl Group {
         }
     }
 
-    /// The seal counts no more, in memory and with the next commit in the journal.
-    fn unseal(&mut self, now: Nanos, chunk: ChunkId) {
-        self.break_seal(now, chunk);
-        let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, &[]);
-    }
-
-    /// The journal knows that the seal counts no more: it is forgotten.
+    /// The journal knows that the tables count no more. What they said stays known: contents change
+    /// by writes only, and those say so.
     pub(crate) fn break_seal(&mut self, now: Nanos, chunk: ChunkId) {
         if !self.settings.checksums {
             return;
         }
+        self.seals.tableless.remove(&chunk);
         if self.map.entry(chunk).is_sealed() {
-            self.map.entry_mut(chunk).set_sealed(false);
+            self.map.entry_mut(chunk).set_table(Table::None);
             self.seals.status.broken += 1;
-            self.watch(now, chunk);
+            if let Some(sums) = self.seals.tables.take(chunk) {
+                self.seals.known.put(chunk, sums, self.settings.limits.seals_cached);
+            }
         }
-        self.seals.forget(chunk);
+        self.watch(now, chunk);
     }
 
-    /// Notes a chunk that may be sealed when it has been quiet.
+    /// Notes a chunk that may get its tables when it has been quiet.
     pub(crate) fn watch(&mut self, now: Nanos, chunk: ChunkId) {
         let entry = self.map.entry_mut(chunk);
-        if self.settings.checksums && !std::mem::replace(&mut entry.watched, true) {
+        if self.settings.checksums && !entry.is_sealed() && !entry.set_watched(true) {
             self.seals.watched.push_back(Watched { chunk, since: now, stamp: None });
         }
     }
 
-    /// Hands chunks that were not written for a while to the scrub, which seals them.
+    /// Hands chunks that were not written for a while to the scrub, which makes their tables.
     pub(crate) fn seal_quiet_chunks(&mut self, now: Nanos) {
         if !self.settings.checksums {
             return;
@@ -272,40 +373,53 @@ impl Group {
                 continue;
             }
             let entry = self.map.entry_mut(chunk);
-            entry.watched = false;
+            entry.set_watched(false);
             let stamp = entry.write_stamp();
             let quiet = entry.traffic == NONE && then == Some(stamp);
             if entry.first().is_none() || entry.is_sealed() {
                 continue;
             }
-            if quiet {
-                self.scrub.request(chunk);
-            } else {
-                entry.watched = true;
+            if !quiet {
+                entry.set_watched(true);
                 self.seals.watched.push_back(Watched { chunk, since: now, stamp: Some(stamp) });
+            } else if !self.has_far_copy(chunk) {
+                self.scrub.request_tables(chunk);
             }
         }
     }
 
-    /// Writes the seals of the chunk that was just compared from end to end.
-    pub(crate) fn write_seals(&mut self, now: Nanos, chunk: ChunkId, sums: &[u32]) -> u32 {
-        let payload = encode_seal(chunk, sums, self.chunk_size);
-        let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
-        for &place in &places {
-            let offset = self.seal_address(place);
-            let fua = !mutant("seal_not_forced");
-            let write = Io::Write { offset, data: payload.clone(), fua };
-            self.send(now, place.pool, Owner::SealWrite, write);
-        }
-        places.len() as u32
+    pub(crate) fn has_far_copy(&self, chunk: ChunkId) -> bool {
+        self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_far())
     }
 
-    /// The seals are written, and nobody wrote to the chunk meanwhile.
-    pub(crate) fn seal(&mut self, chunk: ChunkId, sums: Box<[u32]>) {
-        self.map.entry_mut(chunk).set_sealed(true);
-        self.seals.keep(chunk, sums, self.settings.limits.seals_cached);
+    /// Writes a chunk's tables, to be told of as the scrub's; how many, and their checksum.
+    pub(crate) fn write_seals(&mut self, now: Nanos, chunk: ChunkId, sums: &[u32]) -> (u32, u32) {
+        let (payload, sum) = encode_table(self.table_name(chunk), sums, self.chunk_size);
+        let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
+        for &place in &places {
+            self.write_table(now, place, payload.clone());
+        }
+        (places.len() as u32, sum)
+    }
+
+    pub(crate) fn write_table(&mut self, now: Nanos, place: Place, data: Payload) {
+        let offset = self.seal_address(place);
+        self.send(now, place.pool, Owner::SealWrite, Io::Write { offset, data, fua: false });
+    }
+
+    /// The tables are written, and nobody wrote to the chunk meanwhile.
+    pub(crate) fn seal(&mut self, chunk: ChunkId, sums: &[u32], table: u32, unread: bool) {
+        self.map.entry_mut(chunk).set_table(Table::Summed(table));
+        let known = self.seals.known.take(chunk).filter(|known| known.whole() == Some(sums));
+        let mut all = known.unwrap_or_else(|| Sums::all(sums.into()));
+        all.rest();
+        self.seals.tables.put(chunk, all, self.settings.limits.seals_cached);
         self.seals.status.sealed += 1;
+        self.seals.status.unread += u64::from(unread);
         let state = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
     }
 }
+
+#[cfg(test)]
+mod tests;

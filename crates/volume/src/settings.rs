@@ -38,7 +38,7 @@ pub struct Settings {
     pub epoch: Nanos,
     /// Which pool a new chunk goes to.
     pub fill: Fill,
-    /// Parts of requests on their way to devices at once; the rest waits in the scheduler's queues.
+    /// Parts of requests on their way to each pool at once; the rest waits in the pool's queues.
     pub depth: u32,
     /// How operations copy.
     pub copying: Copying,
@@ -61,9 +61,12 @@ pub struct Limits {
     pub commit_blocks: u64,
     /// Blocks of a checkpoint that are written at a time.
     pub checkpoint_batch: usize,
+    /// Times that the map may have its first size before areas must go on in slots.
+    pub area_growth: u64,
     /// Volumes of one group, at most [`VOLUMES_MAX`].
     pub volumes: usize,
-    /// Chunks whose checksums are kept in memory: 1 KiB each for chunks of 1 MiB.
+    /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
+    /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
     pub seals_cached: usize,
 }
 
@@ -74,8 +77,9 @@ impl Limits {
         record: RECORD_BYTES_MAX,
         commit_blocks: COMMIT_BLOCKS_MAX,
         checkpoint_batch: 16,
+        area_growth: 2,
         volumes: VOLUMES_MAX,
-        seals_cached: 4096,
+        seals_cached: 1 << 16,
     };
 
     /// Bytes of a block's records that are never wasted on one that does not fit.

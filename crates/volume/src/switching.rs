@@ -142,8 +142,11 @@ impl Group {
             self.pool_mut(copy.destination.pool).prefetched -= 1;
         }
         self.copier.chunks.remove(&chunk);
+        self.scrub.operation_ended(chunk);
         self.proposal.look_again();
-        self.finished_out.push(Finished { id: copy.id, operation: copy.what, outcome });
+        let (from, proposed) = (Some(copy.source.pool), copy.proposed);
+        let finished = Finished { id: copy.id, operation: copy.what, outcome, from, proposed };
+        self.finished_out.push(finished);
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].operation = None;
         self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;

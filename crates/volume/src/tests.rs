@@ -4,8 +4,10 @@
 mod bytes_on_disk;
 mod damage;
 mod far;
+mod fullness;
 mod hints;
 mod label;
+mod metadata;
 mod mirrors;
 mod operations;
 mod pacing;
@@ -113,6 +115,41 @@ impl Bench {
         }
         self.group.take_replies(&mut self.replies);
         self.group.take_finished(&mut self.finished);
+    }
+
+    /// Lets so many requests reach the devices, and be answered; true if no more came.
+    pub(super) fn run_requests(&mut self, count: u32) -> bool {
+        let mut out = Vec::new();
+        let mut left = count;
+        loop {
+            self.group.take_io(&mut out);
+            for (pool, ticket, io) in out.drain(..) {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+            }
+            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
+            let Some(at) = next else { return true };
+            self.now = self.now.max(at);
+            self.deliver();
+        }
+    }
+
+    /// Lets so many answers of disks arrive.
+    pub(super) fn step(&mut self, answers: usize) {
+        let mut out = Vec::new();
+        for _ in 0..answers {
+            self.group.take_io(&mut out);
+            for (pool, ticket, io) in out.drain(..) {
+                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+            }
+            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
+            let Some(at) = next else { break };
+            self.now = self.now.max(at);
+            self.deliver();
+        }
     }
 
     fn deliver(&mut self) {

@@ -49,7 +49,7 @@ impl VolumeView for View<'_> {
         if !pool.takes_chunks() {
             return 0;
         }
-        u64::from(pool.slots.total().saturating_sub(pool.reserve))
+        u64::from(pool.slots_for_chunks().saturating_sub(pool.reserve))
     }
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
@@ -77,7 +77,7 @@ impl VolumeView for View<'_> {
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
-        u64::from(self.0.pool(pool).slots.used())
+        u64::from(self.0.pool(pool).slots_used())
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {

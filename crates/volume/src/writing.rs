@@ -8,7 +8,7 @@ use crate::group::Group;
 use crate::map::Place;
 use crate::request::RequestError;
 use std::ops::Range;
-use thermocline_ports::Io;
+use thermocline_ports::{Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
@@ -73,6 +73,30 @@ impl Group {
         self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
     }
 
+    /// A write to a chunk begins: what is known of its blocks is true no more.
+    pub(crate) fn note_write(&mut self, now: Nanos, part: u32) {
+        let (chunk, order) = (self.parts[part].chunk, self.parts[part].order);
+        self.seals.write_begins(chunk, &self.parts[part].range, order);
+        if self.scrub.disturb(chunk) {
+            self.watch(now, chunk);
+        }
+    }
+
+    /// A write has succeeded wherever it went: its blocks are known.
+    fn note_written(&mut self, part: u32) {
+        let state = &self.parts[part];
+        if state.error.is_some() || self.map.entry(state.chunk).first().is_none() {
+            return;
+        }
+        let at = state.range.start;
+        let written = match &state.verb {
+            Verb::Write(payload) => payload,
+            Verb::Zero => &Payload::Zeroes(state.range.end - at),
+            Verb::Discard | Verb::Read => return,
+        };
+        self.seals.written(state.chunk, at, written, self.parts_begun);
+    }
+
     /// What a write did to the chunk's copies: which are to be dropped, which blocks arrived.
     pub(crate) fn settle_write(&mut self, now: Nanos, part: u32) {
         let state = &self.parts[part];
@@ -81,6 +105,7 @@ impl Group {
         let sent = std::mem::take(&mut self.parts[part].sent);
         self.blocks_written(chunk, &sent);
         if failed == 0 {
+            self.note_written(part);
             self.touch_copies(now, chunk);
             return;
         }
@@ -122,6 +147,7 @@ impl Group {
             self.pool_mut(copy.place.pool).prefetched -= 1;
         }
         self.map.set_state(chunk, &Default::default());
+        self.seals.forget(chunk);
         self.change(Record::Chunk(chunk, Default::default()), chunk, &places);
     }
 }

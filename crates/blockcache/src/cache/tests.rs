@@ -1,9 +1,9 @@
 //! What goes where: hits, fills, long requests, and what is taken back.
 
 use super::{BlockCache, Settings};
-use thermocline_ports::faulty::{Faults, SimDisk};
+use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, Nanos, Rng};
 
 const LINE: u64 = crate::LINE as u64;
 
@@ -140,6 +140,104 @@ fn writes_that_find_their_set_full_go_around_and_nothing_is_lost() {
         let found = ask(&mut cache, &mut now, read(line, 1)).unwrap().to_vec();
         assert!(found.iter().all(|&byte| byte == mark(line)), "line {line}");
     }
+}
+
+fn bytes_of(disk: &SimDisk, offset: Bytes, length: u32) -> Vec<u8> {
+    disk.peek(offset, length).unwrap().to_vec()
+}
+
+fn unfinished(fast: &SimDisk, slow: &SimDisk) -> bool {
+    let head = bytes_of(slow, Bytes(0), 128 << 10);
+    let read = |offset: Bytes, into: &mut [u8]| {
+        into.copy_from_slice(&bytes_of(fast, offset, into.len() as u32));
+        Ok::<(), DeviceError>(())
+    };
+    crate::is_unfinished(fast.geometry().size, &head, read).unwrap()
+}
+
+fn blank(size: Bytes, seed: u64) -> SimDisk {
+    let faults = Faults { background: Background::Zeroes, ..Faults::NONE };
+    SimDisk::new(Geometry { size, discard_zeroes: true, far: false }, seed, faults)
+}
+
+/// After every step, with every kind of survival, and again and again.
+#[test]
+fn a_formatting_that_is_cut_off_anywhere_leaves_a_pair_or_what_may_be_formatted_again() {
+    let (mut pairs, mut begun_again) = (0, 0);
+    for seed in 0..200 {
+        let mut rng = Rng::seeded(seed);
+        let (mut fast, mut slow) =
+            (blank(Bytes::from_mib(2), seed), blank(Bytes::from_mib(4), seed + 1));
+        let mut now = Nanos(0);
+        for attempt in 1.. {
+            let settings = Settings::default();
+            let mut cache = BlockCache::format(now, fast, slow, seed + attempt, settings).unwrap();
+            for _ in 0..rng.below(6) {
+                let Some(next) = cache.next_event() else { break };
+                now = next.max(now);
+                cache.poll(now, &mut Vec::new());
+            }
+            let survival = Survival::draw(&mut rng);
+            let (one, other) = cache.devices_mut();
+            one.crash(&mut rng, survival);
+            other.crash(&mut rng, survival);
+            fast = std::mem::replace(one, blank(Bytes(512), 0));
+            slow = std::mem::replace(other, blank(Bytes(512), 0));
+            if !unfinished(&fast, &slow) {
+                break;
+            }
+            begun_again += 1;
+        }
+        let mut cache = BlockCache::open(now, fast, slow, Settings::default()).unwrap();
+        run(&mut cache, &mut now);
+        assert_eq!(cache.is_open(), Ok(true), "seed {seed}");
+        pairs += 1;
+    }
+    assert!(pairs == 200 && begun_again > 200, "{begun_again}");
+}
+
+#[test]
+fn a_pair_that_was_used_is_never_taken_for_an_unfinished_one_though_it_lost_its_label() {
+    let settings = Settings { dirty_percent: 0, ..Settings::default() };
+    let (fast, slow) = (blank(Bytes::from_mib(2), 1), blank(Bytes::from_mib(16), 2));
+    let (mut cache, mut now) =
+        (BlockCache::format(Nanos(0), fast, slow, 1, settings).unwrap(), Nanos(0));
+    run(&mut cache, &mut now);
+    let lose_label = |cache: &mut Cache, now: &mut Nanos| {
+        let zeroes = Io::WriteZeroes { offset: Bytes(0), length: Bytes(4096) };
+        let fast = cache.devices_mut().0;
+        *now = Nanos(now.0 + 1);
+        fast.submit(*now, Ticket(1 << 40), zeroes);
+        *now = fast.next_event().unwrap();
+        fast.poll(*now, &mut Vec::new());
+    };
+    let head = bytes_of(cache.cache(), Bytes(0), 4096);
+    assert!(!unfinished(cache.cache(), cache.origin()), "it has both labels");
+    ask(&mut cache, &mut now, write(0, 1)).unwrap();
+    ask(&mut cache, &mut now, Io::Flush).unwrap();
+    ask(&mut cache, &mut now, Io::Flush).unwrap();
+    assert_eq!(cache.status().dirty, 0, "the table names nothing any more");
+    lose_label(&mut cache, &mut now);
+    assert!(!unfinished(cache.cache(), cache.origin()));
+    assert_ne!(head, bytes_of(cache.cache(), Bytes(0), 4096));
+    // What the same devices were before anything was stored there.
+    let behind = Io::WriteZeroes { offset: Bytes(0), length: Bytes(LINE) };
+    ask(&mut cache, &mut now, behind).unwrap();
+    assert!(unfinished(cache.cache(), cache.origin()));
+}
+
+/// Lines that left for others were counted on: a cache of 128 MiB said that it used 800.
+#[test]
+fn what_is_used_is_never_more_than_there_is_and_what_is_counted_is_there() {
+    let (mut cache, mut now) = cache(Settings::default());
+    let lines = u64::from(cache.status().lines);
+    for line in 0..3 * lines {
+        let io = if line % 3 == 0 { write(line, 1) } else { read(line, 1) };
+        ask(&mut cache, &mut now, io).unwrap();
+    }
+    let status = cache.status();
+    assert!(status.cached > status.lines / 2 && status.cached <= status.lines, "{status:?}");
+    assert_eq!(cache.count_lines(), (status.cached, status.dirty));
 }
 
 #[test]

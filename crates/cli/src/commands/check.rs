@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             Standard { data, size: Bytes::from_gib(1), socket: None, emulation: true }.config()
         }
     };
-    let config = config.map_err(CliError::input)?;
+    let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
     let report = check(&config)?;
     if args.json {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 
 fn check(config: &Config) -> Result<Report, CliError> {
     let ways = Ways::to_look();
-    let found = pools::survey(config, &ways)?;
+    let found = pools::survey(config, &ways, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
         Arranged::Group(members) => group(config, &ways, members)?,
@@ -158,6 +158,7 @@ fn group(
     let mut report = Report {
         group: Some((members.label.identity, members.label.chunk_size)),
         flaws: members.missing.clone(),
+        notes: members.forgotten.clone(),
         ..Report::default()
     };
     if members.missing.is_empty() {

@@ -10,20 +10,22 @@ use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Started, is_on_tmpfs};
+use crate::pools::{self, AddedPools, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
 use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
 use thermocline_serve::surveys;
-use thermocline_serve::{Doors, Engine, TlsFiles, tls};
+use thermocline_serve::{Doors, Engine, TlsFiles, tls, watch_room};
 use thermocline_units::{Bytes, VolumeId};
 
 const EXAMPLES: &str = "\
@@ -52,6 +54,10 @@ pub(crate) struct Args {
     /// there answer with I/O errors.
     #[arg(long)]
     degraded: bool,
+    /// Destroy what is on this device of the configuration when a pool, or a block cache, is made
+    /// there; without it a device that holds something is refused, with what it holds.
+    #[arg(long, value_name = "DEVICE")]
+    erase: Vec<PathBuf>,
     /// How events are told on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
@@ -97,20 +103,24 @@ impl StandardArgs {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
+    allow_open_files();
     args.deciding.check()?;
     let mut config = match &args.config {
         Some(path) => Config::load(path).map_err(CliError::input)?,
         None => args.standard.config()?,
     };
+    config = config.with_added_pools().map_err(CliError::input)?;
     config.settings = args.deciding.settings(config.settings);
     let is_standard = args.config.is_none();
     if !is_standard {
         config.check_secrets().map_err(CliError::input)?;
     }
-    let Started { group, disks, names, clock } = pools::start(&config, args.degraded)?;
+    let may = Permission { degraded: args.degraded, erase: &args.erase };
+    let Started { group, disks, names, clock } = pools::start(&config, may)?;
     let told = tell_pools(&disks, &names, &config);
     let log = Box::new(move |event: &Event| doors::tell(args.log, event));
     let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
+    engine.keep_pools(Arc::new(AddedPools::of(&config.data)));
     if engine.exports().is_empty() {
         for volume in &config.volumes {
             engine.desk().create_volume(volume.size).map_err(CliError::input)?;
@@ -118,6 +128,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     promise(&mut engine, &config)?;
     begin_hints(&mut engine, &config)?;
+    watch_room(engine.orders()).map_err(CliError::failed)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&config);
@@ -155,6 +166,7 @@ fn open_doors(
         unix: vec![config.nbd.socket.clone()],
         tcp: config.nbd.tcp.clone(),
         tls: encryption.clone(),
+        limits: config.nbd.limits,
     };
     engine.open_doors(&doors).map_err(CliError::failed)?;
     let mut tcp = None;
@@ -187,6 +199,14 @@ fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
         None => Ok(()),
         Some(every) => surveys::begin(engine.orders(), every).map_err(CliError::failed),
     }
+}
+
+/// Allows as many open files as the system lets this process have: each client is one. What is too
+/// little even so is told when a connection cannot be accepted.
+fn allow_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Readable when somebody wants the engine to stop.

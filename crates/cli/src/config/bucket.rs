@@ -4,6 +4,7 @@ use super::keys::{At, ConfigError, Keys};
 use super::{BucketConfig, DeviceConfig};
 use std::path::{Path, PathBuf};
 use thermocline_ports::model::{Lane, LinkProfile};
+use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::format::{EXTENT_BYTES, EXTENTS_MAX};
 use thermocline_ports_os::objects::{BucketOptions, Limits, Prices};
 use thermocline_units::{Bytes, Nanos};
@@ -43,6 +44,11 @@ pub(super) fn bucket(
     let url = path.parse().map_err(|error| keys.problem(format!("`path` is `{path}`; {error}")))?;
     if device.emulate.is_some() || device.buffered {
         let wrong = "a pool in a bucket has neither `emulate` nor `buffered`; `link` slows it";
+        return Err(keys.problem(wrong));
+    }
+    if device.patience != Patience::DEFAULT {
+        let wrong = "a pool in a bucket has neither `suspect-after` nor `fail-after`; \
+                     [pool.s3] has `patience`";
         return Err(keys.problem(wrong));
     }
     let extents = device.size.map_or(1, |size| size.0 / chunk_size.0 + 2);

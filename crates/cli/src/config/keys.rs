@@ -120,9 +120,18 @@ impl<'a> Keys<'a> {
 
     /// The tables `[[key]]`, at least one.
     pub(super) fn tables(&mut self, key: &'static str) -> Result<Vec<Keys<'a>>, ConfigError> {
+        let missing = self.problem(format!("there is no {key}; add a table [[{key}]]"));
+        let tables = self.tables_if_any(key)?;
+        if tables.is_empty() { Err(missing) } else { Ok(tables) }
+    }
+
+    /// The tables `[[key]]`; there may be none.
+    pub(super) fn tables_if_any(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Vec<Keys<'a>>, ConfigError> {
         let name = format!("[[{key}]]");
-        let missing = self.problem(format!("there is no {key}; add a table {name}"));
-        let value = self.take(key).ok_or(missing)?;
+        let Some(value) = self.take(key) else { return Ok(Vec::new()) };
         let line = self.line_of(&value);
         let wrong = |line| self.file.problem(line, format!("write {name}, in double brackets"));
         let DeValue::Array(items) = value.into_inner() else { return Err(wrong(line)) };
@@ -133,7 +142,7 @@ impl<'a> Keys<'a> {
             let name = name.clone();
             tables.push(Keys { file: self.file, line, name, table, asked: Vec::new() });
         }
-        if tables.is_empty() { Err(wrong(line)) } else { Ok(tables) }
+        Ok(tables)
     }
 
     pub(super) fn text(&mut self, key: &'static str) -> Result<Option<At<String>>, ConfigError> {

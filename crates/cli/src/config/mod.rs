@@ -26,7 +26,9 @@ use std::time::Duration;
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::BucketOptions;
+use thermocline_serve::ClientLimits;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Settings;
 
@@ -73,6 +75,8 @@ pub(crate) struct PoolConfig {
     pub(crate) profile: Option<Profile>,
     /// Kept free for prefetched copies.
     pub(crate) reserve: Bytes,
+    /// Whether it was added to a running engine, and the configuration does not name it.
+    pub(crate) added: bool,
 }
 
 /// A volume.
@@ -95,6 +99,8 @@ pub(crate) struct DeviceConfig {
     pub(crate) emulate: Option<Emulation>,
     /// Through the page cache although the file system allows to go past it.
     pub(crate) buffered: bool,
+    /// How long it may take for one request.
+    pub(crate) patience: Patience,
     /// The bucket that `path` names; `None`: it names a file or a block device.
     pub(crate) bucket: Option<BucketConfig>,
 }
@@ -147,6 +153,8 @@ pub(crate) struct NbdConfig {
     pub(crate) tcp: Vec<SocketAddr>,
     /// Certificates, for TCP.
     pub(crate) tls: Option<TlsConfig>,
+    /// Bounds of what clients may take.
+    pub(crate) limits: ClientLimits,
 }
 
 /// Files in PEM form.
@@ -167,6 +175,11 @@ pub(crate) struct HttpConfig {
     pub(crate) socket: PathBuf,
     /// A TCP address, and the file whose first line is the token that it asks for.
     pub(crate) tcp: Option<(SocketAddr, PathBuf)>,
+}
+
+/// The record of the pools that were added to the engine of a data folder.
+pub(crate) fn added_pools_path(data: &Path) -> PathBuf {
+    data.join("added-pools.toml")
 }
 
 impl PoolConfig {
@@ -190,6 +203,27 @@ impl Config {
             ))
         })?;
         read::config(&text, path)
+    }
+
+    /// The same with the pools that were added while an engine ran and that it does not name; the
+    /// data folder has the record of them.
+    ///
+    /// # Errors
+    /// When the record is there and cannot be read.
+    pub(crate) fn with_added_pools(mut self) -> Result<Config, ConfigError> {
+        let path = added_pools_path(&self.data);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(self),
+            Err(error) => return Err(ConfigError::new(format!("{}: {error}", path.display()))),
+        };
+        for pool in read::added_pools(&text, &path, &self.data, self.settings.chunk_size)? {
+            let named = self.pools.iter().flat_map(PoolConfig::paths);
+            if !named.into_iter().any(|path| path == pool.device.path) {
+                self.pools.push(pool);
+            }
+        }
+        Ok(self)
     }
 
     /// Checks the files that the doors need: certificates, keys, tokens.

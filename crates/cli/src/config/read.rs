@@ -13,20 +13,31 @@ use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySettings, nearest};
 use thermocline_ports::SECTOR;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::Patience;
+use thermocline_serve::ClientLimits;
+use thermocline_serve::joining::is_pool_size;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::settings::{
     BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, VOLUMES_MAX,
 };
-use thermocline_volume::{Fill, Settings};
+use thermocline_volume::{Fill, Settings, check_pool_name};
 
-/// Bytes of a pool's name, which the superblock has room for.
-const NAME_BYTES_MAX: usize = 16;
 /// Epochs: shorter ones cost more than they tell.
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Pieces of a copy.
 const PIECE: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(16);
+/// Times after which a device that does not answer may be called suspect.
+const SUSPECT_AFTER: std::ops::RangeInclusive<Nanos> =
+    Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Longest that an operation is held back.
 const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
+
+/// Time for a handshake over a slow network; tests have less.
+const HANDSHAKE: std::ops::RangeInclusive<Nanos> = Nanos(10_000_000)..=Nanos::from_secs(600);
+/// Memory for requests: from the two largest ones that there are.
+const BUFFERS: std::ops::RangeInclusive<Bytes> = Bytes::from_mib(64)..=Bytes::from_gib(1024);
+/// Time before a client that keeps others waiting is cut off; looked at once a second.
+const STALL: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(3600);
 
 /// Reads `text`; `path` is what messages call it, and where relative paths begin.
 pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
@@ -48,6 +59,23 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let hints = hints::hints(keys.table("hints")?, beside)?;
     keys.finish()?;
     Ok(Config { data, pools, volumes, nbd, http, policy, hints, settings })
+}
+
+/// Reads the record of pools that were added while an engine ran: tables `[[pool]]`, as in a
+/// configuration.
+pub(super) fn added_pools(
+    text: &str,
+    path: &Path,
+    data: &Path,
+    chunk_size: Bytes,
+) -> Result<Vec<PoolConfig>, ConfigError> {
+    let mut keys = Keys::parse(File { text, path }, "the record of added pools")?;
+    let mut pools = Vec::new();
+    for table in keys.tables_if_any("pool")? {
+        pools.push(PoolConfig { added: true, ..pool(table, data, data, chunk_size)? });
+    }
+    keys.finish()?;
+    Ok(pools)
 }
 
 /// What stands at the top, beside `data`.
@@ -117,11 +145,7 @@ fn pool(
 ) -> Result<PoolConfig, ConfigError> {
     let missing = "this pool has no `name`; give it one of 1 to 16 bytes";
     let name = keys.text("name")?.ok_or_else(|| keys.problem(missing))?;
-    let plain = name.value.chars().all(|c| !c.is_control() && c != '/' && c != '"');
-    if name.value.is_empty() || name.value.len() > NAME_BYTES_MAX || !plain {
-        let wanted = "a pool's name has 1 to 16 bytes, without / and quotes";
-        return Err(keys.file.problem(name.line, wanted));
-    }
+    check_pool_name(&name.value).map_err(|error| keys.file.problem(name.line, error))?;
     let name = name.value;
     let mut device = device(&mut keys, beside, data, &format!("{name}.pool"))?;
     let memory = data.join(format!("{name}.bucket"));
@@ -139,7 +163,7 @@ fn pool(
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
     keys.finish()?;
-    Ok(PoolConfig { name, device, cache, profile, reserve })
+    Ok(PoolConfig { name, device, cache, profile, reserve, added: false })
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.
@@ -158,14 +182,36 @@ fn device(
         None => data.join(file),
     };
     let wanted = "a multiple of 512 bytes from 1 MiB to 1 PiB, such as \"40GiB\"";
-    let fits = |size: &Bytes| is_whole(size) && (1 << 20..=1 << 50).contains(&size.0);
-    let size = keys.quantity("size", wanted, fits)?.map(|size| size.value);
+    let size = keys.quantity("size", wanted, |size| is_pool_size(*size))?.map(|size| size.value);
     let emulate = match keys.text("emulate")? {
         Some(name) => Some(emulation(keys, name, beside, size)?),
         None => None,
     };
     let buffered = keys.flag("buffered")?.unwrap_or(false);
-    Ok(DeviceConfig { path, size, emulate, buffered, bucket: None })
+    let patience = patience(keys)?;
+    Ok(DeviceConfig { path, size, emulate, buffered, patience, bucket: None })
+}
+
+/// How long a device may take for one request.
+fn patience(keys: &mut Keys<'_>) -> Result<Patience, ConfigError> {
+    let mut patience = Patience::DEFAULT;
+    let wanted = "a time from 1s to 24h, such as \"30s\"";
+    let fits = |span: &Nanos| SUSPECT_AFTER.contains(span);
+    if let Some(span) = keys.quantity("suspect-after", wanted, fits)? {
+        patience.suspect_after = span.value;
+    }
+    let first = patience.suspect_after;
+    let wanted = format!(
+        "`fail-after` is a time longer than `suspect-after`, which is {first}, as \"5m\", or \"none\""
+    );
+    let fits = |span: &Nanos| *span > first;
+    if let Some(span) = quantity_or_none(keys, "fail-after", wanted.clone(), fits)? {
+        patience.fail_after = span.unwrap_or(Nanos(u64::MAX));
+    }
+    if patience.fail_after <= first {
+        return Err(keys.problem(wanted));
+    }
+    Ok(patience)
 }
 
 fn cache(
@@ -276,8 +322,30 @@ fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, Conf
         );
         return Err(keys.file.problem(written.line, problem));
     }
+    let limits = client_limits(&mut keys)?;
     keys.finish()?;
-    Ok(NbdConfig { socket, tcp, tls })
+    Ok(NbdConfig { socket, tcp, tls, limits })
+}
+
+/// Bounds of what clients may take.
+fn client_limits(keys: &mut Keys<'_>) -> Result<ClientLimits, ConfigError> {
+    let mut limits = ClientLimits::default();
+    limits.connections = keys.count("connections", 1..=4096)?.unwrap_or(limits.connections);
+    limits.handshakes = keys.count("handshakes", 1..=4096)?.unwrap_or(limits.handshakes);
+    let wanted = "a time from 10ms to 10m, such as \"10s\"";
+    let fits = |time: &Nanos| HANDSHAKE.contains(time);
+    if let Some(time) = keys.quantity("handshake-timeout", wanted, fits)? {
+        limits.handshake = time.value;
+    }
+    let wanted = "from 64MiB to 1TiB, such as \"256MiB\"";
+    if let Some(bytes) = keys.quantity("buffers", wanted, |size| BUFFERS.contains(size))? {
+        limits.buffers = bytes.value;
+    }
+    let wanted = "a time from 1s to 1h, such as \"30s\"";
+    if let Some(time) = keys.quantity("stall-timeout", wanted, |time| STALL.contains(time))? {
+        limits.stall = time.value;
+    }
+    Ok(limits)
 }
 
 /// The certificates of a door: `tls-cert`, `tls-key` and `tls-client-ca`.

@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
+use thermocline_ports_os::Patience;
+use thermocline_serve::ClientLimits;
 use thermocline_units::Bytes;
 use thermocline_volume::Settings;
 
@@ -58,18 +60,20 @@ impl Standard {
                     profile: Profile::built_in(profile).expect("these profiles are built in"),
                 }),
                 buffered: false,
+                patience: Patience::DEFAULT,
                 bucket: None,
             },
             cache: None,
             profile: None,
             reserve: Bytes(0),
+            added: false,
         });
         let socket = self.socket.clone().unwrap_or_else(|| self.data.join("nbd.sock"));
         Ok(Config {
             data: self.data.clone(),
             pools: pools.to_vec(),
             volumes: vec![VolumeConfig { size: self.size, sla: None }],
-            nbd: NbdConfig { socket, tcp: Vec::new(), tls: None },
+            nbd: NbdConfig { socket, tcp: Vec::new(), tls: None, limits: ClientLimits::default() },
             http: HttpConfig {
                 socket: self.data.join("http.sock"),
                 tcp: Some((PAGE, self.data.join("token"))),

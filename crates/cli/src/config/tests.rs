@@ -88,6 +88,7 @@ fn what_the_example_calls_a_default_is_one() {
     assert_eq!(smallest.nbd.socket, Path::new("/etc/thermocline/pools/nbd.sock"));
     assert_eq!(smallest.http.socket, Path::new("/etc/thermocline/pools/http.sock"));
     assert_eq!(smallest.nbd.socket, example.nbd.socket);
+    assert_eq!((smallest.nbd.limits, example.nbd.limits), Default::default());
     assert!(smallest.policy.is_none() && smallest.nbd.tcp.is_empty());
 }
 
@@ -208,6 +209,21 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
     assert!(top("fill = \"any\"").contains("line 1: `fill` must be \"fastest\" or \"slowest\""));
     let missing = read("data = \"x\"\n[[volume]]\nsize = \"1GiB\"").expect_err("no pool");
     assert!(missing.to_string().contains("there is no pool; add a table [[pool]]"), "{missing}");
+}
+
+#[test]
+fn a_limit_of_clients_that_does_not_fit_names_its_line_and_what_would() {
+    for (line, wanted) in [
+        ("connections = 0", "`connections` must be a whole number from 1 to 4096"),
+        ("handshakes = 5000", "`handshakes` must be a whole number from 1 to 4096"),
+        ("handshake-timeout = \"1ms\"", "`handshake-timeout` must be a time from 10ms to 10m"),
+        ("buffers = \"1MiB\"", "`buffers` must be from 64MiB to 1TiB"),
+        ("stall-timeout = \"2h\"", "`stall-timeout` must be a time from 1s to 1h"),
+        ("handshake = \"10s\"", "unknown key `handshake`; did you mean `handshakes`?"),
+    ] {
+        let said = said_about(&format!("[nbd]\n{line}\n"));
+        assert!(said.contains(&format!("line 11: {wanted}")), "{line} says {said}");
+    }
 }
 
 #[test]

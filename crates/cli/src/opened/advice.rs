@@ -15,11 +15,11 @@ use rustix::fs::OFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred,
 };
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use std::time::Duration;
 use thermocline_advice::{Advice, DATAGRAM_BYTES, Datagram, Hint, Priority, Said};
 use thermocline_policy::hints::{Life, Usage};
 use thermocline_serve::api::NewHint;
+use thermocline_serve::unix_socket::{OWNER_ONLY, SocketName, take_datagrams};
 
 /// Datagrams that wait to be told; with the files that do, below the usual bound on descriptors.
 const WAITING_MAX: usize = 128;
@@ -50,6 +51,8 @@ pub(crate) struct Heard {
 /// A socket for datagrams; it goes away when dropped.
 pub(crate) struct Ear {
     path: PathBuf,
+    /// Taken only when all is over.
+    name: Option<SocketName>,
     /// Its folder, when it was made for it.
     folder: Option<PathBuf>,
     heard: Receiver<Heard>,
@@ -62,11 +65,7 @@ impl Ear {
     /// # Errors
     /// When the socket cannot be made, or something else is there.
     pub(crate) fn at(path: &Path) -> Result<Ear, CliError> {
-        let asked = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
-        if asked.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            let _ = std::fs::remove_file(path); // What cannot be removed is in the way.
-        }
-        Ear::with(path, None, 0o600)
+        Ear::with(path, None, OWNER_ONLY)
     }
 
     /// Listens at a path of its own, for whoever is told of it: programs that are started may go on
@@ -93,11 +92,11 @@ impl Ear {
 
     fn with(path: &Path, folder: Option<PathBuf>, mode: u32) -> Result<Ear, CliError> {
         let failed = |error: io::Error| CliError::failed(format!("{}: {error}", path.display()));
-        let socket = UnixDatagram::bind(path).map_err(failed)?;
+        let (socket, name) = take_datagrams(path, mode).map_err(failed)?;
         let (send, heard) = sync_channel(WAITING_MAX);
         let lost = Arc::new(AtomicU64::new(0));
-        let ear = Ear { path: path.to_path_buf(), folder, heard, lost: lost.clone() };
-        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
+        let path = path.to_path_buf();
+        let ear = Ear { path, name: Some(name), folder, heard, lost: lost.clone() };
         set_socket_passcred(&socket, true).map_err(|errno| failed(errno.into()))?;
         let listen = move || listen(&socket, &send, &lost);
         std::thread::Builder::new().name("advice".to_string()).spawn(listen).map_err(failed)?;
@@ -142,7 +141,7 @@ impl Ear {
 impl Drop for Ear {
     /// The thread stays in its call; it ends with the process.
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        drop(self.name.take());
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir(folder);
         }

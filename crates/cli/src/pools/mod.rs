@@ -8,14 +8,16 @@
 //!
 //! Nothing here writes to a device that has something on it.
 
+mod added;
 mod inspect;
 mod start;
 mod survey;
 mod tmpfs;
 mod ways;
 
+pub(crate) use added::AddedPools;
 pub(crate) use inspect::{Look, inspect};
-pub(crate) use start::{Started, check_first_start, start};
+pub(crate) use start::{Permission, Started, check_first_start, start};
 pub(crate) use survey::{Arranged, Found, Members, arrange, expected_size, survey};
 pub(crate) use tmpfs::{is_on_tmpfs, link_to_tmpfs};
 pub(crate) use ways::Ways;

@@ -1,12 +1,14 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
-use super::survey::{Arranged, Found, Members, State, arrange, expected_size, half, survey};
+use super::survey::{
+    Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
+};
 use super::ways::{Ways, open, open_bucket};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
-use crate::doors::random;
+use crate::doors::{self, random};
 use crate::error::CliError;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_policy::placement::PoolTraits;
@@ -15,6 +17,7 @@ use thermocline_ports::{Device, Geometry};
 use thermocline_ports_os::Disk;
 use thermocline_ports_os::objects::Purpose;
 use thermocline_ports_os::objects::format::Shape;
+use thermocline_serve::probe::{self, Contents};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec, traits_of};
 
@@ -32,19 +35,27 @@ pub(crate) struct Started {
     pub(crate) clock: Instant,
 }
 
+/// What a start may do that loses something.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Permission<'a> {
+    /// Missing pools are given up.
+    pub(crate) degraded: bool,
+    /// Devices whose contents are destroyed when a pool or a block cache is made there.
+    pub(crate) erase: &'a [PathBuf],
+}
+
 /// Opens the devices, makes those that a first start lacks, and opens or makes the group on them.
-/// With `degraded`, missing pools are given up.
 ///
 /// # Errors
 /// When a device is missing, in use, or has something else on it; when the group cannot be made of
 /// these pools. Nothing is left behind that was not there before.
-pub(crate) fn start(config: &Config, degraded: bool) -> Result<Started, CliError> {
+pub(crate) fn start(config: &Config, may: Permission<'_>) -> Result<Started, CliError> {
     std::fs::create_dir_all(&config.data)
         .map_err(|error| CliError::failed(format!("{}: {error}", config.data.display())))?;
     let ways = Ways::to_run();
-    match arrange(survey(config, &ways)?)? {
+    match arrange(survey(config, &ways, may.erase)?)? {
         Arranged::Fresh(found) => first_start(config, &ways, found),
-        Arranged::Group(members) => restart(config, &ways, members, degraded),
+        Arranged::Group(members) => restart(config, &ways, members, may.degraded),
     }
 }
 
@@ -103,8 +114,14 @@ fn make<'a>(
     heads: &[Bytes],
     made: &mut Vec<&'a Path>,
 ) -> Result<Started, CliError> {
-    let (mut disks, mut specs) = (Vec::new(), Vec::new());
-    for (Found { config: pool, device }, head) in found.into_iter().zip(heads) {
+    let (mut disks, mut specs, mut of) = (Vec::new(), Vec::new(), Vec::new());
+    for (Found { config: pool, device, destroys }, head) in found.into_iter().zip(heads) {
+        for (path, contents) in destroys {
+            let failed = |error| CliError::failed(format!("{}: {error}", path.display()));
+            probe::erase(path).map_err(failed)?;
+            doors::say(&format!("{} held {contents}: destroyed, as asked", path.display()));
+        }
+        of.push(pool);
         let zeroed = has_holes_only(&pool.device.path) || device.is_err();
         let disk = match device {
             Ok((disk, _)) => disk,
@@ -121,7 +138,7 @@ fn make<'a>(
         disks.push(Some(disk));
     }
     let mut group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
-    for (id, pool) in (0..).zip(&config.pools) {
+    for (id, pool) in (0..).zip(of) {
         group.set_traits(PoolId(id), traits(pool));
     }
     for (disk, id) in disks.iter().flatten().zip(0..) {
@@ -196,24 +213,12 @@ pub(crate) fn check_first_start<D: Device>(
     for found in found {
         let path = found.config.device.path.display();
         match &found.device {
-            Ok((_, State::Strange)) => {
-                let text = format!(
-                    "{path} has something on it that is no pool; name another device, or erase \
-                     this one's contents (blkdiscard -z, or a new file)"
-                );
-                return Err(CliError::input(text));
+            Ok((_, Contents::CacheHalf)) => return Err(CliError::input(half(found.config))),
+            Ok((_, contents)) => {
+                refuse_contents(&found.config.device.path, contents)?;
+                refuse_size(&found.config.device)?;
             }
-            Ok((_, State::Unreadable)) => {
-                let text = format!(
-                    "{path} was a pool: its superblocks are damaged, or of another version. \
-                     Nothing was changed; bring its companions back, or erase it"
-                );
-                return Err(CliError::input(text));
-            }
-            _ => {}
-        }
-        if matches!(found.device, Ok((_, State::Half))) {
-            return Err(CliError::input(half(found.config)));
+            Err(_) => {}
         }
         if let Some(cache) = &found.config.cache
             && cache.device.size.is_none()
@@ -240,6 +245,17 @@ pub(crate) fn check_first_start<D: Device>(
     let group = Group::create(config.settings, &specs, 0).map_err(CliError::input)?;
     let heads = (0..group.pool_count()).filter_map(|id| group.pool_head(PoolId(id)));
     Ok(heads.collect())
+}
+
+/// Refuses a file that is there and has another size than the configuration says.
+fn refuse_size(device: &DeviceConfig) -> Result<(), CliError> {
+    match std::fs::metadata(&device.path) {
+        Ok(found) if found.is_file() => {
+            probe::check_size(&device.path, Bytes(found.len()), device.size)
+                .map_err(CliError::input)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn spec(config: &Config, pool: &PoolConfig, geometry: Geometry, zeroed: bool) -> PoolSpec {

@@ -6,37 +6,24 @@ use crate::config::{Config, PoolConfig};
 use crate::error::CliError;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports_os::OpenDeviceError;
+use thermocline_serve::probe::{self, Contents, Existing, MARKS_BYTES, NotFree};
 use thermocline_units::{Bytes, PoolId};
-use thermocline_volume::{LABEL_BYTES, Label, PoolLabel};
+use thermocline_volume::PoolLabel;
 
-/// So much of a device's start and end must be zeroes before a pool is made on it: file systems,
-/// partition tables and other volume managers have their marks there.
-const MARKS_BYTES: usize = 128 << 10;
-
-/// What is on a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Zeroes where marks would be.
-    Blank,
-    /// A pool.
-    Pool(PoolLabel),
-    /// A pool whose superblocks are torn, rotten, or of another version.
-    Unreadable,
-    /// One of the two devices of a pool with a block cache.
-    Half,
-    /// Something else.
-    Strange,
-}
+const _: () = assert!(MARKS_BYTES > ORIGIN_LABEL_BYTES as usize, "a pool's label is among them");
 
 /// A pool of the configuration.
 pub(crate) struct Found<'a, D> {
     pub(crate) config: &'a PoolConfig,
-    /// The device with what is on it; or why there is none.
-    pub(crate) device: Result<(D, State), String>,
+    /// The device with what is on it, where what shall be destroyed counts as blank; or why there
+    /// is none.
+    pub(crate) device: Result<(D, Contents), String>,
+    /// What shall be destroyed, and where.
+    pub(crate) destroys: Vec<(&'a Path, Contents)>,
 }
 
 /// What the devices come to.
@@ -57,45 +44,89 @@ pub(crate) struct Members<'a, D> {
     pub(crate) missing: Vec<String>,
     /// What the configuration names and is no pool, with what it is.
     pub(crate) strangers: Vec<String>,
+    /// What was added while an engine ran and is no pool of the group, or no longer.
+    pub(crate) forgotten: Vec<String>,
 }
 
 /// Opens every device that is there, and looks what is on it, behind its cache where it has one.
+/// What is on devices of `erase` counts as blank, and is noted.
 ///
 /// # Errors
 /// When a device is there and cannot be opened or read, or a pool and its cache do not belong
-/// together.
+/// together; when `erase` names what is no device of the configuration.
 pub(crate) fn survey<'a, D: Device>(
     config: &'a Config,
     ways: &Ways<D>,
+    erase: &[PathBuf],
 ) -> Result<Vec<Found<'a, PoolDevice<D>>>, CliError> {
-    let found = config.pools.iter().map(|pool| {
-        let device = match pool.device.bucket.is_some() {
-            true => look_into_bucket(pool, ways)?,
-            false => match absence(&pool.device.path) {
-                Some(reason) => Err(reason),
-                None => Ok(look_into(pool, ways)?),
+    for path in erase {
+        if !config.pools.iter().flat_map(PoolConfig::paths).any(|other| is_same(other, path)) {
+            let text = format!("--erase {}: no pool of the configuration is there", path.display());
+            return Err(CliError::input(text));
+        }
+    }
+    config.pools.iter().map(|pool| look(pool, ways, erase)).collect()
+}
+
+/// Whether two paths lead to the same place.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    one == other || place(one) == place(other)
+}
+
+fn look<'a, D: Device>(
+    pool: &'a PoolConfig,
+    ways: &Ways<D>,
+    erase: &[PathBuf],
+) -> Result<Found<'a, PoolDevice<D>>, CliError> {
+    let mut destroys = Vec::new();
+    let device = match pool.device.bucket.is_some() {
+        true => look_into_bucket(pool, ways)?,
+        false => match absence(&pool.device.path) {
+            Some(reason) => Err(reason),
+            None => match look_into(pool, ways, erase, &mut destroys) {
+                Ok(found) => Ok(found),
+                // Nobody has asked for it in so many words; the group may do without it.
+                Err(error) if pool.added => Err(error.to_string()),
+                Err(error) => return Err(error),
             },
-        };
-        Ok(Found { config: pool, device })
-    });
-    found.collect()
+        },
+    };
+    Ok(Found { config: pool, device, destroys })
 }
 
 /// A pool whose device is there.
-fn look_into<D: Device>(
-    pool: &PoolConfig,
+fn look_into<'a, D: Device>(
+    pool: &'a PoolConfig,
     ways: &Ways<D>,
-) -> Result<(PoolDevice<D>, State), CliError> {
+    erase: &[PathBuf],
+    destroys: &mut Vec<(&'a Path, Contents)>,
+) -> Result<(PoolDevice<D>, Contents), CliError> {
     let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
-    let state = look_at(&pool.device.path)?;
-    behind_cache(pool, ways, device, state)
+    let mut look_at = |path: &'a Path| -> Result<Contents, CliError> {
+        let contents = look_at(path)?;
+        if contents == Contents::Blank || !erase.iter().any(|other| is_same(other, path)) {
+            return Ok(contents);
+        }
+        destroys.push((path, contents));
+        Ok(Contents::Blank)
+    };
+    let contents = look_at(&pool.device.path)?;
+    let of_cache = match &pool.cache {
+        Some(cache) if contents == Contents::Blank && absence(&cache.device.path).is_none() => {
+            look_at(&cache.device.path)?
+        }
+        _ => Contents::Blank,
+    };
+    let head = at(&pool.device.path, head_of(&pool.device.path))?;
+    behind_cache(pool, ways, device, &Sight { contents, of_cache, head })
 }
 
 /// A pool whose device is in a bucket: a reason when there is nothing yet, or nobody answers.
 fn look_into_bucket<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
-) -> Result<Result<(PoolDevice<D>, State), String>, CliError> {
+) -> Result<Result<(PoolDevice<D>, Contents), String>, CliError> {
     let device = match (ways.open)(&pool.device) {
         Ok(device) => device,
         Err(OpenDeviceError::Bucket { path, source }) if source.is_nothing() => {
@@ -107,26 +138,31 @@ fn look_into_bucket<D: Device>(
         Err(error) => return Err(CliError::failed(error)),
     };
     let mut device = PoolDevice::Bare(device);
-    let state = match ways.read(&mut device, MARKS_BYTES) {
-        Ok(head) => state_of(&head),
+    let head = match ways.read(&mut device, MARKS_BYTES) {
+        Ok(head) => head,
         Err(error) => {
             let name = pool.device.path.display();
             return Ok(Err(format!("{name}: its first objects cannot be read: {error}")));
         }
     };
     let PoolDevice::Bare(device) = device else { unreachable!("it was just made so") };
-    behind_cache(pool, ways, device, state).map(Ok)
+    let contents = Contents::of_head(&head);
+    let cache = pool.cache.as_ref().filter(|cache| absence(&cache.device.path).is_none());
+    let of_cache = match cache.filter(|_| contents == Contents::Blank) {
+        Some(cache) => look_at(&cache.device.path)?,
+        None => Contents::Blank,
+    };
+    behind_cache(pool, ways, device, &Sight { contents, of_cache, head }).map(Ok)
 }
 
-/// What a device's first bytes say.
-fn state_of(head: &[u8]) -> State {
-    match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
-        Label::Pool(label) => State::Pool(label),
-        Label::Unreadable => State::Unreadable,
-        Label::Nothing if thermocline_blockcache::is_labelled(head) => State::Half,
-        Label::Nothing if head.iter().all(|&byte| byte == 0) => State::Blank,
-        Label::Nothing => State::Strange,
-    }
+/// What was seen of a pool's devices before they are put together.
+struct Sight {
+    /// What is on its device.
+    contents: Contents,
+    /// What is on the device of a block cache that would be made in front of it.
+    of_cache: Contents,
+    /// How its device begins.
+    head: Vec<u8>,
 }
 
 /// A device with the cache that belongs in front of it, if one does.
@@ -134,28 +170,28 @@ fn behind_cache<D: Device>(
     pool: &PoolConfig,
     ways: &Ways<D>,
     device: D,
-    state: State,
-) -> Result<(PoolDevice<D>, State), CliError> {
+    sight: &Sight,
+) -> Result<(PoolDevice<D>, Contents), CliError> {
     let name = pool.device.path.display();
+    let state = sight.contents.clone();
     let Some(cache) = &pool.cache else { return Ok((PoolDevice::Bare(device), state)) };
     match state {
-        State::Half if absence(&cache.device.path).is_none() => {}
-        State::Pool(_) => {
+        // A first start was cut off while it made the two: it is begun again.
+        Contents::CacheHalf | Contents::Blank
+            if is_unfinished(&cache.device.path, &sight.head)? =>
+        {
+            return Ok((PoolDevice::Bare(device), Contents::Blank));
+        }
+        Contents::CacheHalf if absence(&cache.device.path).is_none() => {}
+        Contents::Pool(_) => {
             let text = format!(
                 "{name} is a pool without a block cache, and a cache can only be put in front of a \
                  new one; take `cache` out of the configuration"
             );
             return Err(CliError::input(text));
         }
-        State::Blank if absence(&cache.device.path).is_none() => {
-            if look_at(&cache.device.path)? != State::Blank {
-                let name = cache.device.path.display();
-                let text = format!(
-                    "{name} has something on it, and is to be a new block cache; name another \
-                     device, or erase this one's contents (blkdiscard -z, or a new file)"
-                );
-                return Err(CliError::input(text));
-            }
+        Contents::Blank if absence(&cache.device.path).is_none() => {
+            refuse_contents(&cache.device.path, &sight.of_cache)?;
             return Ok((PoolDevice::Bare(device), state));
         }
         _ => return Ok((PoolDevice::Bare(device), state)),
@@ -166,13 +202,27 @@ fn behind_cache<D: Device>(
     let opened = BlockCache::open(ways.now(), fast, device, cache.settings).map_err(failed)?;
     let mut device = ways.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
     let head = ways.read(&mut device, MARKS_BYTES).map_err(CliError::failed)?;
-    let state = match state_of(&head) {
+    let state = match Contents::of_head(&head) {
         // A cache does not stand behind another one.
-        State::Half => State::Strange,
+        Contents::CacheHalf => Contents::Foreign("a block cache behind a block cache".to_string()),
         // Blank: the pair was made, and the group on it was not: a first start that was cut off.
         state => state,
     };
     Ok((device, state))
+}
+
+/// Refuses a device for a new pool, or a new block cache, that is in use or holds something.
+pub(super) fn refuse_contents(path: &Path, contents: &Contents) -> Result<(), CliError> {
+    let name = path.display();
+    probe::check_free(path, contents, Existing::Keep).map_err(|error| match &error {
+        NotFree::Occupied { contents: Contents::DamagedPool, .. } => CliError::input(format!(
+            "{error}; bring its companions back, or say that it may be destroyed: --erase {name}"
+        )),
+        NotFree::Occupied { .. } => CliError::input(format!(
+            "{error}. Name another device, or say that this may be destroyed: --erase {name}"
+        )),
+        _ => CliError::failed(error),
+    })
 }
 
 /// Why there is nothing to open; none when there is.
@@ -199,25 +249,38 @@ fn absence(path: &Path) -> Option<String> {
     }
 }
 
-/// Reads a device's start and end.
-fn look_at(path: &Path) -> Result<State, CliError> {
-    marks(path).map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+/// Whether a cache's device and the device behind it, which begins with `head`, are what the making
+/// of a block cache left that was cut off.
+fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, CliError> {
+    if absence(cache).is_some() {
+        return Ok(false);
+    }
+    let look = || -> io::Result<bool> {
+        let mut file = File::open(cache)?;
+        let size = Bytes(file.seek(SeekFrom::End(0))?);
+        thermocline_blockcache::is_unfinished(size, head, |offset, into| {
+            file.seek(SeekFrom::Start(offset.0))?;
+            file.read_exact(into)
+        })
+    };
+    at(cache, look())
 }
 
-fn marks(path: &Path) -> io::Result<State> {
-    let mut file = File::open(path)?;
+/// An error with its path.
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, CliError> {
+    result.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+}
+
+/// Reads a device's start and end.
+fn look_at(path: &Path) -> Result<Contents, CliError> {
+    at(path, Contents::of_path(path))
+}
+
+/// How a device begins.
+fn head_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    Read::by_ref(&mut file).take(MARKS_BYTES as u64).read_to_end(&mut head)?;
-    let state = state_of(&head);
-    if state != State::Blank {
-        return Ok(state);
-    }
-    let size = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(size.saturating_sub(MARKS_BYTES as u64)))?;
-    let mut tail = Vec::new();
-    file.take(MARKS_BYTES as u64).read_to_end(&mut tail)?;
-    let blank = tail.iter().all(|&byte| byte == 0);
-    Ok(if blank { State::Blank } else { State::Strange })
+    File::open(path)?.take(MARKS_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// Finds out which device is which pool.
@@ -228,13 +291,22 @@ fn marks(path: &Path) -> io::Result<State> {
 pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, CliError> {
     let labels = || {
         found.iter().filter_map(|found| match &found.device {
-            Ok((_, State::Pool(label))) => Some((label, found.config)),
+            Ok((_, Contents::Pool(label))) => Some((label, found.config)),
             _ => None,
         })
     };
     let Some((newest, first)) = labels().max_by_key(|(label, _)| label.sequence) else {
-        return Ok(Arranged::Fresh(found));
+        let found = found.into_iter().filter(|found| !found.config.added);
+        return Ok(Arranged::Fresh(found.collect()));
     };
+    if let Some((path, _)) = found.iter().find_map(|found| found.destroys.first()) {
+        let text = format!(
+            "--erase {}: the volume group is there already, and a start does not make new pools; \
+             `thermocline pool add` does, and takes --erase",
+            path.display()
+        );
+        return Err(CliError::input(text));
+    }
     if let Some((_, other)) = labels().find(|(label, _)| label.identity != newest.identity) {
         let text = format!(
             "{} and {} belong to different volume groups; name the devices of one",
@@ -246,23 +318,24 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
     let label = newest.clone();
     let mut devices: Vec<Option<(D, &PoolConfig)>> = Vec::new();
     devices.resize_with(label.members.len(), || None);
-    let mut strangers = Vec::new();
-    for Found { config, device } in found {
+    let (mut strangers, mut forgotten) = (Vec::new(), Vec::new());
+    for Found { config, device, .. } in found {
+        let others = if config.added { &mut forgotten } else { &mut strangers };
         match device {
-            Ok((device, State::Pool(own))) => seat(&mut devices, &label, &own, device, config)?,
-            Ok((_, State::Unreadable)) => strangers.push(format!(
+            Ok((device, Contents::Pool(own))) => seat(&mut devices, &label, &own, device, config)?,
+            Ok((_, Contents::DamagedPool)) => others.push(format!(
                 "{} has a superblock that is damaged, or of another version",
                 config.device.path.display()
             )),
-            Ok((_, State::Half)) => strangers.push(half(config)),
-            Ok((_, State::Blank | State::Strange)) => {
-                strangers.push(format!("{} holds no pool", config.device.path.display()));
+            Ok((_, Contents::CacheHalf)) => others.push(half(config)),
+            Ok((_, Contents::Blank | Contents::Foreign(_))) => {
+                others.push(format!("{} holds no pool", config.device.path.display()));
             }
-            Err(reason) => strangers.push(reason),
+            Err(reason) => others.push(reason),
         }
     }
-    let missing = missing(&label, &devices, &strangers);
-    Ok(Arranged::Group(Members { label, devices, missing, strangers }))
+    let missing = missing(&label, &devices, &[&strangers[..], &forgotten[..]].concat());
+    Ok(Arranged::Group(Members { label, devices, missing, strangers, forgotten }))
 }
 
 /// Puts a device where its label says.

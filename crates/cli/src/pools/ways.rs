@@ -22,7 +22,7 @@ pub(crate) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk,
     if device.bucket.is_some() {
         return open_bucket(device, Purpose::Run);
     }
-    let options = OpenOptions { create, buffered: device.buffered };
+    let options = OpenOptions { create, buffered: device.buffered, patience: device.patience };
     Disk::open(&device.path, options, device.emulate.as_ref().map(|emulation| &emulation.profile))
 }
 

@@ -116,6 +116,16 @@ fn two_words_put_a_balancer_before_servers() {
     assert!(get(address, "/v1/status", "").starts_with("HTTP/1.1 401"));
     let metrics = get(address, "/metrics", &format!("Authorization: Bearer {token}\r\n"));
     assert!(metrics.contains("thermocline_balance_requests_total{} 25"), "{metrics}");
+    let body = metrics.split_once("\r\n\r\n").unwrap().1;
+    let Some(families) = crate::metrics::parsed(body) else { return };
+    for wanted in [
+        "histogram thermocline_balance_request_duration_seconds 50",
+        "counter thermocline_balance_requests 1",
+        "counter thermocline_balance_backend_requests_ended 12",
+        "gauge thermocline_balance_backend_requests_in_flight 2",
+    ] {
+        assert!(families.lines().any(|line| line == wanted), "{wanted} is not in\n{families}");
+    }
 }
 
 #[test]

@@ -36,6 +36,19 @@ pub(crate) fn over_socket(folder: &Path, path: &str) -> (u16, String) {
     http(UnixStream::connect(folder.join("pools/http.sock")).unwrap(), path, "")
 }
 
+/// Sends a body over the engine's socket: status and answer.
+pub(crate) fn post(folder: &Path, path: &str, body: &str) -> (u16, String) {
+    let mut stream = UnixStream::connect(folder.join("pools/http.sock")).unwrap();
+    let head = "Host: x\r\nConnection: close\r\nContent-Type: application/json";
+    let length = body.len();
+    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer.split_once("\r\n\r\n").unwrap().1.to_string())
+}
+
 /// Writes a megabyte pattern at an offset through a real client.
 fn write(up: &Up, pattern: u8, offset: &str, length: &str) {
     let write = format!("write -P {pattern} {offset} {length}");
@@ -188,7 +201,7 @@ fn the_api_describes_itself_and_metrics_count_what_clients_did() {
     };
     assert_eq!(value("thermocline_pool_written_bytes_total{pool=\"scm\"}"), f64::from(2 << 20));
     assert_eq!(value("thermocline_pool_read_bytes_total{pool=\"scm\"}"), f64::from(1 << 20));
-    assert!(value("thermocline_request_seconds_count{op=\"write\"}") >= 1.0);
+    assert!(value("thermocline_request_duration_seconds_count{op=\"write\"}") >= 1.0);
     assert!(metrics.ends_with("# EOF\n"));
     let (status, heat) = over_socket(&folder, "/v1/volumes/v0/heat");
     assert!(status == 200 && heat.contains("\"column_bytes\":262144"), "{heat}");

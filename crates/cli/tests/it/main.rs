@@ -3,6 +3,7 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod administrator;
 mod balance;
 mod calibrate;
 mod check;
@@ -14,10 +15,13 @@ mod interop;
 mod lab_balance;
 mod lab_cache;
 mod lab_volume;
+mod listeners;
+mod metrics;
 mod mounted;
 mod mounts;
 mod nbd_clients;
 mod policies;
+mod pools;
 mod prefetch;
 mod preload;
 mod program;

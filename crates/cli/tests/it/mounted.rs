@@ -59,6 +59,11 @@ impl Mounted {
         Ok(mounted)
     }
 
+    /// The loop device.
+    pub(crate) fn device(&self) -> &str {
+        self.device.as_deref().unwrap_or_default()
+    }
+
     /// Runs a shell command that must succeed; DEVICE stands for the device.
     pub(crate) fn shell(&self, words: &str) -> String {
         let device = self.device.as_deref().unwrap_or_default();

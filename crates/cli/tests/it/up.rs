@@ -3,7 +3,7 @@
 //! They come from the packages libnbd-bin and qemu-utils; without them the tests say SKIPPED.
 
 use crate::program;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -89,11 +89,79 @@ impl Up {
         Err(text(&done.stdout) + &text(&done.stderr))
     }
 
+    /// Waits until something is so.
+    pub(crate) fn wait_for(&self, mut is_so: impl FnMut(&Up) -> bool) {
+        let start = Instant::now();
+        while !is_so(self) {
+            assert!(start.elapsed() < Duration::from_secs(120), "it does not come to it");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A client that has a volume attached until it leaves.
+    pub(crate) fn attach(&self, volume: &str) -> Attached {
+        let uri = format!("nbd+unix:///{volume}?socket=pools/nbd.sock");
+        let mut child = Command::new("qemu-io")
+            .args(["-f", "raw", &uri])
+            .current_dir(&self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut client = Attached { child, said };
+        client.io("read 0 512");
+        client
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal and waits for the end: the exit status.
     pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         self.child.wait().unwrap().code()
+    }
+}
+
+/// See [`Up::attach`].
+pub(crate) struct Attached {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Attached {
+    /// The number of its process.
+    pub(crate) fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Runs a command of qemu-io that must succeed.
+    pub(crate) fn io(&mut self, command: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{command}").unwrap();
+        let mut told = String::new();
+        // The last line of a request that succeeded counts operations.
+        while !told.contains("ops;") {
+            let count = self.said.read_line(&mut told).unwrap();
+            assert!(count > 0 && !told.contains("failed"), "{command}: {told}");
+        }
+    }
+
+    /// Detaches.
+    pub(crate) fn leave(mut self) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "quit").unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // Already ended when it has left; not when a test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

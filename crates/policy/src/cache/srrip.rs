@@ -64,6 +64,8 @@ pub struct Placed {
     pub slot: u32,
     /// The line that was there before.
     pub evicted: Option<u32>,
+    /// The owner's bits about that line; none when there was none.
+    pub marks: u8,
 }
 
 impl Sets {
@@ -181,7 +183,7 @@ impl Sets {
         for slot in slots {
             if self.rows[slot as usize] == EMPTY {
                 self.put(row, slot);
-                return Some(Placed { slot, evicted: None });
+                return Some(Placed { slot, evicted: None, marks: 0 });
             }
             let prediction = self.states[slot as usize] & PREDICTION;
             let farther = victim.is_none_or(|(farthest, _)| prediction > farthest);
@@ -191,10 +193,10 @@ impl Sets {
         }
         let (prediction, slot) = victim?;
         self.age(line, FAR - prediction);
-        let evicted = self.line_in(slot);
+        let (evicted, marks) = (self.line_in(slot), self.marks(slot));
         self.remove(slot);
         self.put(row, slot);
-        Some(Placed { slot, evicted })
+        Some(Placed { slot, evicted, marks })
     }
 
     /// Puts `line` into a slot that is known to be its own.

@@ -34,3 +34,22 @@ fn zeroed_means_zeroed_also_for_a_buffer_that_was_used() {
     drop(dirty);
     assert!(Aligned::zeroed(100).as_ref().iter().all(|&byte| byte == 0));
 }
+
+/// Buffers above 128 KiB came from the kernel and went back to it with every request.
+#[test]
+fn large_buffers_are_used_again_too() {
+    let first = Aligned::used(1 << 20);
+    let address = first.as_ref().as_ptr();
+    drop(first);
+    assert_eq!(Aligned::used((512 << 10) + 1).as_ref().as_ptr(), address);
+}
+
+#[test]
+fn what_is_kept_is_bounded_over_all_sizes() {
+    let held: Vec<Aligned> =
+        (0..100).flat_map(|_| [Aligned::used(1 << 20), Aligned::used(64 << 10)]).collect();
+    drop(held);
+    drop(Aligned::used(32 << 20));
+    let kept = super::SPARE.with(|spare| spare.borrow().bytes);
+    assert!(kept > super::SPARE_BYTES_MAX / 2 && kept <= super::SPARE_BYTES_MAX, "{kept}");
+}

@@ -1,7 +1,7 @@
 //! Loads on files, on a clock that goes by hand.
 
 use super::{Budget, LoadError, run_load};
-use crate::{FileDevice, OpenOptions};
+use crate::{FileDevice, OpenOptions, Patience};
 use thermocline_ports::Payload;
 use thermocline_ports::pattern::{Load, Order, Pattern};
 use thermocline_units::{Bytes, Nanos};
@@ -13,7 +13,8 @@ const MIX: Pattern = Pattern {
     depth: 8,
     range: Bytes::from_kib(512),
 };
-const OPTIONS: OpenOptions = OpenOptions { create: Some(Bytes::from_mib(1)), buffered: false };
+const OPTIONS: OpenOptions =
+    OpenOptions { create: Some(Bytes::from_mib(1)), buffered: false, patience: Patience::DEFAULT };
 
 /// A clock that goes on by a microsecond each time it is looked at.
 fn ticking() -> impl FnMut() -> Nanos {

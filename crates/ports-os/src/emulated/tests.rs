@@ -1,7 +1,7 @@
 //! Slowed devices: real files under a hand-driven clock, and a device that answers when it is told.
 
 use super::Emulated;
-use crate::{Disk, FileDevice, OpenDeviceError, OpenOptions};
+use crate::{Disk, FileDevice, OpenDeviceError, OpenOptions, Patience};
 use std::collections::VecDeque;
 use std::path::Path;
 use thermocline_ports::model::Profile;
@@ -27,7 +27,8 @@ command = "0ns"
 "#;
 
 const READ: Io = Io::Read { offset: Bytes(4096), length: 4096 };
-const OPTIONS: OpenOptions = OpenOptions { create: Some(Bytes::from_mib(16)), buffered: false };
+const OPTIONS: OpenOptions =
+    OpenOptions { create: Some(Bytes::from_mib(16)), buffered: false, patience: Patience::DEFAULT };
 
 fn steady() -> Profile {
     Profile::parse(STEADY, "steady").expect("it is written above")
@@ -174,7 +175,11 @@ fn what_is_discarded_reads_as_the_real_device_says_whatever_the_profile_says() {
 fn a_file_too_small_for_its_profile_is_refused_with_its_path() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tiny.pool");
-    let options = OpenOptions { create: Some(Bytes::from_kib(64)), buffered: false };
+    let options = OpenOptions {
+        create: Some(Bytes::from_kib(64)),
+        buffered: false,
+        patience: Patience::DEFAULT,
+    };
     let refused = Disk::open(&path, options, Some(&steady())).err().expect("models begin at 1 MiB");
     assert!(matches!(refused, OpenDeviceError::Emulation { .. }));
     assert!(refused.to_string().contains("tiny.pool"), "{refused}");

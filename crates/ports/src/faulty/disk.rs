@@ -139,7 +139,8 @@ impl SimDisk {
         self.fail_at = Some(self.submitted + n);
     }
 
-    /// Writes answer [`DeviceError::NoSpace`] and change nothing, until [`SimDisk::make_room`].
+    /// Writes answer [`DeviceError::NoSpace`] and change nothing, until [`SimDisk::make_room`];
+    /// except those to where bytes were written before, as on a thin volume or a sparse file.
     pub fn fill_up(&mut self) {
         if self.condition == Condition::Well {
             self.condition = Condition::Full;
@@ -360,7 +361,12 @@ impl Device for SimDisk {
         assert!(self.tickets.insert(ticket), "{ticket:?} is in flight already");
         self.now = now;
         self.submitted += 1;
-        let takes_room = matches!(io, Io::Write { .. } | Io::WriteZeroes { .. });
+        let takes_room = matches!(io, Io::Write { .. } | Io::WriteZeroes { .. })
+            && self.condition == Condition::Full
+            && !io.range().is_some_and(|(offset, length)| {
+                let sectors = self.geometry.sectors(offset, length);
+                self.current.is_backed(sectors)
+            });
         let (fate, latency) = self.draw_fate(takes_room);
         let act = self.plan(io);
         let due = Nanos(now.0 + latency.0);

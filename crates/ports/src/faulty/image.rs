@@ -116,6 +116,11 @@ impl Image {
         self.extents.insert(range.start, Extent { end: range.end, content });
     }
 
+    /// True if all of `range` holds bytes that were written: writing them again takes no room.
+    pub(super) fn is_backed(&self, range: Range<u64>) -> bool {
+        self.runs(range).all(|(_, content)| matches!(content, Content::Bytes(_)))
+    }
+
     /// The contents of `range`, without copying where one extent or zeroes cover it.
     ///
     /// # Errors

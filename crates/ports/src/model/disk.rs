@@ -1,8 +1,10 @@
 //! A disk: one head over spinning platters.
 //!
-//! 1. Up to `queue_depth` requests are candidates; further ones wait in order. When the head is
-//!    free it takes the candidate with the shortest positioning time, or the oldest one when that
-//!    has waited longer than `age_max`.
+//! 1. Up to `queue_depth` requests are in the disk's queue; further ones wait in order in front of
+//!    it. When the head is free it takes the request of the queue with the shortest positioning
+//!    time, or the oldest one when that has been in the queue for longer than `age_max`. What it
+//!    waited in front of the queue the disk does not know: counted along, every request of a long
+//!    backlog would be too old when it came, and the disk would serve in the order of arrival.
 //! 2. Positioning is a seek, `seek_min + seek_stroke · √d` over the share d of the stroke, and the
 //!    rotation until the first sector passes. Tracks are one spiral: the head passes byte x at a
 //!    fixed time after byte 0, given by the transfer rate from the outer to the inner edge, so a
@@ -15,7 +17,7 @@
 //!
 //! Seek curve and queueing: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994);
 //! shortest positioning with an age bound: Jacobson and Wilkes, "Disk scheduling algorithms based
-//! on rotational position" (1991). State: 64 B a request.
+//! on rotational position" (1991). State: 72 B a request.
 
 use super::profile::Disk;
 use super::schedule::{Kind, Request, Schedule};
@@ -30,6 +32,8 @@ const WHOLE: f64 = 6_755_399_441_055_744.0; // 1.5 × 2⁵²
 #[derive(Debug)]
 struct Job {
     request: Request,
+    /// When it came into the queue.
+    entered: Nanos,
     /// Nanoseconds from byte 0 to its first byte.
     angle: f64,
 }
@@ -99,7 +103,7 @@ impl DiskModel {
             Kind::Flush | Kind::Discard => {
                 return schedule.push(request, Nanos(now.0 + self.overhead + 1));
             }
-            _ if self.queue.len() < self.queue_depth => self.enqueue(request),
+            _ if self.queue.len() < self.queue_depth => self.enqueue(request, now),
             _ => self.backlog.push_back(request),
         }
         self.advance(now, schedule);
@@ -115,10 +119,10 @@ impl DiskModel {
                 continue;
             }
             // An idle disk starts at once, so whoever finds others in the queue came before `free`.
-            let from = self.free.max(self.queue[0].request.submitted);
+            let from = self.free.max(self.queue[0].entered);
             let job = self.queue.swap_remove(self.choose(from));
             if let Some(request) = self.backlog.pop_front() {
-                self.enqueue(request);
+                self.enqueue(request, from);
             }
             let end = self.serve(&job, from, schedule);
             schedule.counters.busy.0 += end.0 - from.0;
@@ -127,9 +131,9 @@ impl DiskModel {
         }
     }
 
-    fn enqueue(&mut self, request: Request) {
+    fn enqueue(&mut self, request: Request, entered: Nanos) {
         let angle = self.passing_time(request.offset);
-        self.queue.push(Job { request, angle });
+        self.queue.push(Job { request, entered, angle });
     }
 
     /// The index of the candidate to serve next.
@@ -140,11 +144,11 @@ impl DiskModel {
         let (mut best, mut least) = (0, f64::INFINITY);
         let (mut oldest, mut age) = (0, 0);
         for (index, job) in self.queue.iter().enumerate() {
-            let waited = from.saturating_sub(job.request.submitted).0;
+            let waited = from.saturating_sub(job.entered).0;
             if waited > age {
                 (oldest, age) = (index, waited);
             }
-            let ready = job.request.submitted.0 + self.overhead;
+            let ready = job.entered.0 + self.overhead;
             let wait = ready.saturating_sub(from.0);
             let start = Nanos(from.0 + wait);
             let cost = wait as i64 as f64 + self.position(job.request.offset, job.angle, start);
@@ -158,7 +162,7 @@ impl DiskModel {
     /// Serves a request from `from` on; returns its end.
     fn serve(&mut self, job: &Job, from: Nanos, schedule: &mut Schedule) -> Nanos {
         let request = &job.request;
-        let start = Nanos(from.0.max(request.submitted.0 + self.overhead));
+        let start = Nanos(from.0.max(job.entered.0 + self.overhead));
         if request.kind == Kind::Read {
             return match self.continue_stream(request, start) {
                 Some(end) => end,

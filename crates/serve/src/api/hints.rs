@@ -146,6 +146,7 @@ pub struct RefusedHint {
 
 /// Another table of classes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewClasses {
     /// In the form of Open CAS's I/O classes.
     pub table: String,

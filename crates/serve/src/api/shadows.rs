@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 /// A policy that shall be a shadow: it sees what the one in force sees, and moves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewShadow {
     /// `name[:key=value,…]`, which becomes its name.
     pub policy: String,
@@ -74,6 +75,7 @@ pub struct PoolWritten {
 
 /// A shadow that shall decide from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Adoption {
     /// The shadow's name.
     pub shadow: String,

@@ -1,7 +1,7 @@
 //! A balancer's figures for Prometheus, in the OpenMetrics text format.
 //!
-//! Names begin with `thermocline_balance_`; units are seconds and bytes; backends are told apart by
-//! name.
+//! Names follow Prometheus's conventions: they begin with `thermocline_balance_`; units are seconds
+//! and bytes and end the name; counters end in `_total`. Backends are told apart by name.
 
 use super::api::{BackendCounters, BackendStatus, BalanceStatus};
 use crate::metrics::{Value, family};
@@ -42,7 +42,7 @@ impl Collector for Figures {
         let series = latencies.map(|(backend, latencies)| {
             (vec![("backend", backend.name.as_str())], Value::Histogram(latencies))
         });
-        let name = ("request_seconds", "How long requests took that were served");
+        let name = ("request_duration_seconds", "How long requests took that were served");
         family(&mut encoder, name, series.collect())
     }
 }
@@ -54,7 +54,7 @@ impl Figures {
         let gauges = [
             ("uptime_seconds", "Time since the start", Some(status.uptime_seconds)),
             ("connections", "Connections of clients", Some(status.connections as f64)),
-            ("waiting", "Requests that wait for a place", Some(status.waiting.into())),
+            ("requests_waiting", "Requests that wait for a place", Some(status.waiting.into())),
             ("panic", "Whether no backend is fit and all are tried", flag(status.panic)),
             ("balancers", "Balancers that reports tell of", Some(status.balancers.into())),
             ("bursting", "Whether the rule sees a burst", status.bursting.and_then(flag)),
@@ -66,8 +66,8 @@ impl Figures {
         }
         let counters = [
             ("requests", "Requests that arrived", status.requests),
-            ("accepted", "Connections accepted", status.accepted),
-            ("turned_away", "Requests that found no place", status.turned_away),
+            ("connections_accepted", "Connections accepted", status.accepted),
+            ("requests_turned_away", "Requests that found no place", status.turned_away),
             ("bad_requests", "Requests that are not served", status.bad_requests),
             ("retries_denied", "Retries over the budget", status.retries_denied),
             ("sent_bytes", "Bytes of bodies sent to clients", status.sent_bytes),
@@ -84,7 +84,7 @@ impl Figures {
             ("backend_up", "Whether the backend is fit", |b| {
                 f64::from(u8::from(b.state == "up" || b.state == "slow start"))
             }),
-            ("backend_outstanding", "Requests under way", |b| b.outstanding.into()),
+            ("backend_requests_in_flight", "Requests under way", |b| b.outstanding.into()),
             ("backend_weight", "Its weight, as it counts now", |b| b.weight * b.share),
         ];
         for (name, help, figure) in gauges {
@@ -100,8 +100,10 @@ impl Figures {
         let name = ("backend_reported_queue", "Requests there, by its own report");
         family(encoder, name, reported.collect())?;
         let counters: [(&str, &str, OfCounters); 4] = [
-            ("backend_sent", "Requests sent, retries included", |c| c.sent),
-            ("backend_retried", "Requests that failed and were tried again", |c| c.retried),
+            ("backend_requests_sent", "Requests sent, retries included", |c| c.sent),
+            ("backend_requests_retried", "Requests that failed and were tried again", |c| {
+                c.retried
+            }),
             ("backend_ejections", "Times it was ejected", |c| c.ejections),
             ("backend_reports", "Load reports used", |c| c.reports),
         ];
@@ -134,6 +136,6 @@ impl Figures {
                 series.push((labels, Value::Counter(figure(&backend.counters))));
             }
         }
-        family(encoder, ("backend_ended", "Requests, by how they ended"), series)
+        family(encoder, ("backend_requests_ended", "Requests, by how they ended"), series)
     }
 }

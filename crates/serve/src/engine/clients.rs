@@ -1,25 +1,19 @@
 //! Connections: from bytes to requests of the machine, and from its replies to bytes.
 //!
-//! Bounds: [`CONNECTIONS_MAX`] clients; what a client may have under way is bounded by its session,
-//! and a client that does not read its replies is not read from.
+//! What a client may have under way is bounded by its session; what all of them hold together, and
+//! how many there are, by [`mod@super::accepting`].
 
 use super::Engine;
-use crate::api::Severity;
-use crate::nbd::{Ask, Cookie, Errno, Extent, Out, Security, Session};
+use crate::nbd::{Ask, Cookie, Errno, Extent, Offer, Session};
 use crate::stream::Stream;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use thermocline_ports::Payload;
 use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
 use thermocline_volume::{Action, Group, Piece, Priority, Reply, Request, RequestError, RequestId};
 
 /// Buffers written to a connection at a time.
 const SLICES_MAX: usize = 128;
-/// Connections at once.
-pub(super) const CONNECTIONS_MAX: usize = 256;
-/// Parts of replies that may wait for a client before it is not read from any more.
-const UNREAD_PARTS_MAX: usize = 4096;
 
 /// A read of the engine's own waits no longer than this for others.
 const READ_BACK_MAX: Nanos = Nanos(1_000_000_000);
@@ -53,7 +47,12 @@ impl Own {
 pub(super) struct Connection {
     /// None only while it is being encrypted.
     stream: Option<Stream>,
-    session: Session,
+    pub(super) session: Session,
+    /// True once a volume was attached.
+    attached: bool,
+    /// Since when the client holds what only it can move, and what it has to have moved to begin
+    /// anew.
+    owing: Option<(Nanos, u64)>,
     /// Whether the socket may have something to read.
     readable: bool,
     /// Whether the socket takes more.
@@ -96,35 +95,6 @@ impl RequestKind {
 }
 
 impl Engine {
-    /// Lets in whoever waits.
-    pub(super) fn accept(&mut self) -> bool {
-        if !std::mem::take(&mut self.knocks) {
-            return false;
-        }
-        let mut moved = false;
-        for at in 0..self.doors.len() {
-            while self.connections.len() < CONNECTIONS_MAX
-                && let Some((stream, security)) = self.doors[at].accept()
-            {
-                self.let_in(stream, security);
-                moved = true;
-            }
-        }
-        moved
-    }
-
-    fn let_in(&mut self, stream: Stream, security: Security) {
-        self.accepted += 1;
-        let connection = Connection {
-            stream: Some(stream),
-            session: Session::new(security),
-            readable: true,
-            writable: true,
-        };
-        self.connections.insert(self.accepted, connection);
-        self.event(Severity::Info, "client", format!("client {} came in", self.accepted));
-    }
-
     /// Reads what clients have sent, and starts the requests in it; whether there was anything.
     pub(super) fn receive_all(&mut self) -> bool {
         let mut moved = false;
@@ -138,11 +108,12 @@ impl Engine {
 
     fn receive(&mut self, id: u64) -> bool {
         let connection = self.connections.get_mut(&id).expect("it is connected");
-        if !connection.wants_bytes() {
+        let wants_bytes = connection.session.wants_bytes();
+        if !wants_bytes && connection.session.lacks() == 0 {
             return false;
         }
         let mut moved = false;
-        if connection.readable {
+        if wants_bytes && connection.readable {
             let stream = connection.stream.as_mut().expect("only encrypting takes it away");
             let mut space = connection.session.space();
             let room: usize = space.iter().map(|slice| slice.len()).sum();
@@ -165,13 +136,24 @@ impl Engine {
     }
 
     /// Hands requests that have arrived whole to the machine; whether there were any.
-    fn start_requests(&mut self, id: u64) -> bool {
+    pub(super) fn start_requests(&mut self, id: u64) -> bool {
         let now = self.now();
         let mut any = false;
         loop {
             let connection = self.connections.get_mut(&id).expect("it is connected");
-            let Some((cookie, ask)) = connection.session.next(&self.exports) else { return any };
+            let refusal = if connection.attached { None } else { self.admission.refusal(id) };
+            let next = connection.session.next(&Offer { exports: &self.exports, refusal });
+            if !connection.attached {
+                self.note_handshake(id);
+            }
+            let Some((cookie, ask)) = next else {
+                if self.finds_room(id, now) {
+                    continue;
+                }
+                return any;
+            };
             any = true;
+            let connection = self.connections.get_mut(&id).expect("it is connected");
             let volume = connection.session.volume().expect("requests come after the handshake");
             let volume = VolumeId(volume);
             match ask {
@@ -205,12 +187,14 @@ impl Engine {
         }
         // A client that hung up needs no answer.
         let Some(connection) = self.connections.get_mut(&origin.connection) else {
+            self.budget.release(origin.cookie.held());
             if let Some(own) = self.own.remove(&reply.id.0) {
                 own.answer(reply.result);
             }
             return;
         };
         connection.answer(&origin.cookie, reply.result);
+        self.budget.release(connection.session.surplus());
     }
 
     /// Makes everything durable that was done so far, volumes and pools too, and then says so.
@@ -251,6 +235,7 @@ impl Engine {
         let mut over = Vec::new();
         for (&id, connection) in &mut self.connections {
             moved |= connection.send();
+            self.budget.release(connection.session.surplus());
             if connection.session.starts_encryption() {
                 let tls = self.tls.as_ref().expect("encryption is wanted only where it is set up");
                 connection.encrypt(tls);
@@ -259,11 +244,25 @@ impl Engine {
                 over.push(id);
             }
         }
-        for id in over {
-            self.connections.remove(&id);
-            self.event(Severity::Info, "client", format!("client {id} left"));
-        }
+        over.into_iter().for_each(|id| self.let_go(id));
         moved
+    }
+
+    /// Clients that have a volume attached now, as they are told of: number and peer.
+    pub(super) fn attached(&mut self, volume: VolumeId) -> Vec<String> {
+        // Some may have left without our having looked.
+        self.connections.values_mut().for_each(|connection| connection.readable = true);
+        self.receive_all();
+        self.send_all();
+        let attached = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.session.volume() == Some(volume.0));
+        let told = attached.map(|(id, connection)| {
+            let peer = connection.stream.as_ref().map_or(String::new(), Stream::peer);
+            format!("client {id} ({peer})")
+        });
+        told.collect()
     }
 
     /// Gives the last replies a chance to leave before the sockets go.
@@ -278,8 +277,28 @@ impl Engine {
 }
 
 impl Connection {
-    fn wants_bytes(&self) -> bool {
-        self.session.wants_bytes() && self.session.out.len() < UNREAD_PARTS_MAX
+    pub(super) fn new(stream: Stream, session: Session) -> Connection {
+        let stream = Some(stream);
+        let (readable, writable) = (true, true);
+        Connection { stream, session, attached: false, owing: None, readable, writable }
+    }
+
+    /// Takes note that a volume is attached: true if none was before.
+    pub(super) fn note_attached(&mut self) -> bool {
+        self.session.volume().is_some() && !std::mem::replace(&mut self.attached, true)
+    }
+
+    /// Since when the client has had to move what it holds, as far as is known from calling this
+    /// now and then; none: nothing that it holds waits for it.
+    pub(super) fn owes_since(&mut self, now: Nanos) -> Option<Nanos> {
+        let (owed, moved) = (self.session.owed(), self.session.moved());
+        let goal = moved + owed;
+        self.owing = match self.owing {
+            _ if owed == 0 => None,
+            Some((since, goal)) if moved < goal => Some((since, goal)),
+            _ => Some((now, goal)),
+        };
+        self.owing.map(|(since, _)| since)
     }
 
     fn is_over(&self) -> bool {
@@ -291,8 +310,8 @@ impl Connection {
     pub(super) fn interest(&self) -> PollFd<'_> {
         let stream = self.stream.as_ref().expect("only encrypting takes it away");
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, self.wants_bytes());
-        flags.set(PollFlags::OUT, !self.session.out.is_empty() || stream.has_unsent());
+        flags.set(PollFlags::IN, self.session.wants_bytes());
+        flags.set(PollFlags::OUT, self.session.has_unsent() || stream.has_unsent());
         PollFd::new(stream, flags)
     }
 
@@ -301,7 +320,7 @@ impl Connection {
         let gone = PollFlags::HUP | PollFlags::ERR;
         self.readable |= flags.intersects(PollFlags::IN | gone);
         self.writable |= flags.intersects(PollFlags::OUT | gone);
-        if flags.intersects(gone) && !self.wants_bytes() && !flags.contains(PollFlags::IN) {
+        if flags.intersects(gone) && !self.session.wants_bytes() && !flags.contains(PollFlags::IN) {
             // Nobody is there to be answered, and nothing will be read that says so.
             self.session.hang_up();
         }
@@ -340,63 +359,21 @@ impl Connection {
         let unsent = stream.has_unsent();
         let pushed = if unsent { stream.push_out() } else { Ok(()) };
         let written = match pushed {
-            Ok(()) if self.session.out.is_empty() => return unsent,
-            Ok(()) => write_front(stream, &self.session.out),
+            Ok(()) if !self.session.has_unsent() => return unsent,
+            Ok(()) => {
+                let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                let count = self.session.unsent(&mut slices);
+                stream.write_vectored(&slices[..count])
+            }
             Err(error) => Err(error),
         };
         match written {
-            Ok(written) => self.sent(written),
+            Ok(written) => self.session.sent(written),
             Err(error) if is_passing(&error) => self.writable = false,
             Err(_) => self.session.hang_up(),
         }
         self.writable
     }
-
-    /// Takes `written` bytes off the front of what is to be sent.
-    fn sent(&mut self, mut written: usize) {
-        let out = &mut self.session.out;
-        while let Some(front) = out.pop_front() {
-            let length = match &front {
-                Out::Bytes(bytes) => bytes.len(),
-                Out::Payload(payload) => payload.len() as usize,
-            };
-            if written < length {
-                out.push_front(match front {
-                    Out::Bytes(mut bytes) => Out::Bytes(bytes.split_off(written)),
-                    Out::Payload(payload) => {
-                        Out::Payload(payload.slice(written as u32..length as u32))
-                    }
-                });
-                return;
-            }
-            written -= length;
-            if written == 0 {
-                return;
-            }
-        }
-    }
-}
-
-/// Hands the first parts to the socket: how many bytes it took.
-fn write_front(stream: &mut Stream, out: &std::collections::VecDeque<Out>) -> io::Result<usize> {
-    static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
-    let mut slices: [IoSlice<'_>; SLICES_MAX] = [IoSlice::new(&[]); SLICES_MAX];
-    let mut count = 0;
-    for (slice, part) in slices.iter_mut().zip(out) {
-        count += 1;
-        match part {
-            Out::Bytes(bytes) => *slice = IoSlice::new(bytes),
-            Out::Payload(Payload::Bytes(bytes)) => *slice = IoSlice::new(bytes),
-            Out::Payload(Payload::Zeroes(length)) => {
-                let short = (*length as usize).min(ZEROES.len());
-                *slice = IoSlice::new(&ZEROES[..short]);
-                if short < *length as usize {
-                    break; // More zeroes come before the next part.
-                }
-            }
-        }
-    }
-    stream.write_vectored(&slices[..count])
 }
 
 /// What a range of a volume consists of, chunk by chunk.

@@ -6,8 +6,11 @@
 mod hints;
 mod moves;
 mod pools;
+mod room;
 mod shadows;
 mod volumes;
+
+pub use pools::Reach;
 
 use super::Engine;
 use super::clients::{Flushed, ReadBack};
@@ -19,7 +22,7 @@ use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, entries};
 use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
-use thermocline_volume::{AdminError, Group, PartsStatus, Service, Tap};
+use thermocline_volume::{AdminError, CreateError, Group, PartsStatus, Service, Tap};
 
 /// The policy that moves nothing.
 const NOBODY: &str = "none";
@@ -34,7 +37,10 @@ impl From<AdminError> for Refused {
         match error {
             AdminError::NotReady => Refused::unavailable(error),
             AdminError::NoVolume(_) | AdminError::NoPool(_) => Refused::missing(error),
-            AdminError::PoolState { .. } | AdminError::LastPool(_) => Refused::conflict(error),
+            AdminError::PoolState { .. }
+            | AdminError::NotActive { .. }
+            | AdminError::LastPool(_)
+            | AdminError::Pool(CreateError::NameTaken(_)) => Refused::conflict(error),
             _ => Refused::invalid(error),
         }
     }
@@ -99,6 +105,7 @@ impl<'a> Desk<'a> {
             pools,
             operations_pending: group.operations_pending() as u64,
             copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
+            moves: self.engine.moves_told(),
             moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
             parts: parts(group.parts()),
             journal: Journal {
@@ -107,6 +114,7 @@ impl<'a> Desk<'a> {
                 written: journal.written,
             },
             connections: self.engine.connections.len() as u64,
+            clients: self.engine.clients(),
             in_flight: self.engine.origins.len() as u64,
             map_bytes: group.map_memory().0,
             requests: watch.requests().map(|(kind, l)| (kind.to_string(), l.into())).collect(),

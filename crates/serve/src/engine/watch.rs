@@ -4,10 +4,12 @@
 
 use super::Engine;
 use super::clients::RequestKind;
+use super::health::health_of;
 use super::heat::{HeatMap, ROW};
 use crate::api::{Event, PoolSecond, Second, Severity};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
+use thermocline_ports_os::Health;
 use thermocline_units::{Latencies, Nanos, PoolId, VolumeId};
 use thermocline_volume::{Action, PoolCounters, PoolState};
 
@@ -15,6 +17,8 @@ use thermocline_volume::{Action, PoolCounters, PoolState};
 const SECONDS: usize = 300;
 /// Events that are kept.
 const EVENTS: usize = 1000;
+/// A drain that moved nothing for so many seconds is told of.
+const STUCK_SECONDS: u32 = 10;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// A pool as it was a second ago.
@@ -23,6 +27,10 @@ struct Before {
     state: Option<PoolState>,
     counters: PoolCounters,
     latencies: [Latencies; 2],
+    /// Seconds in which it was being drained and nothing left it.
+    stuck: u32,
+    health: Health,
+    full: bool,
 }
 
 /// See the module.
@@ -151,7 +159,11 @@ impl Engine {
             watch.next_row.0 += ROW.0;
             watch.heat.values_mut().for_each(HeatMap::close_row);
         }
+        self.judge_room();
         self.end_jobs();
+        self.watch_moves();
+        self.end_stalls(now);
+        self.tell_turned_away();
     }
 
     /// What a pool did in the second that ends; a change of its state is an event.
@@ -170,6 +182,9 @@ impl Engine {
         let old = std::mem::replace(&mut before.counters, status.counters);
         let counts = status.counters.since(&old);
         let was = before.state.replace(status.state);
+        let waits = status.state == PoolState::Draining && status.slots_used > 0;
+        let stuck = if waits && counts.copied_out_bytes == 0 { before.stuck + 1 } else { 0 };
+        before.stuck = stuck;
         let second = PoolSecond {
             reads: counts.reads,
             writes: counts.writes,
@@ -180,14 +195,45 @@ impl Engine {
             p99_us: lately.quantile(0.99).0 as f64 / 1e3,
             fill: f64::from(status.slots_used) / f64::from(status.slots_total.max(1)),
         };
+        let was_full = std::mem::replace(&mut before.full, status.full);
+        let health = self.disks[at].as_ref().map_or(Health::Well, health_of);
+        let was_well = std::mem::replace(&mut self.watch.pools[at].health, health);
+        self.tell_health(id, &status.name, was_well);
+        self.tell_full(&status.name, was_full, status.full);
         if was.is_some_and(|was| was != status.state) {
             self.tell_state(&status.name, status.state);
+        }
+        if stuck == STUCK_SECONDS {
+            let text = format!(
+                "{} is being drained, and none of its {} chunks has left it for {STUCK_SECONDS} s: \
+                 do the others have room? Chunks stay off pools across a network unless --to-far \
+                 is said",
+                status.name, status.slots_used
+            );
+            self.event(Severity::Warning, "pool", text);
         }
         if counts.errors > 0 {
             let text = format!("{}: {} requests failed on the device", status.name, counts.errors);
             self.event(Severity::Warning, "pool", text);
         }
         second
+    }
+
+    fn tell_full(&mut self, name: &str, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => {
+                let text = format!(
+                    "{name}: the device has no room for a write, whatever its size says; new chunks \
+                     go to other pools until it has"
+                );
+                self.event(Severity::Warning, "pool", text);
+            }
+            (true, false) => {
+                let text = format!("{name}: the device has room again");
+                self.event(Severity::Info, "pool", text);
+            }
+            _ => {}
+        }
     }
 
     fn tell_state(&mut self, name: &str, state: PoolState) {
@@ -199,6 +245,9 @@ impl Engine {
             };
             let gone: Vec<u16> = (0..self.group.pool_count()).filter(gone).collect();
             gone.into_iter().for_each(|id| self.disks[usize::from(id)] = None);
+            if let Some(ledger) = &self.ledger {
+                ledger.strike(name);
+            }
         }
         let (severity, text) = match state {
             PoolState::Dead => (Severity::Error, "failed; chunks that were only there are lost"),

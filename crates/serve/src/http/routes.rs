@@ -1,17 +1,21 @@
 //! Which request does what. The OpenAPI document is made from the same declarations.
 
+mod body;
 mod hints;
 mod shadows;
+
+pub(crate) use body::Body;
+use body::refused;
 
 use crate::api::{
     Event, Extent, Heat, Job, NewJob, NewPolicy, NewPool, Operations, Policy, PolicyDescription,
     PolicySetting, Pool, Refused, Second, Status, Volume, VolumeSize,
 };
-use crate::engine::Desk;
+use crate::engine::{Desk, Reach};
+use crate::joining;
 use crate::metrics;
 use crate::orders::{Orders, Stopped};
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -102,24 +106,6 @@ impl IntoResponse for Refused {
     }
 }
 
-/// A body in JSON; one that is not what was expected is answered like every other mistake.
-pub(crate) struct Body<T>(pub(crate) T);
-
-impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Refused;
-
-    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Refused> {
-        match Json::from_request(request, state).await {
-            Ok(Json(body)) => Ok(Body(body)),
-            Err(rejection) => Err(refused(&rejection)),
-        }
-    }
-}
-
-fn refused(rejection: &JsonRejection) -> Refused {
-    Refused { message: rejection.body_text(), status: rejection.status().as_u16() }
-}
-
 pub(crate) type Answer<T> = Result<Json<T>, Refused>;
 
 /// Asks the loop, and makes the answer a response.
@@ -188,10 +174,10 @@ async fn grow_volume(
     ask_durably(&orders, move |desk| desk.grow_volume(&name, Bytes(wish.size_bytes))).await
 }
 
-/// Deletes a volume with all it holds.
+/// Deletes a volume with all it holds; refused while clients are attached to it.
 #[utoipa::path(delete, path = "/v1/volumes/{name}",
     params(("name" = String, Path, description = "The volume's name")),
-    responses((status = 204), (status = 404, body = Refused)))]
+    responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
 async fn delete_volume(
     State(orders): State<Orders>,
     Path(name): Path<String>,
@@ -254,15 +240,22 @@ async fn list_pools(State(orders): State<Orders>) -> Answer<Vec<Pool>> {
     ask(&orders, |desk| Ok(desk.pools())).await
 }
 
-/// Adds a pool behind the others; it takes chunks once it is active.
+/// Adds a pool behind the others; it takes chunks once it is active. A device that is in use is
+/// refused, and so is one that holds something, unless `erase` says that it may be destroyed.
 #[utoipa::path(post, path = "/v1/pools", request_body = NewPool,
-    responses((status = 201, body = Pool), (status = 422, body = Refused)))]
+    responses(
+        (status = 201, body = Pool),
+        (status = 400, body = Refused),
+        (status = 409, body = Refused),
+        (status = 422, body = Refused)
+    ))]
 async fn add_pool(
     State(orders): State<Orders>,
     Body(pool): Body<NewPool>,
 ) -> Result<(StatusCode, Json<Pool>), Refused> {
-    let added = ask(&orders, move |desk| desk.add_pool(&pool)).await?;
-    Ok((StatusCode::CREATED, added))
+    // To its end, also when whoever asked hangs up: half of it would be left behind.
+    let added = tokio::spawn(joining::join(orders, pool)).await.map_err(Refused::unavailable)??;
+    Ok((StatusCode::CREATED, Json(added)))
 }
 
 /// Removes a pool that is drained or dead.
@@ -277,16 +270,31 @@ async fn remove_pool(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// How a pool is drained.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Drain {
+    /// Lets chunks go to pools across a network, too.
+    #[serde(default)]
+    to_far: bool,
+}
+
 /// Moves everything off a pool, and lets nothing new onto it.
 #[utoipa::path(post, path = "/v1/pools/{name}/drain",
-    params(("name" = String, Path, description = "The pool's name or number")),
+    params(("name" = String, Path, description = "The pool's name or number"), Drain),
     responses(
         (status = 200, body = Pool),
         (status = 404, body = Refused),
         (status = 409, body = Refused)
     ))]
-async fn drain_pool(State(orders): State<Orders>, Path(name): Path<String>) -> Answer<Pool> {
-    ask(&orders, move |desk| desk.drain_pool(&name)).await
+async fn drain_pool(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+    Query(how): Query<Drain>,
+) -> Answer<Pool> {
+    let reach = if how.to_far { Reach::Anywhere } else { Reach::Near };
+    ask(&orders, move |desk| desk.drain_pool(&name, reach)).await
 }
 
 /// Everything that moves, and the jobs that were given.

@@ -26,6 +26,15 @@ pub struct Export {
     pub size: u64,
 }
 
+/// What the server offers a client at this moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer<'a> {
+    /// The volumes.
+    pub exports: &'a [Export],
+    /// The reason why the client may not attach one of them now, for people; none: it may.
+    pub refusal: Option<&'a str>,
+}
+
 /// Which metadata contexts the client wants told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Contexts {
@@ -80,6 +89,8 @@ pub(crate) struct Handshake {
     structured: bool,
     /// The volume that contexts were chosen for, and which.
     contexts: Option<(u32, Contexts)>,
+    /// The client was refused an export that there is.
+    refused: bool,
 }
 
 impl Handshake {
@@ -90,6 +101,11 @@ impl Handshake {
     /// The handshake that goes on inside of the encryption.
     pub(crate) fn encrypted(&self) -> Handshake {
         Handshake { greeted: true, no_zeroes: self.no_zeroes, ..Handshake::default() }
+    }
+
+    /// True if the client was refused an export since this was last asked.
+    pub(crate) fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
     }
 
     /// What the server says first.
@@ -103,7 +119,7 @@ impl Handshake {
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
-        exports: &[Export],
+        offer: &Offer<'_>,
         out: &mut Vec<u8>,
     ) -> (usize, Progress) {
         let mut reader = Reader(bytes);
@@ -127,7 +143,7 @@ impl Handshake {
             return (bytes.len(), Progress::Over);
         }
         match reader.take(length as usize) {
-            Some(data) => (16 + length as usize, self.answer(option, data, exports, out)),
+            Some(data) => (16 + length as usize, self.answer(option, data, offer, out)),
             None => (0, Progress::Going),
         }
     }
@@ -136,9 +152,10 @@ impl Handshake {
         &mut self,
         asked: u32,
         data: &[u8],
-        exports: &[Export],
+        offer: &Offer<'_>,
         out: &mut Vec<u8>,
     ) -> Progress {
+        let exports = offer.exports;
         match asked {
             option::ABORT => {
                 reply(out, asked, option_reply::ACK, &[]);
@@ -150,7 +167,7 @@ impl Handshake {
                 reply(out, asked, option_reply::TLS_REQUIRED, b"encryption comes first");
                 Progress::Going
             }
-            option::EXPORT_NAME => self.export_name(data, exports, out),
+            option::EXPORT_NAME => self.export_name(data, offer, out),
             option::LIST if data.is_empty() => {
                 for export in exports {
                     let mut text = Vec::new();
@@ -161,7 +178,7 @@ impl Handshake {
                 reply(out, asked, option_reply::ACK, &[]);
                 Progress::Going
             }
-            option::INFO | option::GO => self.info(asked, data, exports, out),
+            option::INFO | option::GO => self.info(asked, data, offer, out),
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured = true;
                 reply(out, asked, option_reply::ACK, &[]);
@@ -206,11 +223,15 @@ impl Handshake {
     }
 
     /// The old way to choose: no way to refuse but to hang up.
-    fn export_name(&self, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Progress {
+    fn export_name(&mut self, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) -> Progress {
         let name = std::str::from_utf8(data).ok();
-        let Some(export) = name.and_then(|name| find(exports, name)) else {
+        let Some(export) = name.and_then(|name| find(offer.exports, name)) else {
             return Progress::Over;
         };
+        if offer.refusal.is_some() {
+            self.refused = true;
+            return Progress::Over;
+        }
         out.put_u64(export.size);
         out.put_u16(flags(self.structured));
         if !self.no_zeroes {
@@ -219,7 +240,7 @@ impl Handshake {
         self.agree(export)
     }
 
-    fn info(&self, asked: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) -> Progress {
+    fn info(&mut self, asked: u32, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) -> Progress {
         let mut reader = Reader(data);
         let parsed = reader.text().and_then(|name| {
             let count = reader.u16()?;
@@ -230,10 +251,15 @@ impl Handshake {
             reply(out, asked, option_reply::INVALID, b"the option is malformed");
             return Progress::Going;
         };
-        let Some(export) = find(exports, name) else {
+        let Some(export) = find(offer.exports, name) else {
             reply(out, asked, option_reply::UNKNOWN, b"no such export");
             return Progress::Going;
         };
+        if let Some(refusal) = offer.refusal.filter(|_| asked == option::GO) {
+            self.refused = true;
+            reply(out, asked, option_reply::POLICY, refusal.as_bytes());
+            return Progress::Going;
+        }
         let mut block = Vec::new();
         block.put_u16(info::EXPORT);
         block.put_u64(export.size);

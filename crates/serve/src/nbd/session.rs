@@ -1,76 +1,31 @@
 //! One connection: the handshake, then requests in and replies out.
 //!
 //! Driven by bytes and by answers; opens, reads and writes nothing. Replies may leave in any order,
-//! as the protocol allows. Bounds: [`IN_FLIGHT_MAX`] requests and [`BYTES_IN_FLIGHT_MAX`] bytes
-//! under way; beyond them the connection is not read from, and the client feels it.
+//! as the protocol allows. Bounds: [`IN_FLIGHT_MAX`] requests, [`HELD_BYTES_MAX`] bytes held by
+//! them ([`mod@super::holding`]) and [`HEADER_BYTES_MAX`] of replies' headers; beyond them the
+//! connection is not read from, and the client feels it. A request that needs shared memory is not
+//! taken before [`Session::grant`].
 
 use super::handshake::REQUEST_BYTES_MAX;
-use super::handshake::{
-    ALLOCATION, Agreement, Contexts, Export, Handshake, POOL, Progress, Security,
-};
-use super::wire::{
-    Errno, Put, REQUEST_BYTES, RequestHeader, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk,
-    command, command_flag,
-};
-use std::collections::VecDeque;
-use std::io::IoSliceMut;
+use super::handshake::{Agreement, Handshake, Offer, Progress, Security};
+use super::holding::Holding;
+use super::outbox::{Out, Outbox};
+use super::reply::{simple, status, structured};
+use super::request::{Ask, Cookie, Extent, ask};
+use super::wire::{Errno, Put, REQUEST_BYTES, RequestHeader, chunk, command, command_flag};
+use std::io::{IoSlice, IoSliceMut};
 use thermocline_ports::Payload;
 use thermocline_ports_os::Aligned;
-use thermocline_units::Bytes;
-use thermocline_volume::{Action, Piece};
+use thermocline_volume::Piece;
 
 /// Requests of one connection under way.
 pub(crate) const IN_FLIGHT_MAX: usize = 256;
-/// Bytes of reads and writes of one connection under way.
-const BYTES_IN_FLIGHT_MAX: u64 = 64 << 20;
+/// Bytes that requests of one connection hold, above which no other is taken.
+const HELD_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of replies' headers that wait for a client, above which it is not listened to.
+const HEADER_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of a client that can wait to be understood; more than any option of the handshake has.
 const INBOX_BYTES: usize = 256 << 10;
-/// Ranges in one block status reply.
-const STATUS_RANGES_MAX: usize = 4096;
-
-/// A request, as far as the volume is concerned.
-#[derive(Debug)]
-pub enum Ask {
-    /// For the volume machine.
-    Volume(Action),
-    /// Which ranges hold what.
-    Status {
-        /// Bytes from the volume's start.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
-    /// Nothing to be done; answer at once.
-    Nothing,
-}
-
-/// A request under way, as its reply needs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cookie {
-    cookie: u64,
-    command: u16,
-    flags: u16,
-    offset: u64,
-    length: u32,
-}
-
-/// A run of the volume with one answer to a block status request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
-    /// Bytes.
-    pub length: u64,
-    /// The pool of its first copy; none: it reads as zeroes.
-    pub pool: Option<u16>,
-}
-
-/// Bytes on their way out.
-#[derive(Debug)]
-pub enum Out {
-    /// Headers.
-    Bytes(Vec<u8>),
-    /// Contents.
-    Payload(Payload),
-}
 
 #[derive(Debug)]
 enum Stage {
@@ -93,10 +48,14 @@ pub struct Session {
     used: usize,
     /// A write whose contents are arriving, and how many have.
     write: Option<(RequestHeader, Aligned, usize)>,
-    /// What is to be sent, in order; whoever sends it takes it off.
-    pub out: VecDeque<Out>,
+    out: Outbox,
     in_flight: usize,
-    bytes_in_flight: u64,
+    holding: Holding,
+    /// Bytes that the next request holds, when shared memory must be granted for it; 0: none waits.
+    postponed: u64,
+    /// Bytes of contents that have arrived or left since the connection was made.
+    moved: u64,
+    refused: bool,
     cut_off: bool,
 }
 
@@ -105,6 +64,8 @@ impl Session {
     pub fn new(security: Security) -> Session {
         let mut greeting = Vec::new();
         Handshake::greeting(&mut greeting);
+        let mut out = Outbox::default();
+        out.header(greeting);
         Session {
             stage: Stage::Handshake(Handshake::new(security)),
             structured: false,
@@ -112,18 +73,68 @@ impl Session {
             filled: 0,
             used: 0,
             write: None,
-            out: VecDeque::from([Out::Bytes(greeting)]),
+            out,
             in_flight: 0,
-            bytes_in_flight: 0,
+            holding: Holding::default(),
+            postponed: 0,
+            moved: 0,
+            refused: false,
             cut_off: false,
         }
     }
 
-    /// Whether more may be read from the connection.
+    /// Whether more may be read from the connection: the rest of a write that has begun, or another
+    /// request where the bounds allow one.
     pub fn wants_bytes(&self) -> bool {
+        let takes_more = self.in_flight < IN_FLIGHT_MAX
+            && self.holding.held() < HELD_BYTES_MAX
+            && self.out.header_bytes() < HEADER_BYTES_MAX
+            && self.lacks() == 0;
         !matches!(self.stage, Stage::Over | Stage::Encrypting(_))
-            && self.in_flight < IN_FLIGHT_MAX
-            && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX
+            && (takes_more || self.write.is_some())
+    }
+
+    /// Bytes of shared memory that the next request waits for; 0: none waits.
+    pub fn lacks(&self) -> u64 {
+        if self.postponed == 0 { 0 } else { self.holding.lacks(self.postponed) }
+    }
+
+    /// Takes shared memory: the request that waited for it can be taken.
+    pub fn grant(&mut self, bytes: u64) {
+        self.holding.grant(bytes);
+    }
+
+    /// Gives back what was granted and is not needed any more; no request waits meanwhile.
+    pub fn surplus(&mut self) -> u64 {
+        self.holding.surplus()
+    }
+
+    /// Bytes of shared memory that were granted and not given back.
+    pub fn granted(&self) -> u64 {
+        self.holding.granted()
+    }
+
+    /// True if the client was refused an export since this was last asked.
+    pub fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Bytes that requests hold.
+    pub fn held(&self) -> u64 {
+        self.holding.held()
+    }
+
+    /// Bytes that only the client can move: contents that it has announced and not sent, and
+    /// replies that it has not taken.
+    pub fn owed(&self) -> u64 {
+        let write = self.write.as_ref();
+        let missing = write.map_or(0, |(header, _, have)| header.length as usize - have);
+        missing as u64 + self.out.content_bytes()
+    }
+
+    /// Bytes of contents that the client has moved so far.
+    pub fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// Whether the connection can be closed: the client left and all replies are out.
@@ -134,9 +145,36 @@ impl Session {
     /// The connection is gone: nothing more comes in or goes out.
     pub fn hang_up(&mut self) {
         self.stage = Stage::Over;
-        self.out.clear();
-        self.write = None;
+        self.holding.let_go(self.out.content_bytes());
+        self.out.take();
+        if let Some((header, ..)) = self.write.take() {
+            self.holding.let_go(u64::from(header.length));
+        }
+        self.postponed = 0;
         self.cut_off = true;
+    }
+
+    /// True if replies wait to be sent.
+    pub fn has_unsent(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Fills `slices` with what is to be sent next; the number of slices used.
+    pub fn unsent<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.out.slices(slices)
+    }
+
+    /// Takes note that `count` bytes of [`Session::unsent`] have left.
+    pub fn sent(&mut self, count: usize) {
+        let contents = self.out.left(count);
+        self.moved += contents;
+        self.holding.let_go(contents);
+    }
+
+    /// Takes everything that is to be sent, as if it had left.
+    pub fn take_unsent(&mut self) -> Vec<Out> {
+        self.holding.let_go(self.out.content_bytes());
+        self.out.take()
     }
 
     /// Whether the connection is gone: replies need not be waited for.
@@ -189,6 +227,7 @@ impl Session {
         if let Some((header, _, have)) = &mut self.write {
             let contents = count.min(header.length as usize - *have);
             *have += contents;
+            self.moved += contents as u64;
             count -= contents;
         }
         self.filled += count;
@@ -208,17 +247,21 @@ impl Session {
     }
 
     /// The next request, when one has arrived whole.
-    pub fn next(&mut self, exports: &[Export]) -> Option<(Cookie, Ask)> {
+    pub fn next(&mut self, offer: &Offer<'_>) -> Option<(Cookie, Ask)> {
         loop {
+            if !self.wants_bytes() {
+                return None;
+            }
             match &mut self.stage {
                 Stage::Over | Stage::Encrypting(_) => return None,
                 Stage::Handshake(handshake) => {
                     let mut out = Vec::new();
                     let bytes = &self.inbox[self.used..self.filled];
-                    let (used, progress) = handshake.receive(bytes, exports, &mut out);
+                    let (used, progress) = handshake.receive(bytes, offer, &mut out);
                     self.used += used;
+                    self.refused |= handshake.take_refused();
                     if !out.is_empty() {
-                        self.out.push_back(Out::Bytes(out));
+                        self.out.header(out);
                     }
                     match progress {
                         Progress::Going if used == 0 => return None,
@@ -240,7 +283,7 @@ impl Session {
                 }
                 Stage::Transmission(agreement) => {
                     let agreement = *agreement;
-                    if let Some(request) = self.next_request(agreement, exports)? {
+                    if let Some(request) = self.next_request(agreement, offer)? {
                         return Some(request);
                     }
                 }
@@ -252,22 +295,25 @@ impl Session {
     fn next_request(
         &mut self,
         agreement: Agreement,
-        exports: &[Export],
+        offer: &Offer<'_>,
     ) -> Option<Option<(Cookie, Ask)>> {
-        if !self.wants_bytes() {
-            return None;
-        }
         if self.write.is_none() {
             let bytes = self.inbox[self.used..self.filled].get(..REQUEST_BYTES)?;
             let bytes: &[u8; REQUEST_BYTES] = bytes.try_into().expect("just that many");
-            self.used += REQUEST_BYTES;
             let Some(header) = RequestHeader::decode(bytes) else {
                 // Out of step: nothing that follows can be trusted.
                 self.stage = Stage::Over;
                 return Some(None);
             };
+            self.postponed = u64::from(header.held());
+            if self.lacks() > 0 {
+                return None;
+            }
+            self.postponed = 0;
+            self.used += REQUEST_BYTES;
+            self.holding.hold(u64::from(header.held()));
             if header.command != command::WRITE {
-                return Some(self.judge(header, None, agreement, exports));
+                return Some(self.judge(header, None, agreement, offer));
             }
             if header.length > REQUEST_BYTES_MAX {
                 // Its contents cannot be skipped at leisure: they might be anything.
@@ -279,6 +325,7 @@ impl Session {
             let arrived = &self.inbox[self.used..self.used + have];
             contents.as_mut_slice()[..have].copy_from_slice(arrived);
             self.used += have;
+            self.moved += have as u64;
             self.write = Some((header, contents, have));
         }
         let (header, _, have) = self.write.as_ref().expect("just put there");
@@ -287,7 +334,7 @@ impl Session {
         }
         let (header, contents, _) = self.write.take().expect("it is there");
         let payload = Payload::Bytes(contents.freeze());
-        Some(self.judge(header, Some(payload), agreement, exports))
+        Some(self.judge(header, Some(payload), agreement, offer))
     }
 
     /// Turns a header into what is to be done; refuses what makes no sense.
@@ -296,56 +343,22 @@ impl Session {
         header: RequestHeader,
         payload: Option<Payload>,
         agreement: Agreement,
-        exports: &[Export],
+        offer: &Offer<'_>,
     ) -> Option<(Cookie, Ask)> {
-        let RequestHeader { flags, command: asked, cookie, offset, length } = header;
-        let cookie = Cookie { cookie, command: asked, flags, offset, length };
+        let cookie = Cookie::of(&header);
         self.in_flight += 1;
-        self.bytes_in_flight += cookie.bytes();
-        let export = exports.iter().find(|export| export.volume == agreement.volume);
-        let Some(Export { size, .. }) = export.cloned() else {
-            // The volume was deleted while it was attached.
-            self.fail(&cookie, Errno::Shutdown);
+        if header.command == command::DISCONNECT {
+            self.ended(&cookie);
+            self.stage = Stage::Over;
             return None;
+        }
+        let export = offer.exports.iter().find(|export| export.volume == agreement.volume);
+        let asked = match export {
+            Some(export) => ask(&header, payload, export.size, agreement.contexts),
+            // The volume was deleted while it was attached.
+            None => Err(Errno::Shutdown),
         };
-        let allowed = match asked {
-            command::READ => command_flag::FUA | command_flag::DF,
-            command::WRITE_ZEROES => command_flag::FUA | command_flag::NO_HOLE,
-            command::BLOCK_STATUS => command_flag::FUA | command_flag::REQ_ONE,
-            _ => command_flag::FUA,
-        };
-        let fits = offset.checked_add(u64::from(length)).is_some_and(|end| end <= size);
-        let whole = (offset | u64::from(length)).is_multiple_of(512) && length > 0;
-        let ranged = asked != command::FLUSH && asked != command::DISCONNECT;
-        let (offset, span) = (Bytes(offset), Bytes(u64::from(length)));
-        let fua = flags & command_flag::FUA != 0;
-        let action = match asked {
-            command::DISCONNECT => {
-                self.ended(&cookie);
-                self.stage = Stage::Over;
-                return None;
-            }
-            _ if flags & !allowed != 0 => Err(Errno::Invalid),
-            _ if ranged && !fits && asked == command::WRITE => Err(Errno::NoSpace),
-            _ if ranged && (!fits || !whole) => Err(Errno::Invalid),
-            command::READ if length > REQUEST_BYTES_MAX => Err(Errno::Overflow),
-            command::READ => Ok(Ask::Volume(Action::Read { offset, length })),
-            command::WRITE => {
-                let payload = payload.expect("a write has contents");
-                Ok(Ask::Volume(Action::Write { offset, payload, fua }))
-            }
-            command::FLUSH => Ok(Ask::Volume(Action::Flush)),
-            command::TRIM => Ok(Ask::Volume(Action::Discard { offset, length: span })),
-            command::WRITE_ZEROES => {
-                Ok(Ask::Volume(Action::WriteZeroes { offset, length: span, fua }))
-            }
-            command::CACHE => Ok(Ask::Nothing),
-            command::BLOCK_STATUS if agreement.contexts != Contexts::default() => {
-                Ok(Ask::Status { offset: offset.0, length: span.0 })
-            }
-            _ => Err(Errno::Invalid),
-        };
-        match action {
+        match asked {
             Ok(ask) => Some((cookie, ask)),
             Err(errno) => {
                 self.fail(&cookie, errno);
@@ -356,33 +369,28 @@ impl Session {
 
     fn ended(&mut self, cookie: &Cookie) {
         self.in_flight -= 1;
-        self.bytes_in_flight -= cookie.bytes();
+        self.holding.let_go(u64::from(cookie.held));
     }
 
     /// Answers a request that has nothing to say but that it is done.
     pub fn done(&mut self, cookie: &Cookie) {
         self.ended(cookie);
-        let mut out = Vec::new();
-        if self.structured {
-            structured(&mut out, cookie, chunk::DONE, chunk::NONE, 0);
-        } else {
-            simple(&mut out, cookie, 0);
-        }
-        self.out.push_back(Out::Bytes(out));
+        self.out.header(match self.structured {
+            true => structured(cookie, chunk::DONE, chunk::NONE, 0),
+            false => simple(cookie, 0),
+        });
     }
 
     /// Answers that a request failed.
     pub fn fail(&mut self, cookie: &Cookie, errno: Errno) {
         self.ended(cookie);
-        let mut out = Vec::new();
-        if self.structured {
-            structured(&mut out, cookie, chunk::DONE, chunk::ERROR, 6);
-            out.put_u32(errno as u32);
-            out.put_u16(0);
-        } else {
-            simple(&mut out, cookie, errno as u32);
+        if !self.structured {
+            return self.out.header(simple(cookie, errno as u32));
         }
-        self.out.push_back(Out::Bytes(out));
+        let mut out = structured(cookie, chunk::DONE, chunk::ERROR, 6);
+        out.put_u32(errno as u32);
+        out.put_u16(0);
+        self.out.header(out);
     }
 
     /// Answers a read.
@@ -395,32 +403,37 @@ impl Session {
         for (index, piece) in pieces.into_iter().enumerate() {
             let done = if index == last { chunk::DONE } else { 0 };
             let (at, length) = (cookie.offset + u64::from(piece.at), piece.payload.len());
-            let mut out = Vec::new();
             if let Payload::Zeroes(_) = piece.payload {
-                structured(&mut out, cookie, done, chunk::OFFSET_HOLE, 12);
+                let mut out = structured(cookie, done, chunk::OFFSET_HOLE, 12);
                 out.put_u64(at);
                 out.put_u32(length);
-                self.out.push_back(Out::Bytes(out));
+                self.out.header(out);
             } else {
-                structured(&mut out, cookie, done, chunk::OFFSET_DATA, 8 + length);
+                let mut out = structured(cookie, done, chunk::OFFSET_DATA, 8 + length);
                 out.put_u64(at);
-                self.out.push_back(Out::Bytes(out));
-                self.out.push_back(Out::Payload(piece.payload));
+                self.out.header(out);
+                self.contents(piece.payload);
             }
         }
     }
 
     fn data_in_one(&mut self, cookie: &Cookie, pieces: Vec<Piece>) {
-        let mut out = Vec::new();
-        if self.structured {
+        let out = if self.structured {
             let length = 8 + cookie.length;
-            structured(&mut out, cookie, chunk::DONE, chunk::OFFSET_DATA, length);
+            let mut out = structured(cookie, chunk::DONE, chunk::OFFSET_DATA, length);
             out.put_u64(cookie.offset);
+            out
         } else {
-            simple(&mut out, cookie, 0);
-        }
-        self.out.push_back(Out::Bytes(out));
-        self.out.extend(pieces.into_iter().map(|piece| Out::Payload(piece.payload)));
+            simple(cookie, 0)
+        };
+        self.out.header(out);
+        pieces.into_iter().for_each(|piece| self.contents(piece.payload));
+    }
+
+    /// Appends contents, which are held until they have left.
+    fn contents(&mut self, payload: Payload) {
+        self.holding.hold(u64::from(payload.len()));
+        self.out.contents(payload);
     }
 
     /// Answers a block status request with extents from its offset on.
@@ -428,58 +441,6 @@ impl Session {
         self.ended(cookie);
         let Stage::Transmission(agreement) = &self.stage else { return };
         let one = cookie.flags & command_flag::REQ_ONE != 0;
-        let Contexts { allocation, pool } = agreement.contexts;
-        let mut out = Vec::new();
-        for (wanted, id, last) in [(allocation, ALLOCATION.1, !pool), (pool, POOL.1, true)] {
-            if !wanted {
-                continue;
-            }
-            let code = |extent: &Extent| match (id == POOL.1, extent.pool) {
-                (true, pool) => pool.map_or(0, |pool| u32::from(pool) + 1),
-                (false, Some(_)) => 0,
-                (false, None) => 3, // A hole, and it reads as zeroes.
-            };
-            let mut runs: Vec<(u64, u32)> = Vec::new();
-            for extent in extents {
-                match runs.last_mut() {
-                    Some((length, last)) if *last == code(extent) => *length += extent.length,
-                    _ => runs.push((extent.length, code(extent))),
-                }
-            }
-            runs.truncate(if one { 1 } else { STATUS_RANGES_MAX });
-            let flags = if last { chunk::DONE } else { 0 };
-            let length = 4 + 8 * runs.len() as u32;
-            structured(&mut out, cookie, flags, chunk::BLOCK_STATUS, length);
-            out.put_u32(id);
-            for (length, code) in runs {
-                out.put_u32(u32::try_from(length).expect("requests are below 4 GiB"));
-                out.put_u32(code);
-            }
-        }
-        self.out.push_back(Out::Bytes(out));
+        self.out.header(status(cookie, agreement.contexts, one, extents));
     }
-}
-
-impl Cookie {
-    /// Bytes that the request moves.
-    fn bytes(&self) -> u64 {
-        match self.command {
-            command::READ | command::WRITE => u64::from(self.length),
-            _ => 0,
-        }
-    }
-}
-
-fn simple(out: &mut Vec<u8>, cookie: &Cookie, error: u32) {
-    out.put_u32(SIMPLE_REPLY_MAGIC);
-    out.put_u32(error);
-    out.put_u64(cookie.cookie);
-}
-
-fn structured(out: &mut Vec<u8>, cookie: &Cookie, flags: u16, kind: u16, length: u32) {
-    out.put_u32(STRUCTURED_REPLY_MAGIC);
-    out.put_u16(flags);
-    out.put_u16(kind);
-    out.put_u64(cookie.cookie);
-    out.put_u32(length);
 }

@@ -1,7 +1,7 @@
 //! Transcripts of the protocol, byte by byte, and what is refused.
 
 use super::wire::{MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, option};
-use super::{Ask, Export, Out, Security, Session};
+use super::{Ask, Cookie, Export, Offer, Out, Security, Session};
 use thermocline_ports::Payload;
 use thermocline_volume::{Action, Piece};
 
@@ -24,9 +24,18 @@ fn greeted(security: Security) -> Session {
     session
 }
 
+/// The next request, where whatever memory it needs is granted.
+fn next(session: &mut Session, exports: &[Export]) -> Option<(Cookie, Ask)> {
+    let offer = Offer { exports, refusal: None };
+    session.next(&offer).or_else(|| {
+        session.grant(session.lacks());
+        session.next(&offer)
+    })
+}
+
 /// Everything that is to be sent, as bytes.
 fn sent(session: &mut Session) -> Vec<u8> {
-    let parts = session.out.drain(..);
+    let parts = session.take_unsent().into_iter();
     parts
         .flat_map(|part| match part {
             Out::Bytes(bytes) => bytes,
@@ -72,7 +81,7 @@ fn transmission(structured: bool) -> Session {
     }
     bytes.extend(go("v0"));
     session.feed(&bytes);
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     assert_eq!(session.volume(), Some(7));
     let _ = sent(&mut session);
     session
@@ -89,7 +98,7 @@ fn requests_cut_anywhere_are_understood_alike() {
         let mut asks = Vec::new();
         for piece in bytes.chunks(step) {
             session.feed(piece);
-            asks.extend(std::iter::from_fn(|| session.next(&exports())).map(|(_, ask)| ask));
+            asks.extend(std::iter::from_fn(|| next(&mut session, &exports())).map(|(_, ask)| ask));
         }
         let [Ask::Volume(read), Ask::Volume(write), Ask::Volume(Action::Flush)] = &asks[..] else {
             panic!("{asks:?} in steps of {step}")
@@ -110,13 +119,13 @@ fn a_read_is_answered_simply_or_in_chunks_with_holes() {
     };
     let mut simple = transmission(false);
     simple.feed(&request(0, 0, 0, 1024));
-    let (cookie, _) = simple.next(&exports()).expect("a read");
+    let (cookie, _) = next(&mut simple, &exports()).expect("a read");
     simple.data(&cookie, pieces());
     let bytes = sent(&mut simple);
     assert_eq!((bytes.len(), &bytes[..8]), (16 + 1024, &[0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0][..]));
     let mut structured = transmission(true);
     structured.feed(&request(0, 0, 0, 1024));
-    let (cookie, _) = structured.next(&exports()).expect("a read");
+    let (cookie, _) = next(&mut structured, &exports()).expect("a read");
     structured.data(&cookie, pieces());
     let bytes = sent(&mut structured);
     // A chunk of data, and a hole that is the last one.
@@ -139,7 +148,7 @@ fn requests_that_make_no_sense_get_an_error_and_the_next_one_is_served() {
         let mut session = transmission(false);
         session.feed(&request(flags, command, offset, length));
         session.feed(&request(0, 3, 0, 0));
-        let next = session.next(&exports());
+        let next = next(&mut session, &exports());
         assert!(matches!(next, Some((_, Ask::Volume(Action::Flush)))), "{command} {offset}");
         assert_eq!(sent(&mut session)[4..8], errno.to_be_bytes(), "{command} {offset}");
     }
@@ -149,11 +158,11 @@ fn requests_that_make_no_sense_get_an_error_and_the_next_one_is_served() {
 fn a_client_out_of_step_is_cut_off() {
     let mut session = transmission(true);
     session.feed(&[0x55; 28]);
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     assert!(session.is_over());
     let mut other = Session::new(Security::Given);
     other.feed(&u32::MAX.to_be_bytes());
-    assert!(other.next(&exports()).is_none());
+    assert!(next(&mut other, &exports()).is_none());
     assert!(!other.wants_bytes(), "unknown client flags end the handshake");
 }
 
@@ -165,7 +174,7 @@ fn unknown_options_and_exports_are_refused_and_the_handshake_goes_on() {
     bytes.extend(go("nobody"));
     bytes.extend(option(option::STRUCTURED_REPLY, b"too much"));
     session.feed(&bytes);
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     let replies = sent(&mut session);
     let kinds: Vec<u32> = replies
         .windows(8)
@@ -175,7 +184,7 @@ fn unknown_options_and_exports_are_refused_and_the_handshake_goes_on() {
         .collect();
     assert_eq!(kinds, [1 << 31 | 1, 1 << 31 | 6, 1 << 31 | 3]);
     session.feed(&go(""));
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     assert_eq!(session.volume(), Some(7), "the empty name is the first export");
 }
 
@@ -185,19 +194,19 @@ fn where_encryption_is_wanted_nothing_is_told_before_it_and_all_after_it() {
     session.feed(&3_u32.to_be_bytes());
     session.feed(&option(option::LIST, &[]));
     session.feed(&go("v0"));
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     let replies = sent(&mut session);
     assert_eq!(replies[12..16], (1_u32 << 31 | 5).to_be_bytes(), "LIST needs encryption");
     assert!(!replies.windows(2).any(|two| two == b"v0"), "no export was named");
     assert_eq!(session.volume(), None);
     session.feed(&option(option::STARTTLS, &[]));
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     assert!(!session.starts_encryption(), "the acknowledgement leaves first");
     assert_eq!(sent(&mut session)[12..16], 1_u32.to_be_bytes());
     assert!(session.starts_encryption() && !session.wants_bytes());
     session.encrypted();
     session.feed(&go("v0"));
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     assert_eq!(session.volume(), Some(7));
 }
 
@@ -208,7 +217,7 @@ fn words_slipped_in_before_the_encryption_end_the_connection() {
     bytes.extend(option(option::STARTTLS, &[]));
     bytes.extend(go("v0"));
     session.feed(&bytes);
-    assert!(session.next(&exports()).is_none());
+    assert!(next(&mut session, &exports()).is_none());
     let _ = sent(&mut session);
     assert!(session.is_over());
 }
@@ -217,7 +226,7 @@ fn words_slipped_in_before_the_encryption_end_the_connection() {
 fn a_volume_deleted_while_attached_answers_with_an_error() {
     let mut session = transmission(false);
     session.feed(&request(0, 0, 0, 512));
-    assert!(session.next(&[]).is_none());
+    assert!(next(&mut session, &[]).is_none());
     assert_eq!(sent(&mut session)[4..8], 108_u32.to_be_bytes());
 }
 
@@ -244,7 +253,87 @@ fn contexts_that_were_chosen_for_another_export_do_not_count() {
         bytes.extend(go("v0"));
         bytes.extend(request(0, 7, 0, 4096));
         session.feed(&bytes);
-        let status = matches!(session.next(&both), Some((_, Ask::Status { .. })));
+        let status = matches!(next(&mut session, &both), Some((_, Ask::Status { .. })));
         assert_eq!(status, known);
     }
+}
+
+#[test]
+fn a_client_is_refused_in_words_where_the_protocol_has_them() {
+    let refusal = Some("all are in use");
+    let mut session = session();
+    session.feed(&3_u32.to_be_bytes());
+    session.feed(&go("v0"));
+    assert!(session.next(&Offer { exports: &exports(), refusal }).is_none());
+    let told = sent(&mut session);
+    assert_eq!(told[12..16], (1_u32 << 31 | 2).to_be_bytes());
+    assert!(told.ends_with(b"all are in use"));
+    assert!(session.take_refused() && !session.take_refused());
+    session.feed(&option(option::EXPORT_NAME, b"v0"));
+    assert!(session.next(&Offer { exports: &exports(), refusal }).is_none());
+    assert!(session.take_refused() && session.is_over(), "this option has no way to refuse");
+}
+
+/// A client that sent large reads and took no replies had 64 GiB of them kept for it.
+#[test]
+fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_left() {
+    let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
+    let offer = Offer { exports: &exports, refusal: None };
+    let mut session = transmission(false);
+    for _ in 0..2 {
+        session.feed(&request(0, 0, 0, 256 << 10));
+    }
+    let (cookie, _) = session.next(&offer).expect("the first is within its own share");
+    assert!(session.next(&offer).is_none() && !session.wants_bytes());
+    assert_eq!((session.held(), session.lacks()), (256 << 10, 256 << 10));
+    let payload = Payload::from(vec![5; 256 << 10]);
+    session.data(&cookie, vec![Piece { at: 0, payload }]);
+    assert_eq!(
+        (session.lacks(), session.owed()),
+        (256 << 10, 256 << 10),
+        "the reply is still here"
+    );
+    session.sent(16 + (192 << 10));
+    assert_eq!(session.lacks(), 64 << 10);
+    session.grant(64 << 10);
+    let (second, _) = session.next(&offer).expect("room was granted");
+    assert_eq!((session.surplus(), session.granted()), (0, 64 << 10));
+    let _ = sent(&mut session);
+    assert_eq!(session.surplus(), 64 << 10);
+    session.fail(&second, super::Errno::Io);
+    assert_eq!((session.held(), session.moved()), (0, 192 << 10));
+}
+
+#[test]
+fn a_write_that_has_begun_goes_on_whatever_the_client_leaves_unread() {
+    let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
+    let mut session = transmission(false);
+    session.feed(&request(0, 0, 0, 32 << 20));
+    session.feed(&request(0, 1, 0, 32 << 20));
+    let (read, _) = next(&mut session, &exports).expect("a read");
+    assert!(next(&mut session, &exports).is_none());
+    let payload = Payload::from(vec![5; 32 << 20]);
+    session.data(&read, vec![Piece { at: 0, payload }]);
+    assert!(session.held() == 64 << 20 && session.wants_bytes());
+    let mut left = vec![1; 32 << 20];
+    while !left.is_empty() {
+        let taken = session.feed(&left);
+        left.drain(..taken);
+    }
+    assert!(matches!(next(&mut session, &exports), Some((_, Ask::Volume(Action::Write { .. })))));
+    assert!(!session.wants_bytes(), "it holds all it may");
+    session.hang_up();
+    assert_eq!(session.held(), 32 << 20, "the write is on its way");
+}
+
+#[test]
+fn replies_headers_pile_up_to_a_bound() {
+    let mut session = session();
+    session.feed(&3_u32.to_be_bytes());
+    let list = option(option::LIST, &[]).repeat(16 << 10);
+    session.feed(&list);
+    assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
+    assert!(!session.wants_bytes() && sent(&mut session).len() < 300 << 10);
+    assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
+    assert!(session.has_unsent(), "the rest is answered when there is room");
 }

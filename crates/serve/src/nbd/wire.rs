@@ -33,6 +33,7 @@ pub(crate) mod option_reply {
     pub(crate) const META_CONTEXT: u32 = 4;
     const ERROR: u32 = 1 << 31;
     pub(crate) const UNSUPPORTED: u32 = ERROR | 1;
+    pub(crate) const POLICY: u32 = ERROR | 2;
     pub(crate) const INVALID: u32 = ERROR | 3;
     pub(crate) const TLS_REQUIRED: u32 = ERROR | 5;
     pub(crate) const UNKNOWN: u32 = ERROR | 6;

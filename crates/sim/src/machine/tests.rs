@@ -101,6 +101,33 @@ fn littles_law_holds_and_queueing_counts_as_latency() {
     assert!(heavy.span_s > 20.0 && heavy.iops < 250.0, "{} in {} s", heavy.iops, heavy.span_s);
 }
 
+/// One depth stood for all pools: 400 reads that waited for a disk held all 256 places, and an idle
+/// SSD answered 8 reads in 8 s instead of 1,600.
+#[test]
+fn reads_that_wait_for_a_disk_do_not_slow_those_of_a_fast_pool() {
+    // Ten chunks are on the fast pool and 90 on the disk; in each third second the disk gets two
+    // seconds' work at once.
+    let at = |ms: u64, offset: u64| Request {
+        time: Nanos(ms * 1_000_000),
+        ..request(0, 0, Op::Read, offset, 4096)
+    };
+    let fast = (0..1600).map(|i| at(5 * i, i % 10 * MIB + i * 4096 % MIB));
+    let burst = |start: u64| {
+        (0..400).map(move |i| at(start, (10 + i * 37 % 90) * MIB + (i * 61 % 256) * 4096))
+    };
+    let mut requests: Vec<Request> =
+        fast.chain([0, 3000, 6000].into_iter().flat_map(burst)).collect();
+    let touched = (0..100).map(|chunk| at(9000, chunk * MIB));
+    requests.sort_by_key(|request| request.time);
+    requests.extend(touched);
+    let pools = [pool("nvme", "10%"), pool("hdd-7200", "100%")];
+    let ran = one(&of(requests), &pools, "static", &options());
+    let [fast, slow] = &ran.pools[..] else { panic!("two pools") };
+    assert_eq!((fast.reads.count, slow.reads.count), (1610, 1290));
+    assert!(slow.reads.p99_s > 1.0, "the disk has a queue: {}", slow.reads.p99_s);
+    assert!(fast.reads.max_s < 1e-3, "the fast pool has none: {}", fast.reads.max_s);
+}
+
 #[test]
 fn a_faster_load_is_the_same_load_in_less_time() {
     let load = random_reads(2000, 20.0);

@@ -6,7 +6,7 @@ use crate::format::{
     encode_record, open_block, seal_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
-use crate::map::{ChunkCopy, ChunkState, Place, Tag};
+use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
 use crate::overlay::{Blocks, Side};
 use crate::{Group, Limits, OpenError, Service};
 use thermocline_ports::faulty::SimDisk;
@@ -24,6 +24,7 @@ fn superblock() -> Superblock {
         reserve: 2,
         first_slot: 1 << 20,
         has_metadata_region: true,
+        extents: Default::default(),
     };
     Superblock {
         version: VERSION,
@@ -57,14 +58,16 @@ fn records() -> Vec<Record> {
             ChunkCopy { place: place(3, 6), prefetched: true },
         ],
         dirty: true,
-        sealed: true,
+        table: Table::Summed(0xFEED_F00D),
         tag: Tag { stream: 300, pattern: 4, pinned: true },
         overlay: Some((place(2, 9), redirected)),
     };
     let mirror = ChunkState { overlay: Some((place(1, 2), mirrored)), ..state.clone() };
+    let plain = ChunkState { table: Table::Plain, ..state.clone() };
     vec![
         Record::Volume(VolumeId(1), Bytes(1 << 40)),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 77 }, state),
+        Record::Chunk(ChunkId { volume: VolumeId(1), index: 76 }, plain),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 79 }, mirror),
         Record::Chunk(ChunkId { volume: VolumeId(1), index: 78 }, ChunkState::default()),
         Record::VolumeGone(VolumeId(4)),
@@ -161,15 +164,43 @@ fn newest(disk: &SimDisk) -> (u64, Superblock) {
     found.max_by_key(|(_, block)| block.sequence).expect("the disk has one")
 }
 
+/// The version that a disk's newest superblock was written with.
+pub(super) fn version_of(disk: &SimDisk) -> u16 {
+    newest(disk).1.version
+}
+
+/// Makes every superblock one of a version before, which ends with its pools as they all do.
+pub(super) fn set_version(bench: &mut Bench, version: u16) {
+    for index in 0..bench.disks.len() {
+        for which in [0, 1] {
+            let offset = super_offset(which);
+            let block = bench.disks[index].peek_durable(offset, 4096).expect("readable");
+            let mut block = block.to_vec();
+            if Superblock::decode(&block).is_none() {
+                continue;
+            }
+            block[12..14].copy_from_slice(&version.to_le_bytes());
+            let crc = crc32c::crc32c(&block[12..]);
+            block[8..12].copy_from_slice(&crc.to_le_bytes());
+            write_durably(bench, index, offset, block);
+        }
+    }
+}
+
+fn write_durably(bench: &mut Bench, disk: usize, offset: Bytes, block: Vec<u8>) {
+    let disk = &mut bench.disks[disk];
+    let write = Io::Write { offset, data: Payload::from(block), fua: true };
+    disk.submit(bench.now, Ticket(0), write);
+    bench.now = disk.next_event().expect("it is under way");
+    disk.poll(bench.now, &mut Vec::new());
+}
+
 /// Writes the newest superblock of every disk anew, with areas of so many blocks.
-fn forge_areas(bench: &mut Bench, area_blocks: u32) {
-    for disk in &mut bench.disks {
-        let (which, block) = newest(disk);
+pub(super) fn forge_areas(bench: &mut Bench, area_blocks: u32) {
+    for index in 0..bench.disks.len() {
+        let (which, block) = newest(&bench.disks[index]);
         let forged = Superblock { area_blocks, ..block }.encode();
-        let (offset, data) = (super_offset(which), Payload::from(forged));
-        disk.submit(bench.now, Ticket(0), Io::Write { offset, data, fua: true });
-        bench.now = disk.next_event().expect("it is under way");
-        disk.poll(bench.now, &mut Vec::new());
+        write_durably(bench, index, super_offset(which), forged);
     }
 }
 

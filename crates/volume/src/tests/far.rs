@@ -2,7 +2,7 @@
 
 use super::{Bench, CHUNK};
 use crate::settings::Fill;
-use crate::{Operation, OperationKind, Outcome, Refusal, Settings};
+use crate::{Operation, OperationKind, Outcome, PoolState, Refusal, Settings};
 use thermocline_policy::hints::store::Hint;
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -118,4 +118,24 @@ fn a_prefetched_copy_is_read_although_its_pool_was_slow_once() {
     let before = bench.group.pools[0].counters.reads;
     bench.read(0, 512).expect("readable");
     assert_eq!(bench.group.pools[0].counters.reads, before + 1);
+}
+
+/// A drain took the first pool with room, and a bucket that stands before a pool which was added
+/// later is the first.
+#[test]
+fn a_drain_keeps_chunks_here_until_it_is_told_that_they_may_go_far() {
+    let mut bench = Bench::with_far(&[4, 8, 64], 2, 0, Bench::settings());
+    bench.group.create_volume(Nanos(0), Bytes(200 * CHUNK)).expect("a volume");
+    let slots = |bench: &Bench, pool: usize| bench.group.pools[pool].slots.total();
+    let here = slots(&bench, 0) + slots(&bench, 1);
+    (0..here).for_each(|chunk| bench.write(u64::from(chunk) * CHUNK, 1, 512));
+    bench.group.drain_pool(bench.now, PoolId(0)).expect("others take chunks");
+    bench.pass(Nanos(10 * SECOND.0));
+    assert_eq!(bench.group.pools[2].slots.used(), 0, "nothing goes far by itself");
+    assert_eq!(bench.group.pools[0].state, PoolState::Draining, "it waits for room");
+    bench.group.drain_pool_anywhere(bench.now, PoolId(0)).expect("it is being drained");
+    bench.pass(Nanos(10 * SECOND.0));
+    assert_eq!(bench.group.pools[0].state, PoolState::Drained);
+    assert_eq!(bench.group.pools[2].slots.used(), slots(&bench, 0));
+    bench.check();
 }

@@ -88,7 +88,7 @@ fn a_drained_pool_is_empty_and_can_be_removed() {
 }
 
 #[test]
-fn a_scrub_finds_a_copy_that_differs_and_makes_it_anew() {
+fn a_scrub_repairs_a_copy_that_two_others_outvote() {
     use thermocline_units::{ChunkId, VolumeId};
     let mut bench = bench();
     bench.operate(OperationKind::Replicate, 0, 1);
@@ -107,8 +107,8 @@ fn a_scrub_finds_a_copy_that_differs_and_makes_it_anew() {
     bench.group.scrub(Nanos(0));
     bench.pass(Nanos::from_secs(10));
     let status = bench.group.scrub_status();
-    assert_eq!((status.running, status.differing), (false, 1));
-    assert_eq!(bench.pools_of(0).len(), 3, "the third copy is back");
+    assert_eq!((status.running, status.repaired, status.dropped), (false, 1, 0));
+    assert_eq!(bench.pools_of(0).len(), 3);
     holds_the_data(&mut bench);
 }
 
@@ -223,5 +223,25 @@ fn a_chunk_whose_first_part_is_slower_at_the_faster_pool_stays() {
         assert_eq!(bench.pools_of(0), [if stays { 1 } else { 0 }]);
         assert_eq!(bench.group.moves_dropped().slower, u64::from(stays));
         bench.check();
+    }
+}
+
+/// Two pools of one name: commands that name a pool reached the first of them only.
+#[test]
+fn a_pool_does_not_join_under_a_name_that_is_taken_or_is_none() {
+    use crate::{AdminError, CreateError, PoolSpec};
+    use thermocline_ports::Geometry;
+    let mut bench = bench();
+    let mut joins = |name: &str| {
+        let geometry = Geometry { size: Bytes(64 * CHUNK), discard_zeroes: true, far: false };
+        let name = name.to_string();
+        bench.group.check_pool(&PoolSpec { name, geometry, zeroed: true, reserve_chunks: 0 })
+    };
+    assert_eq!(joins("new"), Ok(()));
+    let taken = CreateError::NameTaken("pool0".to_string());
+    assert_eq!(joins("pool0"), Err(AdminError::Pool(taken)));
+    for name in ["", "a/b", "a\"b", "two\nlines", "seventeen bytes!!"] {
+        let wrong = CreateError::Name(name.to_string());
+        assert_eq!(joins(name), Err(AdminError::Pool(wrong)));
     }
 }

@@ -79,7 +79,8 @@ impl Runner<'_> {
                 self.model.volumes().iter().all(|volume| volume.birth != flight.birth)
             }
             RequestError::BadRange => false,
-            RequestError::NotReady => self.world.any_erred_since(flight.event),
+            // A pool that was given up may have been the last that could hold the metadata.
+            RequestError::NotReady => self.world.any_erred_since(self.opened),
         };
         match excused {
             true => Ok(()),
@@ -139,7 +140,8 @@ impl Runner<'_> {
             let status = self.world.group().pool_status(PoolId(pool as u16));
             status.is_some_and(|status| {
                 let free = status.slots_total > status.slots_used;
-                status.state == PoolState::Active && free && self.world.is_usable(pool)
+                let takes = status.state == PoolState::Active && !status.full;
+                takes && free && self.world.is_usable(pool)
             })
         })
     }

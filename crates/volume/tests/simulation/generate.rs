@@ -137,7 +137,7 @@ fn settings(dice: &mut Dice) -> Settings {
         fill: dice.one_of(&[Fill::FastestFirst, Fill::SlowestFirst]),
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
-        checksums: dice.chance(0.4),
+        checksums: dice.chance(0.85),
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }
@@ -150,6 +150,7 @@ fn small(dice: &mut Dice) -> Limits {
         record: 64,
         commit_blocks: dice.one_of(&[2, 4, 32]),
         checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
+        area_growth: 1,
         volumes: 64,
         seals_cached: dice.one_of(&[1, 2, 4, 16]),
     }

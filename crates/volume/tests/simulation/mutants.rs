@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 77] = [
+const MUTANTS: [(&str, &str, Caught); 76] = [
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Seldom),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Seldom),
@@ -105,7 +105,6 @@ const MUTANTS: [(&str, &str, Caught); 77] = [
     ("last_block_not_replayed", "the last block of the journal", Seldom),
     ("loss_told_to_nobody", "telling clients who flush later what a dead pool lost", Seldom),
     ("operation_carries_rot", "verifying what an operation reads", Seldom),
-    ("operation_leaves_a_rotten_copy", "dropping a copy that an operation found rotten", ByPlan),
     ("other_side_not_stale", "calling the other side of a mirror stale after a write", Seldom),
     ("piece_copied_under_a_write", "waiting for a write before its piece is copied", Seldom),
     ("record_before_its_data", "flushing data before the record that points at it", Seldom),
@@ -117,7 +116,11 @@ const MUTANTS: [(&str, &str, Caught); 77] = [
     ("recovery_trusts_copies", "doubting copies that may differ", Seldom),
     ("replay_ignores_deaths", "dropping the copies on a pool whose death is replayed", Seldom),
     ("scrub_ignores_checksums", "judging copies by their checksums", Seldom),
-    ("seal_not_forced", "forcing checksums to the medium", Seldom),
+    (
+        "tables_not_flushed",
+        "flushing tables of checksums before the record that names them",
+        Seldom,
+    ),
     ("seal_sought_once", "seeking checksums on every copy", ByPlan),
     ("sealed_though_unreadable", "checksums of all blocks, or none", Seldom),
     ("sealed_though_written", "checksums only of what was not written meanwhile", Seldom),
@@ -148,9 +151,14 @@ type Catch = Option<(u64, usize, String)>;
 
 /// Runs seeds with the mutant until one fails.
 fn hunt(mutant: &'static str, from: u64, seeds: u64) -> Catch {
-    let _planted = plant(mutant);
     (from..from + seeds).find_map(|seed| {
-        let failure = run(&generate::plan(seed), Extras::default()).err()?;
+        let plan = generate::plan(seed);
+        let failure = {
+            let _planted = plant(mutant);
+            run(&plan, Extras::default()).err()?
+        };
+        // A seed that fails by itself catches nothing.
+        run(&plan, Extras::default()).ok()?;
         Some((seed, failure.step, failure.what))
     })
 }

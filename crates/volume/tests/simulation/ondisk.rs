@@ -42,12 +42,14 @@ pub(crate) struct OnDisk {
 }
 
 /// What is needed of a pool's record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pool {
     /// Bytes from the pool's start to its first slot.
     pub(crate) first_slot: u64,
     /// Whether it is neither dead nor removed.
     lives: bool,
+    /// The slots in which each of its checkpoint areas goes on.
+    pub(crate) extents: [Vec<u32>; 2],
 }
 
 /// What is needed of a superblock.
@@ -82,16 +84,15 @@ pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String
     let pools = root.pools.clone();
     let (homes, chunk_size) = (root.homes.clone(), root.chunk_size);
     let mut disk = OnDisk { pools, homes, chunk_size, ..OnDisk::default() };
-    let area = 2 + root.journal_blocks + root.area * root.area_blocks;
     for block in 0..root.checkpoint_blocks {
-        let at = (area + block) * BLOCK;
+        let at = |home: u16| root.checkpoint_block(home, block);
         let stamp = (root.identity, root.checkpoint_generation, block);
         let records = records(b"TCCP", stamp, at, &root.homes, &peek);
         let records = records.ok_or(format!("checkpoint block {block} is whole on no home"))?;
         disk.apply(&records).ok_or(format!("checkpoint block {block} makes no sense"))?;
     }
     for sequence in root.journal_start..root.journal_start + root.journal_blocks {
-        let at = (2 + sequence % root.journal_blocks) * BLOCK;
+        let at = |_| Some((2 + sequence % root.journal_blocks) * BLOCK);
         let stamp = (root.identity, root.journal_generation, sequence);
         let Some(records) = records(b"TCJL", stamp, at, &root.homes, &peek) else { break };
         disk.apply(&records).ok_or(format!("journal block {sequence} makes no sense"))?;
@@ -115,7 +116,7 @@ impl OnDisk {
             let at = (2 + sequence % root.journal_blocks) * BLOCK;
             let stamp = (root.identity, root.journal_generation, sequence);
             let block = peek(home, at, BLOCK as usize)?;
-            let whole = records(b"TCJL", stamp, at, &[home], peek).is_some();
+            let whole = records(b"TCJL", stamp, |_| Some(at), &[home], peek).is_some();
             Some(whole.then(|| u64::from(u16::from_le_bytes([block[34], block[35]]))))
         };
         let sequences = root.journal_start..root.journal_start + root.journal_blocks;
@@ -165,6 +166,14 @@ impl OnDisk {
 
     fn check_slots(&self) -> Result<(), String> {
         let mut owners: BTreeMap<Slot, (u32, u32)> = BTreeMap::new();
+        for (index, pool) in self.pools.iter().enumerate() {
+            let metadata = (u32::MAX, u32::MAX);
+            for &slot in pool.extents.iter().flatten() {
+                if owners.insert((index as u16, slot), metadata).is_some() {
+                    return Err(format!("slot {slot} of pool {index} is in two areas"));
+                }
+            }
+        }
         let copies =
             self.chunks.iter().flat_map(|(chunk, slots)| slots.iter().map(move |s| (chunk, s)));
         for (chunk, slot) in copies.chain(&self.overlays) {
@@ -217,7 +226,10 @@ impl OnDisk {
         let chunk = (bytes.u32()?, bytes.u32()?);
         let [.., flags] = *bytes.take(4)? else { return None };
         let mut slots = Vec::new();
-        for _ in 0..flags & 15 {
+        if flags >> 3 & 1 == 1 {
+            bytes.take(4)?; // The checksum of its table.
+        }
+        for _ in 0..flags & 7 {
             slots.push((bytes.u16()?, bytes.u32()?));
             bytes.take(1)?;
         }
@@ -241,6 +253,21 @@ impl OnDisk {
     }
 }
 
+impl Root {
+    /// Where a block of the checkpoint in force lies on a home.
+    fn checkpoint_block(&self, home: u16, block: u64) -> Option<u64> {
+        if block < self.area_blocks {
+            let first = 2 + self.journal_blocks + self.area * self.area_blocks;
+            return Some((first + block) * BLOCK);
+        }
+        let (pool, beyond) = (&self.pools[usize::from(home)], block - self.area_blocks);
+        let per_slot = self.chunk_size / BLOCK;
+        let slot = pool.extents[self.area as usize].get((beyond / per_slot) as usize)?;
+        let start = pool.first_slot + u64::from(*slot) * self.chunk_size;
+        Some(start + beyond % per_slot * BLOCK)
+    }
+}
+
 fn root(block: &[u8]) -> Option<Root> {
     let mut bytes = Cursor(block);
     let magic = bytes.take(8)?;
@@ -250,13 +277,22 @@ fn root(block: &[u8]) -> Option<Root> {
     }
     bytes.take(4)?; // Version, and whose copy it is.
     let (identity, sequence) = (bytes.u64()?, bytes.u64()?);
-    let chunk_size = u64::from(bytes.u32()?);
+    let chunk_size = bytes.u32()?.into();
     let [journal_blocks, area_blocks, checkpoint_blocks] =
         [bytes.u32()?, bytes.u32()?, bytes.u32()?].map(u64::from);
     let [checkpoint_generation, journal_generation, journal_start] =
         [bytes.u64()?, bytes.u64()?, bytes.u64()?];
     let &[area, _checksums, homes, pools] = bytes.take(4)? else { return None };
     let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
+    let mut pools: Vec<Pool> = (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?;
+    let &[lists] = bytes.take(1)? else { return None };
+    for _ in 0..lists {
+        let (pool, area, runs) = (bytes.u16()?, bytes.take(1)?[0], bytes.take(1)?[0]);
+        for _ in 0..runs {
+            let (first, count) = (bytes.u32()?, bytes.u32()?);
+            pools[usize::from(pool)].extents[usize::from(area)].extend(first..first + count);
+        }
+    }
     Some(Root {
         identity,
         sequence,
@@ -269,7 +305,7 @@ fn root(block: &[u8]) -> Option<Root> {
         journal_start,
         area: area.into(),
         homes,
-        pools: (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?,
+        pools,
     })
 }
 
@@ -279,19 +315,19 @@ fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
     let first_slot = bytes.u64()?;
     let &[length] = bytes.take(1)? else { return None };
     bytes.take(length.into())?;
-    Some(Pool { first_slot, lives })
+    Some(Pool { first_slot, lives, extents: [const { Vec::new() }; 2] })
 }
 
 /// The records of a block, from the first home that has it whole.
 fn records(
     magic: &[u8; 4],
     stamp: (u64, u64, u64),
-    at: u64,
+    at: impl Fn(u16) -> Option<u64>,
     homes: &[u16],
     peek: &impl Peek,
 ) -> Option<Vec<u8>> {
     homes.iter().find_map(|&home| {
-        let block = peek(home, at, BLOCK as usize)?;
+        let block = peek(home, at(home)?, BLOCK as usize)?;
         let mut bytes = Cursor(&block);
         let whole = bytes.take(4)? == magic && bytes.u32()? == crc32c::crc32c(&block[8..]);
         let found = (bytes.u64()?, bytes.u64()?, bytes.u64()?);

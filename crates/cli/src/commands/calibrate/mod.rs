@@ -17,7 +17,7 @@ use std::time::Instant;
 use thermocline_ports::calibration::{Access, Subject, calibrate};
 use thermocline_ports::pattern::{Load, Outcome, Pattern};
 use thermocline_ports::{Device, Payload};
-use thermocline_ports_os::{Budget, FileDevice, LoadError, OpenOptions, run_load};
+use thermocline_ports_os::{Budget, FileDevice, LoadError, OpenOptions, Patience, run_load};
 use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_volume::{LABEL_BYTES, Label};
 
@@ -126,7 +126,7 @@ fn prepare(args: &Args) -> Result<(Bench, Access), CliError> {
         }
         let size = args.size.unwrap_or(Bytes::from_gib(1));
         let scratch = Scratch::make(path, size.max(SIZE_MIN), &contents)?;
-        let options = OpenOptions { create: None, buffered: false };
+        let options = OpenOptions { create: None, buffered: false, patience: Patience::DEFAULT };
         let device = FileDevice::open(scratch.path(), options).map_err(CliError::failed)?;
         let bench = Bench::new(args, device, contents, Some(scratch))?;
         return Ok((bench, Access::Destructive));
@@ -143,7 +143,7 @@ fn prepare(args: &Args) -> Result<(Bench, Access), CliError> {
         return Ok((Bench::new(args, device, contents, None)?, Access::ReadOnly));
     }
     refuse_a_pool(path)?;
-    let options = OpenOptions { create: None, buffered: false };
+    let options = OpenOptions { create: None, buffered: false, patience: Patience::DEFAULT };
     let device = FileDevice::open(path, options).map_err(CliError::failed)?;
     Ok((Bench::new(args, device, contents, None)?, Access::Destructive))
 }

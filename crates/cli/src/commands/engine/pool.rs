@@ -14,10 +14,11 @@ const EXAMPLES: &str = "\
 Examples:
   thermocline pool list
   thermocline pool add archive /mnt/big/archive.pool --size 2TiB
+  thermocline pool add fast /dev/nvme1n1 --erase
   thermocline pool drain ssd --wait && thermocline pool remove ssd
 
-A pool that is added takes its place behind the others; name it in the configuration as well, so that the
-next start finds it.";
+A pool that is added takes its place behind the others. The data folder keeps a record of it
+(added-pools.toml), so that the next start finds it.";
 
 /// How often something is looked at that takes time.
 const LOOK: Duration = Duration::from_millis(200);
@@ -36,13 +37,14 @@ pub(crate) struct Args {
 enum Command {
     /// Pools, fastest first.
     List,
-    /// Add a file or block device of the engine's machine; what it holds is overwritten.
+    /// Add a file or block device of the engine's machine. One that is in use is refused, and so is
+    /// one that holds something, unless --erase is said.
     Add {
-        /// For people; at most 16 bytes.
+        /// For people; 1 to 16 bytes, and no other pool's.
         name: String,
         /// The file or block device.
         path: PathBuf,
-        /// Make the file, of this size, when there is none.
+        /// Make the file, of this size, when there is none; one that is there must have it.
         #[arg(long, value_name = "SIZE")]
         size: Option<Bytes>,
         /// Slow it to this profile.
@@ -51,6 +53,9 @@ enum Command {
         /// Go through the page cache.
         #[arg(long)]
         buffered: bool,
+        /// Destroy what is on the device.
+        #[arg(long)]
+        erase: bool,
     },
     /// Move everything off a pool, and let nothing new onto it.
     Drain {
@@ -59,6 +64,9 @@ enum Command {
         /// Return when it is empty.
         #[arg(long)]
         wait: bool,
+        /// Let its chunks go to pools across a network, too.
+        #[arg(long)]
+        to_far: bool,
     },
     /// Remove a pool that is drained or dead.
     Remove {
@@ -76,15 +84,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let chunk = state.chunk_bytes;
             args.engine.answer(&state.pools, |pools| status::pools(chunk, pools))
         }
-        Command::Add { name, path, size, emulate, buffered } => {
+        Command::Add { name, path, size, emulate, buffered, erase } => {
             let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
             let size_bytes = size.map(|size| size.0);
-            let wish = NewPool { name, path, size_bytes, emulate, buffered };
+            let wish = NewPool { name, path, size_bytes, emulate, buffered, erase };
             let added: Pool = client.send(Method::POST, "/v1/pools", &wish)?;
             args.engine.answer(&added, told)
         }
-        Command::Drain { name, wait } => {
-            let path = format!("/v1/pools/{name}/drain");
+        Command::Drain { name, wait, to_far } => {
+            let path = format!("/v1/pools/{name}/drain?to_far={to_far}");
             let mut pool: Pool = client.send(Method::POST, &path, &())?;
             while wait && pool.state == "draining" {
                 std::thread::sleep(LOOK);

@@ -5,7 +5,7 @@ use crate::doors::moment;
 use crate::error::CliError;
 use crate::table;
 use std::fmt::Write;
-use thermocline_serve::api::{Event, MovesDropped, Parts, Pool, Severity, Status};
+use thermocline_serve::api::{Event, Moves, MovesDropped, Parts, Pool, Severity, Status};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -50,6 +50,9 @@ fn text(status: &Status, events: &[Event]) -> String {
         let _ = write!(out, ", {expired} given up at their deadline, {slower} after a trial");
     }
     out.push('\n');
+    if let Some(moves) = &status.moves {
+        out.push_str(&moves_line(moves, &status.pools));
+    }
     let Parts { chunks, most, diverted_reads, diverted_writes } = status.parts;
     if chunks > 0 {
         let _ = write!(out, "{chunks} chunks on two pools, of at most {most}");
@@ -79,6 +82,18 @@ fn text(status: &Status, events: &[Event]) -> String {
         let _ = writeln!(out, "{} {}: {}", moment(event.at_ms), event.subject, event.text);
     }
     out
+}
+
+/// What the policy moves, or moved last.
+fn moves_line(moves: &Moves, pools: &[Pool]) -> String {
+    let name = |id: u16| pools.iter().find(|pool| pool.id == id).map_or("?", |pool| &pool.name);
+    let flows = moves.flows.iter().map(|flow| {
+        let (moved, planned) = (Bytes(flow.moved_bytes), Bytes(flow.planned_bytes));
+        format!("{moved} of {planned} from {} to {}", name(flow.from), name(flow.to))
+    });
+    let flows = flows.collect::<Vec<_>>().join(", ");
+    let (verb, time) = (if moves.over { "moved" } else { "moves" }, span(moves.seconds));
+    format!("{} {verb} {flows} in {time}\n", moves.policy)
 }
 
 /// A line a pool.

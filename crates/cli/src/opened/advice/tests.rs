@@ -1,6 +1,7 @@
 //! What is said is put into hints' words; what comes on the socket is who the kernel says it is.
 
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 fn anyway() -> NewHint {

@@ -58,7 +58,8 @@ fn every_line_is_found_where_it_was_put_and_nowhere_else() {
                 }
                 continue;
             }
-            let Placed { slot, evicted } = sets.place(line, |_, _| true).expect("any may leave");
+            let Placed { slot, evicted, .. } =
+                sets.place(line, |_, _| true).expect("any may leave");
             if let Some(evicted) = evicted {
                 assert_eq!(model.remove(&evicted), Some(slot));
             }

@@ -110,18 +110,21 @@ fn probabilities_are_kept() {
 }
 
 #[test]
-fn a_full_disk_takes_no_writes_and_changes_nothing() {
+fn a_full_disk_takes_writes_only_where_it_has_room_already_and_changes_nothing_else() {
     let mut disk = disk(1);
     run(&mut disk, write(0, 1, 1)).expect("there is room");
     disk.fill_up();
     let length = Bytes(u64::from(SECTOR));
-    assert_eq!(run(&mut disk, write(0, 2, 1)), Err(DeviceError::NoSpace));
-    let zeroes = Io::WriteZeroes { offset: at(0), length };
+    assert_eq!(run(&mut disk, write(1, 2, 1)), Err(DeviceError::NoSpace));
+    assert_eq!(run(&mut disk, write(0, 2, 2)), Err(DeviceError::NoSpace), "half of it has room");
+    let zeroes = Io::WriteZeroes { offset: at(1), length };
     assert_eq!(run(&mut disk, zeroes), Err(DeviceError::NoSpace));
     assert_eq!(run(&mut disk, read(0, 1)), Ok(filled(1, 1)));
+    assert_eq!(run(&mut disk, write(0, 3, 1)), Ok(Payload::EMPTY));
+    assert_eq!(run(&mut disk, read(0, 1)), Ok(filled(3, 1)));
     assert_eq!(run(&mut disk, Io::Flush), Ok(Payload::EMPTY));
     disk.make_room();
-    assert_eq!(run(&mut disk, write(0, 2, 1)), Ok(Payload::EMPTY));
+    assert_eq!(run(&mut disk, write(1, 2, 1)), Ok(Payload::EMPTY));
 }
 
 #[test]

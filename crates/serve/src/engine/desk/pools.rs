@@ -1,18 +1,36 @@
 //! Pools: added, drained, removed, and what they have done.
 
+use super::super::health::health_of;
 use super::Desk;
 use crate::api::{BlockCache, Bucket, Counters, Latency, NewPool, Pool, Refused, Severity};
+use crate::joining::{Joining, PoolLedger};
 use std::path::Path;
+use std::sync::Arc;
 use thermocline_blockcache::{LINE, PoolDevice};
-use thermocline_ports::Device;
-use thermocline_ports::model::Profile;
-use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_ports_os::{Disk, Health};
 use thermocline_units::{Bytes, PoolId};
-use thermocline_volume::{PoolSpec, PoolState, traits_of};
+use thermocline_volume::{CreateError, PoolSpec, PoolState, check_pool_name, traits_of};
+
+/// Where the chunks of a pool that is drained may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// To pools that are here.
+    Near,
+    /// To pools across a network, too.
+    Anywhere,
+}
 
 /// The name of a state, as it is told.
 fn state_name(state: PoolState) -> String {
     format!("{state:?}").to_lowercase()
+}
+
+/// The state as it is told: a pool in service whose device does not answer is suspect.
+fn shown_state(state: PoolState, health: Health) -> String {
+    match (state, health) {
+        (PoolState::Active | PoolState::Draining, Health::Suspect { .. }) => "suspect".to_string(),
+        _ => state_name(state),
+    }
 }
 
 /// What is told about the cache in front of a device.
@@ -69,10 +87,18 @@ impl Desk<'_> {
         let latencies = group.pool_latencies(id).expect("ids below the count exist");
         let disk = self.engine.disks[usize::from(id.0)].as_ref();
         let counts = status.counters;
+        let health = disk.map_or(Health::Well, health_of);
         Pool {
             id: id.0,
             name: status.name,
-            state: state_name(status.state),
+            state: shown_state(status.state, health),
+            full: status.full,
+            unanswered_seconds: match health {
+                Health::Suspect { since } => {
+                    Some(self.engine.now().saturating_sub(since).as_secs_f64())
+                }
+                Health::Well | Health::GivenUp => None,
+            },
             path: disk.map(|disk| disk.main().path().display().to_string()),
             direct: disk.is_some_and(|disk| disk.main().is_direct()),
             emulated: disk.is_some_and(|disk| disk.main().is_emulated()),
@@ -90,12 +116,13 @@ impl Desk<'_> {
                 metadata_bytes: counts.metadata_bytes,
                 flushes: counts.flushes,
                 errors: counts.errors,
-                rotten_blocks: counts.rotten_blocks,
+                rotten_blocks: counts.checksum_errors,
             },
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
             cache: disk.and_then(block_cache),
             bucket: disk.and_then(bucket),
+            backing: self.engine.room.of_pool(id),
         }
     }
 
@@ -113,43 +140,110 @@ impl Desk<'_> {
         })
     }
 
-    /// Adds a pool behind the others; it takes chunks once its state is "active".
+    /// Checks what can be said of a pool that shall be added before its device is looked at; how it
+    /// is to be written down.
     ///
     /// # Errors
-    /// When the device cannot be opened, or does not fit into the group.
-    pub fn add_pool(&mut self, pool: &NewPool) -> Result<Pool, Refused> {
-        if pool.path.starts_with("s3://") {
+    /// When the name or the path is taken, or is none.
+    pub(crate) fn check_new_pool(
+        &self,
+        wish: &NewPool,
+    ) -> Result<Option<Arc<dyn PoolLedger>>, Refused> {
+        if wish.path.starts_with("s3://") {
             let text = "a pool in a bucket is in the configuration from the first start on";
             return Err(Refused::invalid(text));
         }
-        let profile = pool.emulate.as_deref().map(Profile::built_in).transpose();
-        let profile = profile.map_err(Refused::invalid)?;
-        let options = OpenOptions { create: pool.size_bytes.map(Bytes), buffered: pool.buffered };
-        let disk = Disk::open(Path::new(&pool.path), options, profile.as_ref());
-        let disk = disk.map_err(Refused::invalid)?;
-        let spec = PoolSpec {
-            name: pool.name.clone(),
-            geometry: disk.geometry(),
-            zeroed: false,
-            reserve_chunks: 0,
-        };
-        let now = self.engine.now();
+        check_pool_name(&wish.name).map_err(Refused::invalid)?;
+        let living = self.pools().into_iter().filter(|pool| pool.state != "removed");
+        if living.map(|pool| pool.name).any(|name| name == wish.name) {
+            return Err(Refused::conflict(CreateError::NameTaken(wish.name.clone())));
+        }
+        let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let wanted = place(Path::new(&wish.path));
+        for (id, disk) in (0..).zip(&self.engine.disks) {
+            let taken = disk.iter().flat_map(PoolDevice::devices);
+            if taken.map(|disk| place(disk.path())).any(|path| path == wanted) {
+                let pool = self.pool(PoolId(id)).name;
+                let text = format!("{} is pool {pool} of this engine already", wish.path);
+                return Err(Refused::conflict(text));
+            }
+        }
+        Ok(self.engine.ledger.clone())
+    }
+
+    /// Checks whether the group would take a pool.
+    ///
+    /// # Errors
+    /// When it would not.
+    pub(crate) fn check_pool_spec(&mut self, spec: &PoolSpec) -> Result<(), Refused> {
+        Ok(self.engine.group.check_pool(spec)?)
+    }
+
+    /// Adds a pool behind the others; it takes chunks once its state is "active".
+    ///
+    /// # Errors
+    /// When it does not fit into the group.
+    pub(crate) fn add_pool(&mut self, joining: Joining) -> Result<Pool, Refused> {
+        let Joining { spec, disk, profile, destroyed } = joining;
+        let (now, name) = (self.engine.now(), spec.name.clone());
         let id = self.engine.group.add_pool(now, spec)?;
         self.engine.group.set_traits(id, profile.as_ref().map(traits_of));
+        let path = disk.path().display().to_string();
         self.engine.disks.push(Some(PoolDevice::Bare(disk)));
-        self.engine.event(Severity::Info, "pool", format!("{} was added", pool.name));
+        if let Some(contents) = destroyed {
+            let text = format!("{path} held {contents}: destroyed, as was asked for");
+            self.engine.event(Severity::Warning, "pool", text);
+        }
+        self.engine.event(Severity::Info, "pool", format!("{name} was added: {path}"));
         Ok(self.pool(id))
     }
 
-    /// Moves everything off a pool, and lets nothing new onto it.
+    /// Moves everything off a pool, and lets nothing new onto it. Chunks stay on pools that are
+    /// here unless `reach` says otherwise.
     ///
     /// # Errors
-    /// When there is no such pool, or it is the last.
-    pub fn drain_pool(&mut self, name: &str) -> Result<Pool, Refused> {
+    /// When there is no such pool, it is the last, or the others have no room for its chunks.
+    pub fn drain_pool(&mut self, name: &str, reach: Reach) -> Result<Pool, Refused> {
         let id = self.pool_named(name)?;
         let now = self.engine.now();
-        self.engine.group.drain_pool(now, id)?;
+        match reach {
+            Reach::Anywhere => self.engine.group.drain_pool_anywhere(now, id)?,
+            Reach::Near => {
+                self.check_room_beside(id)?;
+                self.engine.group.drain_pool(now, id)?;
+            }
+        }
         Ok(self.pool(id))
+    }
+
+    /// Checks whether pools that are here can take what an active pool holds.
+    fn check_room_beside(&self, id: PoolId) -> Result<(), Refused> {
+        let group = &self.engine.group;
+        let status = |id| group.pool_status(id).expect("ids below the count exist");
+        let drained = status(id);
+        if drained.far || drained.state != PoolState::Active {
+            return Ok(());
+        }
+        let others = (0..group.pool_count()).map(PoolId).filter(|&other| other != id).map(status);
+        let others = others.filter(|pool| pool.state == PoolState::Active);
+        let (far, near): (Vec<_>, Vec<_>) = others.partition(|pool| pool.far);
+        let room = near.iter().map(|pool| u64::from(pool.slots_total - pool.slots_used));
+        let (needed, room) = (u64::from(drained.slots_used), room.sum::<u64>());
+        if near.is_empty() && far.is_empty() || needed <= room {
+            return Ok(()); // The last pool is refused with words of its own.
+        }
+        let chunk = group.chunk_size().0;
+        let mut text = format!(
+            "{} holds {}, and the other pools that are here have room for {}; add a pool first",
+            drained.name,
+            Bytes(needed * chunk),
+            Bytes(room * chunk)
+        );
+        if !far.is_empty() {
+            text +=
+                ", or let its chunks go across the network: --to-far (in the API: ?to_far=true)";
+        }
+        Err(Refused::conflict(text))
     }
 
     /// Removes a pool that is drained or dead.

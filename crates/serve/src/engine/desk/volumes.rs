@@ -10,6 +10,8 @@ use thermocline_volume::VolumeStatus;
 
 /// Extents told at once.
 const EXTENTS_MAX: usize = 10_000;
+/// Clients named at once, and one.
+const CLIENTS_TOLD: usize = 7;
 /// Chunks of a heat column that are looked at to tell where it lives.
 const SAMPLES: u64 = 64;
 
@@ -72,12 +74,24 @@ impl Desk<'_> {
         Ok(self.volume_told(id))
     }
 
-    /// Deletes a volume with all it holds; requests of clients fail from now on.
+    /// Deletes a volume with all it holds.
     ///
     /// # Errors
-    /// When there is no such volume.
+    /// When there is no such volume, or clients have it attached.
     pub fn delete_volume(&mut self, name: &str) -> Result<(), Refused> {
         let id = self.volume(name)?;
+        let attached = self.engine.attached(id);
+        if let Some((last, others)) = attached.split_last() {
+            let mut who = last.clone();
+            if !others.is_empty() {
+                let shown = others.len().min(CLIENTS_TOLD);
+                let more = others.len() - shown;
+                who = format!("{}, {who}", others[..shown].join(", "));
+                who += &if more > 0 { format!(" and {more} more") } else { String::new() };
+            }
+            let text = format!("{name} is attached by {who}; detach it there first");
+            return Err(Refused::conflict(text));
+        }
         let now = self.engine.now();
         self.engine.group.delete_volume(now, id)?;
         self.engine.name_exports();

@@ -228,7 +228,7 @@ fn the_side_that_stays_counts_when_a_write_fails_on_it() {
 /// checksums were void, and the rotten copy was still a copy: it was read (seed 0x212 with flips
 /// that an operation meets).
 #[test]
-fn an_operation_drops_the_copy_that_it_finds_rotten() {
+fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(16)),
         outstanding: 3,
@@ -271,7 +271,5 @@ fn an_operation_drops_the_copy_that_it_finds_rotten() {
         Step::Flip { nth: 198, copy: 163, bit: 2_063_899 },
     ];
     let plan = |seed| Plan { seed, settings, pools: vec![first, second], steps: steps.clone() };
-    let plans: Vec<Plan> = (0..20).map(plan).collect();
-    plans.iter().for_each(plan_ends_well);
-    fails_with("operation_leaves_a_rotten_copy", &plans);
+    (0..20).for_each(|seed| plan_ends_well(&plan(seed)));
 }

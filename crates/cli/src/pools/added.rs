@@ -1,0 +1,90 @@
+//! The record of pools that were added to a running engine: `added-pools.toml` in the data folder.
+//!
+//! Tables `[[pool]]` with the keys of a configuration, so that they can be copied into one. The
+//! file is replaced whole, and durably: after a power failure it is the old one or the new one.
+
+use crate::config::added_pools_path;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use thermocline_serve::api::NewPool;
+use thermocline_serve::joining::PoolLedger;
+
+/// What stands above the tables.
+const HEAD: &str =
+    "# Pools that were added while the engine ran; thermocline writes this file.\n\n";
+
+/// See the module.
+pub(crate) struct AddedPools {
+    /// The file; whoever changes it holds the lock.
+    path: Mutex<PathBuf>,
+}
+
+/// The file's contents.
+#[derive(Default, Serialize, Deserialize)]
+struct Record {
+    #[serde(default)]
+    pool: Vec<Entry>,
+}
+
+/// A pool. It is there, so no size is needed to make it.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    emulate: Option<String>,
+    #[serde(default)]
+    buffered: bool,
+}
+
+impl AddedPools {
+    /// The record of the engine whose data folder this is.
+    pub(crate) fn of(data: &Path) -> AddedPools {
+        let path = added_pools_path(data);
+        AddedPools { path: Mutex::new(std::path::absolute(&path).unwrap_or(path)) }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) -> io::Result<()> {
+        let path = self.path.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut record = match std::fs::read_to_string(&*path) {
+            Ok(text) => toml::from_str(&text).map_err(io::Error::other)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
+            Err(error) => return Err(error),
+        };
+        change(&mut record.pool);
+        let text = toml::to_string(&record).map_err(io::Error::other)?;
+        replace(&path, &format!("{HEAD}{text}"))
+    }
+}
+
+/// Gives a file new contents, durably.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension("toml.new");
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+impl PoolLedger for AddedPools {
+    fn note(&self, pool: &NewPool) -> io::Result<()> {
+        self.change(|pools| {
+            pools.retain(|other| other.name != pool.name && other.path != pool.path);
+            pools.push(Entry {
+                name: pool.name.clone(),
+                path: pool.path.clone(),
+                emulate: pool.emulate.clone(),
+                buffered: pool.buffered,
+            });
+        })
+    }
+
+    fn strike(&self, name: &str) {
+        // What stays in is looked for at the next start, and not missed.
+        let _ = self.change(|pools| pools.retain(|pool| pool.name != name));
+    }
+}

@@ -1,0 +1,273 @@
+//! Pools that join a running engine: what is refused, what is destroyed when that is said, and what
+//! the next start knows of them.
+
+use crate::engine::{ask, json, over_socket, post};
+use crate::mounted::shell;
+use crate::program;
+use crate::up::{URI, Up, clients_are_here};
+use std::path::{Path, PathBuf};
+
+const ENGINE: &str = "--size 64MiB --no-emulation --policy none";
+
+/// A loop device on a file, with a file system that is mounted; both go away when this is dropped.
+struct Loop {
+    folder: PathBuf,
+    device: String,
+}
+
+impl Loop {
+    /// None where loop devices, or mounts, cannot be made; says so.
+    #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
+    fn with_ext4(folder: &Path) -> Option<Loop> {
+        let made = "truncate -s 64M disk.img && mkfs.ext4 -q disk.img && mkdir -p mnt";
+        let device = shell(folder, made).and_then(|_| shell(folder, "losetup -f --show disk.img"));
+        let Ok(device) = device else {
+            println!("SKIPPED: needs root, loop devices and mkfs.ext4");
+            return None;
+        };
+        Some(Loop { folder: folder.to_path_buf(), device })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = shell(&self.folder, "mountpoint -q mnt && umount mnt");
+        let _ = shell(&self.folder, &format!("losetup -d {}", self.device));
+    }
+}
+
+/// What a test asks for by both ways, the command line and the API; both must refuse it so.
+fn is_refused(up: &Up, folder: &Path, path: &str, erase: bool, why: &[&str]) {
+    let flag = if erase { " --erase" } else { "" };
+    let by_command = ask(up, &format!("pool add bad {path}{flag}")).unwrap_err();
+    let absolute = folder.join(path).display().to_string();
+    let body = format!(r#"{{"name": "bad", "path": "{absolute}", "erase": {erase}}}"#);
+    let (status, by_api) = post(folder, "/v1/pools", &body);
+    assert_eq!(status, 409, "{by_api}");
+    for part in why {
+        assert!(by_command.contains(part), "{part:?} is not in {by_command}");
+        assert!(by_api.contains(part), "{part:?} is not in {by_api}");
+    }
+}
+
+fn pools(up: &Up) -> Vec<String> {
+    let pools = json(up, "pool list");
+    let pools = pools.as_array().unwrap().iter();
+    pools.map(|pool| pool["name"].as_str().unwrap().to_string()).collect()
+}
+
+/// "is joining", exit status 0, and the file system was gone; so was one that was mounted.
+#[test]
+fn a_device_that_holds_something_does_not_join_unless_that_may_be_destroyed() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-occupied");
+    let other = folder.join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let engine = Up::start_with(&other, ENGINE);
+    assert_eq!(engine.stop("-TERM"), Some(0));
+    let mut image = vec![0; 64 << 20];
+    image[1024 + 0x38..1024 + 0x3a].copy_from_slice(&[0x53, 0xef]); // ext, as far as marks go.
+    std::fs::write(folder.join("ext.img"), &image).unwrap();
+    let up = Up::start_with(&folder, ENGINE);
+    let read = |path: &str| std::fs::read(folder.join(path)).unwrap();
+    let before = [read("ext.img"), read("other/pools/hdd.pool")];
+
+    let ways_on = ["nothing was changed", "--erase"];
+    is_refused(&up, &folder, "ext.img", false, &[&ways_on[..], &["file system"]].concat());
+    let pool = "a pool of a volume group: `hdd`";
+    is_refused(&up, &folder, "other/pools/hdd.pool", false, &[&ways_on[..], &[pool]].concat());
+    let ours = "is pool ssd of this engine already";
+    is_refused(&up, &folder, "pools/ssd.pool", true, &[ours]);
+    assert!(before == [read("ext.img"), read("other/pools/hdd.pool")], "not a byte");
+    assert_eq!(pools(&up), ["scm", "ssd", "hdd"]);
+
+    // An engine that runs has its pools locked.
+    let engine = Up::start_with(&other, ENGINE);
+    is_refused(&up, &folder, "other/pools/hdd.pool", true, &["in use by another process"]);
+    assert_eq!(engine.stop("-TERM"), Some(0));
+
+    ask(&up, "pool add extra ext.img --erase").unwrap();
+    let (_, events) = over_socket(&folder, "/v1/events");
+    let told = "ext.img held an ext2 file system: destroyed, as was asked for";
+    assert!(events.contains(told), "{events}");
+    assert_eq!(pools(&up), ["scm", "ssd", "hdd", "extra"]);
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_device_that_is_mounted_does_not_join_whatever_is_said() {
+    let folder = program::folder("pools-mounted");
+    if !clients_are_here() {
+        return;
+    }
+    let Some(disk) = Loop::with_ext4(&folder) else { return };
+    let up = Up::start_with(&folder, ENGINE);
+    let mount = format!("mount {} mnt && echo hello > mnt/file && sync -f mnt", disk.device);
+    shell(&folder, &mount).unwrap();
+    let sum = || shell(&folder, "sync -f mnt; sha256sum < disk.img").unwrap();
+    let before = sum();
+    for erase in [false, true] {
+        is_refused(&up, &folder, &disk.device, erase, &["is in use", "mounted"]);
+        is_refused(&up, &folder, "disk.img", erase, &["is in use by the loop device"]);
+    }
+    let config = format!(
+        "data = \"fresh\"\n[[pool]]\nname = \"a\"\nsize = \"64MiB\"\n[[pool]]\nname = \"b\"\n\
+         path = \"{}\"\n[[volume]]\nsize = \"8MiB\"\n",
+        disk.device
+    );
+    std::fs::write(folder.join("fresh.toml"), config).unwrap();
+    let erase = format!("up fresh.toml --erase {}", disk.device);
+    program::run(&folder, &erase).ended_with(1).says("is in use");
+    assert_eq!(before, sum(), "not a byte");
+    assert_eq!(shell(&folder, "cat mnt/file").unwrap(), "hello");
+
+    shell(&folder, "umount mnt").unwrap();
+    is_refused(&up, &folder, &disk.device, false, &["an ext4 file system", "--erase"]);
+    program::run(&folder, "up fresh.toml").ended_with(2).says("an ext4 file system");
+    assert_eq!(pools(&up), ["scm", "ssd", "hdd"]);
+    ask(&up, &format!("pool add disk {} --erase", disk.device)).unwrap();
+    // And the other way round: what is ours cannot be mounted, nor made a file system.
+    assert!(shell(&folder, &format!("mkfs.ext4 -q {}", disk.device)).is_err());
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_first_start_destroys_only_what_it_was_told_to() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-first-start");
+    let config = "data = \"pools\"\n[[pool]]\nname = \"a\"\npath = \"a.img\"\n[[pool]]\n\
+                  name = \"b\"\npath = \"b.img\"\n[[volume]]\nsize = \"8MiB\"\n";
+    std::fs::write(folder.join("up.toml"), config).unwrap();
+    std::fs::create_dir_all(folder.join("pools")).unwrap();
+    let image = |name: &str| folder.join("pools").join(name);
+    for name in ["a.img", "b.img"] {
+        let mut bytes = vec![0; 64 << 20];
+        bytes[..6].copy_from_slice(b"LUKS\xba\xbe");
+        std::fs::write(image(name), bytes).unwrap();
+    }
+    let refused = program::run(&folder, "up up.toml").ended_with(2);
+    refused.says("a.img holds an encrypted volume (LUKS)").says("--erase");
+    let half = program::run(&folder, "up up.toml --erase pools/a.img").ended_with(2);
+    half.says("b.img holds an encrypted volume (LUKS)");
+    assert!(std::fs::read(image("a.img")).unwrap().starts_with(b"LUKS"), "not a byte yet");
+    let nowhere = program::run(&folder, "up up.toml --erase pools/c.img").ended_with(2);
+    nowhere.says("no pool of the configuration is there");
+    let both = ["up.toml", "--erase", "pools/a.img", "--erase", "pools/b.img"];
+    let up = Up::start_on(&folder, &both);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let up = Up::start_on(&folder, &both);
+    assert_eq!(pools(&up), ["a", "b"], "what is ours now is not erased again");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// The next start failed: "the configuration does not name its device".
+#[test]
+fn an_added_pool_is_known_to_the_next_start_and_forgotten_when_it_is_removed() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-added");
+    let up = Up::start_with(&folder, ENGINE);
+    ask(&up, "pool add extra extra.img --size 64MiB --buffered").unwrap();
+    up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 9 0 8M", "-c", "flush"]).unwrap();
+    json(&up, "migrate v0 --to extra --wait");
+    assert_eq!(up.stop("-KILL"), None);
+
+    let up = Up::start_with(&folder, ENGINE);
+    assert_eq!(pools(&up), ["scm", "ssd", "hdd", "extra"]);
+    let said = up.run("qemu-io", &["-f", "raw", URI, "-c", "read -P 9 0 8M"]).unwrap();
+    assert!(!said.contains("failed"), "{said}");
+    program::run(&folder, "check --data pools").ended_with(1).says("in use");
+    ask(&up, "pool drain extra --wait").unwrap();
+    ask(&up, "pool remove extra").unwrap();
+    up.wait_for(|_| over_socket(&folder, "/v1/events").1.contains("extra is removed"));
+    assert_eq!(up.stop("-TERM"), Some(0));
+    std::fs::remove_file(folder.join("extra.img")).unwrap();
+    let path = folder.join("pools/added-pools.toml");
+    let record = std::fs::read_to_string(&path).unwrap();
+    assert!(!record.contains("[[pool]]"), "{record}");
+
+    // Written down, and then the power failed: it never joined, and nobody misses it.
+    let ghost = format!("{record}\n[[pool]]\nname = \"ghost\"\npath = \"/nowhere/ghost.img\"\n");
+    std::fs::write(&path, ghost).unwrap();
+    let up = Up::start_with(&folder, ENGINE);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let checked = program::run(&folder, "check --data pools").succeeded();
+    assert!(checked.stdout().contains("ghost.img is missing"), "{}", checked.stdout());
+}
+
+/// `pool add --size 2TiB` was refused and left its file, which the next try took as it was.
+#[test]
+fn a_pool_that_is_refused_leaves_nothing_behind() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-refused");
+    let up = Up::start_with(&folder, ENGINE);
+    let refused = |words: &str| ask(&up, &format!("pool add {words}")).unwrap_err();
+    assert!(refused("big big.img --size 512TiB").contains("room for"), "too many chunks");
+    assert!(refused("big big.img --size 1000").contains("no size for a pool"));
+    assert!(refused("big big.img").contains("no size to make it with"));
+    assert!(refused("ssd more.img --size 64MiB").contains("two pools are called `ssd`"));
+    assert!(refused("a/b more.img --size 64MiB").contains("no name for a pool"));
+    assert!(refused("seventeen-bytes!! more.img --size 64MiB").contains("no name for a pool"));
+    assert!(refused("new nowhere/more.img --size 64MiB").contains("No such file"));
+    assert!(refused("new more.img --size 64MiB --emulate tape").contains("tape"));
+    let body = r#"{"name": "new", "path": "/x", "sise_bytes": 67108864}"#;
+    let (status, said) = post(&folder, "/v1/pools", body);
+    assert!(status == 400 && said.contains("did you mean `size_bytes`"), "{status} {said}");
+    for left in ["big.img", "more.img", "pools/added-pools.toml"] {
+        let record = std::fs::read_to_string(folder.join(left)).unwrap_or_default();
+        assert!(!record.contains("[[pool]]"), "{left} was left: {record}");
+        assert!(left.ends_with(".toml") || !folder.join(left).exists(), "{left} was left");
+    }
+    std::fs::File::create(folder.join("there.img")).unwrap().set_len(32 << 20).unwrap();
+    let said = refused("there there.img --size 64MiB");
+    assert!(said.contains("is there with 32 MiB, and 64 MiB were asked for"), "{said}");
+    ask(&up, "pool add there there.img --size 32MiB").unwrap();
+    assert_eq!(pools(&up), ["scm", "ssd", "hdd", "there"]);
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// It was deleted under its writer, whose requests failed from then on.
+#[test]
+fn a_volume_is_not_deleted_while_clients_have_it_attached() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-attached");
+    let up = Up::start_with(&folder, ENGINE);
+    ask(&up, "volume create 8MiB").unwrap();
+    let mut client = up.attach("v1");
+    let refused = ask(&up, "volume delete v1 --yes").unwrap_err();
+    let process = format!("process {}", client.number());
+    assert!(refused.contains("v1 is attached by client"), "{refused}");
+    assert!(refused.contains(&process), "{process} is not in {refused}");
+    client.io("write -P 3 0 1M");
+    client.leave();
+    ask(&up, "volume delete v1 --yes").unwrap();
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// `--socket notes.txt` deleted notes.txt.
+#[test]
+fn a_start_does_not_delete_a_file_to_listen_in_its_place() {
+    let folder = program::folder("pools-sockets");
+    std::fs::write(folder.join("notes.txt"), "dear").unwrap();
+    let refused = program::run(&folder, "up --data pools --size 64MiB --socket notes.txt");
+    refused.ended_with(1).says("notes.txt: a file is there, and no socket");
+    for table in ["nbd", "http"] {
+        let config = format!(
+            "data = \"{table}\"\n[[pool]]\nname = \"a\"\nsize = \"64MiB\"\n[[volume]]\n\
+             size = \"8MiB\"\n[{table}]\nsocket = \"../notes.txt\"\n"
+        );
+        std::fs::write(folder.join("up.toml"), config).unwrap();
+        let refused = program::run(&folder, "up up.toml").ended_with(1);
+        refused.says("notes.txt: a file is there, and no socket");
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("notes.txt")).unwrap(), "dear");
+}

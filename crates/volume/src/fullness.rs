@@ -1,0 +1,101 @@
+//! Devices that have less room than their size: thin volumes, sparse files on a full file system.
+//!
+//! 1. A write that is answered with "no space" makes its pool full: it gets no new chunks and no
+//!    copies of chunks.
+//! 2. If the write was the first one to a new chunk, the chunk is placed on another pool, and the
+//!    client does not notice.
+//! 3. Every [`PROBE_EVERY`] one block is written to a free slot. When that succeeds, the pool takes
+//!    chunks again.
+//!
+//! A write to a part of an older chunk that its pool has no room for fails: its contents are there.
+
+use crate::flight::Owner;
+use crate::foreground::bit;
+use crate::format::BLOCK_BYTES;
+use crate::group::Group;
+use crate::map::Place;
+use crate::pool::Pool;
+use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::{Nanos, PoolId};
+
+/// How often a full pool is asked whether it has room again.
+const PROBE_EVERY: Nanos = Nanos(5_000_000_000);
+
+impl Pool {
+    /// Notes that the device had no room for a write.
+    pub(crate) fn note_no_space(&mut self, now: Nanos) {
+        self.probe_at.get_or_insert(Nanos(now.0 + PROBE_EVERY.0));
+    }
+
+    /// True while its device has no room, as far as is known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.probe_at.is_some()
+    }
+}
+
+impl Group {
+    /// When the next full pool is to be probed.
+    pub(crate) fn next_probe(&self) -> Option<Nanos> {
+        let alive = self.pools.iter().filter(|pool| pool.is_alive());
+        alive.filter_map(|pool| pool.probe_at).min()
+    }
+
+    /// Writes to full pools whose time has come.
+    pub(crate) fn probe_full_pools(&mut self, now: Nanos) {
+        for index in 0..self.pools.len() {
+            let pool = &mut self.pools[index];
+            if !pool.is_alive() || pool.probe_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            let Some((slot, _)) = pool.slots.take() else {
+                // Nothing could be placed here anyway.
+                pool.probe_at = None;
+                continue;
+            };
+            pool.probe_at = Some(Nanos(now.0 + PROBE_EVERY.0));
+            let id = PoolId(index as u16);
+            let offset = self.pool(id).address(Place { pool: id, slot }, 0, self.chunk_size);
+            // Bytes, not "zeroes", which a device may do without taking room.
+            let data = Payload::from(vec![0; BLOCK_BYTES]);
+            self.slots_leaving += 1;
+            self.send(now, id, Owner::Probe { slot }, Io::Write { offset, data, fua: false });
+        }
+    }
+
+    /// A full pool has taken the probe, or has not.
+    pub(crate) fn probe_done(
+        &mut self,
+        now: Nanos,
+        place: Place,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.slots_leaving -= 1;
+        if result.is_ok() {
+            self.pool_mut(place.pool).probe_at = None;
+        }
+        self.free_slot(now, place);
+    }
+
+    /// The first write to the new chunk of a part found no room: places the chunk on another pool.
+    /// False where something else is already on the chunk; the write fails then.
+    pub(crate) fn places_elsewhere(&mut self, now: Nanos, part: u32, pool: PoolId) -> bool {
+        let state = &self.parts[part];
+        let chunk = state.chunk;
+        if state.placed_on != Some(pool) || state.outstanding > 0 || !self.map.is_simple(chunk) {
+            return false;
+        }
+        let traffic = self.traffic_of(chunk);
+        let others = self.traffic[traffic].running.iter().filter(|&&other| other != part);
+        let alone = !others.into_iter().any(|&other| self.parts[other].is_write());
+        let there = self.map.entry(chunk).first().is_some_and(|place| place.pool == pool);
+        if !alone || !there || self.traffic[traffic].operation.is_some() {
+            return false;
+        }
+        self.unmap(chunk);
+        let state = &mut self.parts[part];
+        state.placed_on = None;
+        state.unfit |= bit(pool);
+        self.open_chunk(now, part);
+        true
+    }
+}

@@ -1,0 +1,134 @@
+//! Room for the map on disk: how large checkpoint areas are, and how they grow.
+//!
+//! 1. The map needs room for every slot that some pool has, because each may hold a chunk.
+//! 2. A pool that is added brings slots. The two fastest pools that can hold the metadata get more
+//!    room for it first, in slots of their own (`extents`), for both areas.
+//! 3. The superblock that makes the new pool a member lists these slots too. A crash before it
+//!    leaves neither.
+//! 4. A pool without enough free slots cannot hold the metadata any more, until it has; another
+//!    one takes its place at the next checkpoint. If none is left, the new pool is refused.
+
+use crate::checkpoint::REPLICAS;
+use crate::extents::{Area, Extents, RUNS_MAX};
+use crate::format::BLOCK_BYTES;
+use crate::group::Group;
+use crate::layout;
+use crate::pool::PoolState;
+use thermocline_units::PoolId;
+
+impl Group {
+    /// One of the two checkpoint areas of a pool.
+    pub(crate) fn area_of(&self, pool: PoolId, area: u8) -> Area<'_> {
+        let state = self.pool(pool);
+        Area {
+            area,
+            journal_blocks: self.settings.journal_blocks,
+            area_blocks: self.area_blocks,
+            chunk_size: self.chunk_size,
+            first_slot: state.first_slot,
+            extents: &state.extents[usize::from(area)],
+        }
+    }
+
+    /// Number of slots that chunks of the map may be on.
+    pub(crate) fn slots_in_all(&self) -> u64 {
+        let pools = self.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+        pools.map(|pool| u64::from(pool.slots.total())).sum()
+    }
+
+    /// True if both areas of the pool hold the map of so many slots.
+    pub(crate) fn has_room_for_map(&self, pool: usize, slots: u64) -> bool {
+        layout::has_room(
+            self.capacity_of(PoolId(pool as u16)),
+            slots,
+            self.copier.overlays,
+            self.chunk_size,
+            &self.settings.limits,
+        )
+    }
+
+    /// Blocks that the smaller of the pool's areas has.
+    fn capacity_of(&self, pool: PoolId) -> u32 {
+        self.area_of(pool, 0).capacity().min(self.area_of(pool, 1).capacity())
+    }
+
+    /// Blocks that every checkpoint under way or to come may have.
+    pub(crate) fn area_capacity(&self) -> u32 {
+        let homes = self.elect_homes();
+        let coming = self.checkpoint.coming_homes();
+        let each = homes.iter().chain(coming).map(|&home| self.capacity_of(home));
+        each.min().unwrap_or(self.area_blocks)
+    }
+
+    /// Pools that may hold the metadata as far as their place and their state tell.
+    fn replica_candidates(&self) -> Vec<usize> {
+        let can = |index: &usize| {
+            let pool = &self.pools[*index];
+            pool.has_region && pool.is_alive() && pool.state != PoolState::Removing
+        };
+        let mut able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
+        able.sort_by_key(|&index| self.pools[index].is_far());
+        able
+    }
+
+    /// Gives the areas of the fastest pools room for the map of all slots; true if one at least
+    /// has it afterwards.
+    pub(crate) fn grow_areas(&mut self) -> bool {
+        let slots = self.slots_in_all();
+        let roomy = layout::blocks_for(slots, self.chunk_size, &self.settings.limits);
+        let mut able = 0;
+        for index in self.replica_candidates() {
+            if able == REPLICAS {
+                break;
+            }
+            if !self.has_room_for_map(index, slots) && self.extend_areas(index, roomy) {
+                self.checkpoint.wanted = true;
+            }
+            able += usize::from(self.has_room_for_map(index, slots));
+        }
+        able > 0
+    }
+
+    /// Tries again to give areas room, where a pool that could hold the metadata lacks it.
+    pub(crate) fn grow_areas_when_short(&mut self) {
+        let could = self.replica_candidates().len().min(REPLICAS);
+        if self.elect_homes().len() < could {
+            self.grow_areas();
+        }
+    }
+
+    /// Gives both areas of a pool slots until they have so many blocks; false, and nothing is
+    /// changed, when it has not enough free ones.
+    fn extend_areas(&mut self, pool: usize, blocks: u32) -> bool {
+        let per_slot = self.chunk_size / BLOCK_BYTES as u32;
+        let missing = |area| {
+            let has = self.area_of(PoolId(pool as u16), area).capacity();
+            blocks.saturating_sub(has).div_ceil(per_slot)
+        };
+        let missing = [missing(0), missing(1)];
+        let state = &mut self.pools[pool];
+        if missing[0].saturating_add(missing[1]) > state.free_beside_reserve() {
+            return false;
+        }
+        let before = state.extents.clone();
+        for (extents, missing) in state.extents.iter_mut().zip(missing) {
+            for _ in 0..missing {
+                let (slot, _) = state.slots.take().expect("enough slots are free");
+                extents.push(slot);
+            }
+        }
+        let lists = self.pools.iter().flat_map(|pool| &pool.extents);
+        if lists.map(|extents| extents.runs().len()).sum::<usize>() > RUNS_MAX {
+            self.pools[pool].take_back_extents(before);
+            return false;
+        }
+        true
+    }
+
+    /// Takes back the room that [`Group::grow_areas`] gave: the extents are what they were.
+    pub(crate) fn take_back_extents(&mut self, before: Vec<[Extents; 2]>) {
+        for (pool, before) in self.pools.iter_mut().zip(before) {
+            pool.take_back_extents(before);
+        }
+    }
+}
