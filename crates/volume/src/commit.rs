@@ -269,8 +269,7 @@ impl Group {
 
     /// Whether so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
-        let blocks = (u64::from(self.settings.journal_blocks) / 8)
-            .min(self.settings.limits.commit_blocks / 2);
+        let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
         let coming = self.commit.openings * OPENING_BYTES;
         self.commit.queued_bytes + coming > blocks as usize * self.settings.limits.usable()
     }

@@ -41,11 +41,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::registry::{Build, entries};
 
 /// Seeds of a run that is not told how many.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 100;
 const THREADS: usize = 2;
 
 /// What the first [`SEEDS`] must run into, or they test less than they claim.
-const MUST_HAPPEN: [&str; 30] = [
+const MUST_HAPPEN: [&str; 29] = [
     "bits flipped",
     "crashes in service",
     "crashes while closing",
@@ -68,7 +68,6 @@ const MUST_HAPPEN: [&str; 30] = [
     "cache of checksums evicted",
     "checkpoint of several batches",
     "checkpoint of several blocks",
-    "commit across the ring's end",
     "commit of several blocks",
     "commit took a part of the queue",
     "copy dropped that the journal calls equal",
@@ -79,11 +78,12 @@ const MUST_HAPPEN: [&str; 30] = [
 ];
 
 /// Seeds of a run that must meet the rare situations as well.
-const MANY_SEEDS: u64 = 10_000;
+const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 12] = [
+const RARE: [&str; 13] = [
     "both sides of a mirror failed a write",
+    "commit across the ring's end",
     "commit waited for replicas to be in force",
     "commit written to a coming replica",
     "copies disagreed while switching",
@@ -212,7 +212,7 @@ fn headline(seed: u64, failure: &Failure) -> String {
 
 #[test]
 fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
-    let seeds = number("THERMOCLINE_SEEDS").unwrap_or(SEEDS) / 5;
+    let seeds = number("THERMOCLINE_SEEDS").unwrap_or(SEEDS) / 10;
     let mut moved = Vec::new();
     let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
     let mirroring = "benefit:mirrors=0.2";

@@ -13,7 +13,7 @@ use thermocline_volume::OperationKind;
 pub(super) type Motif = fn(&mut Draws, &mut Vec<Step>);
 
 /// All of them.
-pub(super) const ALL: [Motif; 16] = [
+pub(super) const ALL: [Motif; 18] = [
     failed_write_seen,
     both_sides_fail,
     failure_while_switching,
@@ -30,6 +30,9 @@ pub(super) const ALL: [Motif; 16] = [
     write_that_lasts,
     spare_pool_fails_a_flush,
     many_mirrors,
+    // The journal must wrap often: what depends on that is rare even then.
+    churn,
+    churn,
 ];
 
 const LOST: Step = Step::Crash { survival: Survival::Lost };
