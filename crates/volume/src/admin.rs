@@ -14,6 +14,7 @@ use crate::pool::{Evacuation, PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Why an administrator's wish was not granted. Nothing has changed then.
@@ -140,8 +141,10 @@ impl Group {
         let old = self.living(id)?;
         self.check_size(size, old)?;
         self.map.set_volume(id, size, self.chunk_size);
-        let record = self.volume_record(id);
-        self.commit.queue_record(record);
+        if !mutant("growth_not_recorded") {
+            let record = self.volume_record(id);
+            self.commit.queue_record(record);
+        }
         self.pump(now);
         Ok(())
     }
@@ -155,7 +158,9 @@ impl Group {
         self.living(id)?;
         self.map.volume_mut(id).expect("it lives").deleting = true;
         // Said now, for the next flush; and once more when the slots are given back.
-        self.commit.queue_record(Record::VolumeGone(id));
+        if !mutant("deletion_said_late") {
+            self.commit.queue_record(Record::VolumeGone(id));
+        }
         self.promises.forget(id);
         self.hinting.hints.forget_volume(id);
         self.copier.cancel_volume(id);

@@ -23,6 +23,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::pool::{Pool, PoolState};
 use thermocline_ports::Geometry;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 impl Group {
@@ -141,7 +142,13 @@ impl Group {
         let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
         checkpoint.blocks = superblock.checkpoint_blocks;
         self.checkpoint = checkpoint;
-        self.commit = Commit::new(superblock.sequence + 1, Vec::new());
+        self.commit = Commit::new(
+            match mutant("journal_keeps_its_generation") {
+                true => superblock.journal_generation,
+                false => superblock.sequence + 1,
+            },
+            Vec::new(),
+        );
         self.first_checkpoint();
         Ok(())
     }
@@ -180,7 +187,14 @@ impl Group {
                 salvage.note_journal(sequence, records);
             }
             match records {
-                Some(records) => self.apply(records),
+                Some(records) => {
+                    let after = Stamp { sequence: sequence + 1, ..stamp };
+                    let at = ((sequence + 1) % ring) as u32;
+                    let last = || opening.block(kind, after, at, self.chunk_size).is_none();
+                    if !(mutant("last_block_not_replayed") && last()) {
+                        self.apply(records);
+                    }
+                }
                 None if evidence.durable_before > sequence => {
                     let (block, durable) = (sequence, evidence.durable_before);
                     return Err(OpenError::Journal { block, durable });
@@ -215,7 +229,9 @@ impl Group {
                     if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
                         pool.state = PoolState::Dead;
                     }
-                    self.lose_copies(pool);
+                    if !mutant("replay_ignores_deaths") {
+                        self.lose_copies(pool);
+                    }
                 }
             }
         }
@@ -246,7 +262,7 @@ impl Group {
                 continue;
             }
             if state.dirty
-                && !cfg!(mutant = "trust_both")
+                && !mutant("recovery_trusts_both_sides")
                 && let Some((_, blocks)) = &mut state.overlay
             {
                 // The base, as long as it lives.
@@ -255,7 +271,7 @@ impl Group {
                 blocks.trust(if lives { Side::Base } else { Side::Above });
                 self.map.set_state(chunk, &state);
             }
-            if state.dirty && state.copies.len() > 1 {
+            if state.dirty && state.copies.len() > 1 && !mutant("recovery_trusts_copies") {
                 for copy in state.copies.drain(1..) {
                     if !copy.prefetched {
                         let to = copy.place.pool;
