@@ -2,6 +2,7 @@
 
 mod body;
 mod hints;
+mod scrubs;
 mod shadows;
 
 pub(crate) use body::Body;
@@ -89,6 +90,7 @@ fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(policy, set_policy))
         .merge(hints::api())
         .merge(shadows::api())
+        .merge(scrubs::api())
         .routes(routes!(history))
         .routes(routes!(events))
 }
