@@ -58,6 +58,8 @@ enum Command {
     Volume(commands::engine::volume::Args),
     /// Pools of a running engine: list, add, drain, remove.
     Pool(commands::engine::pool::Args),
+    /// Read and verify what a running engine's pools hold, and repair what is wrong.
+    Scrub(commands::engine::scrub::Args),
     /// Tell a running engine what is known about data before it is used.
     Hint(commands::engine::hint::Args),
     /// Run a command, and give hints of the files that it opens and writes.
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::engine::top::run(args),
         Command::Volume(args) => commands::engine::volume::run(args),
         Command::Pool(args) => commands::engine::pool::run(args),
+        Command::Scrub(args) => commands::engine::scrub::run(args),
         Command::Hint(args) => commands::engine::hint::run(args),
         Command::Run(args) => match commands::engine::run::run(args) {
             Ok(code) => return code,

@@ -3,6 +3,7 @@
 
 mod clients;
 mod hints;
+mod scrub;
 mod shadows;
 mod volumes;
 
@@ -11,6 +12,7 @@ pub use hints::{
     HINTS_AT_ONCE, HINTS_BYTES_MAX, HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource,
     HintsDone, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
 };
+pub use scrub::{NewScrub, Scrub};
 pub use shadows::{
     Adopted, Adoption, Explanation, NewShadow, PlacementFigures, PoolWritten, Shadow,
 };
@@ -59,6 +61,9 @@ pub struct Status {
     /// Chunks in two parts: mirrored, or redirected.
     #[serde(default)]
     pub parts: Parts,
+    /// Scrubs, and what verifying has found.
+    #[serde(default)]
+    pub scrub: Scrub,
     /// The journal.
     pub journal: Journal,
     /// NBD connections, those with an unfinished handshake included.
@@ -328,7 +333,7 @@ pub struct Counters {
     /// Requests that failed.
     pub errors: u64,
     /// Blocks whose contents did not have their checksum.
-    pub rotten_blocks: u64,
+    pub checksum_errors: u64,
 }
 
 /// A distribution of latencies, in microseconds.

@@ -9,6 +9,7 @@
 //! - [`mod@clients`]: connections, from bytes to requests and back;
 //! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
 //! - [`mod@moves`]: what the policy moves, as events;
+//! - [`mod@scrubs`]: scrubs by the calendar, and what verifying finds;
 //! - [`mod@watch`]: what is counted on the way, second by second;
 //! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
@@ -22,6 +23,7 @@ mod heat;
 mod jobs;
 mod moves;
 mod room;
+mod scrubs;
 mod watch;
 
 pub use admission::ClientLimits;
@@ -111,6 +113,7 @@ pub struct Engine {
     orders: Orders,
     jobs: Jobs,
     campaigns: Campaigns,
+    scrubs: scrubs::Scrubs,
     watch: Watch,
     room: Room,
     on_event: OnEvent,
@@ -163,6 +166,7 @@ impl Engine {
             orders,
             jobs: Jobs::default(),
             campaigns: Campaigns::default(),
+            scrubs: scrubs::Scrubs::default(),
             watch: Watch::new(),
             room: Room::default(),
             on_event,

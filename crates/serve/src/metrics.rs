@@ -102,6 +102,7 @@ impl Figures {
             let value = Value::Gauge(rate as f64);
             family(encoder, ("copy_rate_bytes_per_second", help), vec![(Vec::new(), value)])?;
         }
+        self.scrubs(encoder)?;
         let written = Value::Counter(status.journal.written * u64::from(BLOCK));
         let help = "Bytes written to the journal";
         family(encoder, ("journal_written_bytes", help), vec![(Vec::new(), written)])?;
@@ -144,6 +145,43 @@ impl Figures {
         family(encoder, ("volume_sla_violations", help), violations)
     }
 
+    /// Of verifying.
+    fn scrubs(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let scrub = &self.status.scrub;
+        let runs = f64::from(u8::from(scrub.state == "running"));
+        let bytes = |blocks: u64| blocks * u64::from(BLOCK);
+        let gauges = [
+            ("scrub_running", "Whether a scrub is under way", runs),
+            ("scrub_progress_ratio", "Share of the map that the last scrub passed", scrub.progress),
+        ];
+        for (name, help, value) in gauges {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value))])?;
+        }
+        let counters = [
+            ("scrub_read_bytes", "Bytes read to verify and repair", scrub.read_bytes),
+            (
+                "scrub_repaired_bytes",
+                "Bytes written again from a copy",
+                bytes(scrub.repaired_blocks),
+            ),
+            (
+                "scrub_unrepairable_bytes",
+                "Bytes no copy has right",
+                bytes(scrub.unrepairable_blocks),
+            ),
+            (
+                "scrub_undecided_bytes",
+                "Bytes in which copies differ",
+                bytes(scrub.undecided_blocks),
+            ),
+            ("checksum_tables_lost", "Chunks whose checksums were lost", scrub.lost_tables),
+        ];
+        for (name, help, value) in counters {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Counter(value))])?;
+        }
+        Ok(())
+    }
+
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let is_up = |p: &Pool| u64::from(p.state == "active" || p.state == "suspect");
         let gauges: [(&str, &str, OfPool); 3] = [
@@ -174,7 +212,9 @@ impl Figures {
             }),
             ("pool_flushes", "Flushes of the device", |p| p.counters.flushes),
             ("pool_errors", "Requests that failed", |p| p.counters.errors),
-            ("pool_rotten_blocks", "Blocks without their checksum", |p| p.counters.rotten_blocks),
+            ("pool_checksum_errors", "Blocks read without their checksum", |p| {
+                p.counters.checksum_errors
+            }),
         ];
         for (name, help, figure) in counters {
             let series = self.by_pool(|pool| Value::Counter(figure(pool)));

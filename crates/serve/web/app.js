@@ -36,6 +36,10 @@ function facts(status) {
     ["policy", status.policy.spec + (status.policy.spec === "none" ? "" : ", every " + span(status.epoch_seconds))],
     ...(status.parts.chunks ? [["on two pools", number(status.parts.chunks) + " chunks" + (status.parts.diverted_reads === null ? ""
       : ", slower side answers " + (100 * status.parts.diverted_reads).toFixed(0) + " %")]] : []),
+    ...(status.scrub.state === "running" ? [["scrub", (100 * status.scrub.progress).toFixed(0) + " %"]] : []),
+    ...(status.scrub.checksum_errors + status.scrub.undecided_blocks ? [["checksum errors", number(status.scrub.checksum_errors)
+      + ", " + number(status.scrub.repaired_blocks) + " blocks repaired, "
+      + number(status.scrub.unrepairable_blocks + status.scrub.undecided_blocks) + " not"]] : []),
     ["clients", status.connections], ["up", span(status.uptime_seconds)],
   ]) {
     const pair = element("div");

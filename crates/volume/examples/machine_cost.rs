@@ -12,7 +12,7 @@ use std::time::Instant;
 use thermocline_ports::{Completion, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 use thermocline_volume::{
-    Action, Group, PoolSpec, Priority, Request, RequestId, Service, Settings,
+    Action, Group, PoolSpec, Priority, Request, RequestId, SealStatus, Service, Settings,
 };
 
 const REQUESTS: u64 = 400_000;
@@ -23,7 +23,7 @@ struct Bench {
     group: Group,
     now: Nanos,
     block: Payload,
-    seals: std::collections::BTreeMap<(u16, u64), Payload>,
+    tables: std::collections::BTreeMap<(u16, u64), Payload>,
     ids: u64,
 }
 
@@ -39,8 +39,8 @@ impl Bench {
         let settings = Settings { checksums, ..Settings::default() };
         let group = Group::create(settings, &[pool("a"), pool("b")], 1).expect("large enough");
         let block = Payload::from(vec![0xA5; 1 << 20]);
-        let seals = std::collections::BTreeMap::new();
-        let mut bench = Bench { group, now: Nanos(1), block, seals, ids: 0 };
+        let tables = std::collections::BTreeMap::new();
+        let mut bench = Bench { group, now: Nanos(1), block, tables, ids: 0 };
         bench.settle();
         bench.group.create_volume(bench.now, volume).expect("a volume");
         bench
@@ -56,17 +56,17 @@ impl Bench {
             }
             for (pool, ticket, io) in out.drain(..) {
                 let contents = match &io {
-                    Io::Read { offset, length } => match self.seals.get(&(pool.0, offset.0)) {
-                        Some(seal) => seal.clone(),
+                    Io::Read { offset, length } => match self.tables.get(&(pool.0, offset.0)) {
+                        Some(table) => table.clone(),
                         None => self.block.slice(0..*length),
                     },
                     _ => Payload::EMPTY,
                 };
-                // Seals are the only small forced writes that are not whole blocks.
-                if let Io::Write { offset, data, fua: true } = io
+                // Tables of checksums are the only writes that are not whole blocks.
+                if let Io::Write { offset, data, .. } = io
                     && data.len() % 4096 != 0
                 {
-                    self.seals.insert((pool.0, offset.0), data);
+                    self.tables.insert((pool.0, offset.0), data);
                 }
                 self.group.complete(self.now, pool, Completion { ticket, result: Ok(contents) });
             }
@@ -127,8 +127,8 @@ fn main() {
         assert_eq!(*bench.group.service(), Service::Ready);
         bench.fill();
         bench.rest();
-        let sealed = bench.group.seal_status().sealed;
-        println!("checksums {checksums}, {sealed} of {CHUNKS} chunks sealed");
+        let SealStatus { sealed, unread, .. } = bench.group.seal_status();
+        println!("checksums {checksums}, {sealed} of {CHUNKS} chunks have tables, {unread} unread");
         let offset = |rng: &mut Rng| Bytes(rng.below(CHUNKS << 8) << 12);
         measure("  4 KiB random read", |rng| {
             bench.ask(Action::Read { offset: offset(rng), length: 4096 });
@@ -141,7 +141,15 @@ fn main() {
             let payload = bench.block.slice(0..4096);
             bench.ask(Action::Write { offset: offset(rng), payload, fua: false });
         });
-        println!("  seals broken by the writes: {}", bench.group.seal_status().broken);
+        measure("  4 KiB random write, in written chunks", |rng| {
+            let payload = bench.block.slice(0..4096);
+            bench.ask(Action::Write { offset: offset(rng), payload, fua: false });
+        });
+        measure("  1 MiB random write, in written chunks", |rng| {
+            let (offset, payload) = (Bytes(offset(rng).0 & !0xf_ffff), bench.block.clone());
+            bench.ask(Action::Write { offset, payload, fua: false });
+        });
+        println!("  tables that the writes made wrong: {}", bench.group.seal_status().broken);
     }
     let bench = Bench::new(false, Bytes(1 << 40));
     println!("map of 1 TiB in chunks of 1 MiB: {}", bench.group.map_memory());

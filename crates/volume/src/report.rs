@@ -143,6 +143,14 @@ impl Group {
         })
     }
 
+    /// Chunks with tables of checksums, and chunks that hold something. O(chunks).
+    pub fn chunks_with_checksums(&self) -> (u64, u64) {
+        let mapped = self.map.chunks().filter(|&chunk| self.map.entry(chunk).first().is_some());
+        mapped.fold((0, 0), |(with, all), chunk| {
+            (with + u64::from(self.map.entry(chunk).is_sealed()), all + 1)
+        })
+    }
+
     /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
     /// before it. O(1), without allocation.
     pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {

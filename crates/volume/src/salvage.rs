@@ -69,7 +69,7 @@ impl Salvage {
         if std::mem::take(&mut self.in_gap) {
             self.gaps.push((self.last, Some(first)));
         }
-        self.last = Some(chunks.last().unwrap_or(first));
+        self.last = Some(chunks.next_back().unwrap_or(first));
     }
 
     /// Notes that a block of the checkpoint is missing.

@@ -65,7 +65,7 @@ pub struct SealStatus {
 pub(crate) struct TableName {
     pub(crate) group: u64,
     pub(crate) chunk: ChunkId,
-    /// A number that no other volume of the group ever has; zero until volumes have one.
+    /// The volume's identity, which no other volume of the group ever has.
     pub(crate) volume: u64,
 }
 
@@ -240,7 +240,8 @@ impl Group {
 
     /// Whose table a chunk's is.
     pub(crate) fn table_name(&self, chunk: ChunkId) -> TableName {
-        TableName { group: self.identity, chunk, volume: 0 }
+        let volume = self.map.volume(chunk.volume).map_or(0, |volume| volume.identity);
+        TableName { group: self.identity, chunk, volume }
     }
 
     pub(crate) fn seal_address(&self, place: Place) -> Bytes {

@@ -44,7 +44,7 @@ pub struct Settings {
     pub depth: u32,
     /// How operations copy.
     pub copying: Copying,
-    /// Seals written data with a checksum a block, verified on reading.
+    /// Keeps a checksum of each block of 4 KiB, verified on reading. Set at creation.
     pub checksums: bool,
     /// Bounds of the metadata; [`Limits::REAL`] everywhere but in tests.
     pub limits: Limits,
@@ -147,7 +147,7 @@ impl Default for Settings {
             fill: Fill::FastestFirst,
             depth: 256,
             copying: Copying::default(),
-            checksums: false,
+            checksums: true,
             limits: Limits::REAL,
         }
     }

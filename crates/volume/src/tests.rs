@@ -53,7 +53,8 @@ impl Bench {
     }
 
     pub(super) fn settings() -> Settings {
-        Settings { chunk_size: Bytes(CHUNK), journal_blocks: 64, ..Settings::default() }
+        let chunk_size = Bytes(CHUNK);
+        Settings { chunk_size, journal_blocks: 64, checksums: false, ..Settings::default() }
     }
 
     pub(super) fn with_settings(pools_mib: &[u64], reserve: u32, settings: Settings) -> Bench {

@@ -6,12 +6,13 @@
 //!    superblocks, checkpoint and journal are read, recovery runs in memory, and the map is checked
 //!    against the slots.
 //!
-//! Does not read what volumes hold: checksums are verified by the engine, when it reads and scrubs.
+//! What volumes hold is read only when that is asked for: then every copy is held against its
+//! checksums, and copies against each other.
 
 use crate::config::{Config, PoolConfig, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Damage, Found, Look, Members, Ways};
+use crate::pools::{self, Arranged, Damage, Depth, Found, Look, Members, Ways};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -20,7 +21,7 @@ use thermocline_blockcache::LINE;
 use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, ChunkId, PoolId};
-use thermocline_volume::{Group, PoolState, Service};
+use thermocline_volume::{Finding, FindingKind, Group, PoolState, Service};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,6 +29,7 @@ Examples:
   thermocline check --data /mnt/pools
   thermocline check /etc/thermocline.toml --json
   thermocline check /etc/thermocline.toml --salvage   what a damaged group would lose
+  thermocline check --scrub                  reads and verifies what volumes hold as well
 
 Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
 
@@ -45,6 +47,9 @@ pub(crate) struct Args {
     /// `thermocline up --salvage` does it.
     #[arg(long)]
     salvage: bool,
+    /// Read what volumes hold as well, and verify it; pools across a network aside.
+    #[arg(long)]
+    scrub: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -57,6 +62,8 @@ struct Report {
     group: Option<(u64, Bytes)>,
     pools: Vec<PoolLine>,
     volumes: Vec<VolumeLine>,
+    /// Whether what volumes hold was read.
+    contents_read: bool,
     /// What is missing or damaged.
     flaws: Vec<String>,
     /// What is worth knowing.
@@ -91,7 +98,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
-    let report = check(&config, args.salvage.into())?;
+    let depth = if args.scrub { Depth::Contents } else { Depth::Metadata };
+    let report = check(&config, args.salvage.into(), depth)?;
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
         output::print(&(text + "\n"))?;
@@ -105,12 +113,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn check(config: &Config, damage: Damage) -> Result<Report, CliError> {
+fn check(config: &Config, damage: Damage, depth: Depth) -> Result<Report, CliError> {
     let ways = Ways::to_look();
     let found = pools::survey(config, &ways, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
-        Arranged::Group(members) => group(config, &ways, members, damage)?,
+        Arranged::Group(members) => group(config, &ways, members, damage, depth)?,
     };
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
@@ -161,6 +169,7 @@ fn group(
     ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
     damage: Damage,
+    depth: Depth,
 ) -> Result<Report, CliError> {
     let mut report = Report {
         group: Some((members.label.identity, members.label.chunk_size)),
@@ -184,7 +193,7 @@ fn group(
         });
         report.notes.extend(seat.as_ref().and_then(cache_note));
     }
-    let group = pools::inspect(config.settings, ways, members, damage)?;
+    let mut group = pools::inspect(config.settings, ways, members, damage, depth)?;
     if let Service::Failed(error) = group.service() {
         report.flaws.push(error.to_string());
         return Ok(report);
@@ -214,11 +223,52 @@ fn group(
     });
     let to_be_made = missing.map(|volume| format!("the next start makes volume {}", volume.name));
     report.notes.extend(to_be_made);
+    if depth == Depth::Contents {
+        contents(&mut group, &mut report);
+    }
     match group.operations_pending() {
         0 => {}
         count => report.notes.push(format!("{count} operations go on at the next start")),
     }
     Ok(report)
+}
+
+/// What reading everything has found.
+fn contents(group: &mut Group, report: &mut Report) {
+    report.contents_read = true;
+    let status = group.scrub_status();
+    let skipped = status.run.map_or(0, |run| run.skipped);
+    let note =
+        format!("{} chunks were read, {}; {skipped} passed over", status.chunks, status.read);
+    report.notes.push(note);
+    let (with, mapped) = group.chunks_with_checksums();
+    if with < mapped {
+        let bare = mapped - with;
+        let text =
+            format!("{bare} of {mapped} chunks have no checksums: copies were compared only");
+        report.notes.push(text);
+    }
+    let mut findings = Vec::new();
+    group.take_findings(&mut findings);
+    for finding in &findings {
+        let Finding { kind, volume, offset, length, pool } = finding;
+        let on = pool.and_then(|pool| Some(group.pool_status(pool)?.name)).unwrap_or_default();
+        let what = match kind {
+            FindingKind::Repaired | FindingKind::Dropped => {
+                format!("the copy on {on} is wrong; `thermocline scrub` repairs it")
+            }
+            FindingKind::Unrepairable => "no copy is as it was written".to_string(),
+            FindingKind::Undecided => "copies differ, and nothing says which is right".to_string(),
+            FindingKind::ChecksumsLost => "the checksums are lost".to_string(),
+        };
+        let volume = group.volumes().find(|known| known.id == *volume);
+        let volume = volume.map(|volume| volume.name).unwrap_or_default();
+        report.flaws.push(format!("volume {volume}, {length} at byte {}: {what}", offset.0));
+    }
+    match group.findings_untold() {
+        0 => {}
+        more => report.flaws.push(format!("{more} ranges more are not as they were written")),
+    }
 }
 
 /// What only the cache in front of a pool has.
@@ -297,7 +347,10 @@ fn as_text(report: &Report) -> String {
         let _ = writeln!(text, "flaw: {flaw}");
     }
     if report.flaws.is_empty() {
-        text.push_str("no flaws\n");
+        text.push_str(match (report.group, report.contents_read) {
+            (None, _) | (_, true) => "no flaws\n",
+            _ => "no flaws in the metadata; what volumes hold was not read, `--scrub` does\n",
+        });
     }
     text
 }
@@ -329,6 +382,7 @@ fn as_json(report: &Report) -> Value {
         "chunk_bytes": report.group.map(|(_, chunk)| chunk.0),
         "pools": pools.collect::<Vec<_>>(),
         "volumes": volumes.collect::<Vec<_>>(),
+        "contents_read": report.contents_read,
         "flaws": report.flaws,
         "notes": report.notes,
     })

@@ -134,6 +134,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     promise(&mut engine, &config)?;
     begin_hints(&mut engine, &config)?;
+    engine.desk().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
     watch_room(engine.orders()).map_err(CliError::failed)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;

@@ -13,6 +13,7 @@ mod hints;
 mod keys;
 pub(crate) mod library;
 mod read;
+mod scrub;
 mod secrets;
 mod standard;
 mod volumes;
@@ -50,8 +51,24 @@ pub(crate) struct Config {
     pub(crate) policy: Option<PolicySpec>,
     /// Where hints come from by themselves.
     pub(crate) hints: HintsConfig,
+    /// How often what pools hold is verified.
+    pub(crate) scrub: ScrubConfig,
     /// How the group is made and behaves.
     pub(crate) settings: Settings,
+}
+
+/// Verifying that nobody has to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScrubConfig {
+    /// How often all pools are scrubbed; `None`: when somebody asks.
+    pub(crate) every: Option<Duration>,
+}
+
+impl Default for ScrubConfig {
+    /// Every 30 days, as administrators of file systems do.
+    fn default() -> ScrubConfig {
+        ScrubConfig { every: Some(Duration::from_secs(30 * 86_400)) }
+    }
 }
 
 /// Hints that nobody has to give.

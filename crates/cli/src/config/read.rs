@@ -4,7 +4,7 @@ use super::keys::{At, ConfigError, File, Keys};
 use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
 };
-use super::{bucket, hints, library, volumes};
+use super::{bucket, hints, library, scrub, volumes};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
     let hints = hints::hints(keys.table("hints")?, beside)?;
+    let scrub = scrub::scrub(keys.table("scrub")?)?;
     keys.finish()?;
-    Ok(Config { data, pools, volumes, nbd, http, policy, hints, settings })
+    Ok(Config { data, pools, volumes, nbd, http, policy, hints, scrub, settings })
 }
 
 /// Reads the record of pools that were added while an engine ran: tables `[[pool]]`, as in a

@@ -3,7 +3,7 @@
 
 use super::{
     Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NbdConfig, PoolConfig,
-    VolumeConfig,
+    ScrubConfig, VolumeConfig,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -85,6 +85,7 @@ impl Standard {
             },
             policy: Some(PolicySpec::parse(POLICY).expect("it is in the registry")),
             hints: HintsConfig::default(),
+            scrub: ScrubConfig::default(),
             settings: Settings::default(),
         })
     }

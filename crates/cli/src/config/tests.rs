@@ -86,8 +86,7 @@ fn what_the_example_calls_a_default_is_one() {
     let smallest = read(SMALLEST).unwrap();
     assert_eq!(smallest.settings, Settings::default());
     let example = read(EXAMPLE).unwrap();
-    let changed =
-        Settings { checksums: false, epoch: Settings::default().epoch, ..example.settings };
+    let changed = Settings { epoch: Settings::default().epoch, ..example.settings };
     assert_eq!(changed, Settings::default());
     assert_eq!(smallest.nbd.socket, Path::new("/etc/thermocline/pools/nbd.sock"));
     assert_eq!(smallest.http.socket, Path::new("/etc/thermocline/pools/http.sock"));

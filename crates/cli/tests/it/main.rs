@@ -31,6 +31,7 @@ mod program;
 mod record;
 mod record_real;
 mod redis;
+mod scrub;
 mod shadows;
 mod trace_chunks;
 mod trace_convert;

@@ -7,6 +7,7 @@ mod hints;
 mod moves;
 mod pools;
 mod room;
+mod scrubs;
 mod shadows;
 mod volumes;
 
@@ -110,6 +111,7 @@ impl<'a> Desk<'a> {
             moves: self.engine.moves_told(),
             moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
             parts: parts(group.parts()),
+            scrub: self.scrub(),
             journal: Journal {
                 blocks: journal.blocks,
                 used: journal.used,

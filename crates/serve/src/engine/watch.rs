@@ -51,7 +51,7 @@ pub(super) struct Watch {
 }
 
 /// Milliseconds since 1970.
-fn wall_clock() -> u64 {
+pub(super) fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_millis() as u64)
 }
 
@@ -164,6 +164,7 @@ impl Engine {
         self.watch_moves();
         self.end_stalls(now);
         self.tell_turned_away();
+        self.watch_scrubs();
     }
 
     /// What a pool did in the second that ends; a change of its state is an event.

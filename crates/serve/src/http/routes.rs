@@ -3,6 +3,7 @@
 mod body;
 mod hints;
 mod pools;
+mod scrubs;
 mod shadows;
 
 pub(crate) use body::Body;
@@ -87,6 +88,7 @@ fn api() -> OpenApiRouter<Orders> {
         .merge(pools::api())
         .merge(hints::api())
         .merge(shadows::api())
+        .merge(scrubs::api())
         .routes(routes!(history))
         .routes(routes!(events))
 }

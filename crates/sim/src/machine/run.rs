@@ -69,6 +69,8 @@ impl MachineOptions {
             epoch: self.epoch,
             fill: self.fill,
             copying: self.copying,
+            // The laboratory's devices have no contents.
+            checksums: false,
             ..Settings::default()
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod migrate;
 pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod run;
+pub(crate) mod scrub;
 pub(crate) mod shadow;
 pub(crate) mod status;
 pub(crate) mod top;

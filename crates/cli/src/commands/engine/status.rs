@@ -1,6 +1,6 @@
 //! `thermocline status`: a running engine at a glance.
 
-use super::{EngineArgs, micros, shadow, span, volume};
+use super::{EngineArgs, micros, scrub, shadow, span, volume};
 use crate::doors::moment;
 use crate::error::CliError;
 use crate::table;
@@ -73,6 +73,10 @@ fn text(status: &Status, events: &[Event]) -> String {
     }
     out.push('\n');
     out.push_str(&pools(status.chunk_bytes, &status.pools));
+    let found = &status.scrub;
+    if found.state == "running" || found.checksum_errors + found.undecided_blocks > 0 {
+        let _ = write!(out, "\n{}", scrub::text(found));
+    }
     if !status.shadows.is_empty() {
         let _ = write!(out, "\n{}", shadow::text(&status.shadows));
     }

@@ -116,7 +116,7 @@ impl Desk<'_> {
                 metadata_bytes: counts.metadata_bytes,
                 flushes: counts.flushes,
                 errors: counts.errors,
-                rotten_blocks: counts.checksum_errors,
+                checksum_errors: counts.checksum_errors,
             },
             read_latency: Latency::from(latencies.reads),
             write_latency: Latency::from(latencies.writes),
