@@ -161,8 +161,8 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
         ("[[pool]]\nsize = \"1GiB\"\n", "line 10: this pool has no `name`"),
         ("[[pool]]\nname = \"a\"\n", "line 10: two pools are called `a`"),
         ("[[pool]]\nname = \"c\"\npath = \"a.pool\"\n", "line 10: two pools are on /etc"),
-        ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: a pool's name has 1 to 16 bytes"),
-        ("[[pool]]\nname = \"../x\"\n", "line 11: a pool's name has 1 to 16 bytes"),
+        ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: `0123456789abcdefg` is no name"),
+        ("[[pool]]\nname = \"../x\"\n", "line 11: `../x` is no name for a pool: 1 to 16"),
         (
             "[[pool]]\nname = \"c\"\n[pool.cache]\npath = \"a.pool\"\n",
             "line 10: two pools are on /etc",
