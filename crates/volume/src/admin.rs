@@ -63,7 +63,10 @@ pub enum AdminError {
         state: PoolState,
     },
     /// Only a pool that is being drained, or is drained, can be undrained.
-    #[error("pool {} is {state:?}; only one that is being drained or is drained can be undrained", pool.0)]
+    #[error(
+        "pool {} is {state:?}; only one that is being drained or is drained can be undrained",
+        pool.0
+    )]
     NotDraining {
         /// The pool.
         pool: PoolId,
@@ -279,9 +282,9 @@ impl Group {
         Ok(())
     }
 
-    /// Lets a pool that is being drained, or is drained, take chunks again. Operations that are under
-    /// way go on, so chunks may still leave it; what has left does not come back by itself. Until
-    /// the checkpoint that follows is durable, a crash lets the drain go on.
+    /// Lets a pool that is being drained, or is drained, take chunks again. Operations that are
+    /// under way go on, so chunks may still leave it; what has left does not come back by itself.
+    /// Until the checkpoint that follows is durable, a crash lets the drain go on.
     ///
     /// # Errors
     /// When the pool does not exist, or is neither being drained nor drained.

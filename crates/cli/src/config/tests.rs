@@ -161,7 +161,7 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
         ("[[pool]]\nname = \"a\"\n", "line 10: two pools are called `a`"),
         ("[[pool]]\nname = \"c\"\npath = \"a.pool\"\n", "line 10: two pools are on /etc"),
         ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: `0123456789abcdefg` is no name"),
-        ("[[pool]]\nname = \"../x\"\n", "line 11: `../x` is no name for a pool"),
+        ("[[pool]]\nname = \"../x\"\n", "line 11: `../x` is no name for a pool: 1 to 16"),
         (
             "[[pool]]\nname = \"c\"\n[pool.cache]\npath = \"a.pool\"\n",
             "line 10: two pools are on /etc",

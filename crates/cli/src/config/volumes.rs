@@ -1,4 +1,5 @@
-//! From TOML to what a configuration says of volumes. docs/formats/configuration.md tells every key.
+//! From TOML to what a configuration says of volumes. docs/formats/configuration.md tells every
+//! key.
 
 use super::VolumeConfig;
 use super::keys::{At, ConfigError, Keys};
