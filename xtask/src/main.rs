@@ -80,7 +80,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "simulate",
         arguments: "[--seeds N] …",
-        summary: "the volume machine under faults and crashes, by seed; --mutants: broken builds",
+        summary: "the volume machine under faults and crashes, by seed; --mutants: planted bugs",
         run: simulate::run,
     },
     Subcommand {

@@ -1,26 +1,18 @@
 //! `cargo xtask simulate`: the deterministic simulation of the volume machine, by hand.
 //!
-//! Builds `crates/volume/tests/simulation` optimised and runs seeds: so many, or one again, or
-//! batch after batch until the time is up. `--mutants` builds the machine in four deliberately
-//! broken ways instead, and expects the simulation to notice each: a mutant that survives is a hole
-//! in the tests. What it covers and how to read a failure: docs/testing/simulation.md.
+//! Builds `crates/volume/tests/simulation` optimised, with assertions, and runs seeds: so many, or
+//! one again, or batch after batch until the time is up. `--mutants` plants every mutant of the
+//! machine instead, and expects a seed to notice each: one that survives is a hole in the tests.
+//! What it covers and how to read a failure: docs/testing/simulation.md.
 
 use crate::{Failure, workspace};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const TEST: &str = "no_seed_loses_data_leaks_a_slot_or_hangs";
 
-/// Broken builds, `--cfg mutant="…"`, and what each leaves out.
-const MUTANTS: [(&str, &str); 4] = [
-    ("skip_barrier", "one flush before the map points at data"),
-    ("early_reuse", "waiting for the map that frees a slot before using it again"),
-    ("drop_recopy", "copying again what was written during a copy"),
-    ("trust_both", "doubting, after a crash, that both sides of a mirror are equal"),
-];
-
-/// Seeds in which a mutant must be noticed.
-const MUTANT_SEEDS: u64 = 1000;
+/// The test that plants mutants.
+const MUTANTS: &str = "mutants::quick_mutants_are_caught";
 
 /// Seeds of a run that is not told how many, and of a batch.
 const SEEDS: u64 = 1000;
@@ -29,7 +21,7 @@ const SEEDS: u64 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wish {
     from: u64,
-    seeds: u64,
+    seeds: Option<u64>,
     one: Option<u64>,
     minutes: Option<u64>,
     verbose: bool,
@@ -40,9 +32,9 @@ struct Wish {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let wish = parse(arguments)?;
     if wish.mutants {
-        return mutants(wish.from);
+        return mutants(&wish);
     }
-    build(&mut test_command(None))?;
+    build(&mut test_command())?;
     if let Some(seed) = wish.one {
         return replay(seed, wish.verbose);
     }
@@ -50,7 +42,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let until = wish.minutes.map(|minutes| Duration::from_secs(60 * minutes));
     let mut done = 0;
     loop {
-        let batch = if until.is_some() { SEEDS } else { wish.seeds };
+        let batch = if until.is_some() { SEEDS } else { wish.seeds.unwrap_or(SEEDS) };
         seeds(wish.from + done, batch)?;
         done += batch;
         let seconds = start.elapsed().as_secs_f64();
@@ -63,7 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 fn parse(arguments: &[String]) -> Result<Wish, Failure> {
     let mut wish =
-        Wish { from: 0, seeds: SEEDS, one: None, minutes: None, verbose: false, mutants: false };
+        Wish { from: 0, seeds: None, one: None, minutes: None, verbose: false, mutants: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || {
@@ -73,7 +65,7 @@ fn parse(arguments: &[String]) -> Result<Wish, Failure> {
             })
         };
         match argument.as_str() {
-            "--seeds" => wish.seeds = value()?,
+            "--seeds" => wish.seeds = Some(value()?),
             "--from" => wish.from = value()?,
             "--seed" => wish.one = Some(value()?),
             "--minutes" => wish.minutes = Some(value()?),
@@ -95,19 +87,11 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// `cargo test` of the simulation, sound or broken.
-fn test_command(mutant: Option<&str>) -> Command {
+/// `cargo test` of the simulation.
+fn test_command() -> Command {
     let mut command = workspace::cargo();
-    command.args(["test", "--release", "--quiet", "--package", "thermocline-volume"]);
+    command.args(["test", "--profile", "simulation", "--quiet", "--package", "thermocline-volume"]);
     command.args(["--test", "simulation"]);
-    if let Some(mutant) = mutant {
-        command.env("RUSTFLAGS", format!("--cfg mutant=\"{mutant}\""));
-        command.env("CARGO_TARGET_DIR", workspace::root().join("target").join("mutants"));
-        // Three builds for a few seconds of running each: these need not be the fastest.
-        command.env("CARGO_PROFILE_RELEASE_LTO", "off");
-        command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-        command.env("CARGO_PROFILE_RELEASE_DEBUG", "none");
-    }
     command
 }
 
@@ -119,14 +103,14 @@ fn build(command: &mut Command) -> Result<(), Failure> {
 }
 
 fn seeds(from: u64, count: u64) -> Result<(), Failure> {
-    let mut command = test_command(None);
+    let mut command = test_command();
     command.args(["--", "--exact", TEST, "--nocapture"]);
     command.env("THERMOCLINE_FROM", from.to_string()).env("THERMOCLINE_SEEDS", count.to_string());
     finish(command)
 }
 
 fn replay(seed: u64, verbose: bool) -> Result<(), Failure> {
-    let mut command = test_command(None);
+    let mut command = test_command();
     command.args(["--", "--exact", TEST, "--nocapture"]);
     command.env("THERMOCLINE_SEED", seed.to_string());
     if verbose {
@@ -143,51 +127,17 @@ fn finish(mut command: Command) -> Result<(), Failure> {
 }
 
 /// Every mutant must be noticed.
-fn mutants(from: u64) -> Result<(), Failure> {
-    let mut survivors = Vec::new();
-    for (mutant, without) in MUTANTS {
-        build(&mut test_command(Some(mutant)))?;
-        let start = Instant::now();
-        let noticed = noticed(mutant, from)?;
-        let seconds = start.elapsed().as_secs_f64();
-        match noticed {
-            Some(line) => {
-                println!("{mutant} (without {without}): caught in {seconds:.0} s: {line}")
-            }
-            None => {
-                println!("{mutant} (without {without}): SURVIVED {MUTANT_SEEDS} seeds");
-                survivors.push(mutant);
-            }
-        }
+fn mutants(wish: &Wish) -> Result<(), Failure> {
+    let mut command = test_command();
+    command.args(["--", "--exact", MUTANTS, "--nocapture"]);
+    command.env("THERMOCLINE_MUTANTS", "all").env("THERMOCLINE_FROM", wish.from.to_string());
+    if let Some(seeds) = wish.seeds {
+        command.env("THERMOCLINE_SEEDS", seeds.to_string());
     }
-    match survivors.is_empty() {
+    match command.status().is_ok_and(|status| status.success()) {
         true => Ok(()),
-        false => Err(Failure::Failed(format!("not noticed: {}", survivors.join(", ")))),
+        false => Err(Failure::from("a mutant survives; its name is above")),
     }
-}
-
-/// Runs seeds of a broken build; how the first failing one was reported.
-fn noticed(mutant: &str, from: u64) -> Result<Option<String>, Failure> {
-    let mut command = test_command(Some(mutant));
-    command.args(["--", "--exact", TEST, "--nocapture"]);
-    command.env("THERMOCLINE_FROM", from.to_string());
-    command.env("THERMOCLINE_SEEDS", MUTANT_SEEDS.to_string());
-    command.env("THERMOCLINE_SHRINK", "0");
-    let output = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
-    if output.status.success() {
-        return Ok(None);
-    }
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    match failing_line(&text) {
-        Some(line) => Ok(Some(line)),
-        None => Err(Failure::Failed(format!("{mutant} ended without naming a seed:\n{text}"))),
-    }
-}
-
-/// The line that names the failing seed.
-fn failing_line(text: &str) -> Option<String> {
-    text.lines().find(|line| line.starts_with("seed 0x")).map(str::to_string)
 }
 
 #[cfg(test)]

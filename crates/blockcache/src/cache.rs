@@ -349,6 +349,9 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         self.now = now;
+        if self.back.resume_at.take_if(|at| *at <= now).is_some() {
+            self.pump(now);
+        }
         let mut landed = std::mem::take(&mut self.landed);
         loop {
             self.cache.poll(now, &mut landed);
@@ -371,10 +374,8 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
         if !self.answers.is_empty() {
             return Some(self.now);
         }
-        match (self.cache.next_event(), self.origin.next_event()) {
-            (Some(cache), Some(origin)) => Some(cache.min(origin)),
-            (cache, origin) => cache.or(origin),
-        }
+        let events = [self.cache.next_event(), self.origin.next_event(), self.back.resume_at];
+        events.into_iter().flatten().min()
     }
 }
 

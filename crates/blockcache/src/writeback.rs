@@ -5,7 +5,9 @@
 //! 2. Dirty neighbours go together, up to 16 lines. They are read from their slots and written in
 //!    one request.
 //! 3. The more lines are dirty, the more runs are under way, up to `writers_max`.
-//! 4. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
+//! 4. After a run that failed nothing is taken back for [`PAUSE`]: a slow device that refuses every
+//!    write is not asked as fast as it refuses.
+//! 5. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
 //!    the table is told in the next cycle, after a flush of the slow device.
 //!
 //! Lines of a write that had no slot, because its set was full of dirty lines, went to the slow
@@ -27,6 +29,9 @@ const RUN_LINES: u32 = 16;
 /// Slots that the hand passes at once, at most.
 const STRIDE: u32 = 4096;
 
+/// How long nothing is taken back after a run that failed.
+const PAUSE: Nanos = Nanos(100_000_000);
+
 /// Neighbours on their way.
 #[derive(Debug)]
 struct Run {
@@ -43,6 +48,8 @@ struct Run {
 pub(crate) struct WriteBack {
     runs: Slab<Run>,
     hand: u32,
+    /// When it goes on after a run that failed; `None`: it does not wait.
+    pub(crate) resume_at: Option<Nanos>,
 }
 
 impl<C: Device, O: Device> BlockCache<C, O> {
@@ -51,7 +58,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let slots = u64::from(self.index.slots());
         let most = slots * u64::from(self.settings.dirty_percent) / 100;
         let over = u64::from(self.status.dirty).saturating_sub(most);
-        if over == 0 || self.failure.is_some() {
+        if over == 0 || self.failure.is_some() || self.back.resume_at.is_some() {
             return;
         }
         let share = over * u64::from(self.settings.writers_max) / most.max(1);
@@ -138,6 +145,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     fn end_run(&mut self, now: Nanos, run: u32, done: bool) {
         let Run { lines, lock, .. } = self.back.runs.remove(run);
+        if !done {
+            self.back.resume_at = Some(Nanos(now.0 + PAUSE.0));
+        }
         for line in lines {
             let slot = self.index.find(line).expect("nobody drops a line that is taken back");
             let rewritten = self.has(slot, mark::REWRITTEN);

@@ -5,6 +5,7 @@ mod clients;
 mod hints;
 mod scrub;
 mod shadows;
+mod volumes;
 
 pub use clients::{Clients, Listener};
 pub use hints::{
@@ -15,11 +16,11 @@ pub use scrub::{NewScrub, Scrub};
 pub use shadows::{
     Adopted, Adoption, Explanation, NewShadow, PlacementFigures, PoolWritten, Shadow,
 };
+pub use volumes::{NewVolume, Volume, VolumeSize, VolumeSla};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thermocline_units::Latencies;
-use thermocline_volume::Promise;
 use utoipa::ToSchema;
 
 /// The engine at a glance.
@@ -188,54 +189,6 @@ pub struct PolicySetting {
     pub default: String,
     /// What it means, with its unit.
     pub summary: String,
-}
-
-/// A volume.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Volume {
-    /// The name of its NBD export.
-    pub name: String,
-    /// Its size.
-    pub size_bytes: u64,
-    /// What it is promised, and what was kept of it; null: nothing.
-    #[serde(default)]
-    pub sla: Option<VolumeSla>,
-}
-
-/// What a volume is promised, and what was kept of it since the engine was started.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct VolumeSla {
-    /// The latency; a request that takes longer, from its arrival to its answer, is a violation.
-    pub latency_us: f64,
-    /// How strictly: strict, loose.
-    pub class: String,
-    /// Requests that were answered, flushes aside.
-    pub answered: u64,
-    /// Of these, violations.
-    pub violations: u64,
-    /// By how much violations were late, on average; null: there was none.
-    pub mean_excess_us: Option<f64>,
-}
-
-impl From<&Promise> for VolumeSla {
-    fn from(promise: &Promise) -> VolumeSla {
-        let late = promise.violations as f64;
-        VolumeSla {
-            latency_us: promise.sla.latency.0 as f64 / 1e3,
-            class: promise.sla.class.name().to_string(),
-            answered: promise.answered,
-            violations: promise.violations,
-            mean_excess_us: (late > 0.0).then(|| promise.excess.0 as f64 / 1e3 / late),
-        }
-    }
-}
-
-/// A volume that shall be made, or the size that one shall have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeSize {
-    /// Bytes, in multiples of 512.
-    pub size_bytes: u64,
 }
 
 /// A pool.

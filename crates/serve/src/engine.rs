@@ -239,11 +239,16 @@ impl Engine {
 
     fn name_exports(&mut self) {
         let export = |volume: thermocline_volume::VolumeStatus| Export {
-            name: volume.id.to_string(),
+            name: volume.name,
             volume: volume.id.0,
             size: volume.size.0,
         };
         self.exports = self.group.volumes().map(export).collect();
+    }
+
+    /// The volume group, to be looked at.
+    pub fn group(&self) -> &Group {
+        &self.group
     }
 
     /// The volumes that clients may attach.

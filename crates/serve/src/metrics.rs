@@ -3,15 +3,17 @@
 //! Names follow Prometheus's conventions: they begin with `thermocline_`; units are seconds and
 //! bytes and end the name; counters end in `_total`. Pools are told apart by name.
 
+mod clients;
+mod family;
+
+pub(crate) use family::{Series, Value, family};
+
 use crate::api::{Backing, BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
-};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use std::fmt;
-use thermocline_units::{Latencies, Nanos};
+use thermocline_units::Latencies;
 use thermocline_volume::settings::BLOCK;
 
 /// What `encode` writes.
@@ -36,19 +38,6 @@ pub(crate) fn encode(figures: Figures) -> String {
     out
 }
 
-/// Bounds of the histograms' buckets: 8 µs to 16 s, doubling; one without a bound comes last.
-fn bounds() -> Vec<Nanos> {
-    (0..22).map(|step| Nanos(8_000 << step)).collect()
-}
-
-/// A value of one series.
-#[derive(Debug)]
-pub(crate) enum Value<'a> {
-    Gauge(f64),
-    Counter(u64),
-    Histogram(&'a Latencies),
-}
-
 /// Takes one figure of a pool.
 type OfPool = fn(&Pool) -> u64;
 
@@ -64,50 +53,10 @@ type OfPrices = fn(&Bucket) -> Option<f64>;
 /// Takes one figure of a block cache.
 type OfCache = fn(&BlockCache) -> u64;
 
-impl EncodeMetric for Value<'_> {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        match self {
-            Value::Gauge(value) => encoder.encode_gauge(value),
-            Value::Counter(value) => encoder.encode_counter::<NoLabelSet, _, u64>(value, None),
-            Value::Histogram(latencies) => {
-                let bounds = bounds();
-                let seconds = bounds.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
-                let buckets: Vec<(f64, u64)> = seconds.zip(latencies.between(&bounds)).collect();
-                let sum = latencies.sum().as_secs_f64();
-                encoder.encode_histogram::<NoLabelSet>(sum, latencies.count(), &buckets, None)
-            }
-        }
-    }
-
-    fn metric_type(&self) -> MetricType {
-        match self {
-            Value::Gauge(_) => MetricType::Gauge,
-            Value::Counter(_) => MetricType::Counter,
-            Value::Histogram(_) => MetricType::Histogram,
-        }
-    }
-}
-
-/// Series of one name, told apart by labels.
-pub(crate) type Series<'a> = Vec<(Vec<(&'static str, &'a str)>, Value<'a>)>;
-
-pub(crate) fn family(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    series: Series<'_>,
-) -> Result<(), fmt::Error> {
-    let Some(kind) = series.first().map(|(_, value)| value.metric_type()) else { return Ok(()) };
-    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-    for (labels, value) in &series {
-        value.encode(family.encode_family(&labels.as_slice())?)?;
-    }
-    Ok(())
-}
-
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.group(&mut encoder)?;
-        self.clients(&mut encoder)?;
+        clients::encode(&self.status.clients, &mut encoder)?;
         self.counters(&mut encoder)?;
         self.caches(&mut encoder)?;
         self.buckets(&mut encoder)?;
@@ -167,37 +116,6 @@ impl Figures {
         });
         family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
         self.promises(encoder)
-    }
-
-    /// NBD clients by listener, and the memory that they share.
-    fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let clients = &self.status.clients;
-        let states = clients.listeners.iter().flat_map(|listener| {
-            [("attached", listener.attached), ("handshake", listener.half_open)].map(
-                |(state, count)| {
-                    let labels = vec![("listener", listener.name.as_str()), ("state", state)];
-                    (labels, Value::Gauge(count as f64))
-                },
-            )
-        });
-        family(encoder, ("nbd_connections", "NBD connections"), states.collect())?;
-        let turned_away = clients.listeners.iter().flat_map(|listener| {
-            listener.turned_away.iter().map(|(why, count)| {
-                let labels = vec![("listener", listener.name.as_str()), ("reason", why.as_str())];
-                (labels, Value::Counter(*count))
-            })
-        });
-        let help = "NBD connections that were refused or closed by the engine";
-        family(encoder, ("nbd_connections_turned_away", help), turned_away.collect())?;
-        let gauges = [
-            ("nbd_buffer_bytes", "Memory for contents of requests", clients.buffer_bytes),
-            ("nbd_buffer_limit_bytes", "Most that it may be", clients.buffer_limit_bytes),
-            ("nbd_requests_waiting", "Requests that wait for such memory", clients.waiting),
-        ];
-        for (name, help, value) in gauges {
-            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value as f64))])?;
-        }
-        Ok(())
     }
 
     /// Of volumes that are promised something.

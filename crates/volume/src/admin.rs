@@ -14,6 +14,7 @@ use crate::pool::{Evacuation, PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Why an administrator's wish was not granted. Nothing has changed then.
@@ -56,6 +57,17 @@ pub enum AdminError {
     /// Only active pools are drained.
     #[error("pool {} is {state:?}; only an active pool can be drained", pool.0)]
     NotActive {
+        /// The pool.
+        pool: PoolId,
+        /// Its state.
+        state: PoolState,
+    },
+    /// Only a pool that is being drained, or is drained, can be undrained.
+    #[error(
+        "pool {} is {state:?}; only one that is being drained or is drained can be undrained",
+        pool.0
+    )]
+    NotDraining {
         /// The pool.
         pool: PoolId,
         /// Its state.
@@ -132,8 +144,10 @@ impl Group {
         let old = self.living(id)?;
         self.check_size(size, old)?;
         self.map.set_volume(id, size, self.chunk_size);
-        let record = self.volume_record(id);
-        self.commit.queue_record(record);
+        if !mutant("growth_not_recorded") {
+            let record = self.volume_record(id);
+            self.commit.queue_record(record);
+        }
         self.pump(now);
         Ok(())
     }
@@ -147,7 +161,9 @@ impl Group {
         self.living(id)?;
         self.map.volume_mut(id).expect("it lives").deleting = true;
         // Said now, for the next flush; and once more when the slots are given back.
-        self.commit.queue_record(Record::VolumeGone(id));
+        if !mutant("deletion_said_late") {
+            self.commit.queue_record(Record::VolumeGone(id));
+        }
         self.promises.forget(id);
         self.hinting.hints.forget_volume(id);
         self.copier.cancel_volume(id);
@@ -261,6 +277,26 @@ impl Group {
         let pool = self.pool_mut(id);
         pool.state = PoolState::Draining;
         pool.evacuation = to;
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Lets a pool that is being drained, or is drained, take chunks again. Operations that are
+    /// under way go on, so chunks may still leave it; what has left does not come back by itself.
+    /// Until the checkpoint that follows is durable, a crash lets the drain go on.
+    ///
+    /// # Errors
+    /// When the pool does not exist, or is neither being drained nor drained.
+    pub fn undrain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
+        self.check_ready()?;
+        let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
+        if !matches!(state, PoolState::Draining | PoolState::Drained) {
+            return Err(AdminError::NotDraining { pool: id, state });
+        }
+        let pool = self.pool_mut(id);
+        pool.state = PoolState::Active;
+        pool.evacuation = Evacuation::default();
         self.checkpoint.wanted = true;
         self.pump(now);
         Ok(())

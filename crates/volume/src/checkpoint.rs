@@ -25,6 +25,8 @@ use crate::opening::OpenError;
 use crate::pool::PoolState;
 use crate::settings::Limits;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Pools that hold journal and checkpoints, where there are as many.
@@ -163,6 +165,9 @@ impl Group {
         checkpoint.attempt += 1;
         checkpoint.homes = homes;
         checkpoint.journal_start = self.commit.next;
+        if mutant("journal_space_early") {
+            self.commit.start = self.commit.next;
+        }
         checkpoint.written = 0;
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
@@ -199,6 +204,9 @@ impl Group {
             self.describe(chunk, &mut record);
             if records.len() + record.len() > block_payload {
                 self.seal_checkpoint_block(&mut records, &mut batch);
+                if mutant("checkpoint_skips_at_block_end") {
+                    next = self.following(chunk);
+                }
                 continue; // Described again, into the next block.
             }
             records.extend_from_slice(&record);
@@ -206,6 +214,12 @@ impl Group {
         }
         if next.is_none() && !records.is_empty() {
             self.seal_checkpoint_block(&mut records, &mut batch);
+        }
+        met_if(next.is_some(), "checkpoint of several batches");
+        if mutant("checkpoint_skips_at_batch_end")
+            && let Some(chunk) = next
+        {
+            next = self.following(chunk);
         }
         // A block that is not full yet is begun anew in the next batch.
         let first = self.checkpoint.written - (batch.len() / BLOCK_BYTES) as u32;
@@ -216,6 +230,10 @@ impl Group {
             Some(chunk) => self.checkpoint.stage = Stage::Writing(chunk),
             None => {
                 self.checkpoint.stage = Stage::Covering;
+                if mutant("checkpoint_uncovered") {
+                    self.checkpoint.stage = Stage::Sealing;
+                    return;
+                }
                 self.commit.join(Waiter::Checkpoint(self.checkpoint.attempt));
             }
         }
@@ -230,17 +248,27 @@ impl Group {
         seal_block(BlockKind::Checkpoint, stamp, records, batch);
         records.clear();
         self.checkpoint.written += 1;
+        met_if(self.checkpoint.written > 1, "checkpoint of several blocks");
+    }
+
+    /// The area that is not in force.
+    fn coming_area(&self) -> u8 {
+        match mutant("checkpoint_over_the_one_in_force") {
+            true => self.checkpoint.area,
+            false => 1 - self.checkpoint.area,
+        }
     }
 
     fn send_batch(&mut self, first: u32, batch: &[u8]) {
-        let area = 1 - self.checkpoint.area;
+        let area = self.coming_area();
         let end = first + (batch.len() / BLOCK_BYTES) as u32;
         for home in self.checkpoint.homes.clone() {
             for (offset, blocks) in self.area_of(home, area).pieces(first..end) {
                 let byte = |block: u32| (block - first) as usize * BLOCK_BYTES;
                 let data = payload(&batch[byte(blocks.start)..byte(blocks.end)]);
                 self.checkpoint.outstanding += 1;
-                let write = Io::Write { offset, data, fua: true };
+                let fua = !mutant("checkpoint_not_forced");
+                let write = Io::Write { offset, data, fua };
                 self.send(self.now, home, Owner::Checkpoint, write);
             }
         }
@@ -255,7 +283,10 @@ impl Group {
             encode_record(&self.volume_record(chunk.volume), out);
         }
         if self.map.has(chunk) {
-            let state = self.durable_state(chunk);
+            let state = match mutant("checkpoint_of_memory") {
+                true => self.map.state(chunk),
+                false => self.durable_state(chunk),
+            };
             if !state.copies.is_empty() {
                 encode_record(&Record::Chunk(chunk, state), out);
             }
@@ -305,11 +336,14 @@ impl Group {
             journal_blocks: self.settings.journal_blocks,
             area_blocks: self.area_blocks,
             checksums: self.settings.checksums,
-            area: 1 - self.checkpoint.area,
+            area: self.coming_area(),
             checkpoint_blocks: self.checkpoint.written,
             checkpoint_generation: sequence,
             journal_generation: self.commit.generation,
-            journal_start: self.checkpoint.journal_start,
+            journal_start: match mutant("journal_start_at_the_end") {
+                true => self.commit.next,
+                false => self.checkpoint.journal_start,
+            },
             homes: self.checkpoint.homes.clone(),
             pools: self.pools.iter().map(|pool| pool.record()).collect(),
             next_volume: self.next_volume,
@@ -320,6 +354,9 @@ impl Group {
             if record.membership == Membership::Removed {
                 record.membership = Membership::Draining;
             }
+        }
+        if mutant("superblocks_all_at_once") {
+            self.spread(&mut superblock);
         }
         for home in self.checkpoint.homes.clone() {
             self.send_superblock(&mut superblock, home);
@@ -334,12 +371,16 @@ impl Group {
         if !self.has_living_home() {
             return;
         }
+        self.spread(&mut superblock);
+        self.checkpoint.stage = Stage::Spread;
+    }
+
+    fn spread(&mut self, superblock: &mut Superblock) {
         for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
             if self.pool(pool).is_alive() && !superblock.homes.contains(&pool) {
-                self.send_superblock(&mut superblock, pool);
+                self.send_superblock(superblock, pool);
             }
         }
-        self.checkpoint.stage = Stage::Spread;
     }
 
     fn send_superblock(&mut self, superblock: &mut Superblock, pool: PoolId) {
@@ -347,7 +388,12 @@ impl Group {
         let data = Payload::from(superblock.encode());
         let offset = super_offset(superblock.sequence % 2);
         self.checkpoint.outstanding += 1;
-        self.send(self.now, pool, Owner::Super, Io::Write { offset, data, fua: true });
+        self.send(
+            self.now,
+            pool,
+            Owner::Super,
+            Io::Write { offset, data, fua: !mutant("superblock_not_forced") },
+        );
     }
 
     /// Whether one of the coming homes lives; if none does, the checkpoint begins anew.
@@ -355,8 +401,9 @@ impl Group {
         self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
         if self.checkpoint.homes.is_empty() {
             if self.checkpoint.stage == Stage::Spreading {
+                met("last coming replica died while its superblock was written");
                 // One may have it and come back: the next one is younger, and in the same place.
-                self.checkpoint.sequence += 2;
+                self.checkpoint.sequence += if mutant("sequence_not_skipped") { 0 } else { 2 };
             }
             self.checkpoint.stage = Stage::Idle;
             self.checkpoint.wanted = true;
@@ -384,10 +431,15 @@ impl Group {
 
     /// The superblocks are durable: the new checkpoint is in force.
     fn checkpoint_done(&mut self) {
+        let area = self.coming_area();
         let checkpoint = &mut self.checkpoint;
         checkpoint.stage = Stage::Idle;
         checkpoint.sequence += 1;
-        checkpoint.area = 1 - checkpoint.area;
+        checkpoint.area = area;
+        met_if(
+            checkpoint.journal_start != self.commit.next && checkpoint.written > 1,
+            "map changed while its checkpoint was written",
+        );
         checkpoint.blocks = checkpoint.written;
         checkpoint.generation = checkpoint.sequence;
         self.commit.start = checkpoint.journal_start;

@@ -18,12 +18,17 @@ use crate::layout::journal_offset;
 use crate::map::{ChunkState, Place};
 use crate::opening::OpenError;
 use crate::request::RequestError;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use thermocline_ports::{DeviceError, Io, Payload};
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Journal blocks that one cycle may write.
 pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
+
+/// Bytes of the record by which a chunk gets its first slot.
+const OPENING_BYTES: usize = 20;
 
 /// Blocks by which a cycle may grow when one of its flushes ends a pool.
 const FOR_A_DEATH: u64 = 1;
@@ -75,6 +80,8 @@ pub(crate) struct Commit {
     pub(crate) wanted: bool,
     queue: VecDeque<Change>,
     queued_bytes: usize,
+    /// Slots being made ready, each of which will queue a record.
+    pub(crate) openings: usize,
     /// Records of the cycle under way.
     taken: Vec<Change>,
     /// Waiters of the cycle under way, and of the next.
@@ -83,6 +90,9 @@ pub(crate) struct Commit {
     outstanding: u32,
     /// Whether data was lost on the way: a pool died with writes that were not yet flushed.
     lost: bool,
+    /// Volumes whose next flush fails: a pool died with something that only it had, and nobody was
+    /// told yet.
+    untold: BTreeSet<VolumeId>,
     pub(crate) generation: u64,
     /// Sequence of the next block to be written.
     pub(crate) next: u64,
@@ -103,11 +113,13 @@ impl Commit {
             wanted: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            openings: 0,
             taken: Vec::new(),
             waiters: Vec::new(),
             next_waiters: Vec::new(),
             outstanding: 0,
             lost: false,
+            untold: BTreeSet::new(),
             generation,
             next: 0,
             start: 0,
@@ -137,10 +149,18 @@ impl Commit {
         encode_record(&Record::PoolDead(pool), &mut bytes);
         let change = Change { bytes, left: Vec::new() };
         if self.stage == Stage::Flushing {
-            self.taken.insert(0, change);
+            met_if(!self.taken.is_empty(), "death record in front of a commit under way");
+            match mutant("death_record_last") {
+                true => self.taken.push(change),
+                false => self.taken.insert(0, change),
+            }
         } else {
             self.queued_bytes += change.bytes.len();
-            self.queue.push_front(change);
+            met_if(!self.queue.is_empty(), "death record in front of others");
+            match mutant("death_record_last") {
+                true => self.queue.push_back(change),
+                false => self.queue.push_front(change),
+            }
         }
     }
 
@@ -181,6 +201,11 @@ impl Commit {
         self.lost = true;
     }
 
+    /// The volume is deleted: what it lost concerns nobody.
+    pub(crate) fn forget_losses(&mut self, volume: VolumeId) {
+        self.untold.remove(&volume);
+    }
+
     pub(crate) fn home_lost(&mut self, pool: PoolId) {
         self.homes.retain(|&home| home != pool);
     }
@@ -217,6 +242,9 @@ impl Group {
             return;
         }
         self.commit.wanted = false;
+        if mutant("blocks_of_sides_not_saved") {
+            self.copier.unsaved_overlays.clear();
+        }
         self.save_overlays();
         self.take_changes();
         self.commit.stage = Stage::Flushing;
@@ -242,12 +270,13 @@ impl Group {
     /// Whether so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
         let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
-        self.commit.queued_bytes > blocks as usize * self.settings.limits.usable()
+        let coming = self.commit.openings * OPENING_BYTES;
+        self.commit.queued_bytes + coming > blocks as usize * self.settings.limits.usable()
     }
 
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.
     pub(crate) fn change(&mut self, record: Record, chunk: ChunkId, left: &[Place]) {
-        if cfg!(mutant = "early_reuse") {
+        if mutant("slot_reused_before_the_record") {
             self.commit.queue(record, chunk, &[]);
             for &place in left {
                 self.leave(self.now, chunk, place);
@@ -265,7 +294,7 @@ impl Group {
 
     /// Moves as many records into the cycle as fit, with those who wait for them.
     fn take_changes(&mut self) {
-        let limit = COMMIT_BLOCKS_MAX.min(self.journal_room());
+        let limit = self.settings.limits.commit_blocks.min(self.journal_room());
         let payload = self.settings.limits.block_payload;
         let (mut blocks, mut used) = (0, payload);
         while let Some(change) = self.commit.queue.front() {
@@ -283,19 +312,23 @@ impl Group {
         }
         self.commit.blocks = blocks;
         // Whoever waits may wait for the last record queued.
-        if self.commit.queue.is_empty() {
+        met_if(!self.commit.queue.is_empty(), "commit took a part of the queue");
+        if self.commit.queue.is_empty() || mutant("flush_answered_with_records_left") {
             self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
         }
     }
 
     fn flush_dirty_pools(&mut self) {
-        if cfg!(mutant = "skip_barrier") {
+        if mutant("record_before_its_data") {
             return;
         }
         for index in 0..self.pools.len() {
             let pool = &mut self.pools[index];
             if pool.dirty && pool.is_alive() {
                 pool.dirty = false;
+                if mutant("third_pool_not_flushed") && index >= 2 {
+                    continue;
+                }
                 self.commit.outstanding += 1;
                 self.send(self.now, PoolId(index as u16), Owner::Flush, Io::Flush);
             }
@@ -309,7 +342,9 @@ impl Group {
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        let forgot = matches!(result, Err(DeviceError::Io | DeviceError::NoSpace));
+        let forgot = matches!(result, Err(DeviceError::Io | DeviceError::NoSpace))
+            && !mutant("failed_flush_tried_again");
+        met_if(forgot, "flush failed");
         if forgot && !self.pool(flight.pool).is_far() {
             self.flush_failed(flight.pool);
             if matches!(self.service, crate::group::Service::Failed(_)) {
@@ -319,7 +354,7 @@ impl Group {
             return;
         }
         self.commit.outstanding -= 1;
-        self.commit.lost |= result.is_err();
+        self.commit.lost |= result.is_err() && !mutant("failed_flush_not_reported");
         if self.commit.outstanding == 0 {
             self.write_journal();
         }
@@ -337,12 +372,23 @@ impl Group {
         let ring = u64::from(self.settings.journal_blocks);
         let first = self.commit.next % ring;
         let head = (ring - first).min(count) as usize * BLOCK_BYTES;
+        met_if(count > 1, "commit of several blocks");
+        met_if(head < blocks.len(), "commit across the ring's end");
+        met_if(self.commit.next >= ring, "journal ring wrapped");
         let targets = self.journal_targets();
+        let homes = &self.commit.homes;
+        met_if(
+            !homes.is_empty() && targets.len() > homes.len(),
+            "commit written to a coming replica",
+        );
         for home in targets {
             for (at, bytes) in [(first, &blocks[..head]), (0, &blocks[head..])] {
                 if !bytes.is_empty() {
-                    let write =
-                        Io::Write { offset: journal_offset(at), data: payload(bytes), fua: true };
+                    if at == 0 && first != 0 && mutant("commit_without_its_wrapped_part") {
+                        continue;
+                    }
+                    let (offset, fua) = (journal_offset(at), !mutant("journal_not_forced"));
+                    let write = Io::Write { offset, data: payload(bytes), fua };
                     self.commit.outstanding += 1;
                     self.send(self.now, home, Owner::Journal, write);
                 }
@@ -357,7 +403,8 @@ impl Group {
     fn journal_targets(&self) -> Vec<PoolId> {
         let mut targets = self.commit.homes.clone();
         for &home in self.checkpoint.coming_homes() {
-            if !targets.contains(&home) && self.pool(home).is_alive() {
+            let left_out = mutant("coming_replicas_without_journal") && !targets.is_empty();
+            if !left_out && !targets.contains(&home) && self.pool(home).is_alive() {
                 targets.push(home);
             }
         }
@@ -375,7 +422,8 @@ impl Group {
                 generation: self.commit.generation,
                 sequence: self.commit.next + count,
             };
-            seal_commit_block(BlockKind::Journal, stamp, count as u16, records, &mut blocks);
+            let before = if mutant("block_forgets_its_commit") { 0 } else { count as u16 };
+            seal_commit_block(BlockKind::Journal, stamp, before, records, &mut blocks);
             records.clear();
             count += 1;
         };
@@ -406,6 +454,7 @@ impl Group {
         if self.commit.homes.is_empty() {
             // Every home in force has died. Where superblocks that name others are on their way,
             // the records are durable there, and count as soon as those are in force.
+            met("commit waited for replicas to be in force");
             self.commit.awaits_homes = self.checkpoint.is_being_sealed();
             if !self.commit.awaits_homes {
                 self.fail(OpenError::NoHome);
@@ -432,6 +481,12 @@ impl Group {
         let taken = std::mem::take(&mut self.commit.taken);
         let waiters = std::mem::take(&mut self.commit.waiters);
         let lost = std::mem::take(&mut self.commit.lost);
+        if lost && !mutant("loss_told_to_nobody") {
+            let lose = |chunk: &ChunkId| self.has_lost_part(*chunk);
+            let volumes = self.map.chunks().filter(lose).map(|chunk| chunk.volume);
+            self.commit.untold = volumes.chain(self.commit.untold.iter().copied()).collect();
+        }
+        let mut told = Vec::new();
         // Switches first: the slots that they leave are in `taken`.
         for &waiter in &waiters {
             if let Waiter::Switch(operation) = waiter {
@@ -444,7 +499,10 @@ impl Group {
         for waiter in waiters {
             match waiter {
                 Waiter::Flush(request) => {
-                    let result = if lost { Err(RequestError::Io) } else { Ok(()) };
+                    let volume = self.requests[request].volume;
+                    let untold = self.commit.untold.contains(&volume);
+                    let result = if lost || untold { Err(RequestError::Io) } else { Ok(()) };
+                    told.push(volume);
                     self.end_flush(request, result);
                 }
                 Waiter::Part(part) => {
@@ -465,6 +523,7 @@ impl Group {
                 Waiter::Checkpoint(attempt) => self.checkpoint.covered(attempt),
             }
         }
+        self.commit.untold.retain(|volume| !told.contains(volume));
     }
 
     /// Puts the group out of service: no pool is left that could hold the journal.

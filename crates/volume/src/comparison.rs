@@ -21,6 +21,7 @@ use crate::sums::checksums;
 use crate::throttle::Held;
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos};
 
 /// Bytes read at a time from copies across a network.
@@ -225,7 +226,8 @@ impl Group {
     /// The chunk's contents were looked at from end to end: its tables are next.
     fn data_compared(&mut self, now: Nanos) -> bool {
         let current = self.scrub.current.as_ref().expect("a chunk is being compared");
-        let (chunk, touched, purpose) = (current.chunk, current.touched, current.purpose);
+        let (chunk, purpose) = (current.chunk, current.purpose);
+        let touched = current.touched && !mutant("sealed_though_written");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
         let checks = matches!(self.map.entry(chunk).table(), Table::Summed(_))
             && self.seals.sums(chunk).is_some();
@@ -294,7 +296,8 @@ impl Group {
         } else if whole && !current.touched {
             self.scrub.note_well(chunk);
         }
-        let seals = whole && sealing && !current.touched && !current.seal_failed;
+        let touched = current.touched && !mutant("sealed_though_written");
+        let seals = whole && sealing && !touched && !current.seal_failed;
         if seals && self.may_get_tables(chunk) {
             self.seal(chunk, &current.sums, current.table, !current.reads);
         } else if self.map.has(chunk) && !(whole && current.damaged) {
@@ -386,6 +389,7 @@ impl Group {
         let known = self.seals.sums(chunk);
         let mut verdict = Verdict { errors: vec![0; found.len()], ..Verdict::default() };
         for block in 0..(range.end - range.start) / BLOCK {
+            let known = known.filter(|_| !mutant("scrub_ignores_checksums"));
             let expected = known.and_then(|sums| sums.of_block(range.start / BLOCK + block));
             let hash = |copy: usize| hashes[copy].as_ref().map(|hashes| hashes[block as usize]);
             let hashes: Vec<Option<u32>> = (0..found.len()).map(hash).collect();
@@ -417,7 +421,8 @@ impl Group {
             || !unreadable.is_empty()
             || !verdict.undecided.is_empty();
         // What has no checksum cannot be told from rot later: the chunk gets no table this time.
-        current.touched |= verdict.sums.contains(&None);
+        let unknown = verdict.sums.contains(&None) && !mutant("sealed_though_unreadable");
+        current.touched |= unknown;
         current.sums.extend(verdict.sums.iter().map(|sum| sum.unwrap_or(0)));
     }
 

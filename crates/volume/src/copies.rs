@@ -15,6 +15,8 @@ use crate::overlay::Side;
 use crate::request::RequestError;
 use crate::settings::Fill;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 impl Group {
@@ -24,7 +26,7 @@ impl Group {
         let traffic = self.map.entry(chunk).traffic;
         if traffic != NONE {
             let traffic = &self.traffic[traffic];
-            state.dirty |= traffic.intent;
+            state.dirty |= traffic.intent && !mutant("intent_not_in_the_record");
             if traffic.intent {
                 state.table = Table::None;
             }
@@ -63,6 +65,7 @@ impl Group {
         if only_prefetched && !state.copies[index].prefetched {
             return false;
         }
+        met_if(!state.dirty, "copy dropped that the journal calls equal");
         let copy = state.copies.remove(index);
         self.await_drop(chunk, state.dirty);
         self.uncount_prefetched(copy);
@@ -113,7 +116,9 @@ impl Group {
             }
             self.map.set_state(chunk, &state);
         }
-        self.commit.queue_death(pool);
+        if !mutant("death_not_recorded") {
+            self.commit.queue_death(pool);
+        }
     }
 
     /// A pool could not flush: what was written there since its last flush may be gone, whatever
@@ -122,7 +127,8 @@ impl Group {
     /// devices are as a crash would leave them, and opening it again recovers what is durable.
     pub(crate) fn flush_failed(&mut self, pool: PoolId) {
         if self.pool(pool).is_alive() {
-            match self.is_needed(pool) {
+            let last = !self.elect_homes().iter().any(|&home| home != pool);
+            match last || self.is_needed(pool) {
                 true => self.fail(OpenError::FlushFailed(pool)),
                 false => self.pool_died(pool),
             }
@@ -149,7 +155,7 @@ impl Group {
             return self.await_space(now, part);
         };
         self.note_hinted(place, &hinted);
-        if clean {
+        if clean || mutant("slot_not_zeroed") {
             return self.place_chunk(now, part, place);
         }
         let traffic = self.traffic_of(chunk);
@@ -163,6 +169,7 @@ impl Group {
             Io::WriteZeroes { offset, length }
         };
         self.parts[part].outstanding += 1;
+        self.commit.openings += 1;
         self.send(now, place.pool, Owner::Part { part, at: 0 }, io);
     }
 
@@ -183,7 +190,9 @@ impl Group {
         let opening = self.traffic[traffic].opening.take();
         let (_, place) = opening.expect("the part opens its chunk");
         let place = place.expect("a slot was being made ready");
-        if result.is_ok() && self.pool(pool).is_alive() {
+        self.commit.openings -= 1;
+        let zeroed = result.is_ok() || mutant("slot_opened_though_not_zeroed");
+        if zeroed && self.pool(pool).is_alive() {
             return self.place_chunk(now, part, place);
         }
         self.pool_mut(pool).slots.give_back(place.slot, false);
@@ -316,7 +325,9 @@ impl Group {
         let oldest = on_slots.map(|&part| self.parts[part].order).min();
         let oldest = oldest.unwrap_or(u64::MAX);
         let left = std::mem::take(&mut self.traffic[traffic].left);
-        let (free, keep) = left.into_iter().partition(|&(order, _)| order < oldest);
+        let (free, keep) = left.into_iter().partition(|&(order, _)| {
+            order < oldest || order == oldest && mutant("slot_freed_one_part_early")
+        });
         self.traffic[traffic].left = keep;
         let free: Vec<(u64, Place)> = free;
         let any = !free.is_empty();
@@ -352,6 +363,7 @@ impl Group {
     /// A freed slot was discarded, or could not be.
     pub(crate) fn clean_done(&mut self, now: Nanos, place: Place, clean: bool) {
         self.slots_leaving -= 1;
-        self.give_back(now, place, clean);
+        met_if(!clean, "discard of a freed slot failed");
+        self.give_back(now, place, clean || mutant("slot_clean_though_not_discarded"));
     }
 }

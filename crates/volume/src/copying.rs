@@ -34,6 +34,7 @@ use crate::trial::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId, Slab, VolumeId};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
@@ -115,7 +116,7 @@ impl Copy {
                 state.overlay = None;
             }
         }
-        state.dirty |= state.copies.len() > 1;
+        state.dirty |= state.copies.len() > 1 && !mutant("switch_says_copies_are_equal");
     }
 }
 
@@ -312,7 +313,9 @@ impl Group {
     fn next_piece(&self, index: u32) -> Option<(Range<u32>, Place)> {
         let copy = &self.copier.operations[index];
         let length_max = self.piece_max(copy);
-        let free = |range: &Range<u32>| !self.writes_under_way(copy.what.chunk, range);
+        let free = |range: &Range<u32>| {
+            !self.writes_under_way(copy.what.chunk, range) || mutant("piece_copied_under_a_write")
+        };
         let mut from = copy.cursor;
         let mut wrapped = false;
         loop {
@@ -401,7 +404,7 @@ impl Group {
             self.seals.is_copied(chunk, self.chunk_size, self.settings.limits.seals_cached);
         }
         let wrong = self.wrong_blocks(chunk, range.start, payload, u64::MAX);
-        if wrong == 0 {
+        if wrong == 0 || mutant("operation_carries_rot") {
             return true;
         }
         self.copier.operations[index].failed_sources |= 1 << pool.0;
@@ -414,7 +417,7 @@ impl Group {
     fn piece_arrived(&mut self, index: u32) {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_ref().expect("it arrived");
-        if piece.spoiled && !cfg!(mutant = "drop_recopy") {
+        if piece.spoiled && !mutant("spoiled_piece_kept") {
             copy.spoils += 1;
             copy.cursor = piece.range.start;
             return;

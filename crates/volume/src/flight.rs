@@ -1,6 +1,7 @@
 //! Requests on their way through a device, and who waits for them.
 
 use thermocline_ports::Io;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
 
 /// How often a request for metadata, or a flush, is tried again before its pool is given up.
@@ -45,7 +46,8 @@ impl Owner {
 
     /// Whether its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
-        matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
+        let table = self == Owner::SealWrite && mutant("tables_not_flushed");
+        table || matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
     }
 }
 

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_policy::placement::ChunkAccess;
 use thermocline_ports::{DeviceError, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A client's request under way.
@@ -295,7 +296,8 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].running.retain(|&running| running != part);
         let state = &self.parts[part];
-        let volatile = matches!(state.verb, Verb::Zero) || self.has_changes();
+        let volatile = matches!(state.verb, Verb::Zero)
+            || self.has_changes() && !mutant("forced_before_its_record");
         if state.fua && state.error.is_none() && volatile {
             self.commit.join(Waiter::Part(part));
         } else {

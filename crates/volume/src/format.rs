@@ -11,6 +11,7 @@ use crate::overlay::Blocks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
 /// Version of the layout, written; those before it are read, later ones are refused. Version 2 has
@@ -183,7 +184,8 @@ pub(crate) fn seal_commit_block(
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(payload);
     out.resize(start + BLOCK_BYTES, 0);
-    let crc = crc32c::crc32c(&out[start + 8..]);
+    let end = if mutant("block_crc_of_one_sector") { start + 512 } else { out.len() };
+    let crc = crc32c::crc32c(&out[start + 8..end]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -212,7 +214,8 @@ pub(crate) fn read_block(kind: BlockKind, block: &[u8]) -> Option<WholeBlock<'_>
     let stamp =
         Stamp { identity: reader.u64()?, generation: reader.u64()?, sequence: reader.u64()? };
     let (used, before) = (usize::from(reader.u16()?), reader.u16()?);
-    if magic != kind.magic() || !has_crc(&block[8..BLOCK_BYTES], crc) {
+    let end = if mutant("block_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
+    if magic != kind.magic() || !has_crc(&block[8..end], crc) {
         return None;
     }
     let payload = block.get(HEADER_BYTES..HEADER_BYTES + used)?;
@@ -388,7 +391,8 @@ impl Superblock {
         self.encode_extents(&mut out);
         assert!(out.len() <= BLOCK_BYTES, "POOLS_MAX pools fit into a superblock");
         out.resize(BLOCK_BYTES, 0);
-        let crc = crc32c::crc32c(&out[12..]);
+        let end = if mutant("superblock_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
+        let crc = crc32c::crc32c(&out[12..end]);
         out[8..12].copy_from_slice(&crc.to_le_bytes());
         out
     }
@@ -398,7 +402,8 @@ impl Superblock {
         let mut reader = Reader(block.get(..BLOCK_BYTES)?);
         let magic = reader.take(8)?;
         let crc = reader.u32()?;
-        if magic != SUPER_MAGIC || !has_crc(&block[12..BLOCK_BYTES], crc) {
+        let end = if mutant("superblock_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
+        if magic != SUPER_MAGIC || !has_crc(&block[12..end], crc) {
             return None;
         }
         let version = reader.u16()?;

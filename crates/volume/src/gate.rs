@@ -15,6 +15,8 @@ use crate::foreground::Verb;
 use crate::format::Record;
 use crate::group::Group;
 use crate::presence::around_blocks;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, Nanos};
 
 /// Copies of one piece that foreground writes may spoil before they wait for it.
@@ -45,12 +47,23 @@ impl Group {
                 self.copier.operations[operation].cancelled = true;
                 return false;
             }
-            return idle;
+            return idle || mutant("unmapped_under_parts");
         }
         let traffic = &self.traffic[self.map.entry(chunk).traffic];
         // No block of a chunk in two parts may be written on both sides at once.
         let in_two = self.map.overlay(chunk).is_some();
-        let touched = if in_two { around_blocks(&range) } else { range.clone() };
+        met_if(
+            writes && in_two && !self.writes_under_way(chunk, &range) && {
+                self.writes_under_way(chunk, &around_blocks(&range))
+            },
+            "two writes into one block of a mirror",
+        );
+        let touched = if in_two && !mutant("two_writes_into_one_block") {
+            around_blocks(&range)
+        } else {
+            range.clone()
+        };
+        met_if(writes && traffic.dropping > 0, "write waited for the record of a drop");
         if writes && (traffic.dropping > 0 || self.writes_under_way(chunk, &touched)) {
             return false;
         }
@@ -84,7 +97,8 @@ impl Group {
             return false;
         }
         let Some(piece) = operation.piece.as_mut().filter(|_| writes) else { return true };
-        if piece.range.end <= range.start || range.end <= piece.range.start {
+        let earlier = range.start < piece.range.start && mutant("earlier_write_spoils_no_piece");
+        if piece.range.end <= range.start || range.end <= piece.range.start || earlier {
             return true;
         }
         if operation.goal.is_some() || operation.spoils >= SPOILS_MAX {
@@ -99,11 +113,12 @@ impl Group {
     fn journal_expects_writes(&mut self, chunk: ChunkId) -> bool {
         let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
         let equal = self.map.may_differ(chunk) && !announced;
-        if !equal && !self.map.entry(chunk).is_sealed() {
+        let sealed = self.map.entry(chunk).is_sealed() && !mutant("write_before_unsealing");
+        if !equal && !sealed {
             return true;
         }
         self.announce_writes(chunk);
-        false
+        mutant("write_before_its_intent")
     }
 
     /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
@@ -122,7 +137,7 @@ impl Group {
     /// A copy was dropped that the journal may call equal to those that stay: no write begins until
     /// it has heard. Where writes have been announced it calls none equal.
     pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
-        if !announced {
+        if !announced && !mutant("write_before_the_drop") {
             let traffic = self.traffic_of(chunk);
             self.traffic[traffic].dropping += 1;
             self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;

@@ -37,6 +37,7 @@ use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
+use crate::salvage::Salvage;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
@@ -45,6 +46,8 @@ use crate::tap::Tap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, Slab};
 
 /// Whether a group takes requests.
@@ -102,6 +105,8 @@ pub struct Group {
     pub(crate) seals: Seals,
     pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
+    /// What becomes of a damaged group that is opened nevertheless.
+    pub(crate) salvage: Option<Box<Salvage>>,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
     pub(crate) shadows: Shadows,
@@ -151,7 +156,8 @@ impl Group {
             self.pool_died(pool);
         }
         // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
-        let given_up = self.opening.is_none() && !self.pool(pool).is_alive();
+        let given_up =
+            self.opening.is_none() && !self.pool(pool).is_alive() && !mutant("dead_pool_believed");
         let result = if given_up { Err(DeviceError::Gone) } else { result };
         if matches!(self.service, Service::Failed(_)) {
             return;
@@ -341,7 +347,8 @@ impl Group {
             _ => {}
         }
         // Even a failed write may have changed sectors.
-        state.dirty |= flight.writes && !flight.owner.is_forced();
+        let failed = completion.result.is_err() && mutant("failed_write_leaves_its_pool_clean");
+        state.dirty |= flight.writes && !flight.owner.is_forced() && !failed;
         flight
     }
 
@@ -355,7 +362,8 @@ impl Group {
             PoolState::Removing => state.gone = true,
             _ => state.state = PoolState::Dead,
         }
-        if std::mem::replace(&mut state.dirty, false) {
+        if std::mem::replace(&mut state.dirty, false) && !mutant("death_loses_in_silence") {
+            met("pool died with unflushed writes");
             self.commit.note_loss();
         }
         self.commit.home_lost(pool);
@@ -373,7 +381,8 @@ impl Group {
             return;
         }
         self.bury_volumes();
-        if !self.commit.is_settled() || self.has_changes() || self.any_dirty() {
+        let dirty = self.any_dirty() && !mutant("closed_with_volatile_writes");
+        if !self.commit.is_settled() || self.has_changes() || dirty {
             self.commit.wanted = true;
         } else if self.checkpoint.is_current() && !self.commit.is_empty() {
             // What was stopped in order needs no journal: no damage to it can be taken for its end.

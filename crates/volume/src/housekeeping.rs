@@ -7,6 +7,7 @@ use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome,
 use crate::pool::{Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// How often housekeeping looks round while there is something to do.
@@ -156,8 +157,10 @@ impl Group {
             let Some(extra) = self.map.extra(chunk).filter(|extra| extra.dirty) else {
                 return false;
             };
-            let quiet = now.saturating_sub(extra.last_write) >= QUIET;
-            if !quiet || self.map.entry(chunk).traffic != NONE {
+            let quiet = now.saturating_sub(extra.last_write) >= QUIET
+                || mutant("copies_equal_without_rest");
+            let busy = self.map.entry(chunk).traffic != NONE;
+            if !quiet || busy && !mutant("copies_equal_under_a_write") {
                 return true;
             }
             self.map.extra_mut(chunk).dirty = false;
@@ -196,6 +199,12 @@ impl Group {
             self.seals.forget(chunk);
         }
         self.map.remove_volume(volume);
+        self.commit.forget_losses(volume);
+        if mutant("deleted_volume_frees_at_once") {
+            self.change(Record::VolumeGone(volume), ChunkId::default(), &[]);
+            left.into_iter().for_each(|place| self.free_slot(self.now, place));
+            return;
+        }
         self.change(Record::VolumeGone(volume), ChunkId::default(), &left);
         self.commit.wanted = true;
     }

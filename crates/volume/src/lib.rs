@@ -52,6 +52,7 @@ mod report;
 mod request;
 mod requests;
 mod routing;
+mod salvage;
 mod scheduler;
 mod scrub;
 mod seals;
@@ -85,6 +86,7 @@ pub use report::{
     VolumeStatus,
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
+pub use salvage::Salvage;
 pub use scrub::{ScrubRun, ScrubStatus};
 pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Limits, Settings};

@@ -8,6 +8,7 @@
 
 use crate::overlay::{Blocks, Overlay};
 use crate::settings::POOLS_MAX;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A slot of a pool.
@@ -374,7 +375,8 @@ impl ChunkMap {
         let before = self.extra(chunk);
         let last_write = before.map_or(Nanos(0), |extra| extra.last_write);
         // Whoever changes the copies need not have told the journal about the overlay.
-        let unsaved = before.and_then(|extra| extra.overlay.as_ref()).is_some_and(|o| o.unsaved);
+        let unsaved = before.and_then(|extra| extra.overlay.as_ref()).is_some_and(|o| o.unsaved)
+            && !mutant("change_of_copies_hides_blocks");
         let overlay = state.overlay.as_ref();
         *self.extra_mut(chunk) = Extra {
             others: state.copies[1..].to_vec(),

@@ -88,7 +88,8 @@ pub enum OpenError {
     Shrunk(PoolId),
     /// No home has the checkpoint block.
     #[error(
-        "block {block} of the checkpoint is unreadable on every pool that holds one; restore a pool that is missing"
+        "block {block} of the checkpoint is unreadable on every pool that holds one; restore a pool that \
+         is missing, or see what can be saved with `thermocline check --salvage`"
     )]
     Checkpoint {
         /// Blocks from the area's start.
@@ -97,8 +98,8 @@ pub enum OpenError {
     /// A block of the journal that was durable is not whole on any pool that holds the journal.
     #[error(
         "block {block} of the journal is damaged on every pool that holds it, and changes up to \
-         block {} depend on it; nothing was changed; restore a pool that is missing, or the devices \
-         from a backup",
+         block {} depend on it; nothing was changed; restore a pool that is missing, or see what \
+         can be saved with `thermocline check --salvage`",
         durable - 1
     )]
     Journal {
@@ -110,8 +111,8 @@ pub enum OpenError {
     /// The newest superblock is damaged on every pool: the one before it is of an earlier session.
     #[error(
         "superblock {sequence} is damaged on every pool, and the one before it does not know what \
-         was written since; nothing was changed; restore a pool that is missing, or the devices \
-         from a backup"
+         was written since; nothing was changed; restore a pool that is missing, or see what can \
+         be saved with `thermocline check --salvage`"
     )]
     SuperblockLost {
         /// The number of the superblock that is missing, or of the first of several.
@@ -279,6 +280,7 @@ impl Group {
             seals: Seals::default(),
             findings: Findings::default(),
             opening: None,
+            salvage: None,
             placement: None,
             placement_name: String::new(),
             shadows: Shadows::default(),
@@ -383,16 +385,20 @@ impl Opening {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
+        let whole = |block: &[u8]| decode_records(open_block(kind, stamp, block)?, chunk_size);
+        self.copies_of(kind, at).find_map(whole)
+    }
+
+    /// What each replica has at the place of a block.
+    pub(crate) fn copies_of(&self, kind: BlockKind, at: u32) -> impl Iterator<Item = &[u8]> {
         let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
         let near = self.by_block.range((kind, first_of_read)..=(kind, at));
-        near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step))).find_map(
-            |(first, step)| {
-                let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
-                let found = self.steps[step as usize].found.as_ref()?;
-                let block = found.get(start..start + BLOCK_BYTES)?;
-                decode_records(open_block(kind, stamp, block)?, chunk_size)
-            },
-        )
+        let steps =
+            near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step)));
+        steps.filter_map(move |(first, step)| {
+            let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
+            self.steps[step as usize].found.as_ref()?.get(start..start + BLOCK_BYTES)
+        })
     }
 }
 

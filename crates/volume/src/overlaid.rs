@@ -12,6 +12,8 @@ use crate::overlay::{Goal, Holder, Overlay, Side};
 use crate::presence::{around_blocks, whole_blocks};
 use crate::request::RequestError;
 use std::ops::Range;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, PoolId};
 
 impl Group {
@@ -116,7 +118,10 @@ impl Group {
         let overlay = self.map.mirror(chunk)?;
         let other = self.side_at(chunk, pool).other();
         let able = match self.parts[part].is_write() {
-            true => overlay.blocks.takes(other, run) && !self.is_parting(chunk),
+            true => {
+                let parting = self.is_parting(chunk) && !mutant("write_sent_to_a_parting_side");
+                overlay.blocks.takes(other, run) && !parting
+            }
             false => !overlay.blocks.any_only_on(other.other(), run),
         };
         let place = self.place_on(chunk, other);
@@ -137,10 +142,15 @@ impl Group {
     }
 
     /// What `pool` has of a run cannot be relied on: where the other side has it as well, that one
-    /// counts.
+    /// counts. When one side is about to go, the one that stays counts whatever it holds: what was
+    /// read on the other could not be read again.
     fn distrust(&mut self, chunk: ChunkId, run: &Range<u32>, pool: PoolId) {
-        let other = self.side_at(chunk, pool).other();
-        if self.is_parting(chunk) || !self.is_alive_on(chunk, other) {
+        let staying = self.goal_on(chunk).and_then(Goal::side);
+        let parting = staying.filter(|_| self.is_parting(chunk));
+        met_if(parting.is_some(), "side of a mirror failed while the other was about to go");
+        let other = parting.unwrap_or(self.side_at(chunk, pool).other());
+        let both = parting.is_some() && mutant("both_sides_count_while_one_goes");
+        if both || !self.is_alive_on(chunk, other) {
             return;
         }
         let runs = self.overlay_of(chunk).blocks.runs(run);
@@ -158,7 +168,10 @@ impl Group {
         let (Some(sent), Some(_)) = (sent, self.map.overlay(chunk)) else { return false };
         let (run, _) = self.parts[part].sent.remove(sent);
         let other = self.other_side(part, &run, pool);
-        self.distrust(chunk, &run, pool);
+        met_if(other.is_none(), "both sides of a mirror failed a write");
+        if !mutant("failed_side_trusted") {
+            self.distrust(chunk, &run, pool);
+        }
         self.parts[part].avoided |= bit(pool);
         let Some(side) = other else { return false };
         let place = self.place_on(chunk, side);
@@ -177,7 +190,9 @@ impl Group {
             self.parts[part].error = Some(RequestError::Io);
             return;
         };
-        if !self.writes_under_way(chunk, &around_blocks(&run)) {
+        let under_way = self.writes_under_way(chunk, &around_blocks(&run));
+        met_if(under_way, "read failed on a side of a mirror under a write");
+        if !under_way || mutant("failed_read_distrusts_under_a_write") {
             self.distrust(chunk, &run, pool);
         }
         self.part_read(self.now, part, self.place_on(chunk, side), run);

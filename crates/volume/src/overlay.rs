@@ -10,6 +10,7 @@ use crate::map::Place;
 use crate::presence::{Presence, around_blocks, whole_blocks};
 use crate::settings::BLOCK;
 use std::ops::Range;
+use thermocline_units::mutants::mutant;
 
 /// One of the two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,9 +149,12 @@ impl Blocks {
     /// `bytes` were written on `side`, which [`Blocks::takes`] them, and only there; whether that
     /// changed a holder.
     pub(crate) fn written(&mut self, side: Side, bytes: &Range<u32>) -> bool {
-        let blocks = around_blocks(bytes);
+        let blocks = match mutant("blocks_written_in_part_not_counted") {
+            true => whole_blocks(bytes),
+            false => around_blocks(bytes),
+        };
         let changed = self.runs(&blocks).iter().any(|(_, holder)| *holder != Holder::Only(side));
-        if let Some(shared) = &mut self.shared {
+        if let Some(shared) = self.shared.as_mut().filter(|_| !mutant("other_side_not_stale")) {
             shared.remove(&blocks);
         }
         match side {

@@ -23,6 +23,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::pool::{Pool, PoolState};
 use thermocline_ports::Geometry;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 impl Group {
@@ -46,13 +47,18 @@ impl Group {
     }
 
     /// Step 1.
-    pub(crate) fn choose_superblock(&self) -> Result<Superblock, OpenError> {
+    pub(crate) fn choose_superblock(&mut self) -> Result<Superblock, OpenError> {
         let opening = self.opening.as_ref().expect("opening");
         let mut found: Vec<(PoolId, Superblock)> = Vec::new();
         for step in &opening.steps {
             let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
             let sound = blocks.filter_map(Superblock::decode).filter(layout::holds);
             found.extend(sound.map(|block| (step.pool, block)));
+            if let Some(salvage) = &mut self.salvage {
+                let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
+                let corrected = blocks.filter_map(|block| salvage.corrected_superblock(block));
+                found.extend(corrected.filter(layout::holds).map(|block| (step.pool, block)));
+            }
         }
         let best =
             found.iter().max_by_key(|(_, block)| block.sequence).ok_or(OpenError::NotAGroup)?;
@@ -107,8 +113,24 @@ impl Group {
                 generation: superblock.checkpoint_generation,
                 sequence: u64::from(block),
             };
-            let records = opening.block(BlockKind::Checkpoint, stamp, block, self.chunk_size);
+            let kind = BlockKind::Checkpoint;
+            let mut records = opening.block(kind, stamp, block, self.chunk_size);
+            if let Some(salvage) = &mut self.salvage {
+                let search =
+                    || salvage.corrected_block(&opening, kind, stamp, block, self.chunk_size);
+                records = records.or_else(search);
+                match &records {
+                    Some(records) => salvage.note_checkpoint(records),
+                    None => {
+                        salvage.note_gap();
+                        records = Some(Vec::new());
+                    }
+                }
+            }
             self.apply(records.ok_or(OpenError::Checkpoint { block })?);
+        }
+        if let Some(salvage) = &mut self.salvage {
+            salvage.end_checkpoint();
         }
         self.replay_journal(superblock, &opening)?;
         self.settle_chunks()?;
@@ -120,7 +142,13 @@ impl Group {
         let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
         checkpoint.blocks = superblock.checkpoint_blocks;
         self.checkpoint = checkpoint;
-        self.commit = Commit::new(superblock.sequence + 1, Vec::new());
+        self.commit = Commit::new(
+            match mutant("journal_keeps_its_generation") {
+                true => superblock.journal_generation,
+                false => superblock.sequence + 1,
+            },
+            Vec::new(),
+        );
         self.first_checkpoint();
         Ok(())
     }
@@ -132,7 +160,9 @@ impl Group {
         opening: &Opening,
     ) -> Result<(), OpenError> {
         let evidence = opening.journal_evidence(superblock);
-        if evidence.later_session {
+        if let Some(salvage) = &mut self.salvage {
+            salvage.older_session = evidence.later_session;
+        } else if evidence.later_session {
             return Err(OpenError::SuperblockLost { sequence: superblock.sequence + 1 });
         }
         let ring = u64::from(superblock.journal_blocks);
@@ -142,9 +172,29 @@ impl Group {
                 generation: superblock.journal_generation,
                 sequence,
             };
-            let at = (sequence % ring) as u32;
-            match opening.block(BlockKind::Journal, stamp, at, self.chunk_size) {
-                Some(records) => self.apply(records),
+            let (kind, at) = (BlockKind::Journal, (sequence % ring) as u32);
+            let mut records = opening.block(kind, stamp, at, self.chunk_size);
+            let durable = evidence.durable_before > sequence;
+            if let Some(salvage) = self.salvage.as_mut().filter(|_| durable) {
+                let search = || salvage.corrected_block(opening, kind, stamp, at, self.chunk_size);
+                records = records.or_else(search);
+                if records.is_none() {
+                    salvage.journal_blocks.push(sequence);
+                    continue;
+                }
+            }
+            if let (Some(salvage), Some(records)) = (&mut self.salvage, &records) {
+                salvage.note_journal(sequence, records);
+            }
+            match records {
+                Some(records) => {
+                    let after = Stamp { sequence: sequence + 1, ..stamp };
+                    let at = ((sequence + 1) % ring) as u32;
+                    let last = || opening.block(kind, after, at, self.chunk_size).is_none();
+                    if !(mutant("last_block_not_replayed") && last()) {
+                        self.apply(records);
+                    }
+                }
                 None if evidence.durable_before > sequence => {
                     let (block, durable) = (sequence, evidence.durable_before);
                     return Err(OpenError::Journal { block, durable });
@@ -179,7 +229,9 @@ impl Group {
                     if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
                         pool.state = PoolState::Dead;
                     }
-                    self.lose_copies(pool);
+                    if !mutant("replay_ignores_deaths") {
+                        self.lose_copies(pool);
+                    }
                 }
             }
         }
@@ -204,11 +256,13 @@ impl Group {
                 self.lose_copies(PoolId(index as u16));
             }
         }
-        let chunks: Vec<ChunkId> = self.map.chunks().collect();
-        for chunk in chunks {
+        for chunk in self.chunks_to_settle() {
             let mut state = self.map.state(chunk);
+            if self.gives_up_displaced(chunk, &state) {
+                continue;
+            }
             if state.dirty
-                && !cfg!(mutant = "trust_both")
+                && !mutant("recovery_trusts_both_sides")
                 && let Some((_, blocks)) = &mut state.overlay
             {
                 // The base, as long as it lives.
@@ -217,7 +271,7 @@ impl Group {
                 blocks.trust(if lives { Side::Base } else { Side::Above });
                 self.map.set_state(chunk, &state);
             }
-            if state.dirty && state.copies.len() > 1 {
+            if state.dirty && state.copies.len() > 1 && !mutant("recovery_trusts_copies") {
                 for copy in state.copies.drain(1..) {
                     if !copy.prefetched {
                         let to = copy.place.pool;

@@ -8,6 +8,7 @@ use crate::request::{Action, Reply, Request, RequestError, RequestId};
 use crate::settings::REQUESTS_IN_FLIGHT_MAX;
 use std::ops::Range;
 use thermocline_ports::SECTOR;
+use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos};
 
 /// Parts of one request under way at once; the rest is split off as these end.
@@ -118,7 +119,10 @@ impl Group {
         let ongoing = &self.requests[request];
         let zeroes = Action::is_zeroing(&ongoing.action);
         let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
-        let waits = forced && ongoing.parts == 0 && self.has_changes();
+        let waits = forced
+            && ongoing.parts == 0
+            && self.has_changes()
+            && !mutant("forced_zeroes_on_nothing_at_once");
         zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
     }
 

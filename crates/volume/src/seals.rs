@@ -31,6 +31,7 @@ use crate::sums::{SumStore, Sums};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
 /// Memory for the sums of chunks with tables: 64 GiB of data in chunks of 1 MiB.
@@ -227,6 +228,8 @@ impl Group {
     /// Blocks of contents that stand at byte `at` of a chunk and are not what was written; what a
     /// part of this number read while somebody wrote is not judged.
     pub(crate) fn wrong_blocks(&self, chunk: ChunkId, at: u32, found: &Payload, order: u64) -> u32 {
+        let first = found.slice(0..found.len().min(BLOCK));
+        let found = if mutant("first_block_verified_only") { &first } else { found };
         let sums = self.seals.sums(chunk).filter(|sums| sums.verifies(order));
         sums.map_or(0, |sums| sums.differing(at, found))
     }
@@ -316,7 +319,12 @@ impl Group {
                         self.mend(chunk);
                     }
                 }
-                None if self.map.entry(chunk).is_sealed() => self.load_seal(now, load),
+                None if self.map.entry(chunk).is_sealed() => {
+                    if mutant("seal_sought_once") {
+                        self.seals.loads[load].tried = u64::MAX;
+                    }
+                    self.load_seal(now, load);
+                }
                 None => self.seals.end_load(load),
             }
         }

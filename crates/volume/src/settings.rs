@@ -1,5 +1,6 @@
 //! Settings of a volume group: plain data, with units, ranges and reasons.
 
+use crate::commit::COMMIT_BLOCKS_MAX;
 use crate::format::PAYLOAD_BYTES;
 use crate::layout::RECORD_BYTES_MAX;
 use thermocline_units::{Bytes, Nanos};
@@ -58,6 +59,8 @@ pub struct Limits {
     pub block_payload: usize,
     /// Bytes of the longest record, with the record of its volume.
     pub record: usize,
+    /// Blocks of the journal that one commit may write; at least 2.
+    pub commit_blocks: u64,
     /// Blocks of a checkpoint that are written at a time.
     pub checkpoint_batch: usize,
     /// Times that the map may have its first size before areas must go on in slots.
@@ -76,6 +79,7 @@ impl Limits {
     pub const REAL: Limits = Limits {
         block_payload: PAYLOAD_BYTES,
         record: RECORD_BYTES_MAX,
+        commit_blocks: COMMIT_BLOCKS_MAX,
         checkpoint_batch: 16,
         area_growth: 2,
         volumes: VOLUMES_MAX,

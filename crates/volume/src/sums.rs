@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_ports::Payload;
 use thermocline_units::ChunkId;
+use thermocline_units::situations::met;
 
 /// Blocks that are hashed while they are written, in chunks of blocks: what is written again and
 /// again would be hashed for nothing, and is read once when it has come to rest.
@@ -185,6 +186,7 @@ impl SumStore {
         let most = most.max(1);
         while self.chunks.len() > most || self.bytes > self.bytes_max && self.chunks.len() > 1 {
             let (_, oldest) = self.order.first_key_value().expect("every chunk is in the order");
+            met("cache of checksums evicted");
             self.take(*oldest);
         }
     }

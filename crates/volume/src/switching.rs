@@ -10,6 +10,8 @@ use crate::map::Place;
 use crate::operation::{Finished, OperationKind, Outcome};
 use crate::overlay::Goal;
 use std::ops::Range;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 use thermocline_units::{ChunkId, Nanos};
 
 impl Group {
@@ -17,14 +19,22 @@ impl Group {
     pub(crate) fn arriving_copy(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
         let copy = &self.copier.operations[self.operation_on(chunk)?];
         let usable = copy.goal.is_none() && !copy.failed && !copy.cancelled;
-        (usable && copy.presence.all_in(range)).then_some(copy.destination)
+        let arrived = match mutant("copy_read_before_it_is_whole") {
+            true => copy.presence.any_in(range),
+            false => copy.presence.all_in(range),
+        };
+        (usable && arrived).then_some(copy.destination)
     }
 
     /// Where a write to `range` must go as well.
     pub(crate) fn mirror_of(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
         let copy = &self.copier.operations[self.operation_on(chunk)?];
         let mirrors = copy.goal.is_none() && !copy.failed;
-        (mirrors && copy.presence.any_in(range)).then_some(copy.destination)
+        let reaches = match mutant("write_misses_a_copy_in_part") {
+            true => copy.presence.all_in(range),
+            false => copy.presence.any_in(range),
+        };
+        (mirrors && reaches).then_some(copy.destination)
     }
 
     /// A write that was mirrored failed somewhere: original and destination may differ.
@@ -44,7 +54,12 @@ impl Group {
         match copy.stage {
             Stage::Copying if missed => copy.failed = true,
             Stage::Copying => copy.presence.remove(range),
-            Stage::Switching => self.take_back(index),
+            Stage::Switching => {
+                met("copies disagreed while switching");
+                if !mutant("switch_not_taken_back") {
+                    self.take_back(index);
+                }
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod bytes_on_disk;
 mod damage;
+mod draining;
 mod far;
 mod fullness;
 mod hints;

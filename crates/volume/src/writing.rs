@@ -9,13 +9,14 @@ use crate::map::Place;
 use crate::request::RequestError;
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
 impl Group {
     /// Whether a discard of blocks may be passed on: no copy may show garbage afterwards.
     pub(crate) fn discards_to_zero(&self, chunk: ChunkId) -> bool {
         self.map.is_simple(chunk)
-            && self.operation_on(chunk).is_none()
+            && (self.operation_on(chunk).is_none() || mutant("discard_passed_on_under_a_copy"))
             && self.map.copies(chunk).all(|c| self.pool(c.place.pool).geometry.discard_zeroes)
     }
 
@@ -125,7 +126,7 @@ impl Group {
         // may differ now.
         for (index, place) in copies.iter().enumerate() {
             let differs = if safe { failed & bit(place.pool) != 0 } else { index > 0 };
-            if differs && !overlaid {
+            if differs && !overlaid && !mutant("copy_stays_that_missed_a_write") {
                 self.copy_failed(chunk, place.pool);
             }
         }

@@ -190,6 +190,29 @@ fn a_pair_that_was_used_is_never_taken_for_an_unfinished_one_though_it_lost_its_
     assert!(unfinished(cache.cache(), cache.origin()));
 }
 
+/// Refused as fast as it was asked, a full slow device kept the engine's processor busy.
+#[test]
+fn a_slow_device_that_refuses_is_asked_now_and_then() {
+    let settings = Settings { dirty_percent: 0, ..Settings::default() };
+    let (mut cache, mut now) = cache(settings);
+    cache.devices_mut().1.fill_up();
+    let before = cache.origin().submitted();
+    for line in 0..100 {
+        cache.submit(now, Ticket(line), write(line * 3, 1));
+    }
+    let end = Nanos(now.0 + 1_000_000_000);
+    while let Some(next) = cache.next_event().filter(|next| *next < end) {
+        now = next.max(now);
+        cache.poll(now, &mut Vec::new());
+    }
+    let asked = cache.origin().submitted() - before;
+    assert!(asked > 5, "it is tried again: {asked}");
+    assert!(asked < 16 * 12, "{asked} requests in a second");
+    cache.devices_mut().1.make_room();
+    run(&mut cache, &mut now);
+    assert_eq!(cache.status().dirty, 0, "and goes on when there is room");
+}
+
 /// Lines that left for others were counted on: a cache of 128 MiB said that it used 800.
 #[test]
 fn what_is_used_is_never_more_than_there_is_and_what_is_counted_is_there() {

@@ -22,6 +22,8 @@ const ORIGIN: Bytes = Bytes((64 << 10) + SECTORS * SECTOR_BYTES);
 const CACHE: Bytes = Bytes(1_200 << 10);
 /// The table of dirty lines on the fast device.
 const TABLE: Bytes = Bytes(4096);
+/// Events between a storm's last flush and a crash, at most.
+const STORM_STEPS: u64 = 400;
 /// Events that a world without faults takes to come to rest, at most: a bound against living on for
 /// ever, far above what any seed needs.
 const REST_MAX: u32 = 100_000;
@@ -382,6 +384,10 @@ impl World {
         }
         self.requests(length);
         if self.rng.below(2) == 0 {
+            // Whoever is told now that all is durable relies on it.
+            self.submit(Io::Flush);
+            let steps = self.rng.below(STORM_STEPS);
+            let _rests = (0..steps).any(|_| !self.step());
             self.crash();
         }
         let (fast, slow) = self.cache().devices_mut();
@@ -402,7 +408,7 @@ impl World {
         let (fast, slow) = self.cache().devices_mut();
         fast.set_faults(faults);
         slow.set_faults(faults);
-        let storms = self.rng.below(4) == 0;
+        let storms = self.rng.below(2) == 0;
         let before = self.rng.below(requests);
         self.requests(before);
         if storms {

@@ -12,7 +12,7 @@
 use crate::config::{Config, PoolConfig, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Depth, Found, Look, Members, Ways};
+use crate::pools::{self, Arranged, Damage, Depth, Found, Look, Members, Ways};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -28,6 +28,7 @@ Examples:
   thermocline check                          what `thermocline up` runs, in ./thermocline-data
   thermocline check --data /mnt/pools
   thermocline check /etc/thermocline.toml --json
+  thermocline check /etc/thermocline.toml --salvage   what a damaged group would lose
   thermocline check --scrub                  reads and verifies what volumes hold as well
 
 Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
@@ -42,6 +43,10 @@ pub(crate) struct Args {
     /// Folder of the standard pools.
     #[arg(long, value_name = "DIR", default_value = "thermocline-data", conflicts_with = "config")]
     data: PathBuf,
+    /// Say what could be saved of a group whose metadata is damaged, and what would be lost;
+    /// `thermocline up --salvage` does it.
+    #[arg(long)]
+    salvage: bool,
     /// Read what volumes hold as well, and verify it; pools across a network aside.
     #[arg(long)]
     scrub: bool,
@@ -76,6 +81,7 @@ struct PoolLine {
 
 struct VolumeLine {
     name: String,
+    identity: u64,
     size: Bytes,
     /// Chunks that hold something, and of these, chunks that no pool has any more.
     mapped: u64,
@@ -93,7 +99,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
     let depth = if args.scrub { Depth::Contents } else { Depth::Metadata };
-    let report = check(&config, depth)?;
+    let report = check(&config, args.salvage.into(), depth)?;
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
         output::print(&(text + "\n"))?;
@@ -107,12 +113,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn check(config: &Config, depth: Depth) -> Result<Report, CliError> {
+fn check(config: &Config, damage: Damage, depth: Depth) -> Result<Report, CliError> {
     let ways = Ways::to_look();
     let found = pools::survey(config, &ways, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
-        Arranged::Group(members) => group(config, &ways, members, depth)?,
+        Arranged::Group(members) => group(config, &ways, members, damage, depth)?,
     };
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
@@ -162,6 +168,7 @@ fn group(
     config: &Config,
     ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
+    damage: Damage,
     depth: Depth,
 ) -> Result<Report, CliError> {
     let mut report = Report {
@@ -186,10 +193,18 @@ fn group(
         });
         report.notes.extend(seat.as_ref().and_then(cache_note));
     }
-    let mut group = pools::inspect(config.settings, ways, members, depth)?;
+    let mut group = pools::inspect(config.settings, ways, members, damage, depth)?;
     if let Service::Failed(error) = group.service() {
         report.flaws.push(error.to_string());
         return Ok(report);
+    }
+    if let Some(salvage) = group.salvage() {
+        report.flaws.extend(pools::losses(&group, salvage));
+        let corrected = salvage.corrected;
+        if corrected > 0 {
+            let text = format!("{corrected} blocks with one flipped bit can be set right");
+            report.notes.push(text);
+        }
     }
     report.flaws.extend(group.fsck().iter().map(ToString::to_string));
     for (index, line) in report.pools.iter_mut().enumerate() {
@@ -203,6 +218,11 @@ fn group(
         }
     }
     volumes(&group, &mut report);
+    let missing = config.volumes.iter().filter(|volume| {
+        volume.named && report.volumes.iter().all(|other| other.name != volume.name)
+    });
+    let to_be_made = missing.map(|volume| format!("the next start makes volume {}", volume.name));
+    report.notes.extend(to_be_made);
     if depth == Depth::Contents {
         contents(&mut group, &mut report);
     }
@@ -264,8 +284,8 @@ fn volumes(group: &Group, report: &mut Report) {
         .map(|id| group.pool_status(PoolId(id)).is_none_or(|s| s.state == PoolState::Dead))
         .collect();
     for volume in group.volumes() {
-        let mut line =
-            VolumeLine { name: volume.id.to_string(), size: volume.size, mapped: 0, lost: 0 };
+        let (name, identity, size) = (volume.name, volume.identity, volume.size);
+        let mut line = VolumeLine { name, identity, size, mapped: 0, lost: 0 };
         for index in 0..volume.size.0.div_ceil(group.chunk_size().0) {
             let chunk = ChunkId { volume: volume.id, index: index as u32 };
             let Some(first) = group.pool_of(chunk) else { continue };
@@ -310,10 +330,12 @@ fn as_text(report: &Report) -> String {
     }
     let _ = writeln!(text, "{pools}");
     if !report.volumes.is_empty() {
-        let mut volumes = table::plain(["VOLUME", "SIZE", "CHUNKS HELD", "CHUNKS LOST"]);
+        let mut volumes =
+            table::plain(["VOLUME", "IDENTITY", "SIZE", "CHUNKS HELD", "CHUNKS LOST"]);
         for volume in &report.volumes {
             let (mapped, lost) = (volume.mapped.to_string(), volume.lost.to_string());
-            volumes.add_row([volume.name.clone(), volume.size.to_string(), mapped, lost]);
+            let (name, identity) = (volume.name.clone(), volume.identity.to_string());
+            volumes.add_row([name, identity, volume.size.to_string(), mapped, lost]);
         }
         table::align_numbers(&mut volumes);
         let _ = writeln!(text, "\n{volumes}");
@@ -349,6 +371,7 @@ fn as_json(report: &Report) -> Value {
     let volumes = report.volumes.iter().map(|volume| {
         json!({
             "name": volume.name,
+            "identity": volume.identity,
             "size_bytes": volume.size.0,
             "chunks_held": volume.mapped,
             "chunks_lost": volume.lost,

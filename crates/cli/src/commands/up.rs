@@ -5,7 +5,7 @@
 //! Stops on SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings
 //! it up again.
 
-use crate::config::{Config, DeviceConfig, Standard};
+use crate::config::{Config, DeviceConfig, Standard, VolumeConfig};
 use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
@@ -26,7 +26,7 @@ use thermocline_serve::api::Event;
 use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
 use thermocline_serve::surveys;
 use thermocline_serve::{Doors, Engine, TlsFiles, tls, watch_room};
-use thermocline_units::{Bytes, VolumeId};
+use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// there answer with I/O errors.
     #[arg(long)]
     degraded: bool,
+    /// Open a group whose metadata is damaged, and lose what cannot be read; `thermocline check
+    /// --salvage` says what that is, and changes nothing.
+    #[arg(long)]
+    salvage: bool,
     /// Destroy what is on this device of the configuration when a pool, or a block cache, is made
     /// there; without it a device that holds something is refused, with what it holds.
     #[arg(long, value_name = "DEVICE")]
@@ -115,16 +119,18 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if !is_standard {
         config.check_secrets().map_err(CliError::input)?;
     }
-    let may = Permission { degraded: args.degraded, erase: &args.erase };
+    let damage = pools::Damage::from(args.salvage);
+    let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
     let Started { group, disks, names, clock } = pools::start(&config, may)?;
     let told = tell_pools(&disks, &names, &config);
+    let is_damaged = group.salvage().is_some();
     let log = Box::new(move |event: &Event| doors::tell(args.log, event));
     let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
+    tell_losses(&engine);
     engine.keep_pools(Arc::new(AddedPools::of(&config.data)));
-    if engine.exports().is_empty() {
-        for volume in &config.volumes {
-            engine.desk().create_volume(volume.size).map_err(CliError::input)?;
-        }
+    // What a damaged group has lost is not made anew: that would look like what was there.
+    if !is_damaged {
+        make_volumes(&mut engine, &config)?;
     }
     promise(&mut engine, &config)?;
     begin_hints(&mut engine, &config)?;
@@ -132,7 +138,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     watch_room(engine.orders()).map_err(CliError::failed)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
     let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
-    let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&config);
+    let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&engine, &config);
     output::print(&told)?;
     let served = engine.serve(&stop).map_err(CliError::failed);
     drop(http);
@@ -142,13 +148,41 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     output::print(&format!("closed; everything is durable\n{recorded}"))
 }
 
+/// What the start of a damaged group has lost, on stderr.
+fn tell_losses(engine: &Engine) {
+    let Some(salvage) = engine.group().salvage() else { return };
+    let corrected = salvage.corrected;
+    doors::say(&format!("{corrected} damaged blocks of metadata were set right"));
+    for loss in pools::losses(engine.group(), salvage) {
+        doors::say(&loss);
+    }
+}
+
 /// Promises volumes what the configuration says; what is not there any more is promised nothing.
 fn promise(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
-    let there: Vec<u32> = engine.exports().iter().map(|export| export.volume).collect();
-    for (number, volume) in (0..).zip(&config.volumes).filter(|(at, _)| there.contains(at)) {
-        engine.desk().promise(VolumeId(number), volume.sla).map_err(CliError::input)?;
+    for volume in &config.volumes {
+        if is_there(engine, volume) {
+            engine.desk().promise(&volume.name, volume.sla).map_err(CliError::input)?;
+        }
     }
     Ok(())
+}
+
+/// Makes the volumes of the configuration: all of them when there is none yet, afterwards those
+/// with a name of their own that are missing. Others may have been deleted in the running engine.
+fn make_volumes(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
+    let is_first = engine.exports().is_empty();
+    for volume in &config.volumes {
+        if (is_first || volume.named) && !is_there(engine, volume) {
+            let made = engine.desk().create_volume(Some(&volume.name), volume.size);
+            made.map_err(CliError::input)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_there(engine: &Engine, volume: &VolumeConfig) -> bool {
+    engine.exports().iter().any(|export| export.name == volume.name)
 }
 
 /// Lets clients in; how the API and the page are reached.
@@ -272,13 +306,14 @@ fn tell_volumes(engine: &Engine, config: &Config) -> String {
 }
 
 /// How clients attach a volume.
-fn tell_ways(config: &Config) -> String {
-    let socket = config.nbd.socket.display();
+fn tell_ways(engine: &Engine, config: &Config) -> String {
+    let Some(export) = engine.exports().first() else { return String::new() };
+    let (name, socket) = (&export.name, config.nbd.socket.display());
     format!(
         "\nattach it with one of\n  \
-         qemu-img info 'nbd+unix:///v0?socket={socket}'\n  \
-         nbdfuse /mnt/point 'nbd+unix:///v0?socket={socket}'\n  \
-         nbd-client -unix {socket} -N v0 /dev/nbd0\n\
+         qemu-img info 'nbd+unix:///{name}?socket={socket}'\n  \
+         nbdfuse /mnt/point 'nbd+unix:///{name}?socket={socket}'\n  \
+         nbd-client -unix {socket} -N {name} /dev/nbd0\n\
          stop with Ctrl-C or SIGTERM\n"
     )
 }

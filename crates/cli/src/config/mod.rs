@@ -16,6 +16,7 @@ mod read;
 mod scrub;
 mod secrets;
 mod standard;
+mod volumes;
 
 pub(crate) use keys::ConfigError;
 pub(crate) use secrets::token;
@@ -40,7 +41,7 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// Fastest first; at least one.
     pub(crate) pools: Vec<PoolConfig>,
-    /// The volumes that the first start makes: v0, v1, …; at least one.
+    /// The volumes that the first start makes; at least one.
     pub(crate) volumes: Vec<VolumeConfig>,
     /// Where NBD clients connect.
     pub(crate) nbd: NbdConfig,
@@ -97,8 +98,12 @@ pub(crate) struct PoolConfig {
 }
 
 /// A volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeConfig {
+    /// Its name: as written, else `v` and its place in the list, from 0 on. No two are the same.
+    pub(crate) name: String,
+    /// Whether the name is written; such a volume is made at any start that does not find it.
+    pub(crate) named: bool,
     /// Bytes that clients see, when it is made.
     pub(crate) size: Bytes,
     /// What it is promised, at every start.
@@ -199,6 +204,12 @@ pub(crate) fn added_pools_path(data: &Path) -> PathBuf {
     data.join("added-pools.toml")
 }
 
+/// True if two paths lead to the same place.
+pub(crate) fn is_same_place(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    one == other || place(one) == place(other)
+}
+
 impl PoolConfig {
     /// Where it is: its device, and its cache's.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -222,6 +233,11 @@ impl Config {
         read::config(&text, path)
     }
 
+    /// True if a pool, or a cache of one, is there.
+    fn names(&self, place: &Path) -> bool {
+        self.pools.iter().flat_map(PoolConfig::paths).any(|path| is_same_place(path, place))
+    }
+
     /// The same with the pools that were added while an engine ran and that it does not name; the
     /// data folder has the record of them.
     ///
@@ -235,8 +251,7 @@ impl Config {
             Err(error) => return Err(ConfigError::new(format!("{}: {error}", path.display()))),
         };
         for pool in read::added_pools(&text, &path, &self.data, self.settings.chunk_size)? {
-            let named = self.pools.iter().flat_map(PoolConfig::paths);
-            if !named.into_iter().any(|path| path == pool.device.path) {
+            if !self.names(&pool.device.path) {
                 self.pools.push(pool);
             }
         }

@@ -3,23 +3,18 @@
 use super::keys::{At, ConfigError, File, Keys};
 use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
-    VolumeConfig,
 };
-use super::{bucket, hints, library, scrub};
+use super::{bucket, hints, library, scrub, volumes};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySettings, nearest};
-use thermocline_ports::SECTOR;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_serve::ClientLimits;
 use thermocline_serve::joining::is_pool_size;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::settings::{
-    BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, VOLUMES_MAX,
-};
+use thermocline_volume::settings::{BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX};
 use thermocline_volume::{Fill, Settings, check_pool_name};
 
 /// Epochs: shorter ones cost more than they tell.
@@ -51,7 +46,7 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let data = beside.join(data.value);
     let mut settings = group(&mut keys)?;
     let pools = pools(&mut keys, beside, &data, settings.chunk_size)?;
-    let volumes = volumes(&mut keys)?;
+    let volumes = volumes::volumes(&mut keys)?;
     let nbd = nbd(keys.table("nbd")?, beside, &data)?;
     let http = http(keys.table("http")?, beside, &data.join("http.sock"))?;
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
@@ -263,47 +258,6 @@ fn emulation(
         profile.with_size(size).map_err(|error| wrong(&error))?;
     }
     Ok(Emulation { name, profile })
-}
-
-fn volumes(keys: &mut Keys<'_>) -> Result<Vec<VolumeConfig>, ConfigError> {
-    let mut volumes = Vec::new();
-    for mut table in keys.tables("volume")? {
-        let wanted = "a multiple of 512 bytes above 0, such as \"100GiB\"";
-        let size = table.quantity("size", wanted, |size| is_whole(size) && size.0 > 0)?;
-        let size =
-            size.ok_or_else(|| table.problem(format!("`size` is missing; it is {wanted}")))?;
-        let sla = sla(&mut table)?;
-        volumes.push(VolumeConfig { size: size.value, sla });
-        if volumes.len() > VOLUMES_MAX {
-            return Err(table.problem(format!("there are more than {VOLUMES_MAX} volumes")));
-        }
-        table.finish()?;
-    }
-    Ok(volumes)
-}
-
-/// What a volume is promised.
-fn sla(keys: &mut Keys<'_>) -> Result<Option<Sla>, ConfigError> {
-    let wanted = "a time above 0, such as \"20ms\"";
-    let latency = keys.quantity("latency", wanted, |latency: &Nanos| latency.0 > 0)?;
-    let class = match keys.text("class")? {
-        None => None,
-        Some(At { value, line }) => {
-            let class = SlaClass::named(&value);
-            let wrong = "`class` must be \"strict\" or \"loose\": how the promise ranks";
-            Some((class.ok_or_else(|| keys.file.problem(line, wrong))?, line))
-        }
-    };
-    match (latency, class) {
-        (Some(latency), class) => {
-            let class = class.map_or(SlaClass::default(), |(class, _)| class);
-            Ok(Some(Sla { latency: latency.value, class }))
-        }
-        (None, Some((_, line))) => {
-            Err(keys.file.problem(line, "a `class` needs a `latency`: what is promised"))
-        }
-        (None, None) => Ok(None),
-    }
 }
 
 fn nbd(mut keys: Keys<'_>, beside: &Path, data: &Path) -> Result<NbdConfig, ConfigError> {
@@ -533,8 +487,4 @@ pub(super) fn quantity_or_none<T: std::str::FromStr>(
         (_, Ok(value)) if fits(&value) => Ok(Some(Some(value))),
         _ => Err(keys.file.problem(text.line, wanted)),
     }
-}
-
-fn is_whole(size: &Bytes) -> bool {
-    size.0.is_multiple_of(u64::from(SECTOR))
 }

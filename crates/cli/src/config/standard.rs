@@ -72,7 +72,12 @@ impl Standard {
         Ok(Config {
             data: self.data.clone(),
             pools: pools.to_vec(),
-            volumes: vec![VolumeConfig { size: self.size, sla: None }],
+            volumes: vec![VolumeConfig {
+                name: "v0".to_string(),
+                named: false,
+                size: self.size,
+                sla: None,
+            }],
             nbd: NbdConfig { socket, tcp: Vec::new(), tls: None, limits: ClientLimits::default() },
             http: HttpConfig {
                 socket: self.data.join("http.sock"),

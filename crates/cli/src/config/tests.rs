@@ -26,6 +26,10 @@ fn said_about(more: &str) -> String {
     read(&format!("{SMALLEST}{more}")).expect_err("something is wrong with it").to_string()
 }
 
+fn volume(name: &str, named: bool, size: Bytes, sla: Option<Sla>) -> VolumeConfig {
+    VolumeConfig { name: name.to_string(), named, size, sla }
+}
+
 #[test]
 fn the_example_is_read_as_it_says() {
     let config = read(EXAMPLE).unwrap();
@@ -58,8 +62,8 @@ fn the_example_is_read_as_it_says() {
     assert_eq!((options.limits, options.prices.month_gib), (told, 0.023));
     let sla = Sla { latency: Nanos(1_000_000), class: SlaClass::Strict };
     let volumes = [
-        VolumeConfig { size: Bytes::from_gib(20), sla: Some(sla) },
-        VolumeConfig { size: Bytes::from_mib(512), sla: None },
+        volume("db", true, Bytes::from_gib(20), Some(sla)),
+        volume("v1", false, Bytes::from_mib(512), None),
     ];
     assert_eq!(config.volumes, volumes);
     assert_eq!(config.volume_bytes(), Bytes::from_mib(20 * 1024 + 512));
@@ -149,11 +153,15 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
         ("size = 4096\n", "line 10"),
         ("[[volume]]\nsize = \"1000B\"\n", "line 11: `size` must be a multiple of 512 bytes"),
         ("[[volume]]\n", "line 10: `size` is missing"),
+        ("name = \"a/b\"\n", "line 10: `a/b` is no name for a volume; give 1 to 48 letters"),
+        ("nam = \"db\"\n", "line 10: unknown key `nam`; did you mean `name`?"),
+        ("[[volume]]\nsize = \"1MiB\"\nname = \"v0\"\n", "line 12: two volumes are called `v0`"),
+        ("name = \"v1\"\n[[volume]]\nsize = \"1MiB\"\n", "line 11: two volumes are called `v1`"),
         ("[[pool]]\nsize = \"1GiB\"\n", "line 10: this pool has no `name`"),
         ("[[pool]]\nname = \"a\"\n", "line 10: two pools are called `a`"),
         ("[[pool]]\nname = \"c\"\npath = \"a.pool\"\n", "line 10: two pools are on /etc"),
-        ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: a pool's name has 1 to 16 bytes"),
-        ("[[pool]]\nname = \"../x\"\n", "line 11: a pool's name has 1 to 16 bytes"),
+        ("[[pool]]\nname = \"0123456789abcdefg\"\n", "line 11: `0123456789abcdefg` is no name"),
+        ("[[pool]]\nname = \"../x\"\n", "line 11: `../x` is no name for a pool: 1 to 16"),
         (
             "[[pool]]\nname = \"c\"\n[pool.cache]\npath = \"a.pool\"\n",
             "line 10: two pools are on /etc",

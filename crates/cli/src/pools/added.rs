@@ -25,7 +25,7 @@ pub(crate) struct AddedPools {
 /// The file's contents.
 #[derive(Default, Serialize, Deserialize)]
 struct Record {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pool: Vec<Entry>,
 }
 

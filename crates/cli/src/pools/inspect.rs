@@ -4,6 +4,7 @@
 //! as recovery has ended, or what it holds has been read: what it would copy and repair is only
 //! counted.
 
+use super::salvage::Damage;
 use super::survey::Members;
 use super::ways::Ways;
 use crate::error::CliError;
@@ -33,13 +34,14 @@ pub(crate) fn inspect(
     settings: Settings,
     ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
+    damage: Damage,
     depth: Depth,
 ) -> Result<Group, CliError> {
     let seats = members.devices.into_iter();
     let mut devices: Vec<Option<Look>> = seats.map(|seat| seat.map(|(device, _)| device)).collect();
     let geometries: Vec<_> =
         devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
-    let mut group = Group::open(at_full_speed(settings), &geometries);
+    let mut group = damage.open(at_full_speed(settings), &geometries);
     let mut asked = depth == Depth::Metadata;
     while *group.service() == Service::Opening || group.scrub_status().running || !asked {
         if *group.service() != Service::Opening && !std::mem::replace(&mut asked, true) {

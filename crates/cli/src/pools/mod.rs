@@ -10,6 +10,7 @@
 
 mod added;
 mod inspect;
+mod salvage;
 mod start;
 mod survey;
 mod tmpfs;
@@ -17,6 +18,7 @@ mod ways;
 
 pub(crate) use added::AddedPools;
 pub(crate) use inspect::{Depth, Look, inspect};
+pub(crate) use salvage::{Damage, losses};
 pub(crate) use start::{Permission, Started, check_first_start, start};
 pub(crate) use survey::{Arranged, Found, Members, arrange, expected_size, survey};
 pub(crate) use tmpfs::{is_on_tmpfs, link_to_tmpfs};

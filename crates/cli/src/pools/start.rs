@@ -1,5 +1,6 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
+use super::salvage::Damage;
 use super::survey::{
     Absence, Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
 };
@@ -40,6 +41,8 @@ pub(crate) struct Started {
 pub(crate) struct Permission<'a> {
     /// Missing pools are given up.
     pub(crate) degraded: bool,
+    /// What becomes of damaged metadata.
+    pub(crate) damage: Damage,
     /// Devices whose contents are destroyed when a pool or a block cache is made there.
     pub(crate) erase: &'a [PathBuf],
 }
@@ -55,7 +58,7 @@ pub(crate) fn start(config: &Config, may: Permission<'_>) -> Result<Started, Cli
     let ways = Ways::to_run();
     match arrange(survey(config, &ways, may.erase)?)? {
         Arranged::Fresh(found) => first_start(config, &ways, found),
-        Arranged::Group(members) => restart(config, &ways, members, may.degraded),
+        Arranged::Group(members) => restart(config, &ways, members, may),
     }
 }
 
@@ -63,8 +66,9 @@ fn restart(
     config: &Config,
     ways: &Ways<Disk>,
     members: Members<'_, PoolDevice<Disk>>,
-    degraded: bool,
+    may: Permission<'_>,
 ) -> Result<Started, CliError> {
+    let degraded = may.degraded;
     if let Some(missing) = members.missing.first().filter(|_| !degraded) {
         let text = format!(
             "{missing}. Bring it back; or give it up with --degraded: chunks that are only there \
@@ -83,7 +87,7 @@ fn restart(
     let (disks, configs): (Vec<_>, Vec<_>) = members.devices.into_iter().map(Option::unzip).unzip();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();
-    let mut group = Group::open(config.settings, &geometries);
+    let mut group = may.damage.open(config.settings, &geometries);
     for (id, pool) in (0..).zip(&configs) {
         group.set_traits(PoolId(id), pool.and_then(traits));
     }

@@ -2,7 +2,7 @@
 
 use super::is_on_tmpfs;
 use super::ways::Ways;
-use crate::config::{Config, PoolConfig};
+use crate::config::{Config, PoolConfig, is_same_place};
 use crate::error::CliError;
 use std::fmt;
 use std::fs::File;
@@ -77,18 +77,13 @@ pub(crate) fn survey<'a, D: Device>(
     erase: &[PathBuf],
 ) -> Result<Vec<Found<'a, PoolDevice<D>>>, CliError> {
     for path in erase {
-        if !config.pools.iter().flat_map(PoolConfig::paths).any(|other| is_same(other, path)) {
+        if !config.pools.iter().flat_map(PoolConfig::paths).any(|other| is_same_place(other, path))
+        {
             let text = format!("--erase {}: no pool of the configuration is there", path.display());
             return Err(CliError::input(text));
         }
     }
     config.pools.iter().map(|pool| look(pool, ways, erase)).collect()
-}
-
-/// Whether two paths lead to the same place.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    one == other || place(one) == place(other)
 }
 
 fn look<'a, D: Device>(
@@ -122,7 +117,7 @@ fn look_into<'a, D: Device>(
     let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
     let mut look_at = |path: &'a Path| -> Result<Contents, CliError> {
         let contents = look_at(path)?;
-        if contents == Contents::Blank || !erase.iter().any(|other| is_same(other, path)) {
+        if contents == Contents::Blank || !erase.iter().any(|other| is_same_place(other, path)) {
             return Ok(contents);
         }
         destroys.push((path, contents));

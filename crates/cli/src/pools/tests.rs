@@ -2,7 +2,8 @@
 
 use super::ways::open;
 use super::{
-    Arranged, Depth, Permission, Started, Ways, arrange, inspect, link_to_tmpfs, start, survey,
+    Arranged, Damage, Depth, Permission, Started, Ways, arrange, inspect, link_to_tmpfs, start,
+    survey,
 };
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
@@ -152,7 +153,7 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let ways = Ways::to_look();
     let found = survey(&config, &ways, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
-    let group = inspect(config.settings, &ways, members, Depth::Metadata).unwrap();
+    let group = inspect(config.settings, &ways, members, Damage::Refused, Depth::Metadata).unwrap();
     assert_eq!(*group.service(), Service::Ready);
     assert_eq!(group.fsck(), []);
     assert_eq!(group.volumes().next().unwrap().size, Bytes::from_mib(64));
@@ -280,7 +281,7 @@ fn a_cache_without_its_label_and_one_before_a_strange_device_are_left_alone() {
     let (slow_before, fast_before) = (read(&slow), read(&fast));
     std::fs::write(&slow, vec![0; slow_before.len()]).unwrap();
     let said = refusal(&config);
-    assert!(said.contains("hdd.cache has something on it"), "{said}");
+    assert!(said.contains("hdd.cache holds one of the two devices"), "{said}");
     std::fs::write(&slow, &slow_before).unwrap();
     let mut unlabelled = fast_before.clone();
     unlabelled[..512].fill(0);

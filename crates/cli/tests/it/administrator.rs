@@ -35,7 +35,7 @@ impl Hour {
     fn begin(folder: &Path) -> Hour {
         std::fs::write(folder.join("hour.toml"), CONFIG).unwrap();
         let up = Up::start_on(folder, &["hour.toml"]);
-        assert_eq!(ask(&up, "volume create 8MiB").unwrap(), "v1, 8 MiB\n");
+        assert_eq!(ask(&up, "volume create 8MiB").unwrap(), "v1, 8 MiB, identity 2\n");
         let mounted = Mounted::new(folder).unwrap();
         mounted.shell("mkfs.ext4 -q DEVICE && mount DEVICE tree");
         mounted.shell("head -c 12M /dev/urandom > tree/data && sync -f tree");
@@ -47,8 +47,7 @@ impl Hour {
     fn adds_a_faster_pool(&self) {
         let up = &self.up;
         let mut client = up.attach("v1");
-        client.io("write -P 5 0 8M");
-        client.io("flush");
+        client.io("write -f -P 5 0 8M");
         ask(up, "pool add flash flash.img --size 64MiB --emulate ssd-sata").unwrap();
         ask(up, "policy set benefit").unwrap();
         let mut at = 0_u64;
@@ -98,8 +97,9 @@ impl Hour {
         assert!(said.contains("is in use"), "{said}");
         let said = refused("flash other.img --size 64MiB");
         assert!(said.contains("two pools are called `flash`"), "{said}");
-        let said = refused("more other.img --size 64TiB");
-        assert!(said.contains("room for") && !self.folder.join("other.img").exists(), "{said}");
+        let said = refused("more other.img --size 4PiB");
+        assert!(said.contains("no size for a pool"), "{said}");
+        assert!(!self.folder.join("other.img").exists(), "nothing is left behind");
         self.holds_its_files();
     }
 
@@ -162,7 +162,8 @@ impl Hour {
         let pools = json(&up, "pool list");
         let pools: Vec<_> = pools.as_array().unwrap().iter().map(|pool| &pool["name"]).collect();
         assert_eq!(pools, ["disk", "flash"], "after {signal}");
-        assert_eq!(ask(&up, "volume list").unwrap(), "v0, 96 MiB\nv1, 8 MiB\n");
+        let volumes = "v0, 96 MiB, identity 1\nv1, 8 MiB, identity 2\n";
+        assert_eq!(ask(&up, "volume list").unwrap(), volumes);
         let hour = Hour { folder, up, mounted };
         hour.holds_its_files();
         hour

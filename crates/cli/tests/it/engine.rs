@@ -68,10 +68,10 @@ fn volumes_are_made_grown_mapped_and_deleted_while_the_engine_runs() {
     }
     let folder = program::folder("engine-volumes");
     let up = Up::start_with(&folder, "--size 64MiB --no-emulation --policy none");
-    assert_eq!(ask(&up, "volume create 8MiB").unwrap(), "v1, 8 MiB\n");
+    assert_eq!(ask(&up, "volume create 8MiB").unwrap(), "v1, 8 MiB, identity 2\n");
     let uri = "nbd+unix:///v1?socket=pools/nbd.sock";
     up.run("qemu-io", &["-f", "raw", "-c", "write -P 7 2M 1M", uri]).unwrap();
-    assert_eq!(ask(&up, "volume grow v1 16MiB").unwrap(), "v1, 16 MiB\n");
+    assert_eq!(ask(&up, "volume grow v1 16MiB").unwrap(), "v1, 16 MiB, identity 2\n");
     assert_eq!(up.run("nbdinfo", &["--size", uri]).unwrap().trim(), (16 << 20).to_string());
     let map = json(&up, "volume map v1");
     let runs: Vec<(u64, u64, usize)> = map

@@ -60,8 +60,15 @@ impl Up {
 
     /// Starts what a configuration says, and tells what the start told.
     pub(crate) fn start_config(folder: &Path, config: &str) -> (Up, String) {
+        Up::start_with_arguments(folder, &[config])
+    }
+
+    /// Starts with these arguments, and tells what the start told.
+    pub(crate) fn start_with_arguments(folder: &Path, arguments: &[&str]) -> (Up, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
-            .args(["up", config, "--log", "none"])
+            .arg("up")
+            .args(arguments)
+            .args(["--log", "none"])
             .current_dir(folder)
             .stdout(Stdio::piped())
             .spawn()
@@ -315,6 +322,6 @@ fn a_volume_that_was_made_grown_or_deleted_is_so_after_a_kill() {
     assert_eq!(up.stop("-KILL"), None);
     let up = Up::start(&folder);
     let listed = program::run(&folder, "volume list --data pools").succeeded().stdout();
-    assert_eq!(listed, "v0, 64 MiB\nv1, 3 MiB\n");
+    assert_eq!(listed, "v0, 64 MiB, identity 1\nv1, 3 MiB, identity 2\n");
     assert_eq!(up.stop("-TERM"), Some(0));
 }

@@ -159,6 +159,21 @@ impl SimDisk {
         self.condition = Condition::Dead;
     }
 
+    /// A disk that was killed answers again, with what it had; nothing changes for others.
+    pub fn revive(&mut self) {
+        if self.condition == Condition::Dead {
+            self.condition = Condition::Well;
+        }
+    }
+
+    /// Whether some sector of a range was changed since it was last made durable.
+    ///
+    /// # Panics
+    /// When the range lies outside the disk, is empty, or is not made of whole sectors.
+    pub fn is_volatile(&self, offset: Bytes, length: Bytes) -> bool {
+        self.log.is_volatile(&self.geometry.sectors(offset, length))
+    }
+
     /// Whether [`SimDisk::kill`] was called.
     pub fn is_dead(&self) -> bool {
         self.condition == Condition::Dead

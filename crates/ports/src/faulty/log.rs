@@ -22,6 +22,9 @@ const CHANGES_MAX: usize = 1 << 14;
 /// Pieces into which one torn range falls at most; beyond that, runs of sectors share a fate.
 const PIECES_MAX: u64 = 4096;
 
+/// Sectors that many devices write as one: 4 KiB.
+const PAGE: u64 = 8;
+
 /// What becomes of volatile sectors in a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
@@ -79,6 +82,12 @@ impl Log {
             self.write_back_oldest();
         }
         self.settle();
+    }
+
+    /// Whether a volatile change touches `range`.
+    pub(super) fn is_volatile(&self, range: &Range<u64>) -> bool {
+        let touches = |c: &Effect| c.range.start < range.end && range.start < c.range.end;
+        self.changes.iter().any(|change| !change.durable && touches(change))
     }
 
     /// What would survive if everything volatile were lost.
@@ -162,8 +171,8 @@ fn candidates(changes: &[Effect], covering: &BTreeSet<usize>) -> Vec<Option<usiz
     candidates
 }
 
-/// Cuts `range` into runs and draws one of `choices` for each: one for all of it half of the time,
-/// otherwise sector by sector.
+/// Cuts `range` into runs and draws one of `choices` for each: one for all of it, sector by sector,
+/// or, as many devices tear, by [`PAGE`]s from its start.
 pub(super) fn tear(
     rng: &mut Rng,
     range: Range<u64>,
@@ -171,8 +180,9 @@ pub(super) fn tear(
     mut each: impl FnMut(Range<u64>, usize),
 ) {
     let draw = |rng: &mut Rng| rng.below(choices as u64) as usize;
-    let step = match rng.below(2) {
-        0 => range.end - range.start,
+    let step = match rng.below(4) {
+        0 | 1 => range.end - range.start,
+        2 => PAGE.max((range.end - range.start).div_ceil(PIECES_MAX)),
         _ => (range.end - range.start).div_ceil(PIECES_MAX),
     };
     let mut run = range.start..range.start;

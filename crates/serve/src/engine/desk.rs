@@ -40,7 +40,9 @@ impl From<AdminError> for Refused {
             AdminError::NoVolume(_) | AdminError::NoPool(_) => Refused::missing(error),
             AdminError::PoolState { .. }
             | AdminError::NotActive { .. }
+            | AdminError::NotDraining { .. }
             | AdminError::LastPool(_)
+            | AdminError::NameTaken(_)
             | AdminError::Pool(CreateError::NameTaken(_)) => Refused::conflict(error),
             _ => Refused::invalid(error),
         }

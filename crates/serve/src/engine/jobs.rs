@@ -9,6 +9,7 @@
 use super::Engine;
 use crate::api::{Kind, Severity};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use thermocline_units::{ChunkId, PoolId, VolumeId};
 use thermocline_volume::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 
@@ -24,7 +25,9 @@ const JOBS_MAX: usize = 1024;
 /// An operation over a range.
 pub(super) struct Job {
     pub(super) kind: Kind,
-    pub(super) volume: VolumeId,
+    volume: VolumeId,
+    /// The volume's name, which is told also when the volume is gone.
+    pub(super) name: String,
     pub(super) to: Option<PoolId>,
     /// Chunks: the first, the next to be looked at, and where the range ends.
     pub(super) first: u32,
@@ -42,18 +45,18 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn new(
         kind: Kind,
-        volume: VolumeId,
+        (volume, name): (VolumeId, String),
         to: Option<PoolId>,
-        first: u32,
-        end: u32,
+        chunks: Range<u32>,
     ) -> Job {
         Job {
             kind,
             volume,
+            name,
             to,
-            first,
-            next: first,
-            end,
+            first: chunks.start,
+            next: chunks.start,
+            end: chunks.end,
             outstanding: Vec::new(),
             done: 0,
             failed: 0,
@@ -199,5 +202,12 @@ impl Engine {
             self.group.cancel(now, operation);
         }
         true
+    }
+
+    /// Cancels what jobs have not done yet with a volume that is being deleted.
+    pub(super) fn cancel_jobs_of(&mut self, volume: VolumeId) {
+        let jobs = self.jobs.iter().filter(|(_, job)| job.volume == volume && !job.over);
+        let ids: Vec<u64> = jobs.map(|(id, _)| id).collect();
+        ids.into_iter().for_each(|id| _ = self.cancel_job(id));
     }
 }

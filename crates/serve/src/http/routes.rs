@@ -2,6 +2,7 @@
 
 mod body;
 mod hints;
+mod pools;
 mod scrubs;
 mod shadows;
 
@@ -9,11 +10,10 @@ pub(crate) use body::Body;
 use body::refused;
 
 use crate::api::{
-    Event, Extent, Heat, Job, NewJob, NewPolicy, NewPool, Operations, Policy, PolicyDescription,
-    PolicySetting, Pool, Refused, Second, Status, Volume, VolumeSize,
+    Event, Extent, Heat, Job, NewJob, NewPolicy, NewVolume, Operations, Policy, PolicyDescription,
+    PolicySetting, Refused, Second, Status, Volume, VolumeSize,
 };
-use crate::engine::{Desk, Reach};
-use crate::joining;
+use crate::engine::Desk;
 use crate::metrics;
 use crate::orders::{Orders, Stopped};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
@@ -81,13 +81,11 @@ fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(grow_volume, delete_volume))
         .routes(routes!(extents))
         .routes(routes!(heat))
-        .routes(routes!(list_pools, add_pool))
-        .routes(routes!(remove_pool))
-        .routes(routes!(drain_pool))
         .routes(routes!(operations, begin_job))
         .routes(routes!(job, cancel_job))
         .routes(routes!(policies))
         .routes(routes!(policy, set_policy))
+        .merge(pools::api())
         .merge(hints::api())
         .merge(shadows::api())
         .merge(scrubs::api())
@@ -150,14 +148,19 @@ async fn list_volumes(State(orders): State<Orders>) -> Answer<Vec<Volume>> {
 }
 
 /// Makes a volume that reads as zeroes.
-#[utoipa::path(post, path = "/v1/volumes", request_body = VolumeSize,
-    responses((status = 201, body = Volume), (status = 422, body = Refused)))]
+#[utoipa::path(post, path = "/v1/volumes", request_body = NewVolume,
+    responses(
+        (status = 201, body = Volume),
+        (status = 409, body = Refused),
+        (status = 422, body = Refused)
+    ))]
 async fn create_volume(
     State(orders): State<Orders>,
-    Body(wish): Body<VolumeSize>,
+    Body(wish): Body<NewVolume>,
 ) -> Result<(StatusCode, Json<Volume>), Refused> {
-    let made = ask_durably(&orders, move |desk| desk.create_volume(Bytes(wish.size_bytes))).await?;
-    Ok((StatusCode::CREATED, made))
+    let create =
+        move |desk: &mut Desk<'_>| desk.create_volume(wish.name.as_deref(), Bytes(wish.size_bytes));
+    Ok((StatusCode::CREATED, ask_durably(&orders, create).await?))
 }
 
 /// Makes a volume larger; clients see it when they attach the volume again.
@@ -234,69 +237,6 @@ async fn heat(
     Query(row): Query<Onward>,
 ) -> Answer<Heat> {
     ask(&orders, move |desk| desk.heat(&name, row.from)).await
-}
-
-/// Pools, fastest first.
-#[utoipa::path(get, path = "/v1/pools", responses((status = 200, body = [Pool])))]
-async fn list_pools(State(orders): State<Orders>) -> Answer<Vec<Pool>> {
-    ask(&orders, |desk| Ok(desk.pools())).await
-}
-
-/// Adds a pool behind the others; it takes chunks once it is active. A device that is in use is
-/// refused, and so is one that holds something, unless `erase` says that it may be destroyed.
-#[utoipa::path(post, path = "/v1/pools", request_body = NewPool,
-    responses(
-        (status = 201, body = Pool),
-        (status = 400, body = Refused),
-        (status = 409, body = Refused),
-        (status = 422, body = Refused)
-    ))]
-async fn add_pool(
-    State(orders): State<Orders>,
-    Body(pool): Body<NewPool>,
-) -> Result<(StatusCode, Json<Pool>), Refused> {
-    // To its end, also when whoever asked hangs up: half of it would be left behind.
-    let added = tokio::spawn(joining::join(orders, pool)).await.map_err(Refused::unavailable)??;
-    Ok((StatusCode::CREATED, Json(added)))
-}
-
-/// Removes a pool that is drained or dead.
-#[utoipa::path(delete, path = "/v1/pools/{name}",
-    params(("name" = String, Path, description = "The pool's name or number")),
-    responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
-async fn remove_pool(
-    State(orders): State<Orders>,
-    Path(name): Path<String>,
-) -> Result<StatusCode, Refused> {
-    let Json(()) = ask(&orders, move |desk| desk.remove_pool(&name)).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// How a pool is drained.
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-struct Drain {
-    /// Lets chunks go to pools across a network, too.
-    #[serde(default)]
-    to_far: bool,
-}
-
-/// Moves everything off a pool, and lets nothing new onto it.
-#[utoipa::path(post, path = "/v1/pools/{name}/drain",
-    params(("name" = String, Path, description = "The pool's name or number"), Drain),
-    responses(
-        (status = 200, body = Pool),
-        (status = 404, body = Refused),
-        (status = 409, body = Refused)
-    ))]
-async fn drain_pool(
-    State(orders): State<Orders>,
-    Path(name): Path<String>,
-    Query(how): Query<Drain>,
-) -> Answer<Pool> {
-    let reach = if how.to_far { Reach::Anywhere } else { Reach::Near };
-    ask(&orders, move |desk| desk.drain_pool(&name, reach)).await
 }
 
 /// Everything that moves, and the jobs that were given.

@@ -5,7 +5,7 @@
 use super::{Bench, CHUNK};
 use crate::format::BLOCK_BYTES;
 use crate::layout::{journal_offset, region_bytes};
-use crate::{Group, Service};
+use crate::{Group, Salvage, Service};
 use std::collections::BTreeSet;
 use thermocline_ports::Device;
 use thermocline_ports::faulty::{SimDisk, Survival};
@@ -136,4 +136,76 @@ fn a_damaged_superblock_does_not_bring_back_the_group_of_the_session_before() {
         }
     }
     assert_eq!(refused, 160 + 7, "the newest superblock cannot be done without");
+}
+
+/// Opens the group on these disks and accepts what is lost.
+fn salvaged(bench: &mut Bench, disks: &[SimDisk]) -> Salvage {
+    bench.disks = disks.to_vec();
+    let devices: Vec<_> = disks.iter().map(|disk| Some(disk.geometry())).collect();
+    bench.group = Group::open_damaged(bench.settings, &devices);
+    bench.run();
+    assert_eq!(*bench.group.service(), Service::Ready);
+    bench.check();
+    bench.group.salvage().expect("it was opened as damaged").clone()
+}
+
+/// A group after a crash, what it holds, and the sequence of the first block in its journal.
+fn crashed() -> (Bench, Vec<u8>, u64) {
+    let mut bench = written();
+    let right = bench.read(0, (CHUNKS * CHUNK) as u32).expect("readable");
+    let first = bench.group.commit.start;
+    for disk in &mut bench.disks {
+        disk.crash(&mut Rng::seeded(5), Survival::Lost);
+    }
+    (bench, right, first)
+}
+
+#[test]
+fn one_flipped_bit_in_a_journal_block_or_superblock_is_set_right() {
+    let (mut bench, right, first) = crashed();
+    let disks = bench.disks.clone();
+    for block in [journal_offset(first % 64), journal_offset((first + 1) % 64)] {
+        for at in [0, 5, 9, 33, 60, 4095] {
+            let mut damaged = disks.clone();
+            damaged[0].flip_bit(Bytes(block.0 + at), 3);
+            assert_eq!(held(&mut bench, &damaged), None, "refused without leave");
+            let salvage = salvaged(&mut bench, &damaged);
+            assert!(salvage.is_complete() && salvage.corrected == 1, "{salvage:?}");
+            assert_eq!(bench.read(0, (CHUNKS * CHUNK) as u32), Ok(right.clone()));
+            bench.crash(); // It is a whole group now.
+            assert_eq!(bench.read(0, (CHUNKS * CHUNK) as u32), Ok(right.clone()));
+        }
+    }
+}
+
+#[test]
+fn a_journal_block_that_is_gone_costs_what_it_named_and_nothing_else() {
+    let (mut bench, right, first) = crashed();
+    let mut damaged = bench.disks.clone();
+    let block = (first + 2) % 64;
+    for at in [40, 50, 60] {
+        damaged[0].flip_bit(Bytes(journal_offset(block).0 + at), 1);
+    }
+    let salvage = salvaged(&mut bench, &damaged);
+    assert_eq!(salvage.journal_blocks, [first + 2]);
+    let found = bench.read(0, (CHUNKS * CHUNK) as u32).expect("readable");
+    let chunks = || found.chunks(CHUNK as usize).zip(right.chunks(CHUNK as usize));
+    assert_eq!(chunks().filter(|(found, right)| found == right).count() as u64, CHUNKS - 1);
+}
+
+#[test]
+fn a_checkpoint_block_that_is_gone_is_told_by_the_chunks_around_it() {
+    let mut bench = written();
+    let now = bench.now;
+    bench.group.close(now);
+    bench.run();
+    let area = bench.group.area_of(thermocline_units::PoolId(0), bench.group.checkpoint.area);
+    let (offset, _) = area.pieces(0..1)[0].clone();
+    let mut damaged = bench.disks.clone();
+    for at in [40, 50, 60] {
+        damaged[0].flip_bit(Bytes(offset.0 + at), 1);
+    }
+    let salvage = salvaged(&mut bench, &damaged);
+    assert!(!salvage.is_complete());
+    assert_eq!(salvage.gaps, [(None, None)], "the map had one block");
 }

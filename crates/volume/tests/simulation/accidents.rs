@@ -9,6 +9,7 @@ use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::report;
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
+use thermocline_units::mutants::plant;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, Fill, OperationKind, Settings};
 
@@ -33,7 +34,7 @@ fn write(sector: u32, sectors: u32, fua: bool) -> Step {
 }
 
 /// Runs the steps, which must end well.
-fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) {
+fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) -> Plan {
     let settings = Settings {
         chunk_size: Bytes::from_kib(64),
         journal_blocks: 64,
@@ -43,6 +44,14 @@ fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) {
     };
     let plan = Plan { seed, settings, pools: pools.to_vec(), steps: steps.to_vec() };
     plan_ends_well(&plan);
+    plan
+}
+
+/// The plans are of use: without the mending that followed the accident, one ends badly.
+fn fails_with(mutant: &'static str, plans: &[Plan]) {
+    let _planted = plant(mutant);
+    let fails = plans.iter().any(|plan| run(plan, Extras::default()).is_err());
+    assert!(fails, "no plan notices {mutant}");
 }
 
 fn plan_ends_well(plan: &Plan) {
@@ -67,6 +76,7 @@ fn closing_leaves_nothing_volatile() {
 /// between made nothing durable: the volume was back.
 #[test]
 fn a_volume_deleted_under_a_write_is_gone_with_the_next_flush() {
+    let mut plans = Vec::new();
     for events in 1..12 {
         let steps = [
             Step::CreateVolume { sectors: 4 * CHUNK },
@@ -81,10 +91,10 @@ fn a_volume_deleted_under_a_write_is_gone_with_the_next_flush() {
             LOST,
             ALL,
         ];
-        for seed in 0..20 {
-            ends_well(seed, false, &[pool(9, 300)], &steps);
-        }
+        let run = |seed| ends_well(seed, false, &[pool(9, 300)], &steps);
+        plans.extend((0..20).map(run));
     }
+    fails_with("deletion_said_late", &plans);
 }
 
 /// Nothing was to be done, so the zeroes were answered at once; the record by which the discard
@@ -100,7 +110,8 @@ fn forced_zeroes_onto_an_unmapped_chunk_wait_for_the_journal() {
         LOST,
         ALL,
     ];
-    ends_well(1, false, &[pool(9, 100)], &steps);
+    let plan = ends_well(1, false, &[pool(9, 100)], &steps);
+    fails_with("forced_zeroes_on_nothing_at_once", &[plan]);
 }
 
 /// The second pool's checkpoint was asked for while the first one's superblocks were written, and
@@ -222,6 +233,7 @@ fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {
 fn redirected_blocks_are_flushed_after_another_pool_died() {
     let operate = |kind, nth, to| Step::Operate { kind, nth, to };
     let elsewhere = write(CHUNK, 8, false);
+    let mut plans = Vec::new();
     for events in 1..20 {
         let steps = [
             Step::CreateVolume { sectors: 4 * CHUNK },
@@ -243,8 +255,10 @@ fn redirected_blocks_are_flushed_after_another_pool_died() {
             LOST,
             ALL,
         ];
-        ends_well(events.into(), false, &[pool(14, 50), pool(9, 70), pool(12, 5)], &steps);
+        let pools = [pool(14, 50), pool(9, 70), pool(12, 5)];
+        plans.push(ends_well(events.into(), false, &pools, &steps));
     }
+    fails_with("change_of_copies_hides_blocks", &plans);
 }
 
 /// An operation that had made both sides of a mirror equal ended while the journal was being told

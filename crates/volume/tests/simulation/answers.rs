@@ -21,6 +21,9 @@ impl Runner<'_> {
         let number = reply.id.0;
         let flight = self.model.land(number)?;
         let excused = self.excused.remove(&number);
+        if flight.deed == Deed::Flush {
+            self.check_losses(flight.volume, flight.event, reply.result.is_ok())?;
+        }
         match (&reply.result, flight.deed) {
             (Ok(pieces), Deed::Read) => self
                 .model
@@ -29,7 +32,8 @@ impl Runner<'_> {
             (Ok(_), deed) => {
                 self.model.answered(number, &flight, true);
                 if deed == Deed::Flush {
-                    self.flushed = self.flushed.max(flight.event);
+                    let flushed = self.flushed.entry(flight.birth).or_default();
+                    *flushed = flight.event.max(*flushed);
                 }
             }
             (Err(error), deed) => {
@@ -57,9 +61,10 @@ impl Runner<'_> {
     /// Whether an error has a reason.
     fn excuse(&self, flight: &Flight, excused: bool, error: RequestError) -> Result<(), String> {
         let excused = match error {
-            // What a dead pool lost is said once, by the first flush after it.
+            // What a dead pool lost is said once, by the volume's first flush after it.
             RequestError::Io if flight.deed == Deed::Flush => {
-                let since = flight.event.min(self.flushed);
+                let flushed = self.flushed.get(&flight.birth).copied().unwrap_or(0);
+                let since = flight.event.min(flushed);
                 (0..self.pools.len()).any(|pool| {
                     self.is_bad(pool, flight.event) && self.world.erred_since(pool, since)
                 })
@@ -74,7 +79,8 @@ impl Runner<'_> {
                 self.model.volumes().iter().all(|volume| volume.birth != flight.birth)
             }
             RequestError::BadRange => false,
-            RequestError::NotReady => self.world.any_erred_since(flight.event),
+            // A pool that was given up may have been the last that could hold the metadata.
+            RequestError::NotReady => self.world.any_erred_since(self.opened),
         };
         match excused {
             true => Ok(()),
@@ -134,7 +140,8 @@ impl Runner<'_> {
             let status = self.world.group().pool_status(PoolId(pool as u16));
             status.is_some_and(|status| {
                 let free = status.slots_total > status.slots_used;
-                status.state == PoolState::Active && free && self.world.is_usable(pool)
+                let takes = status.state == PoolState::Active && !status.full;
+                takes && free && self.world.is_usable(pool)
             })
         })
     }

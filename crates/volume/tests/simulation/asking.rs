@@ -16,6 +16,8 @@ const SECTOR_BYTES: u64 = SECTOR as u64;
 /// Volumes of a run: enough for any confusion.
 const VOLUMES_MAX: usize = 6;
 const POOLS_MAX: usize = 8;
+/// Requests in flight above which whole volumes are filled slower.
+const FLIGHTS_MAX: usize = 1000;
 
 impl Runner<'_> {
     /// Does one step that needs the group in service.
@@ -34,6 +36,13 @@ impl Runner<'_> {
                 self.operate(kind, nth, to);
                 Ok(())
             }
+            Step::OperateOn { kind, volume, chunk, to } => {
+                if let Some(chunk) = self.chunk_of(volume, chunk) {
+                    self.operate_on(kind, chunk, to);
+                }
+                Ok(())
+            }
+            Step::Populate { volume, first, chunks } => self.populate(volume, first, chunks),
             Step::Cancel { nth } => {
                 self.cancel(nth);
                 Ok(())
@@ -147,6 +156,10 @@ impl Runner<'_> {
     fn operate(&mut self, kind: OperationKind, nth: u32, to: u8) {
         let mapped = self.mapped_chunks();
         let Some(&chunk) = mapped.get(nth as usize % mapped.len().max(1)) else { return };
+        self.operate_on(kind, chunk, to);
+    }
+
+    pub(crate) fn operate_on(&mut self, kind: OperationKind, chunk: ChunkId, to: u8) {
         let held: Vec<PoolId> = self.places_of(chunk).iter().map(|place| place.pool).collect();
         let takes = |pool: &PoolId| {
             self.state_of(usize::from(pool.0)) == Some(PoolState::Active) && !held.contains(pool)
@@ -174,7 +187,30 @@ impl Runner<'_> {
         }
     }
 
-    fn mapped_chunks(&self) -> Vec<ChunkId> {
+    /// The chunk of this number in the volume of this number.
+    pub(crate) fn chunk_of(&self, volume: u8, chunk: u32) -> Option<ChunkId> {
+        let per_chunk = self.sectors_per_chunk();
+        let volume = self.volume(volume)?;
+        let count = volume.sectors.count().div_ceil(per_chunk);
+        Some(ChunkId { volume: volume.id, index: (u64::from(chunk) % count) as u32 })
+    }
+
+    fn populate(&mut self, volume: u8, first: u32, chunks: u32) -> Result<(), String> {
+        let per_chunk = self.sectors_per_chunk() as u32;
+        for chunk in first..first + chunks {
+            if self.model.flights().len() >= FLIGHTS_MAX {
+                self.settle()?;
+            }
+            let sector = chunk * per_chunk + chunk % per_chunk / 8 * 8;
+            let span = Span { volume, sector, sectors: 8 };
+            self.request(span, Deed::Write { fua: false }, None)?;
+            let said = self.world.exchange();
+            self.hear(said)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mapped_chunks(&self) -> Vec<ChunkId> {
         let per_chunk = self.sectors_per_chunk();
         let chunks = self.model.volumes().into_iter().flat_map(|volume| {
             let count = volume.sectors.count().div_ceil(per_chunk) as u32;

@@ -7,8 +7,16 @@ use crate::model::Deed;
 use crate::plan::Step;
 use crate::run::Runner;
 use thermocline_ports::SECTOR;
-use thermocline_units::{Bytes, ChunkId, Nanos};
-use thermocline_volume::{Place, PoolState};
+use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
+use thermocline_volume::{OperationKind, Place, PoolState};
+
+/// A chunk whose unflushed writes died with its only pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loss {
+    chunk: ChunkId,
+    pool: usize,
+    event: u64,
+}
 
 /// A bit that flipped: of which chunk, in which copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +41,24 @@ impl Runner<'_> {
                 let pool = usize::from(self.pool(pool).0);
                 self.world.disk_mut(pool).fail_nth(nth.max(1).into());
             }
+            Step::FailCopy { volume, chunk, copy, nth } => {
+                if let Some(chunk) = self.chunk_of(volume, chunk) {
+                    let pools = self.places_of(chunk).into_iter().map(|place| place.pool);
+                    let pools: Vec<_> = pools.chain(self.redirected(chunk)).collect();
+                    if let Some(pool) = pools.get(usize::from(copy) % pools.len().max(1)) {
+                        self.world.disk_mut(pool.0.into()).fail_nth(nth.max(1).into());
+                    }
+                }
+            }
+            Step::Unplug { pool } => {
+                if let Some(pool) = self.spare(pool) {
+                    self.world.calm();
+                    self.note_volatile(pool)?;
+                    self.world.unplug_until_crash(pool);
+                    self.note_lost();
+                    self.mark("disks unplugged for a while");
+                }
+            }
             Step::FillUp { pool } => {
                 if let Some(pool) = self.spare(pool) {
                     self.world.calm();
@@ -43,6 +69,7 @@ impl Runner<'_> {
             Step::Kill { pool } => {
                 if let Some(pool) = self.spare(pool) {
                     self.world.calm();
+                    self.note_volatile(pool)?;
                     self.world.disk_mut(pool).kill();
                     self.note_lost();
                     self.mark("disks killed");
@@ -54,15 +81,64 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Notes the chunks that have unflushed writes on this disk and are nowhere else: when it dies,
+    /// the next flush of their volume must fail.
+    fn note_volatile(&mut self, pool: usize) -> Result<(), String> {
+        let event = self.world.events();
+        let Some(disk) = self.world.on_disk()? else { return Ok(()) };
+        let chunk_size = self.plan.settings.chunk_size;
+        for chunk in self.mapped_chunks() {
+            let places = self.places_of(chunk);
+            let [place] = places[..] else { continue };
+            if usize::from(place.pool.0) != pool || self.redirected(chunk).is_some() {
+                continue;
+            }
+            let Some(at) = disk.pools.get(pool) else { continue };
+            let offset = Bytes(at.first_slot + u64::from(place.slot) * chunk_size.0);
+            if self.world.disk_mut(pool).is_volatile(offset, chunk_size) {
+                self.losses.push(Loss { chunk, pool, event });
+            }
+        }
+        Ok(())
+    }
+
+    /// A flush of `volume` that was submitted at `event` was answered: a failure says that
+    /// something may be lost; success must not hide that.
+    pub(crate) fn check_losses(
+        &mut self,
+        volume: VolumeId,
+        event: u64,
+        well: bool,
+    ) -> Result<(), String> {
+        if !well {
+            self.losses.retain(|loss| loss.chunk.volume != volume);
+            return Ok(());
+        }
+        let hidden = self.losses.iter().find(|loss| {
+            let there = self.places_of(loss.chunk);
+            let there = there.iter().any(|place| usize::from(place.pool.0) == loss.pool);
+            loss.chunk.volume == volume && loss.event < event && there
+        });
+        match hidden {
+            Some(loss) => Err(format!(
+                "a flush was answered well, but pool {} died with unflushed writes to {}",
+                loss.pool, loss.chunk
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// The pool of this number, if the group can go on without it: another one that is well holds
-    /// the metadata. One that is being removed may have been given up before.
+    /// the metadata.
     fn spare(&self, number: u8) -> Option<usize> {
         let pool = usize::from(self.pool(number).0);
         let disk = self.world.on_disk().ok()??;
         let other = disk.homes.iter().map(|&home| usize::from(home)).any(|home| {
             home != pool
                 && self.world.is_usable(home)
-                && !matches!(self.state_of(home), Some(PoolState::Dead | PoolState::Removing))
+                && !matches!(self.state_of(home), Some(PoolState::Dead))
+                && (self.state_of(home) != Some(PoolState::Removing)
+                    || !self.world.erred_since(home, 0))
         });
         (other && self.world.is_usable(pool)).then_some(pool)
     }
@@ -92,10 +168,7 @@ impl Runner<'_> {
         self.world.tell(|| format!("a bit of {} flips on pool {pool}", rot.chunk));
         let volume = self.model.volumes().into_iter().find(|v| v.id == rot.chunk.volume);
         let birth = volume.expect("sealed chunks belong to volumes").birth;
-        self.submit(birth, rot.chunk.volume, sector..sector + 1, Deed::Read, None)?;
-        let said = self.world.exchange();
-        self.hear(said)?;
-        self.settle()?;
+        self.meet_rot(rot, birth, sector, bit)?;
         let now = self.world.now;
         self.world.group_mut().scrub(now);
         let said = self.world.exchange();
@@ -125,6 +198,32 @@ impl Runner<'_> {
             self.mark("rotten copies found");
         }
         Ok(())
+    }
+
+    /// Whoever meets the rotten block first: a read of its sector, a read of all the chunk, an
+    /// operation, or nobody before the scrub.
+    fn meet_rot(&mut self, rot: Rot, birth: u32, sector: u64, bit: u32) -> Result<(), String> {
+        let per_chunk = self.sectors_per_chunk();
+        let first = sector / per_chunk * per_chunk;
+        let volumes = self.model.volumes();
+        let size = volumes.iter().find(|v| v.birth == birth).map_or(0, |v| v.sectors.count());
+        let whole = first..(first + per_chunk).min(size);
+        let read = match bit % 4 {
+            0 => sector..sector + 1,
+            1 => whole,
+            2 => return Ok(()),
+            _ => {
+                self.operate_on(OperationKind::Migrate, rot.chunk, (bit / 4 % 8) as u8);
+                let said = self.world.exchange();
+                self.hear(said)?;
+                self.settle()?;
+                whole
+            }
+        };
+        self.submit(birth, rot.chunk.volume, read, Deed::Read, None)?;
+        let said = self.world.exchange();
+        self.hear(said)?;
+        self.settle()
     }
 
     /// A copy of a sealed chunk; the sector of its volume, the byte of the disk and the bit.

@@ -2,8 +2,11 @@
 //! kinds of steps out altogether and draws the rates of the others, so that seeds explore corners
 //! that an even mixture never reaches.
 
+mod motifs;
+
 use crate::dice::Dice;
 use crate::plan::{Plan, PoolPlan, Span, Step};
+use motifs::Motif;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
@@ -12,7 +15,7 @@ const SECTOR: u64 = thermocline_ports::SECTOR as u64;
 
 /// Kinds of steps, with the rate of each when it is not left out, and how often it is.
 #[rustfmt::skip]
-const KINDS: [(Draw, u32, f64); 22] = [
+const KINDS: [(Draw, u32, f64); 24] = [
     (Draws::read,          24, 0.05), (Draws::write,        40, 0.0),
     (Draws::write_zeroes,   6, 0.3),  (Draws::discard,       6, 0.3),
     (Draws::flush,         10, 0.15), (Draws::operate,      20, 0.1),
@@ -24,7 +27,14 @@ const KINDS: [(Draw, u32, f64); 22] = [
     (Draws::close,          1, 0.5),  (Draws::trouble,       3, 0.6),
     (Draws::fail_nth,       4, 0.6),  (Draws::fill_up,       1, 0.8),
     (Draws::kill,           1, 0.8),  (Draws::flip,          1, 0.6),
+    (Draws::unplug,         1, 0.7),  (Draws::motif,         4, 0.4),
 ];
+
+/// Steps of a run with thousands of chunks.
+const LARGE_STEPS: usize = 100;
+
+/// Sectors by which a large volume grows for each chunk: those of a chunk of 64 KiB.
+const LARGE_CHUNK_SECTORS: u32 = 128;
 
 /// The first of them change no faults; they go on while a fault lasts.
 const QUIET_KINDS: usize = 17;
@@ -39,6 +49,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
         (0..count).map(|index| pool(&mut dice, index < 2)).collect()
     };
     let settings = settings(&mut dice);
+    let large = dice.chance(0.02).then(|| dice.magnitude(300..=2_500) as u32);
     let mut steps = Vec::new();
     while dice.chance(0.1) {
         // The power fails during formatting.
@@ -48,9 +59,27 @@ pub(crate) fn plan(seed: u64) -> Plan {
     steps.extend((0..dice.between(1..=3)).map(|_| volume(&mut dice, &settings)));
     let mut draws = Draws::new(dice, &settings);
     steps.append(&mut draws.steps());
+    if let Some(chunks) = large {
+        enlarge(chunks, &mut pools, &mut steps);
+    }
     add_hints(seed, &mut steps);
     move_away(seed, &mut pools, &mut steps);
     Plan { seed, settings, pools, steps }
+}
+
+/// Makes a group of thousands of chunks of the plan: large pools, a volume that fills them, and its
+/// chunks in use from the beginning. Fewer steps, because each run reads everything back.
+fn enlarge(chunks: u32, pools: &mut [PoolPlan], steps: &mut Vec<Step>) {
+    for pool in pools.iter_mut().filter(|pool| pool.roomy) {
+        pool.chunks += chunks;
+    }
+    let created = steps.iter().position(|step| matches!(step, Step::CreateVolume { .. }));
+    let Some(at) = created else { return };
+    if let Step::CreateVolume { sectors } = &mut steps[at] {
+        *sectors += chunks * LARGE_CHUNK_SECTORS;
+    }
+    steps.truncate(at + LARGE_STEPS);
+    steps.insert(at + 1, Step::Populate { volume: 0, first: 0, chunks });
 }
 
 /// In a fifth of all runs some pools lie across a network; from dice of their own, as hints.
@@ -119,6 +148,7 @@ fn small(dice: &mut Dice) -> Limits {
     Limits {
         block_payload: dice.one_of(&[128, 160, 160, 256, 512]),
         record: 64,
+        commit_blocks: dice.one_of(&[2, 4, 32]),
         checkpoint_batch: dice.one_of(&[1, 2, 2, 4]),
         area_growth: 1,
         volumes: 64,
@@ -133,7 +163,10 @@ fn pool(dice: &mut Dice, roomy: bool) -> PoolPlan {
         chunks,
         roomy: roomy || dice.chance(0.3),
         reserve: if dice.chance(0.5) { dice.between(1..=u64::from(chunks / 4)) as u32 } else { 0 },
-        latency_us: dice.magnitude(5..=5_000) as u32,
+        latency_us: match dice.chance(0.1) {
+            true => dice.magnitude(5_000..=50_000) as u32,
+            false => dice.magnitude(5..=5_000) as u32,
+        },
         zeroed: dice.chance(0.5),
         discard_zeroes: dice.chance(0.5),
         far: false,
@@ -163,19 +196,28 @@ struct Draws {
     pause: f64,
     pause_us: u64,
     kinds: Vec<OperationKind>,
+    /// The motifs of this seed.
+    motifs: Vec<Motif>,
 }
 
 impl Draws {
     fn new(mut dice: Dice, settings: &Settings) -> Draws {
         let per_chunk = settings.chunk_size.0 / SECTOR;
-        let weights = KINDS.map(|(_, rate, absent)| {
+        let mut weights = KINDS.map(|(_, rate, absent)| {
             if dice.chance(absent) { 0 } else { dice.magnitude(1..=u64::from(4 * rate)) as u32 }
         });
+        if dice.chance(0.5) {
+            // Every second seed is half motifs: what is rare piles up there.
+            weights[KINDS.len() - 1] = weights.iter().sum();
+        }
         use OperationKind::{Migrate, Mirror, Prefetch, Redirect, Replicate};
         let mut kinds = vec![Migrate, Replicate, Prefetch, Redirect, Mirror];
         kinds.retain(|_| dice.chance(0.7));
         kinds.extend(kinds.is_empty().then_some(Migrate));
         let chunks = dice.magnitude(1..=40);
+        let mut motifs = motifs::ALL.to_vec();
+        motifs.retain(|_| dice.chance(0.3));
+        motifs.extend(motifs.is_empty().then(|| dice.one_of(&motifs::ALL)));
         Draws {
             weights,
             settings: *settings,
@@ -186,6 +228,7 @@ impl Draws {
             pause: dice.one_of(&[0.1, 0.5, 0.9]),
             pause_us: dice.magnitude(10..=20_000),
             kinds,
+            motifs,
             dice,
         }
     }
@@ -318,6 +361,19 @@ impl Draws {
             steps.push(self.pause());
         }
         steps.push(Step::Calm);
+    }
+
+    fn unplug(&mut self, steps: &mut Vec<Step>) {
+        steps.push(Step::Unplug { pool: self.small() });
+    }
+
+    fn motif(&mut self, steps: &mut Vec<Step>) {
+        let chosen = self.dice.one_of(&self.motifs);
+        chosen(self, steps);
+    }
+
+    fn one_kind(&mut self) -> OperationKind {
+        self.dice.one_of(&self.kinds)
     }
 
     fn kill(&mut self, steps: &mut Vec<Step>) {

@@ -5,6 +5,8 @@
 //! 2. Each block of its checkpoint must be whole on one of the homes.
 //! 3. The journal is replayed from the noted start to the first block that no home has whole.
 //! 4. No slot may then belong to two chunks.
+//! 5. A journal block that was durable is on every home that lives; copies, and sides of mirrors,
+//!    that are called equal are equal, byte for byte.
 //!
 //! It reads what a crash left, before the group does; and after an orderly end, when it must say
 //! exactly what the group said. It never writes.
@@ -24,6 +26,10 @@ pub(crate) struct OnDisk {
     pub(crate) volumes: BTreeMap<u32, u64>,
     /// Slots of whole copies by volume and chunk.
     pub(crate) chunks: BTreeMap<(u32, u32), Vec<Slot>>,
+    /// Chunks whose copies may differ.
+    dirty: BTreeSet<(u32, u32)>,
+    /// Blocks that both sides of a mirrored chunk hold.
+    shared: BTreeMap<(u32, u32), Vec<u64>>,
     /// Chunks that are sealed.
     pub(crate) sealed: BTreeSet<(u32, u32)>,
     /// Slots of redirected parts.
@@ -32,6 +38,7 @@ pub(crate) struct OnDisk {
     /// Pools that hold journal and checkpoints.
     pub(crate) homes: Vec<u16>,
     dead: BTreeSet<u16>,
+    chunk_size: u64,
 }
 
 /// What is needed of a pool's record.
@@ -39,6 +46,8 @@ pub(crate) struct OnDisk {
 pub(crate) struct Pool {
     /// Bytes from the pool's start to its first slot.
     pub(crate) first_slot: u64,
+    /// Whether it is neither dead nor removed.
+    lives: bool,
     /// The slots in which each of its checkpoint areas goes on.
     pub(crate) extents: [Vec<u32>; 2],
 }
@@ -73,7 +82,8 @@ pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String
     let roots = blocks.filter_map(|(pool, at)| root(&peek(pool, at, BLOCK as usize)?));
     let Some(root) = roots.max_by_key(|root| root.sequence) else { return Ok(None) };
     let pools = root.pools.clone();
-    let mut disk = OnDisk { pools, homes: root.homes.clone(), ..OnDisk::default() };
+    let (homes, chunk_size) = (root.homes.clone(), root.chunk_size);
+    let mut disk = OnDisk { pools, homes, chunk_size, ..OnDisk::default() };
     for block in 0..root.checkpoint_blocks {
         let at = |home: u16| root.checkpoint_block(home, block);
         let stamp = (root.identity, root.checkpoint_generation, block);
@@ -88,10 +98,72 @@ pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String
         disk.apply(&records).ok_or(format!("journal block {sequence} makes no sense"))?;
     }
     disk.check_slots()?;
+    disk.check_journal(&root, &peek)?;
+    disk.check_copies(root.chunk_size, &peek)?;
     Ok(Some(disk))
 }
 
 impl OnDisk {
+    fn lives(&self, pool: u16) -> bool {
+        self.pools.get(usize::from(pool)).is_some_and(|pool| pool.lives)
+            && !self.dead.contains(&pool)
+    }
+
+    /// A commit is answered when it is on every home: of those before the last, each block is.
+    fn check_journal(&self, root: &Root, peek: &impl Peek) -> Result<(), String> {
+        let homes = || root.homes.iter().filter(|home| self.lives(**home));
+        let block = |home: u16, sequence: u64| {
+            let at = (2 + sequence % root.journal_blocks) * BLOCK;
+            let stamp = (root.identity, root.journal_generation, sequence);
+            let block = peek(home, at, BLOCK as usize)?;
+            let whole = records(b"TCJL", stamp, |_| Some(at), &[home], peek).is_some();
+            Some(whole.then(|| u64::from(u16::from_le_bytes([block[34], block[35]]))))
+        };
+        let sequences = root.journal_start..root.journal_start + root.journal_blocks;
+        let commits = sequences.clone().flat_map(|sequence| {
+            let found = homes().filter_map(move |&home| block(home, sequence).flatten());
+            found.map(move |before| sequence.saturating_sub(before))
+        });
+        let durable = commits.max().unwrap_or(0);
+        for sequence in sequences.take_while(|sequence| *sequence < durable) {
+            let lacks = |home: &&u16| block(**home, sequence) == Some(None);
+            if let Some(home) = homes().find(lacks) {
+                return Err(format!("journal block {sequence} is not on home {home}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the journal calls equal is equal.
+    fn check_copies(&self, chunk_size: u64, peek: &impl Peek) -> Result<(), String> {
+        let read = |(pool, slot): Slot, from: u64, length: u64| {
+            let first = self.pools.get(usize::from(pool)).filter(|_| self.lives(pool))?.first_slot;
+            peek(pool, first + u64::from(slot) * chunk_size + from, length as usize)
+        };
+        for (chunk, slots) in self.chunks.iter().filter(|(chunk, _)| !self.dirty.contains(chunk)) {
+            if slots.len() > 1 {
+                let mut copies = slots.iter().filter_map(|slot| read(*slot, 0, chunk_size));
+                let first = copies.next();
+                if copies.any(|copy| Some(copy) != first) {
+                    return Err(format!("copies {slots:?} of {chunk:?} are called equal"));
+                }
+            }
+            let (Some(blocks), Some(&above)) = (self.shared.get(chunk), self.overlays.get(chunk))
+            else {
+                continue;
+            };
+            for block in blocks {
+                let sides = [slots[0], above].map(|slot| read(slot, block * BLOCK, BLOCK));
+                if sides.iter().all(Option::is_some) && sides[0] != sides[1] {
+                    return Err(format!(
+                        "block {block} of {chunk:?} is called equal on both sides"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_slots(&self) -> Result<(), String> {
         let mut owners: BTreeMap<Slot, (u32, u32)> = BTreeMap::new();
         for (index, pool) in self.pools.iter().enumerate() {
@@ -135,6 +207,8 @@ impl OnDisk {
                     self.volumes.remove(&volume);
                     self.chunks.retain(|(of, _), _| *of != volume);
                     self.overlays.retain(|(of, _), _| *of != volume);
+                    self.shared.retain(|(of, _), _| *of != volume);
+                    self.dirty.retain(|(of, _)| *of != volume);
                     self.sealed.retain(|(of, _)| *of != volume);
                 }
                 4 => {
@@ -144,6 +218,14 @@ impl OnDisk {
             }
         }
         Some(())
+    }
+
+    /// Of the bits of an overlay, the second half: blocks that both sides hold.
+    fn shared_blocks(&self, bits: &[u8]) -> Vec<u64> {
+        let each = (self.chunk_size / BLOCK).div_ceil(8) as usize;
+        let shared = bits.get(each..).unwrap_or_default();
+        let blocks = 0..8 * shared.len() as u64;
+        blocks.filter(|b| shared[(b / 8) as usize] >> (b % 8) & 1 == 1).collect()
     }
 
     fn chunk(&mut self, bytes: &mut Cursor<'_>) -> Option<()> {
@@ -160,13 +242,17 @@ impl OnDisk {
         self.overlays.remove(&chunk);
         self.sealed.remove(&chunk);
         self.chunks.remove(&chunk);
+        self.dirty.remove(&chunk);
+        self.shared.remove(&chunk);
         let known = self.volumes.contains_key(&chunk.0);
         if flags >> 5 & 1 == 1 {
             let slot = (bytes.u16()?, bytes.u32()?);
             let length = bytes.u16()?;
-            bytes.take(length.into())?;
+            let bits = bytes.take(length.into())?;
             self.overlays.extend(known.then_some((chunk, slot)));
+            self.shared.extend(known.then(|| (chunk, self.shared_blocks(bits))));
         }
+        self.dirty.extend((known && flags >> 4 & 1 == 1).then_some(chunk));
         self.sealed.extend((known && flags >> 6 & 1 == 1).then_some(chunk));
         self.chunks.extend((known && !slots.is_empty()).then_some((chunk, slots)));
         Some(())
@@ -231,11 +317,12 @@ fn root(block: &[u8]) -> Option<Root> {
 }
 
 fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
-    bytes.take(10)?; // Membership, whether it has a region, slots, reserve.
+    let lives = bytes.take(1)?[0] < 2;
+    bytes.take(9)?; // Whether it has a region, slots, reserve.
     let first_slot = bytes.u64()?;
     let &[length] = bytes.take(1)? else { return None };
     bytes.take(length.into())?;
-    Some(Pool { first_slot, extents: [const { Vec::new() }; 2] })
+    Some(Pool { first_slot, lives, extents: [const { Vec::new() }; 2] })
 }
 
 /// The records of a block, from the first home that has it whole.

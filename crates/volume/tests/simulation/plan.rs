@@ -43,7 +43,7 @@ pub(crate) struct Span {
 }
 
 /// Kinds of steps.
-pub(crate) const KINDS: usize = 28;
+pub(crate) const KINDS: usize = 32;
 
 /// Something done at one moment. What takes time goes on while the next steps are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,19 @@ pub(crate) enum Step {
         kind: OperationKind,
         nth: u32,
         to: u8,
+    },
+    /// On this chunk of the volume.
+    OperateOn {
+        kind: OperationKind,
+        volume: u8,
+        chunk: u32,
+        to: u8,
+    },
+    /// Writes a few sectors into each of so many chunks.
+    Populate {
+        volume: u8,
+        first: u32,
+        chunks: u32,
     },
     /// Cancels one of the operations under way.
     Cancel {
@@ -113,6 +126,13 @@ pub(crate) enum Step {
         pool: u8,
         nth: u16,
     },
+    /// The `nth` request from now fails on the pool of one of the chunk's copies, or parts.
+    FailCopy {
+        volume: u8,
+        chunk: u32,
+        copy: u8,
+        nth: u16,
+    },
     /// The pool's disk has no room for writes.
     FillUp {
         pool: u8,
@@ -121,6 +141,10 @@ pub(crate) enum Step {
     Calm,
     /// The pool's disk dies for good.
     Kill {
+        pool: u8,
+    },
+    /// The pool's disk is gone until the power fails, and comes back with what it had.
+    Unplug {
         pool: u8,
     },
     /// A bit of a copy of the `nth` sealed chunk flips.

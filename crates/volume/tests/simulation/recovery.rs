@@ -24,6 +24,7 @@ impl Runner<'_> {
         self.model.crash();
         self.operations.clear();
         self.excused.clear();
+        self.losses.clear();
         self.ended.clear();
         self.cancelled.clear();
         self.probe = None;

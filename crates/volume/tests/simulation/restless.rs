@@ -1,11 +1,17 @@
-//! A placement that never rests: moves chunks at random, as fast as it is asked.
+//! A placement that never rests: moves chunks at random, as fast as it is asked, and sends half of
+//! the requests to either side of mirrored chunks.
 //!
 //! It keeps `Placement`'s contract only as far as the machine is entitled to rely on it; what does
 //! not fit is for the machine to refuse.
 
 use thermocline_policy::Footprint;
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use thermocline_policy::placement::{
+    Budget, ChunkAccess, Move, Placement, PoolLoad, Route, Router, VolumeView,
+};
 use thermocline_units::{ChunkId, Nanos, PoolId, Rng};
+
+/// Half of the requests, in millionths.
+const HALF: u32 = 500_000;
 
 /// Moves proposed in one epoch at most.
 const MOVES_MAX: usize = 4;
@@ -41,7 +47,17 @@ impl Placement for Restless {
         }
     }
 
+    fn router(&mut self) -> Option<&mut dyn Router> {
+        Some(self)
+    }
+
     fn footprint(&self) -> Footprint {
         Footprint::default()
+    }
+}
+
+impl Router for Restless {
+    fn route(&mut self, _loads: &[PoolLoad]) -> Route {
+        Route { reads: HALF, writes: HALF }
     }
 }

@@ -4,7 +4,7 @@
 //! ends with everything settled, read back, and every slot given back; or with a failure.
 
 use crate::dice::Dice;
-use crate::faults::Rot;
+use crate::faults::{Loss, Rot};
 use crate::model::Model;
 use crate::panics;
 use crate::plan::{Plan, PoolPlan, Step};
@@ -13,7 +13,7 @@ use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec};
-use thermocline_units::Nanos;
+use thermocline_units::{Nanos, situations};
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
@@ -59,6 +59,7 @@ pub(crate) struct Extras {
 /// When the group breaks a promise.
 pub(crate) fn run(plan: &Plan, extras: Extras) -> Result<Summary, Failure> {
     let mut step = 0;
+    let _ = situations::take();
     let outcome = panics::kept(|| Runner::new(plan, extras)?.execute(&mut step));
     outcome.flatten().map_err(|what| Failure { what, step })
 }
@@ -105,12 +106,14 @@ pub(crate) struct Runner<'a> {
     pub(crate) adopted: bool,
     /// The event before which the group was opened.
     pub(crate) opened: u64,
-    /// The event before which the last flush was submitted that was answered well.
-    pub(crate) flushed: u64,
+    /// By volume, the event before which the last flush was submitted that was answered well.
+    pub(crate) flushed: BTreeMap<u32, u64>,
     /// Requests in flight that could not be served at some moment.
     pub(crate) excused: BTreeSet<u64>,
     /// The last event after which all pools were full.
     pub(crate) full: Option<u64>,
+    /// What died with its pool, and no flush has said so yet.
+    pub(crate) losses: Vec<Loss>,
     /// A bit that flipped and was not yet found.
     pub(crate) rot: Option<Rot>,
     /// Whether a placement moves chunks.
@@ -150,9 +153,10 @@ impl<'a> Runner<'a> {
             formatted: false,
             adopted: true,
             opened: 0,
-            flushed: 0,
+            flushed: BTreeMap::new(),
             excused: BTreeSet::new(),
             full: None,
+            losses: Vec::new(),
             rot: None,
             placing: false,
             marks: Marks::new(),
@@ -173,7 +177,7 @@ impl<'a> Runner<'a> {
             next: self.world.rng.next_u64() ^ self.dice.0.next_u64(),
             events: self.world.events(),
             virtual_time: self.world.now,
-            marks: std::mem::take(&mut self.marks),
+            marks: self.take_marks(),
         })
     }
 
@@ -346,6 +350,13 @@ impl<'a> Runner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What happened, with the situations that the machine has met.
+    fn take_marks(&mut self) -> Marks {
+        let mut marks = std::mem::take(&mut self.marks);
+        marks.extend(situations::take().into_iter().map(|situation| (situation, 1)));
+        marks
     }
 
     /// Counts something that happened.

@@ -16,6 +16,10 @@ use thermocline_volume::{Finished, Group, PoolSpec, Reply, Settings};
 /// What checkpoint areas and superblocks take on the smallest pools, in bytes.
 const METADATA_ROOM: u64 = 2600 << 10;
 
+/// What the areas grow by for a chunk of a large pool, in bytes: five such pools have records of 40
+/// bytes a chunk in small blocks, twice.
+const METADATA_OF_A_CHUNK: u64 = 40 << 10;
+
 /// More requests than any run makes.
 const NEVER: u64 = 1 << 40;
 
@@ -53,6 +57,8 @@ struct Drive {
     calm: Faults,
     /// Whether the pool was removed, and the disk taken away.
     retired: bool,
+    /// Whether it comes back when the power does.
+    returns: bool,
 }
 
 /// The world around one group.
@@ -144,6 +150,12 @@ impl World {
 
     pub(crate) fn any_erred_since(&self, since: u64) -> bool {
         (0..self.disks()).any(|pool| self.erred_since(pool, since))
+    }
+
+    /// The pool's disk is gone until the power fails.
+    pub(crate) fn unplug_until_crash(&mut self, pool: usize) {
+        self.drives[pool].returns = true;
+        self.drives[pool].disk.kill();
     }
 
     /// The pool was removed: its disk is taken away. Whether it was there until now.
@@ -251,6 +263,9 @@ impl World {
     pub(crate) fn crash(&mut self, survival: Survival, settings: Settings) {
         for drive in &mut self.drives {
             drive.disk.crash(&mut self.rng, survival);
+            if std::mem::take(&mut drive.returns) {
+                drive.disk.revive();
+            }
         }
         self.in_flight.clear();
         let geometries: Vec<Option<Geometry>> = (0..self.disks())
@@ -450,13 +465,17 @@ fn drive(pool: &PoolPlan, settings: &Settings, seed: u64) -> Drive {
         erred: None,
         calm,
         retired: false,
+        returns: false,
     }
 }
 
 /// Room for the chunks, and for journal, checkpoints and superblocks before them.
 fn geometry(pool: &PoolPlan, settings: &Settings) -> Geometry {
     let metadata = match pool.roomy {
-        true => u64::from(settings.journal_blocks) * 4096 + METADATA_ROOM,
+        true => {
+            let large = u64::from(pool.chunks.saturating_sub(64)) * METADATA_OF_A_CHUNK;
+            u64::from(settings.journal_blocks) * 4096 + METADATA_ROOM + large
+        }
         false => settings.chunk_size.0,
     };
     let metadata = metadata.next_multiple_of(settings.chunk_size.0);

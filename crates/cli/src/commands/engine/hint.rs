@@ -70,6 +70,7 @@ enum Command {
 #[derive(clap::Args)]
 struct Give {
     /// The volume.
+    #[arg(value_parser = super::volume_name)]
     volume: String,
     /// Who says so.
     #[arg(long, value_name = "NAME", default_value = "cli")]

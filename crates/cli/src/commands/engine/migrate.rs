@@ -24,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(200);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The volume.
+    #[arg(value_parser = super::volume_name)]
     volume: String,
     /// The pool to move to, by name or number.
     #[arg(long, value_name = "POOL")]

@@ -17,6 +17,7 @@ use crate::output;
 use serde::Serialize;
 use std::path::PathBuf;
 use thermocline_serve::client::{CallError, Client};
+use thermocline_volume::{AdminError, is_volume_name};
 
 /// Which engine, and in which form to answer.
 #[derive(clap::Args)]
@@ -60,6 +61,12 @@ impl From<CallError> for CliError {
             other => CliError::failed(other),
         }
     }
+}
+
+/// Reads the name of a volume: one that none can have is refused before the engine is asked.
+pub(super) fn volume_name(text: &str) -> Result<String, AdminError> {
+    let name = text.to_string();
+    if is_volume_name(text) { Ok(name) } else { Err(AdminError::VolumeName(name)) }
 }
 
 /// Microseconds, as people read them.

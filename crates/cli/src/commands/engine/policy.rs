@@ -49,6 +49,7 @@ enum Command {
     /// Where a chunk is, how hot it is, and why the policy wants it there.
     Explain {
         /// The volume.
+        #[arg(value_parser = super::volume_name)]
         volume: String,
         /// A place in the chunk, from the volume's start.
         offset: Bytes,

@@ -23,7 +23,7 @@ A pool that is added takes its place behind the others. The data folder keeps a 
 /// How often something is looked at that takes time.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Pools: list, add, drain, remove.
+/// Pools: list, add, drain, undrain, remove.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -68,6 +68,11 @@ enum Command {
         #[arg(long)]
         to_far: bool,
     },
+    /// Let a pool that is being drained, or is drained, take chunks again.
+    Undrain {
+        /// Its name or number.
+        name: String,
+    },
     /// Remove a pool that is drained or dead.
     Remove {
         /// Its name or number.
@@ -98,6 +103,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
                 std::thread::sleep(LOOK);
                 pool = find(&client, pool.id)?;
             }
+            args.engine.answer(&pool, told)
+        }
+        Command::Undrain { name } => {
+            let path = format!("/v1/pools/{name}/undrain");
+            let pool: Pool = client.send(Method::POST, &path, &())?;
             args.engine.answer(&pool, told)
         }
         Command::Remove { name } => {

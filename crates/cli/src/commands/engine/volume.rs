@@ -1,19 +1,19 @@
 //! `thermocline volume`: volumes of a running engine.
 
-use super::{EngineArgs, micros};
+use super::{EngineArgs, micros, volume_name};
 use crate::error::CliError;
 use crate::output;
 use crate::table;
 use hyper::Method;
-use thermocline_serve::api::{Extent, Pool, Volume, VolumeSize};
+use thermocline_serve::api::{Extent, NewVolume, Pool, Volume, VolumeSize};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline volume list
-  thermocline volume create 20GiB
-  thermocline volume grow v0 40GiB
-  thermocline volume map v0 --offset 1GiB --length 64MiB";
+  thermocline volume create db 20GiB
+  thermocline volume grow db 40GiB
+  thermocline volume map db --offset 1GiB --length 64MiB";
 
 /// Volumes: list, create, grow, delete, and where they live.
 #[derive(clap::Args)]
@@ -30,13 +30,18 @@ enum Command {
     /// Volumes that exist.
     List,
     /// Make a volume that reads as zeroes.
+    #[command(allow_missing_positional = true)]
     Create {
+        /// Its name; the first free one of v0, v1, … when not given.
+        #[arg(value_parser = volume_name)]
+        name: Option<String>,
         /// Its size.
         size: Bytes,
     },
     /// Make a volume larger; clients see it when they attach it again.
     Grow {
         /// Its name.
+        #[arg(value_parser = volume_name)]
         name: String,
         /// Its new size.
         size: Bytes,
@@ -44,6 +49,7 @@ enum Command {
     /// Delete a volume with all it holds.
     Delete {
         /// Its name.
+        #[arg(value_parser = volume_name)]
         name: String,
         /// Do it: there is no way back.
         #[arg(long)]
@@ -52,6 +58,7 @@ enum Command {
     /// Where a volume lives, chunk by chunk, equal neighbours together.
     Map {
         /// Its name.
+        #[arg(value_parser = volume_name)]
         name: String,
         /// From where on.
         #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -70,8 +77,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let volumes: Vec<Volume> = client.get("/v1/volumes")?;
             args.engine.answer(&volumes, |volumes| volumes.iter().map(line).collect())
         }
-        Command::Create { size } => {
-            let wish = VolumeSize { size_bytes: size.0 };
+        Command::Create { name, size } => {
+            let wish = NewVolume { name, size_bytes: size.0 };
             let made: Volume = client.send(Method::POST, "/v1/volumes", &wish)?;
             args.engine.answer(&made, line)
         }
@@ -100,9 +107,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// A volume in a line: its size, and what it is promised.
+/// A volume in a line: its size, its identity, and what it is promised.
 pub(super) fn line(volume: &Volume) -> String {
-    let mut line = format!("{}, {}", volume.name, Bytes(volume.size_bytes));
+    let (name, size) = (&volume.name, Bytes(volume.size_bytes));
+    let mut line = format!("{name}, {size}, identity {}", volume.identity);
     if let Some(sla) = &volume.sla {
         let share = sla.violations as f64 / sla.answered.max(1) as f64 * 100.0;
         line += &format!(

@@ -22,7 +22,7 @@ impl Desk<'_> {
             None if needs_pool => return Err(Refused::invalid("name the pool to move to")),
             None => None,
         };
-        let job = LiveJob::new(wish.kind, volume, to, chunks.start, chunks.end);
+        let job = LiveJob::new(wish.kind, (volume, wish.volume.clone()), to, chunks);
         let begun = self.engine.begin_job(job);
         let id = begun.ok_or_else(|| Refused::conflict("too many jobs are under way"))?;
         self.job(id)
@@ -45,7 +45,7 @@ impl Desk<'_> {
         api::Job {
             id,
             kind: job.kind,
-            volume: job.volume.to_string(),
+            volume: job.name.clone(),
             pool: pool.map(|pool| pool.name),
             chunks,
             ended,
@@ -81,7 +81,7 @@ impl Desk<'_> {
                 OperationKind::Mirror => "mirror",
             }
             .to_string(),
-            volume: status.operation.chunk.volume.to_string(),
+            volume: self.name_of(status.operation.chunk.volume),
             offset_bytes: u64::from(status.operation.chunk.index) * chunk_size,
             from: status.from.map(|pool| pool.0),
             to: status.operation.to.0,

@@ -216,6 +216,19 @@ impl Desk<'_> {
         Ok(self.pool(id))
     }
 
+    /// Lets a pool that is being drained, or is drained, take chunks again.
+    ///
+    /// # Errors
+    /// When there is no such pool, or it is neither being drained nor drained.
+    pub fn undrain_pool(&mut self, name: &str) -> Result<Pool, Refused> {
+        let id = self.pool_named(name)?;
+        let now = self.engine.now();
+        self.engine.group.undrain_pool(now, id)?;
+        let pool = self.pool(id);
+        self.engine.event(Severity::Info, "pool", format!("{} takes chunks again", pool.name));
+        Ok(pool)
+    }
+
     /// Checks whether pools that are here can take what an active pool holds.
     fn check_room_beside(&self, id: PoolId) -> Result<(), Refused> {
         let group = &self.engine.group;

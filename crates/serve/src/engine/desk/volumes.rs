@@ -19,7 +19,8 @@ impl Desk<'_> {
     /// Volumes that exist.
     pub fn volumes(&self) -> Vec<Volume> {
         let volume = |volume: VolumeStatus| Volume {
-            name: volume.id.to_string(),
+            name: volume.name,
+            identity: volume.identity,
             size_bytes: volume.size.0,
             sla: volume.promise.as_ref().map(Into::into),
         };
@@ -37,26 +38,29 @@ impl Desk<'_> {
     ///
     /// # Errors
     /// When there is no such volume.
-    pub fn promise(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), Refused> {
+    pub fn promise(&mut self, name: &str, sla: Option<Sla>) -> Result<(), Refused> {
+        let volume = self.volume(name)?;
         Ok(self.engine.group.promise(volume, sla)?)
     }
 
-    fn volume_told(&self, id: VolumeId) -> Volume {
-        let found = self.volumes().into_iter().find(|volume| volume.name == id.to_string());
+    fn volume_told(&self, name: &str) -> Volume {
+        let found = self.volumes().into_iter().find(|volume| volume.name == name);
         found.expect("it was just made or grown")
     }
 
-    /// Makes a volume that reads as zeroes.
+    /// Makes a volume that reads as zeroes; without a name it gets the first free one of v0, v1, …
     ///
     /// # Errors
-    /// When the size will not do, or there is no room for more volumes.
-    pub fn create_volume(&mut self, size: Bytes) -> Result<Volume, Refused> {
+    /// When the name is taken or will not do, the size will not do, or there is no room for more
+    /// volumes.
+    pub fn create_volume(&mut self, name: Option<&str>, size: Bytes) -> Result<Volume, Refused> {
         let now = self.engine.now();
-        let id = self.engine.group.create_volume(now, size)?;
+        let id = self.engine.group.create_named_volume(now, name, size)?;
         self.engine.name_exports();
         self.engine.watch.note_volume(id, size.0);
-        self.engine.event(Severity::Info, "volume", format!("{id} of {size} was made"));
-        Ok(self.volume_told(id))
+        let name = self.name_of(id);
+        self.engine.event(Severity::Info, "volume", format!("{name} of {size} was made"));
+        Ok(self.volume_told(&name))
     }
 
     /// Makes a volume larger. Clients see the new size when they attach it again: the NBD standard
@@ -70,8 +74,8 @@ impl Desk<'_> {
         self.engine.group.grow_volume(now, id, size)?;
         self.engine.name_exports();
         self.engine.watch.note_volume(id, size.0);
-        self.engine.event(Severity::Info, "volume", format!("{id} has {size} now"));
-        Ok(self.volume_told(id))
+        self.engine.event(Severity::Info, "volume", format!("{name} has {size} now"));
+        Ok(self.volume_told(name))
     }
 
     /// Deletes a volume with all it holds.
@@ -94,9 +98,11 @@ impl Desk<'_> {
         }
         let now = self.engine.now();
         self.engine.group.delete_volume(now, id)?;
+        // The next volume may have its number.
+        self.engine.cancel_jobs_of(id);
         self.engine.name_exports();
         self.engine.watch.forget_volume(id);
-        self.engine.event(Severity::Info, "volume", format!("{id} was deleted"));
+        self.engine.event(Severity::Info, "volume", format!("{name} was deleted"));
         Ok(())
     }
 
@@ -105,9 +111,19 @@ impl Desk<'_> {
         let missing = || {
             let names: Vec<&str> =
                 self.engine.exports.iter().map(|export| export.name.as_str()).collect();
-            Refused::missing(format!("there is no volume {name}; there are: {}", names.join(", ")))
+            let hint = match &names[..] {
+                [] => "there are none: make one first".to_string(),
+                names => format!("there are: {}", names.join(", ")),
+            };
+            Refused::missing(format!("there is no volume {name}; {hint}"))
         };
         export.map(|export| VolumeId(export.volume)).ok_or_else(missing)
+    }
+
+    /// The name of a volume; of one that is being deleted, its number.
+    pub(super) fn name_of(&self, volume: VolumeId) -> String {
+        let export = self.engine.exports.iter().find(|export| export.volume == volume.0);
+        export.map_or_else(|| volume.to_string(), |export| export.name.clone())
     }
 
     fn size_of(&self, volume: VolumeId) -> u64 {
@@ -167,7 +183,8 @@ impl Desk<'_> {
         let size = self.size_of(volume);
         let end = length.map_or(Some(size), |length| offset.checked_add(length));
         let end = end.filter(|&end| end <= size && offset < end).ok_or_else(|| {
-            Refused::invalid(format!("the range is empty, or ends beyond {volume}'s {size} bytes"))
+            let name = self.name_of(volume);
+            Refused::invalid(format!("the range is empty, or ends beyond {name}'s {size} bytes"))
         })?;
         let chunk_size = self.engine.group.chunk_size().0;
         Ok((offset / chunk_size) as u32..end.div_ceil(chunk_size) as u32)

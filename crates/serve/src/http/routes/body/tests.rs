@@ -1,7 +1,7 @@
 //! What is said of keys that are not known.
 
 use super::unknown_key;
-use crate::api::{NewJob, NewPolicy, NewPool, NewShadow, VolumeSize};
+use crate::api::{NewJob, NewPolicy, NewPool, NewShadow, NewVolume, VolumeSize};
 use serde::de::DeserializeOwned;
 
 fn said<T: DeserializeOwned>(body: &str) -> Option<String> {
@@ -15,6 +15,8 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
     assert_eq!(said_of.unwrap(), "unknown key `sise_bytes`; did you mean `size_bytes`?");
     let said_of = said::<VolumeSize>(r#"{"size": 4096}"#);
     assert_eq!(said_of.unwrap(), "unknown key `size`; did you mean `size_bytes`?");
+    let said_of = said::<NewVolume>(r#"{"size_bytes": 4096, "nane": "db"}"#);
+    assert_eq!(said_of.unwrap(), "unknown key `nane`; did you mean `name`?");
     let said_of = said::<NewPolicy>(r#"{"spec": "none", "epoch": 3}"#);
     assert_eq!(said_of.unwrap(), "unknown key `epoch`; did you mean `epoch_seconds`?");
     let said_of = said::<NewPolicy>(r#"{"placement": "none"}"#);

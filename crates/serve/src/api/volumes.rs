@@ -1,0 +1,68 @@
+//! Volumes: told, made and made larger.
+
+use serde::{Deserialize, Serialize};
+use thermocline_volume::Promise;
+use utoipa::ToSchema;
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Its name, which is that of its NBD export.
+    pub name: String,
+    /// Its identity, which no other volume of the group has had or will have.
+    #[serde(default)]
+    pub identity: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What it is promised, and what was kept of it; null: nothing.
+    #[serde(default)]
+    pub sla: Option<VolumeSla>,
+}
+
+/// What a volume is promised, and what was kept of it since the engine was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeSla {
+    /// The latency; a request that takes longer, from its arrival to its answer, is a violation.
+    pub latency_us: f64,
+    /// How strictly: strict, loose.
+    pub class: String,
+    /// Requests that were answered, flushes aside.
+    pub answered: u64,
+    /// Of these, violations.
+    pub violations: u64,
+    /// By how much violations were late, on average; null: there was none.
+    pub mean_excess_us: Option<f64>,
+}
+
+impl From<&Promise> for VolumeSla {
+    fn from(promise: &Promise) -> VolumeSla {
+        let late = promise.violations as f64;
+        VolumeSla {
+            latency_us: promise.sla.latency.0 as f64 / 1e3,
+            class: promise.sla.class.name().to_string(),
+            answered: promise.answered,
+            violations: promise.violations,
+            mean_excess_us: (late > 0.0).then(|| promise.excess.0 as f64 / 1e3 / late),
+        }
+    }
+}
+
+/// A volume that shall be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Its name: 1 to 48 letters, digits, dots, hyphens and underscores that do not begin with a
+    /// dot or a hyphen, and no other volume's; null: the first free one of v0, v1, …
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Bytes, in multiples of 512.
+    pub size_bytes: u64,
+}
+
+/// The size that a volume shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSize {
+    /// Bytes, in multiples of 512.
+    pub size_bytes: u64,
+}

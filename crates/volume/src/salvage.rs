@@ -1,0 +1,184 @@
+//! Opening a group whose metadata is damaged, when an administrator accepts what is lost.
+//!
+//! 1. A block that no replica has whole is searched for one flipped bit: if changing one bit makes
+//!    its checksum right, the block is as it was written. (CRC-32C tells all errors of up to three
+//!    bits apart in blocks of this length, so two flipped bits are never taken for one.)
+//! 2. A block of the journal that stays unreadable is passed over: what comes later is replayed.
+//!    Chunks that it named keep the place that they had before it.
+//! 3. A block of the checkpoint that stays unreadable leaves a gap: its chunks are not mapped.
+//! 4. Of two chunks that claim one slot, the one that the journal named last keeps it; the other
+//!    one is lost.
+//!
+//! Everything that was corrected, passed over or lost is told. Nothing is written before the
+//! checkpoint that ends a recovery, so on devices whose writes stay in memory it is only a trial.
+
+use crate::format::{
+    BLOCK_BYTES, BlockKind, Record, Stamp, Superblock, decode_records, open_block,
+};
+use crate::group::Group;
+use crate::map::{ChunkState, Place};
+use crate::opening::Opening;
+use crate::settings::Settings;
+use std::collections::BTreeMap;
+use thermocline_ports::Geometry;
+use thermocline_units::ChunkId;
+
+/// Blocks that are searched for a flipped bit; each takes about 20 ms.
+const SEARCHES_MAX: u32 = 64;
+
+/// What became of a damaged group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Salvage {
+    /// Blocks in which one flipped bit was set right.
+    pub corrected: u32,
+    /// Sequence numbers of journal blocks that were passed over: chunks that they placed or moved
+    /// are where they were before, or not there.
+    pub journal_blocks: Vec<u64>,
+    /// Chunks between which a block of the checkpoint is missing: what lies between is lost. `None`
+    /// is the map's beginning or end.
+    pub gaps: Vec<(Option<ChunkId>, Option<ChunkId>)>,
+    /// Chunks that are lost because a later one has their place.
+    pub displaced: Vec<ChunkId>,
+    /// True if the newest superblock is lost: the group is as it was in an earlier session.
+    pub older_session: bool,
+    searches: u32,
+    /// When the journal named a chunk last.
+    named: BTreeMap<ChunkId, u64>,
+    /// The last chunk that the checkpoint named, and whether blocks are missing since.
+    last: Option<ChunkId>,
+    in_gap: bool,
+}
+
+impl Salvage {
+    /// True if nothing is lost: what was damaged could be set right.
+    pub fn is_complete(&self) -> bool {
+        self.journal_blocks.is_empty()
+            && self.gaps.is_empty()
+            && self.displaced.is_empty()
+            && !self.older_session
+    }
+
+    /// Notes records of the checkpoint, in their order.
+    pub(crate) fn note_checkpoint(&mut self, records: &[Record]) {
+        let chunk = |record: &Record| match record {
+            Record::Chunk(chunk, _) => Some(*chunk),
+            _ => None,
+        };
+        let mut chunks = records.iter().filter_map(chunk);
+        let Some(first) = chunks.next() else { return };
+        if std::mem::take(&mut self.in_gap) {
+            self.gaps.push((self.last, Some(first)));
+        }
+        self.last = Some(chunks.next_back().unwrap_or(first));
+    }
+
+    /// Notes that a block of the checkpoint is missing.
+    pub(crate) fn note_gap(&mut self) {
+        self.in_gap = true;
+    }
+
+    /// Notes that the checkpoint has ended.
+    pub(crate) fn end_checkpoint(&mut self) {
+        if std::mem::take(&mut self.in_gap) {
+            self.gaps.push((self.last, None));
+        }
+    }
+
+    /// Notes the chunks that a block of the journal names.
+    pub(crate) fn note_journal(&mut self, sequence: u64, records: &[Record]) {
+        for record in records {
+            if let Record::Chunk(chunk, _) = record {
+                self.named.insert(*chunk, sequence);
+            }
+        }
+    }
+
+    /// The block with one bit changed that makes `is_right` true.
+    fn correct(&mut self, block: &[u8], is_right: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+        if self.searches == SEARCHES_MAX {
+            return None;
+        }
+        self.searches += 1;
+        let mut block = block.to_vec();
+        for bit in 0..block.len() * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            if is_right(&block) {
+                self.corrected += 1;
+                return Some(block);
+            }
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        None
+    }
+
+    /// The records of a block that one flipped bit damaged on some replica.
+    pub(crate) fn corrected_block(
+        &mut self,
+        opening: &Opening,
+        kind: BlockKind,
+        stamp: Stamp,
+        at: u32,
+        chunk_size: u32,
+    ) -> Option<Vec<Record>> {
+        opening.copies_of(kind, at).find_map(|block| {
+            let right = |block: &[u8]| open_block(kind, stamp, block).is_some();
+            let block = self.correct(block, right)?;
+            decode_records(open_block(kind, stamp, &block)?, chunk_size)
+        })
+    }
+
+    /// A superblock that one flipped bit damaged.
+    pub(crate) fn corrected_superblock(&mut self, block: &[u8]) -> Option<Superblock> {
+        let right = |block: &[u8]| Superblock::decode(block).is_some();
+        let is_empty = block.iter().all(|&byte| byte == 0);
+        if is_empty || block.len() < BLOCK_BYTES || right(block) {
+            return None;
+        }
+        self.correct(block, right).and_then(|block| Superblock::decode(&block))
+    }
+}
+
+impl Group {
+    /// Opens a group as [`Group::open`] does, and makes the best of damaged metadata instead of
+    /// refusing it; [`Group::salvage`] says what became of it.
+    pub fn open_damaged(settings: Settings, devices: &[Option<Geometry>]) -> Group {
+        let mut group = Group::open(settings, devices);
+        group.salvage = Some(Box::default());
+        group
+    }
+
+    /// What became of a damaged group; `None` if it was opened as a whole one.
+    pub fn salvage(&self) -> Option<&Salvage> {
+        self.salvage.as_deref()
+    }
+
+    /// The chunks in the order in which they get their slots: those that the journal named last
+    /// come first, when the group is damaged.
+    pub(crate) fn chunks_to_settle(&self) -> Vec<ChunkId> {
+        let mut chunks: Vec<ChunkId> = self.map.chunks().collect();
+        if let Some(salvage) = &self.salvage {
+            chunks.sort_by_key(|chunk| std::cmp::Reverse(salvage.named.get(chunk).copied()));
+        }
+        chunks
+    }
+
+    /// Gives up a chunk of a damaged group whose place another one has; true if it had to be.
+    pub(crate) fn gives_up_displaced(&mut self, chunk: ChunkId, state: &ChunkState) -> bool {
+        if self.salvage.is_none() {
+            return false;
+        }
+        let overlay = state.overlay.iter().map(|(place, _)| *place);
+        let mut places = state.copies.iter().map(|copy| copy.place).chain(overlay);
+        if places.all(|place| self.is_free(place)) {
+            return false;
+        }
+        self.map.set_state(chunk, &ChunkState::default());
+        self.salvage.as_mut().expect("it is damaged").displaced.push(chunk);
+        true
+    }
+
+    fn is_free(&self, place: Place) -> bool {
+        let pool = self.pools.get(usize::from(place.pool.0));
+        pool.is_some_and(|pool| place.slot < pool.slots.total() && !pool.slots.is_taken(place.slot))
+    }
+}
