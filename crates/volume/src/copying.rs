@@ -425,7 +425,7 @@ impl Group {
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
         if !piece.sums.is_empty() {
-            self.seals.copied(chunk, range.start, &piece.sums);
+            self.seals.copied(chunk, range.start, &piece.sums, self.parts_begun);
         }
         if copy.goal.is_some() {
             self.blocks_copied(chunk, &range);

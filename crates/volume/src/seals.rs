@@ -147,10 +147,11 @@ impl Seals {
         }
     }
 
-    /// An operation copied blocks from byte `at` on, and nobody wrote to them meanwhile.
-    pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32]) {
+    /// An operation copied blocks from byte `at` on, and nobody wrote to them meanwhile; so many
+    /// parts have been begun.
+    pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32], begun: u64) {
         if let Some(known) = self.known.get_mut(chunk) {
-            known.learn(at, sums);
+            known.read(at, sums, begun);
         }
     }
 

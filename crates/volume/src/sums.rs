@@ -104,6 +104,14 @@ impl Sums {
         }
     }
 
+    /// Blocks from byte `at` on were read, and nobody wrote to them meanwhile; so many parts have
+    /// been begun. Reads that began before may have met a write that was over by then, and of which
+    /// nothing is known here.
+    pub(crate) fn read(&mut self, at: u32, sums: &[u32], begun: u64) {
+        self.changed = begun;
+        self.learn(at, sums);
+    }
+
     /// These are the sums of the blocks from byte `at` on.
     pub(crate) fn learn(&mut self, at: u32, sums: &[u32]) {
         let first = (at / BLOCK) as usize;

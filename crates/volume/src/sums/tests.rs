@@ -37,6 +37,15 @@ fn a_write_that_begins_makes_unknown_and_reads_beside_it_are_not_judged() {
     assert!(sums.whole().is_some() && !sums.verifies(12) && sums.verifies(13));
 }
 
+/// An operation hashed what it copied after a write that was not noted: a read that had been sent
+/// beside the write, and found the old contents, was called wrong.
+#[test]
+fn reads_that_began_before_blocks_became_known_are_not_judged() {
+    let mut sums = Sums::none(CHUNK);
+    sums.read(0, &checksums(&filled(2, BLOCK)), 12);
+    assert!(!sums.verifies(12) && sums.verifies(13));
+}
+
 #[test]
 fn blocks_that_differ_are_counted_where_they_are_known() {
     let mut sums = Sums::none(CHUNK);
