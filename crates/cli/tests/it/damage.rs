@@ -41,7 +41,8 @@ fn a_flipped_bit_in_the_journal_of_a_killed_engine_is_refused_told_and_set_right
 
     flip(&folder, JOURNAL + 100);
     let damaged = std::fs::read(folder.join("pools/only.pool")).unwrap();
-    program::run(&folder, "check engine.toml").ended_with(1).says("journal is damaged");
+    let checked = program::run(&folder, "check engine.toml").ended_with(1).stdout();
+    assert!(checked.contains("journal is damaged"), "{checked}");
     program::run(&folder, "up engine.toml").ended_with(1).says("thermocline check --salvage");
     let told = program::run(&folder, "check engine.toml --salvage").succeeded();
     assert!(told.stdout().contains("1 blocks with one flipped bit"), "{}", told.stdout());
