@@ -175,19 +175,15 @@ impl Group {
     /// The fastest pools that have a metadata region with room for the map and will stay, far ones
     /// last; when none is left, one that was to be removed has to wait.
     pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
-        let slots = self.slots_in_all();
-        let can = |index: &usize| {
-            let pool = &self.pools[*index];
-            pool.has_region && pool.is_alive() && self.has_room_for_map(*index, slots)
-        };
-        let stays = |index: &usize| self.pools[*index].state != PoolState::Removing;
-        let mut able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
-        able.sort_by_key(|&index| self.pools[index].is_far());
-        let mut homes: Vec<usize> = able.iter().copied().filter(stays).take(REPLICAS).collect();
+        let need = self.need();
+        let mut able = self.replica_candidates();
+        able.retain(|&pool| self.has_room_for_map(pool, need));
+        let stays = |pool: &PoolId| self.pool(*pool).state != PoolState::Removing;
+        let mut homes: Vec<PoolId> = able.iter().copied().filter(stays).take(REPLICAS).collect();
         if homes.is_empty() {
             homes.extend(able.first());
         }
-        homes.into_iter().map(|index| PoolId(index as u16)).collect()
+        homes
     }
 
     /// Step 2: the next batch of blocks, beginning with chunk `from`.

@@ -36,10 +36,9 @@ impl Group {
         pools.map(|pool| u64::from(pool.slots.total())).sum()
     }
 
-    /// True if both areas of the pool hold the map of so many slots.
-    pub(crate) fn has_room_for_map(&self, pool: usize, slots: u64) -> bool {
-        let blocks = self.capacity_of(PoolId(pool as u16));
-        let need = Need { slots, ..self.need() };
+    /// True if both areas of the pool have room for that.
+    pub(crate) fn has_room_for_map(&self, pool: PoolId, need: Need) -> bool {
+        let blocks = self.capacity_of(pool);
         layout::has_room(blocks, need, self.chunk_size, &self.settings.limits)
     }
 
@@ -72,38 +71,43 @@ impl Group {
         each.min().unwrap_or(self.area_blocks)
     }
 
-    /// Pools that may hold the metadata as far as their place and their state tell.
-    fn replica_candidates(&self) -> Vec<usize> {
-        let can = |index: &usize| {
-            let pool = &self.pools[*index];
-            pool.has_region && pool.is_alive() && pool.state != PoolState::Removing
-        };
-        let mut able: Vec<usize> = (0..self.pools.len()).filter(can).collect();
-        able.sort_by_key(|&index| self.pools[index].is_far());
+    /// Pools that can hold the metadata if it fits, far ones last.
+    pub(crate) fn replica_candidates(&self) -> Vec<PoolId> {
+        let can = |pool: &PoolId| self.pool(*pool).has_region && self.pool(*pool).is_alive();
+        let pools = (0..self.pools.len()).map(|index| PoolId(index as u16));
+        let mut able: Vec<PoolId> = pools.filter(can).collect();
+        able.sort_by_key(|&pool| self.pool(pool).is_far());
+        able
+    }
+
+    /// Those of them that stay.
+    fn staying_candidates(&self) -> Vec<PoolId> {
+        let mut able = self.replica_candidates();
+        able.retain(|&pool| self.pool(pool).state != PoolState::Removing);
         able
     }
 
     /// Gives the areas of the fastest pools room for the map of all slots; true if one at least
     /// has it afterwards.
     pub(crate) fn grow_areas(&mut self) -> bool {
-        let slots = self.slots_in_all();
-        let roomy = layout::blocks_for(slots, self.chunk_size, &self.settings.limits);
+        let need = self.need();
+        let roomy = layout::blocks_for(need.slots, self.chunk_size, &self.settings.limits);
         let mut able = 0;
-        for index in self.replica_candidates() {
+        for pool in self.staying_candidates() {
             if able == REPLICAS {
                 break;
             }
-            if !self.has_room_for_map(index, slots) && self.extend_areas(index, roomy) {
+            if !self.has_room_for_map(pool, need) && self.extend_areas(pool, roomy) {
                 self.checkpoint.wanted = true;
             }
-            able += usize::from(self.has_room_for_map(index, slots));
+            able += usize::from(self.has_room_for_map(pool, need));
         }
         able > 0
     }
 
     /// Tries again to give areas room, where a pool that could hold the metadata lacks it.
     pub(crate) fn grow_areas_when_short(&mut self) {
-        let could = self.replica_candidates().len().min(REPLICAS);
+        let could = self.staying_candidates().len().min(REPLICAS);
         if self.elect_homes().len() < could {
             self.grow_areas();
         }
@@ -111,14 +115,14 @@ impl Group {
 
     /// Gives both areas of a pool slots until they have so many blocks; false, and nothing is
     /// changed, when it has not enough free ones.
-    fn extend_areas(&mut self, pool: usize, blocks: u32) -> bool {
+    fn extend_areas(&mut self, pool: PoolId, blocks: u32) -> bool {
         let per_slot = self.chunk_size / BLOCK_BYTES as u32;
         let missing = |area| {
-            let has = self.area_of(PoolId(pool as u16), area).capacity();
+            let has = self.area_of(pool, area).capacity();
             blocks.saturating_sub(has).div_ceil(per_slot)
         };
         let missing = [missing(0), missing(1)];
-        let state = &mut self.pools[pool];
+        let state = self.pool_mut(pool);
         if missing[0].saturating_add(missing[1]) > state.free_beside_reserve() {
             return false;
         }
@@ -131,7 +135,7 @@ impl Group {
         }
         let lists = self.pools.iter().flat_map(|pool| &pool.extents);
         if lists.map(|extents| extents.runs().len()).sum::<usize>() > RUNS_MAX {
-            self.pools[pool].take_back_extents(before);
+            self.pool_mut(pool).take_back_extents(before);
             return false;
         }
         true

@@ -16,7 +16,7 @@ use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
 use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
 use crate::group::Group;
-use crate::layout;
+use crate::layout::{self, Need};
 use crate::map::Place;
 use crate::opening::{OpenError, Opening, home_reads};
 use crate::operation::{Operation, OperationKind};
@@ -136,7 +136,9 @@ impl Group {
         self.settle_chunks()?;
         self.name_old_volumes();
         let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
-        if !(0..self.pools.len()).any(|pool| self.has_room_for_map(pool, used)) {
+        let need = Need { slots: used, ..self.need() };
+        let mut pools = (0..self.pools.len()).map(|index| PoolId(index as u16));
+        if !pools.any(|pool| self.has_room_for_map(pool, need)) {
             return Err(OpenError::MapTooLarge);
         }
         let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);

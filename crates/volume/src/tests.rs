@@ -105,54 +105,52 @@ impl Bench {
 
     /// Lets everything happen that needs no clock.
     pub(super) fn run(&mut self) {
-        let mut out = Vec::new();
-        loop {
-            self.group.take_io(&mut out);
-            for (pool, ticket, io) in out.drain(..) {
-                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
-            }
-            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
-            let Some(at) = next else { break };
-            self.now = self.now.max(at);
-            self.deliver();
-        }
+        self.run_requests(u32::MAX);
         self.group.take_replies(&mut self.replies);
         self.group.take_finished(&mut self.finished);
     }
 
     /// Lets so many requests reach the devices, and be answered; true if no more came.
-    pub(super) fn run_requests(&mut self, count: u32) -> bool {
-        let mut out = Vec::new();
-        let mut left = count;
-        loop {
-            self.group.take_io(&mut out);
-            for (pool, ticket, io) in out.drain(..) {
-                if left == 0 {
-                    return false;
-                }
-                left -= 1;
-                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+    pub(super) fn run_requests(&mut self, mut count: u32) -> bool {
+        while self.hand_over(&mut count) {
+            if !self.answer() {
+                return true;
             }
-            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
-            let Some(at) = next else { return true };
-            self.now = self.now.max(at);
-            self.deliver();
         }
+        false
     }
 
     /// Lets so many answers of disks arrive.
     pub(super) fn step(&mut self, answers: usize) {
-        let mut out = Vec::new();
         for _ in 0..answers {
-            self.group.take_io(&mut out);
-            for (pool, ticket, io) in out.drain(..) {
-                self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+            self.hand_over(&mut { u32::MAX });
+            if !self.answer() {
+                break;
             }
-            let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
-            let Some(at) = next else { break };
-            self.now = self.now.max(at);
-            self.deliver();
         }
+    }
+
+    /// Hands the group's requests to the disks, `left` at most; false if there were more.
+    fn hand_over(&mut self, left: &mut u32) -> bool {
+        let mut out = Vec::new();
+        self.group.take_io(&mut out);
+        for (pool, ticket, io) in out {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+        }
+        true
+    }
+
+    /// Lets the next answer of a disk arrive; false if none is to come.
+    fn answer(&mut self) -> bool {
+        let next = self.disks.iter().filter_map(|disk| disk.next_event()).min();
+        let Some(at) = next else { return false };
+        self.now = self.now.max(at);
+        self.deliver();
+        true
     }
 
     fn deliver(&mut self) {
