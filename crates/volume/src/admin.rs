@@ -43,6 +43,12 @@ pub enum AdminError {
     /// Too many.
     #[error("there are {VOLUMES_MAX} volumes, and no room for more")]
     TooManyVolumes,
+    /// The metadata has no room for another volume's record, and cannot grow.
+    #[error(
+        "no pool has enough free chunks for the metadata of another volume; free some of the \
+         fastest pool's, or delete a volume first"
+    )]
+    VolumeRoom,
     /// There is no such pool.
     #[error("there is no pool {}", .0.0)]
     NoPool(PoolId),
@@ -92,7 +98,7 @@ impl Group {
     /// `v` and a number.
     ///
     /// # Errors
-    /// When the size is zero or not in whole sectors, or there are too many volumes.
+    /// As [`Group::create_named_volume`].
     pub fn create_volume(&mut self, now: Nanos, size: Bytes) -> Result<VolumeId, AdminError> {
         self.create_named_volume(now, None, size)
     }
@@ -100,8 +106,8 @@ impl Group {
     /// Makes a volume of `size` bytes that reads as zeroes.
     ///
     /// # Errors
-    /// When the name will not do or is taken, the size is zero or not in whole sectors, or there
-    /// are too many volumes.
+    /// When the name will not do or is taken, the size is zero or not in whole sectors, there
+    /// are too many volumes, or the metadata has no room for one more.
     pub fn create_named_volume(
         &mut self,
         now: Nanos,
@@ -122,7 +128,7 @@ impl Group {
         let free = ids.find(|&id| self.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
         if !self.makes_room_for_volume() {
-            return Err(AdminError::TooManyVolumes);
+            return Err(AdminError::VolumeRoom);
         }
         let name = name.map_or_else(|| self.default_name(id), str::to_string);
         let identity = self.next_identity();

@@ -164,6 +164,15 @@ impl Commit {
         }
     }
 
+    /// Whether a waiter is served by a cycle that starts now. Who waits for room is not when nothing is
+    /// queued and slots that are being made ready take the room: an empty cycle would let it look
+    /// again, find no room and wait, for ever.
+    fn someone_waits(&self, has_changes: bool) -> bool {
+        let room_comes = has_changes || self.openings == 0;
+        let served = |waiter: &Waiter| room_comes || !matches!(waiter, Waiter::Room(_));
+        self.next_waiters.iter().any(served)
+    }
+
     /// Joins the next cycle.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.next_waiters.push(waiter);
@@ -225,7 +234,7 @@ impl Group {
 
     /// Whether somebody wants a cycle and none is under way.
     fn cycle_is_wanted(&self) -> bool {
-        let someone = !self.commit.next_waiters.is_empty();
+        let someone = self.commit.someone_waits(self.has_changes());
         let wanted = self.commit.wanted && (self.has_changes() || self.any_dirty());
         self.commit.stage == Stage::Idle && (someone || wanted)
     }

@@ -213,7 +213,8 @@ impl Group {
         self.change(Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();
         if self.settings.checksums {
-            self.seals.opened(chunk, self.chunk_size, self.settings.limits.seals_cached);
+            let most = self.settings.limits.seals_cached;
+            self.seals.opened(chunk, self.chunk_size, most, &self.map);
             self.seals.write_begins(chunk, &range, self.parts_begun);
         }
         self.parts[part].placed_on = Some(place.pool);

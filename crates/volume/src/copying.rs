@@ -401,7 +401,8 @@ impl Group {
         let known = self.seals.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
         if !known {
             piece.sums = checksums(payload);
-            self.seals.is_copied(chunk, self.chunk_size, self.settings.limits.seals_cached);
+            let most = self.settings.limits.seals_cached;
+            self.seals.is_copied(chunk, self.chunk_size, most, &self.map);
         }
         let wrong = self.wrong_blocks(chunk, range.start, payload, u64::MAX);
         if wrong == 0 || mutant("operation_carries_rot") {

@@ -269,6 +269,11 @@ impl ChunkMap {
         self.volumes[id.0 as usize] = None;
     }
 
+    /// Whether parts or an operation are under way on a chunk.
+    pub(crate) fn is_busy(&self, chunk: ChunkId) -> bool {
+        self.has(chunk) && self.entry(chunk).traffic != NONE
+    }
+
     pub(crate) fn has(&self, chunk: ChunkId) -> bool {
         self.volume(chunk.volume).is_some_and(|v| (chunk.index as usize) < v.entries.len())
     }

@@ -14,7 +14,7 @@ use crate::request::RequestError;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId};
 
 impl Group {
     fn overlay_of(&self, chunk: ChunkId) -> &Overlay {
@@ -53,10 +53,22 @@ impl Group {
         }
     }
 
-    /// From where to read each run of a part of a chunk in two parts.
-    pub(crate) fn sources_of(&mut self, part: u32) -> Vec<(Range<u32>, Side)> {
-        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
-        let runs = self.overlay_of(chunk).blocks.runs(&range);
+    /// Reads `range` of a chunk in two parts, each run on a side that has it.
+    pub(crate) fn read_sides(&mut self, now: Nanos, part: u32, range: &Range<u32>) {
+        let chunk = self.parts[part].chunk;
+        for (run, side) in self.sources_of(chunk, range) {
+            let place = self.place_on(chunk, side);
+            if self.pool(place.pool).is_alive() {
+                self.part_read(now, part, place, run);
+            } else {
+                self.parts[part].error = Some(RequestError::Io);
+            }
+        }
+    }
+
+    /// From where to read each run of a chunk in two parts.
+    fn sources_of(&mut self, chunk: ChunkId, range: &Range<u32>) -> Vec<(Range<u32>, Side)> {
+        let runs = self.overlay_of(chunk).blocks.runs(range);
         let shared = runs.iter().any(|(_, holder)| *holder == Holder::Both);
         let choice = if shared { self.side_for(chunk, false) } else { None };
         let mut sources = Vec::with_capacity(runs.len());
@@ -87,15 +99,16 @@ impl Group {
         targets
     }
 
-    /// Runs were written, each at a place.
-    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) {
-        let Some(overlay) = self.map.overlay_mut(chunk) else { return };
+    /// Runs were written, each at a place; whether blocks have changed sides by that.
+    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) -> bool {
+        let Some(overlay) = self.map.overlay_mut(chunk) else { return false };
         let mut changed = false;
         for (run, place) in runs {
             let side = if *place == overlay.place { Side::Above } else { Side::Base };
             changed |= overlay.blocks.written(side, run);
         }
         self.blocks_changed(chunk, changed);
+        changed
     }
 
     /// A run was copied from one side to the other.
@@ -116,7 +129,7 @@ impl Group {
     fn other_side(&self, part: u32, run: &Range<u32>, pool: PoolId) -> Option<Side> {
         let chunk = self.parts[part].chunk;
         let overlay = self.map.mirror(chunk)?;
-        let other = self.side_at(chunk, pool).other();
+        let other = self.side_at(chunk, pool)?.other();
         let able = match self.parts[part].is_write() {
             true => {
                 let parting = self.is_parting(chunk) && !mutant("write_sent_to_a_parting_side");
@@ -129,8 +142,10 @@ impl Group {
         (able && untried && self.pool(place.pool).is_alive()).then_some(other)
     }
 
-    fn side_at(&self, chunk: ChunkId, pool: PoolId) -> Side {
-        if self.overlay_of(chunk).place.pool == pool { Side::Above } else { Side::Base }
+    /// The side that a pool is; `None` where the chunk has left that pool.
+    fn side_at(&self, chunk: ChunkId, pool: PoolId) -> Option<Side> {
+        let sides = [Side::Base, Side::Above];
+        sides.into_iter().find(|&side| self.place_on(chunk, side).pool == pool)
     }
 
     /// Whether a record is on its way to the journal that one of the sides is gone.
@@ -148,7 +163,7 @@ impl Group {
         let staying = self.goal_on(chunk).and_then(Goal::side);
         let parting = staying.filter(|_| self.is_parting(chunk));
         met_if(parting.is_some(), "side of a mirror failed while the other was about to go");
-        let other = parting.unwrap_or(self.side_at(chunk, pool).other());
+        let Some(other) = parting.or(self.side_at(chunk, pool).map(Side::other)) else { return };
         let both = parting.is_some() && mutant("both_sides_count_while_one_goes");
         if both || !self.is_alive_on(chunk, other) {
             return;
@@ -157,7 +172,11 @@ impl Group {
         let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
         let place = self.place_on(chunk, other);
         let shared: Vec<(Range<u32>, Place)> = shared.map(|(run, _)| (run, place)).collect();
-        self.blocks_written(chunk, &shared);
+        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
+        // The journal calls these blocks equal on both sides until it hears otherwise.
+        if self.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
+            self.await_drop(chunk, announced);
+        }
     }
 
     /// The run of a write that begins at byte `at` failed: sends it to the other side of a mirrored
@@ -181,9 +200,12 @@ impl Group {
     }
 
     /// A run of a chunk in two parts could not be read: reads it on the other side of a mirrored
-    /// chunk where that has it.
+    /// chunk where that has it, and where the chunk is now if it has left the pool since.
     pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, pool: PoolId) {
         let chunk = self.parts[part].chunk;
+        if self.side_at(chunk, pool).is_none() && !mutant("read_fails_where_the_chunk_was") {
+            return self.read_sides(self.now, part, &run);
+        }
         let other = self.other_side(part, &run, pool);
         self.parts[part].avoided |= bit(pool);
         let Some(side) = other else {

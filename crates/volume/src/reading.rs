@@ -18,14 +18,7 @@ impl Group {
             self.read_run(now, part, range);
             return self.conclude_if_done(now, part);
         }
-        for (run, side) in self.sources_of(part) {
-            let place = self.place_on(chunk, side);
-            if self.pool(place.pool).is_alive() {
-                self.part_read(now, part, place, run);
-            } else {
-                self.parts[part].error = Some(RequestError::Io);
-            }
-        }
+        self.read_sides(now, part, &range);
         self.conclude_if_done(now, part);
     }
 

@@ -25,7 +25,7 @@ use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
 use crate::layout::{head_bytes, seal_bytes};
-use crate::map::{NONE, Place, Table};
+use crate::map::{ChunkMap, NONE, Place, Table};
 use crate::settings::BLOCK;
 use crate::sums::{SumStore, Sums};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -129,8 +129,8 @@ impl Seals {
     }
 
     /// A chunk reads as zeroes from now on; what is known is kept of so many chunks at most.
-    pub(crate) fn opened(&mut self, chunk: ChunkId, chunk_size: u32, most: usize) {
-        self.known.put(chunk, Sums::zeroes(chunk_size), most);
+    pub(crate) fn opened(&mut self, chunk: ChunkId, chunk_size: u32, most: usize, map: &ChunkMap) {
+        self.known.put(chunk, Sums::zeroes(chunk_size), most, |other| map.is_busy(other));
     }
 
     /// A write begins; so many parts have been begun.
@@ -156,9 +156,9 @@ impl Seals {
     }
 
     /// An operation begins to read the chunk: what it copies is to be known.
-    pub(crate) fn is_copied(&mut self, chunk: ChunkId, chunk_size: u32, most: usize) {
+    pub(crate) fn is_copied(&mut self, chunk: ChunkId, chunk_size: u32, most: usize, map: &ChunkMap) {
         if self.sums(chunk).is_none() {
-            self.known.put(chunk, Sums::none(chunk_size), most);
+            self.known.put(chunk, Sums::none(chunk_size), most, |other| map.is_busy(other));
         }
     }
 
@@ -314,7 +314,8 @@ impl Group {
                     let sealed = self.map.entry(chunk).is_sealed();
                     let Seals { tables, known, .. } = &mut self.seals;
                     let store = if sealed { tables } else { known };
-                    store.put(chunk, Sums::all(sums), self.settings.limits.seals_cached);
+                    let (most, map) = (self.settings.limits.seals_cached, &self.map);
+                    store.put(chunk, Sums::all(sums), most, |other| map.is_busy(other));
                     if tried.count_ones() > 1 {
                         self.mend(chunk);
                     }
@@ -344,7 +345,8 @@ impl Group {
             self.map.entry_mut(chunk).set_table(Table::None);
             self.seals.status.broken += 1;
             if let Some(sums) = self.seals.tables.take(chunk) {
-                self.seals.known.put(chunk, sums, self.settings.limits.seals_cached);
+                let (most, map) = (self.settings.limits.seals_cached, &self.map);
+                self.seals.known.put(chunk, sums, most, |other| map.is_busy(other));
             }
         }
         self.watch(now, chunk);
@@ -415,7 +417,8 @@ impl Group {
         let known = self.seals.known.take(chunk).filter(|known| known.whole() == Some(sums));
         let mut all = known.unwrap_or_else(|| Sums::all(sums.into()));
         all.rest();
-        self.seals.tables.put(chunk, all, self.settings.limits.seals_cached);
+        let (most, map) = (self.settings.limits.seals_cached, &self.map);
+        self.seals.tables.put(chunk, all, most, |other| map.is_busy(other));
         self.seals.status.sealed += 1;
         self.seals.status.unread += u64::from(unread);
         let state = self.durable_state(chunk);

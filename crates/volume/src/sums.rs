@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_ports::Payload;
 use thermocline_units::ChunkId;
-use thermocline_units::situations::met;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 
 /// Blocks that are hashed while they are written, in chunks of blocks: what is written again and
 /// again would be hashed for nothing, and is read once when it has come to rest.
@@ -176,18 +177,31 @@ impl SumStore {
     }
 
     /// Keeps the sums of one more chunk; of more than `most`, or than there is memory for, the
-    /// oldest go.
-    pub(crate) fn put(&mut self, chunk: ChunkId, sums: Sums, most: usize) {
+    /// oldest go that are not `in_use`: a read under way is held against them when it is answered.
+    pub(crate) fn put(
+        &mut self,
+        chunk: ChunkId,
+        sums: Sums,
+        most: usize,
+        in_use: impl Fn(ChunkId) -> bool,
+    ) {
         self.take(chunk);
         self.came += 1;
         self.bytes += sums.bytes();
         self.order.insert(self.came, chunk);
         self.chunks.insert(chunk, (self.came, sums));
         let most = most.max(1);
+        let mut next = 0;
         while self.chunks.len() > most || self.bytes > self.bytes_max && self.chunks.len() > 1 {
-            let (_, oldest) = self.order.first_key_value().expect("every chunk is in the order");
-            met("cache of checksums evicted");
-            self.take(*oldest);
+            let older = self.order.range(next..self.came);
+            let Some((&came, &oldest)) = older.into_iter().next() else { return };
+            next = came + 1;
+            let pinned = in_use(oldest);
+            met_if(pinned, "checksums kept for a read under way");
+            if !pinned || mutant("checksums_evicted_under_a_read") {
+                met("cache of checksums evicted");
+                self.take(oldest);
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
     RequestError, RequestId, Service, Settings,
 };
 use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
-use thermocline_ports::{Completion, Device, Geometry, Payload};
+use thermocline_ports::{Completion, Device, Geometry, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
 
 /// 64 KiB.
@@ -108,6 +108,27 @@ impl Bench {
         self.run_requests(u32::MAX);
         self.group.take_replies(&mut self.replies);
         self.group.take_finished(&mut self.finished);
+    }
+
+    /// Lets everything happen but discards, which the devices do not get to before all else is done.
+    pub(super) fn run_discards_last(&mut self) {
+        let (mut out, mut discards) = (Vec::new(), Vec::new());
+        loop {
+            self.group.take_io(&mut out);
+            for (pool, ticket, io) in out.drain(..) {
+                match matches!(io, Io::Discard { .. }) {
+                    true => discards.push((pool, ticket, io)),
+                    false => self.disks[usize::from(pool.0)].submit(self.now, ticket, io),
+                }
+            }
+            if !self.answer() {
+                break;
+            }
+        }
+        for (pool, ticket, io) in discards {
+            self.disks[usize::from(pool.0)].submit(self.now, ticket, io);
+        }
+        self.run();
     }
 
     /// Lets so many requests reach the devices, and be answered; true if no more came.

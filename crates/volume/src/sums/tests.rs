@@ -71,16 +71,30 @@ fn the_oldest_chunks_are_forgotten_when_memory_is_short() {
     let each = Sums::none(CHUNK).bytes();
     let mut store = SumStore::new(3 * each);
     for index in 0..3 {
-        store.put(chunk(index), Sums::zeroes(CHUNK), 100);
+        store.put(chunk(index), Sums::zeroes(CHUNK), 100, |_| false);
     }
-    store.put(chunk(0), Sums::zeroes(CHUNK), 100); // It is the youngest now.
-    store.put(chunk(3), Sums::zeroes(CHUNK), 100);
+    store.put(chunk(0), Sums::zeroes(CHUNK), 100, |_| false); // It is the youngest now.
+    store.put(chunk(3), Sums::zeroes(CHUNK), 100, |_| false);
     let held: Vec<u32> = (0..4).filter(|&index| store.has(chunk(index))).collect();
     assert_eq!(held, [0, 2, 3]);
-    store.put(chunk(1), Sums::zeroes(CHUNK), 2);
+    store.put(chunk(1), Sums::zeroes(CHUNK), 2, |_| false);
     assert_eq!(store.chunks.keys().map(|chunk| chunk.index).collect::<Vec<_>>(), [1, 3]);
     for index in 0..4 {
         store.take(chunk(index));
     }
     assert_eq!((store.bytes, store.order.len()), (0, 0));
+}
+
+#[test]
+fn what_a_read_under_way_is_held_against_is_not_forgotten() {
+    let mut store = SumStore::new(u64::MAX);
+    for index in 0..4 {
+        store.put(chunk(index), Sums::zeroes(CHUNK), 2, |chunk| chunk.index == 0);
+    }
+    let held: Vec<u32> = (0..4).filter(|&index| store.has(chunk(index))).collect();
+    assert_eq!(held, [0, 3], "the oldest is being read");
+    store.put(chunk(4), Sums::zeroes(CHUNK), 2, |_| true);
+    assert_eq!(store.chunks.len(), 3, "all of them are being read");
+    store.put(chunk(5), Sums::zeroes(CHUNK), 2, |_| false);
+    assert_eq!(store.chunks.len(), 2, "nothing is any more");
 }

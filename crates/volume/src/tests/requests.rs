@@ -1,7 +1,7 @@
 //! Requests of clients, without faults.
 
 use super::{Bench, CHUNK};
-use crate::{Action, RequestError};
+use crate::{Action, Limits, Priority, Request, RequestError, RequestId, Settings};
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
@@ -112,6 +112,31 @@ fn many_commits_wrap_the_journal_ring_and_all_of_them_survive() {
     for chunk in 0..10 {
         let expected = vec![(290 + chunk) as u8; 512];
         assert_eq!(bench.read(chunk * CHUNK, 512), Ok(expected));
+    }
+    bench.check();
+}
+
+/// First writes to more chunks than the journal has room for records of, while the slots of all of
+/// them are being zeroed: those that came last asked for room in an empty journal for ever (seed
+/// 0x327).
+#[test]
+fn first_writes_wait_for_the_slots_that_are_being_made_ready_before_them() {
+    const WRITES: u64 = 200;
+    let limits = Limits { block_payload: 128, record: 64, volumes: 4, ..Limits::REAL };
+    let settings = Settings { depth: 256, limits, ..Bench::settings() };
+    let mut bench = Bench::with_settings(&[32], 0, settings);
+    bench.group.create_volume(Nanos(0), Bytes(WRITES * CHUNK)).expect("a volume");
+    for chunk in 0..WRITES {
+        let payload = Payload::from(vec![1; 512]);
+        let action = Action::Write { offset: Bytes(chunk * CHUNK), payload, fua: false };
+        let id = RequestId(1_000 + chunk);
+        let volume = VolumeId(0);
+        let request = Request { id, volume, action, priority: Priority::Foreground };
+        bench.group.submit(Nanos(0), request).expect("taken");
+    }
+    bench.run_discards_last();
+    for chunk in 0..WRITES {
+        assert_eq!(bench.read(chunk * CHUNK, 512), Ok(vec![1; 512]), "chunk {chunk}");
     }
     bench.check();
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
-    Action, Operation, OperationKind, PoolState, Priority, Request, RequestId,
+    Action, AdminError, Operation, OperationKind, PoolState, Priority, Request, RequestId,
 };
 
 const SECTOR_BYTES: u64 = SECTOR as u64;
@@ -239,6 +239,11 @@ impl Runner<'_> {
         let (now, size) = (self.world.now, Bytes(u64::from(sectors) * SECTOR_BYTES));
         match self.world.group_mut().create_volume(now, size) {
             Ok(id) => self.model.create(id, sectors.into()),
+            // Chunks of pools that came later have taken the room that was kept for volumes.
+            Err(AdminError::VolumeRoom) if self.pools.len() > self.plan.pools.len() => {
+                self.mark("volumes refused for want of room");
+                Ok(())
+            }
             Err(error) => Err(format!("a volume of {size} was refused: {error}")),
         }
     }
