@@ -84,9 +84,15 @@ pub(crate) struct Commit {
     pub(crate) openings: usize,
     /// Records of the cycle under way.
     taken: Vec<Change>,
-    /// Waiters of the cycle under way, and of the next.
+    /// Waiters of the cycle under way.
     waiters: Vec<Waiter>,
+    /// Waiters of a later one, with the number of records that must be taken before it serves them:
+    /// those that were queued when the first cycle after their arrival began.
+    later_waiters: VecDeque<(u64, Waiter)>,
+    /// Waiters that have come since a cycle last began.
     next_waiters: Vec<Waiter>,
+    /// Records that were ever queued.
+    records: u64,
     outstanding: u32,
     /// Whether data was lost on the way: a pool died with writes that were not yet flushed.
     lost: bool,
@@ -116,7 +122,9 @@ impl Commit {
             openings: 0,
             taken: Vec::new(),
             waiters: Vec::new(),
+            later_waiters: VecDeque::new(),
             next_waiters: Vec::new(),
+            records: 0,
             outstanding: 0,
             lost: false,
             untold: BTreeSet::new(),
@@ -134,6 +142,7 @@ impl Commit {
         encode_record(&record, &mut bytes);
         let left = left.iter().map(|&place| (chunk, place)).collect();
         self.queued_bytes += bytes.len();
+        self.records += 1;
         self.queue.push_back(Change { bytes, left });
     }
 
@@ -156,6 +165,9 @@ impl Commit {
             }
         } else {
             self.queued_bytes += change.bytes.len();
+            self.records += 1;
+            // Who waits for the last record queued waits for one more.
+            self.later_waiters.iter_mut().for_each(|(records, _)| *records += 1);
             met_if(!self.queue.is_empty(), "death record in front of others");
             match mutant("death_record_last") {
                 true => self.queue.push_back(change),
@@ -169,8 +181,25 @@ impl Commit {
     /// again, find no room and wait, for ever.
     fn someone_waits(&self, has_changes: bool) -> bool {
         let room_comes = has_changes || self.openings == 0;
-        let served = |waiter: &Waiter| room_comes || !matches!(waiter, Waiter::Room(_));
-        self.next_waiters.iter().any(served)
+        let for_room = |waiter: &Waiter| matches!(waiter, Waiter::Room(_) | Waiter::Space(_));
+        let served = |waiter: &Waiter| room_comes || !for_room(waiter);
+        !self.later_waiters.is_empty() || self.next_waiters.iter().any(served)
+    }
+
+    /// Moves the waiters into the cycle whose records are all taken. Whoever has come since a cycle
+    /// last began may wait for the last record that is queued now.
+    fn take_waiters(&mut self) {
+        let records = self.records;
+        self.later_waiters.extend(self.next_waiters.drain(..).map(|waiter| (records, waiter)));
+        let left = match mutant("flush_answered_with_records_left") {
+            true => 0,
+            false => self.queue.len() as u64,
+        };
+        while let Some((_, waiter)) =
+            self.later_waiters.pop_front_if(|(by, _)| *by + left <= records)
+        {
+            self.waiters.push(waiter);
+        }
     }
 
     /// Joins the next cycle.
@@ -193,6 +222,7 @@ impl Commit {
         self.stage == Stage::Idle
             && !self.has_records()
             && self.waiters.is_empty()
+            && self.later_waiters.is_empty()
             && self.next_waiters.is_empty()
     }
 
@@ -236,7 +266,7 @@ impl Group {
     fn cycle_is_wanted(&self) -> bool {
         let someone = self.commit.someone_waits(self.has_changes());
         let wanted = self.commit.wanted && (self.has_changes() || self.any_dirty());
-        self.commit.stage == Stage::Idle && (someone || wanted)
+        self.commit.stage == Stage::Idle && (someone || wanted || self.must_write_records())
     }
 
     /// Whether a cycle would start now.
@@ -276,6 +306,12 @@ impl Group {
         ring.saturating_sub(used + kept + FOR_A_DEATH)
     }
 
+    /// Whether so much is queued that it is written although nobody waits. Otherwise more would
+    /// gather than the ring has room for, and neither a cycle nor a checkpoint could ever end.
+    fn must_write_records(&self) -> bool {
+        self.commit.has_records() && self.records_pile_up() && !mutant("records_gather_unasked")
+    }
+
     /// Whether so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
         let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
@@ -301,7 +337,9 @@ impl Group {
         used as f64 / f64::from(self.settings.journal_blocks)
     }
 
-    /// Moves as many records into the cycle as fit, with those who wait for them.
+    /// Moves as many records into the cycle as fit, with those who wait for no others. Who waits for
+    /// records that do not fit is served by the cycle that takes the last of them, whatever is queued
+    /// behind it meanwhile: a checkpoint that waited for an empty queue would never end.
     fn take_changes(&mut self) {
         let limit = self.settings.limits.commit_blocks.min(self.journal_room());
         let payload = self.settings.limits.block_payload;
@@ -320,11 +358,8 @@ impl Group {
             self.commit.taken.push(change);
         }
         self.commit.blocks = blocks;
-        // Whoever waits may wait for the last record queued.
         met_if(!self.commit.queue.is_empty(), "commit took a part of the queue");
-        if self.commit.queue.is_empty() || mutant("flush_answered_with_records_left") {
-            self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
-        }
+        self.commit.take_waiters();
     }
 
     fn flush_dirty_pools(&mut self) {

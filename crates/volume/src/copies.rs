@@ -298,6 +298,10 @@ impl Group {
     pub(crate) fn space_may_be_free(&mut self, now: Nanos, part: u32) {
         assert!(matches!(self.parts[part].verb, Verb::Write(_)), "only writes open chunks");
         let traffic = self.traffic_of(self.parts[part].chunk);
+        if self.records_pile_up() {
+            self.traffic[traffic].opening = Some((part, None));
+            return self.commit.join(Waiter::Space(part));
+        }
         self.traffic[traffic].opening = None;
         self.open_chunk(now, part);
     }

@@ -38,7 +38,8 @@ impl Group {
         let operation = traffic.operation;
         let idle = traffic.running.is_empty();
         let changes_map = frees || writes && self.map.entry(chunk).first().is_none();
-        if changes_map && self.records_pile_up() {
+        let adds_record = changes_map || writes && self.lacks_announcement(chunk);
+        if adds_record && self.records_pile_up() {
             self.await_room(chunk);
             return false;
         }
@@ -111,14 +112,23 @@ impl Group {
     /// Whether the journal knows that the chunk's copies may differ, where there are several, and
     /// that its seal is broken, where it had one.
     fn journal_expects_writes(&mut self, chunk: ChunkId) -> bool {
-        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
-        let equal = self.map.may_differ(chunk) && !announced;
-        let sealed = self.map.entry(chunk).is_sealed() && !mutant("write_before_unsealing");
-        if !equal && !sealed {
+        if !self.is_called_equal_or_sealed(chunk) {
             return true;
         }
         self.announce_writes(chunk);
         mutant("write_before_its_intent")
+    }
+
+    fn is_called_equal_or_sealed(&self, chunk: ChunkId) -> bool {
+        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
+        let equal = self.map.may_differ(chunk) && !announced;
+        equal || self.map.entry(chunk).is_sealed() && !mutant("write_before_unsealing")
+    }
+
+    /// Whether a write to the chunk would have to queue a record first.
+    fn lacks_announcement(&self, chunk: ChunkId) -> bool {
+        let traffic = self.map.entry(chunk).traffic;
+        !self.traffic[traffic].intent && self.is_called_equal_or_sealed(chunk)
     }
 
     /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no

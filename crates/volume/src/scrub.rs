@@ -198,6 +198,9 @@ impl Group {
                 }
                 continue;
             }
+            if self.records_pile_up() {
+                return; // A chunk that gets its tables adds another.
+            }
             let Some((chunk, purpose)) = self.next_to_compare(now) else { return };
             self.scrub.current = self.comparison_of(chunk, purpose);
             if self.scrub.current.is_none() {

@@ -156,7 +156,13 @@ impl Seals {
     }
 
     /// An operation begins to read the chunk: what it copies is to be known.
-    pub(crate) fn is_copied(&mut self, chunk: ChunkId, chunk_size: u32, most: usize, map: &ChunkMap) {
+    pub(crate) fn is_copied(
+        &mut self,
+        chunk: ChunkId,
+        chunk_size: u32,
+        most: usize,
+        map: &ChunkMap,
+    ) {
         if self.sums(chunk).is_none() {
             self.known.put(chunk, Sums::none(chunk_size), most, |other| map.is_busy(other));
         }

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 76] = [
+const MUTANTS: [(&str, &str, Caught); 80] = [
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Quickly),
@@ -56,6 +56,11 @@ const MUTANTS: [(&str, &str, Caught); 76] = [
         Quickly,
     ),
     ("checkpoint_uncovered", "the commit that covers a checkpoint before its superblock", Seldom),
+    (
+        "checksums_evicted_under_a_read",
+        "keeping the checksums that a read under way is held against",
+        Seldom,
+    ),
     ("closed_with_volatile_writes", "flushing before closing", Seldom),
     (
         "coming_replicas_without_journal",
@@ -81,6 +86,11 @@ const MUTANTS: [(&str, &str, Caught); 76] = [
         "discard_passed_on_under_a_copy",
         "keeping discards from a chunk that is being copied",
         Seldom,
+    ),
+    (
+        "distrusted_block_written_at_once",
+        "waiting for the record that a block counts on one side only",
+        ByPlan,
     ),
     (
         "earlier_write_spoils_no_piece",
@@ -115,7 +125,17 @@ const MUTANTS: [(&str, &str, Caught); 76] = [
     ("operation_carries_rot", "verifying what an operation reads", Quickly),
     ("other_side_not_stale", "calling the other side of a mirror stale after a write", Quickly),
     ("piece_copied_under_a_write", "waiting for a write before its piece is copied", Quickly),
+    (
+        "read_fails_where_the_chunk_was",
+        "reading a chunk anew that has moved when a read fails",
+        ByPlan,
+    ),
     ("record_before_its_data", "flushing data before the record that points at it", Quickly),
+    (
+        "records_gather_unasked",
+        "writing records that nobody waits for before they fill the journal",
+        Seldom,
+    ),
     (
         "recovery_trusts_both_sides",
         "doubting, after a crash, that both sides of a mirror are equal",

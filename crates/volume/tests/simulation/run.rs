@@ -18,8 +18,10 @@ use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, 
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
 const PATIENCE: Nanos = Nanos::from_secs(3600);
-/// Events in which it must.
+/// Events in which it must, and of a moment.
 const EVENTS_MAX: u64 = 100_000;
+/// Virtual time in which devices cannot answer so often.
+const MOMENT: Nanos = Nanos(100_000_000);
 
 /// How a run went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,10 +225,13 @@ impl<'a> Runner<'a> {
     /// Lets virtual time pass.
     pub(crate) fn wait(&mut self, span: Nanos) -> Result<(), String> {
         let until = Nanos(self.world.now.0 + span.0);
-        let start = self.world.events();
+        let (mut start, mut since) = (self.world.events(), self.world.now);
         while self.world.next_event().is_some_and(|at| at <= until) {
             self.event()?;
             self.must_advance(start)?;
+            if self.world.now.saturating_sub(since) > MOMENT {
+                (start, since) = (self.world.events(), self.world.now);
+            }
         }
         self.world.now = until;
         Ok(())

@@ -4,7 +4,7 @@ use super::{CHUNK, fails_with, plan_ends_well, pool, span, write};
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, OperationKind, Settings};
+use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
 
 fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
     Settings {
@@ -14,6 +14,16 @@ fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
         ..Settings::default()
     }
 }
+
+/// Blocks and records as small as the simulation has them.
+const SMALL: Limits = Limits {
+    block_payload: 256,
+    record: 64,
+    area_growth: 1,
+    volumes: 64,
+    volume_name: 8,
+    ..Limits::REAL
+};
 
 fn operate(kind: OperationKind, nth: u32, to: u8) -> Step {
     Step::Operate { kind, nth, to }
@@ -272,4 +282,177 @@ fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
     ];
     let plan = |seed| Plan { seed, settings, pools: vec![first, second], steps: steps.clone() };
     (0..20).for_each(|seed| plan_ends_well(&plan(seed)));
+}
+
+/// A mirrored chunk at rest, called equal on both sides, of which one side failed a read: its blocks
+/// counted on the other side from then on, and a write went there at once. After a crash the journal
+/// still called both sides equal (seed 0x16c).
+#[test]
+fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
+    let copying = Copying {
+        rate_per_second: Some(Bytes::from_mib(2)),
+        reserve_per_second: Some(Bytes::from_mib(1)),
+        outstanding: 4,
+        yield_above: 1,
+        patience: Nanos::from_micros(45),
+        piece: Bytes::from_kib(12),
+        concurrent: 6,
+        ..Copying::default()
+    };
+    let limits = Limits { commit_blocks: 2, checkpoint_batch: 4, seals_cached: 2, ..SMALL };
+    let settings = Settings {
+        epoch: Nanos(3_554_000),
+        depth: 1,
+        copying,
+        checksums: true,
+        limits,
+        ..settings(64, 64)
+    };
+    let pools = vec![
+        PoolPlan { reserve: 1, discard_zeroes: true, ..pool(7, 680) },
+        PoolPlan { forgets: false, ..pool(25, 800) },
+        PoolPlan { roomy: false, discard_zeroes: true, forgets: false, ..pool(14, 55) },
+        PoolPlan { roomy: false, reserve: 1, zeroed: true, ..pool(6, 5529) },
+    ];
+    let steps = vec![
+        Step::CreateVolume { sectors: 128 },
+        Step::CreateVolume { sectors: 512 },
+        Step::Flush { volume: 168 },
+        write(0, 1, false),
+        write(0, 1, false),
+        write(0, 1, false),
+        Step::Flush { volume: 0 },
+        Step::Write {
+            span: Span { volume: 1, sector: 256, sectors: 1 },
+            fua: false,
+            patience: None,
+        },
+        Step::Settle,
+        Step::OperateOn { kind: OperationKind::Replicate, volume: 1, chunk: 2, to: 144 },
+        Step::Wait { us: 2500000 },
+        Step::FailCopy { volume: 1, chunk: 2, copy: 0, nth: 1 },
+        Step::Read(Span { volume: 1, sector: 256, sectors: 1 }),
+        Step::Events { count: 3 },
+        Step::Write {
+            span: Span { volume: 1, sector: 364, sectors: 1 },
+            fua: false,
+            patience: None,
+        },
+        Step::Events { count: 4 },
+        Step::Write {
+            span: Span { volume: 1, sector: 279, sectors: 1 },
+            fua: false,
+            patience: None,
+        },
+        Step::Events { count: 3 },
+        Step::Crash { survival: Survival::Torn },
+        Step::Verify { eighths: 8 },
+        Step::Verify { eighths: 8 },
+        Step::Write { span: Span { volume: 1, sector: 0, sectors: 1 }, fua: false, patience: None },
+        Step::Unplug { pool: 234 },
+        write(0, 1, false),
+        Step::Settle,
+        Step::OperateOn { kind: OperationKind::Mirror, volume: 0, chunk: 0, to: 167 },
+        Step::Settle,
+        Step::Place { seed: Some(134) },
+        write(0, 1, false),
+        write(0, 1, false),
+        write(0, 1, false),
+        write(0, 1, false),
+        Step::Read(span(0, 1)),
+        Step::Settle,
+        Step::Verify { eighths: 8 },
+        Step::Wait { us: 2500000 },
+        Step::FailCopy { volume: 0, chunk: 3, copy: 0, nth: 1 },
+        Step::Read(span(0, 128)),
+        write(0, 1, false),
+        Step::Events { count: 1 },
+        Step::Crash { survival: Survival::Torn },
+    ];
+    let plan = Plan { seed: 0x16c, settings, pools, steps };
+    plan_ends_well(&plan);
+    fails_with("distrusted_block_written_at_once", &[plan]);
+}
+
+/// A read was under way on one side of a mirror when that side went; the next operation had put the
+/// chunk in two parts again when the read failed. The pool that had failed was taken for one of
+/// them, and the client was told of an error (seed 0xc46).
+#[test]
+fn a_read_that_fails_where_the_chunk_was_is_done_where_it_is() {
+    let copying = Copying {
+        rate_per_second: Some(Bytes::from_mib(8)),
+        outstanding: 1,
+        yield_above: 8,
+        patience: Nanos::from_micros(9),
+        piece: Bytes::from_kib(16),
+        concurrent: 3,
+        ..Copying::default()
+    };
+    let settings =
+        Settings { epoch: Nanos(3_971_000), copying, checksums: true, ..settings(64, 64) };
+    let zeroed = |chunks, latency_us, discard_zeroes| PoolPlan {
+        zeroed: true,
+        discard_zeroes,
+        ..pool(chunks, latency_us)
+    };
+    let pools = vec![
+        PoolPlan { forgets: false, ..zeroed(16, 2872, true) },
+        zeroed(44, 6, false),
+        zeroed(35, 1695, true),
+        PoolPlan { roomy: false, ..pool(53, 44) },
+    ];
+    let steps = vec![
+        Step::CreateVolume { sectors: 512 },
+        write(256, 1, false),
+        Step::OperateOn { kind: OperationKind::Mirror, volume: 0, chunk: 2, to: 25 },
+        Step::Settle,
+        Step::Place { seed: Some(35) },
+        write(346, 1, false),
+        Step::Read(span(333, 1)),
+        Step::FailCopy { volume: 0, chunk: 2, copy: 154, nth: 2 },
+        Step::Read(span(310, 1)),
+        Step::Settle,
+    ];
+    let plan = |seed| Plan { seed, settings, pools: pools.clone(), steps: steps.clone() };
+    let plans: Vec<Plan> = (0..20).chain([0xc46]).map(plan).collect();
+    plans.iter().for_each(plan_ends_well);
+    fails_with("read_fails_where_the_chunk_was", &plans);
+}
+
+/// Hundreds of chunks came to rest and got their tables, each with a record, and nobody flushed:
+/// then more was queued than the journal's ring holds, and no cycle and no checkpoint could end
+/// (seed 0x98a4e2). The scrub waits while much is queued.
+#[test]
+fn records_that_nobody_waits_for_are_written_before_they_fill_the_journal() {
+    let limits = Limits { block_payload: 128, checkpoint_batch: 2, seals_cached: 16, ..SMALL };
+    let copying = Copying {
+        rate_per_second: Some(Bytes::from_mib(19)),
+        reserve_per_second: Some(Bytes::from_mib(9)),
+        yield_above: 1,
+        patience: Nanos::from_micros(216),
+        piece: Bytes::from_kib(28),
+        concurrent: 1,
+        ..Copying::default()
+    };
+    let settings = Settings {
+        epoch: Nanos(7_286_000),
+        fill: Fill::SlowestFirst,
+        depth: 16,
+        copying,
+        checksums: true,
+        limits,
+        ..settings(64, 64)
+    };
+    let first = PoolPlan { zeroed: true, forgets: false, ..pool(378, 477) };
+    let second = PoolPlan { reserve: 8, ..pool(410, 16) };
+    let third = PoolPlan { roomy: false, reserve: 3, discard_zeroes: true, ..pool(32, 4702) };
+    let pools = vec![first, second, third];
+    let steps = vec![
+        Step::CreateVolume { sectors: 48_640 },
+        Step::Populate { volume: 0, first: 0, chunks: 369 },
+        Step::Wait { us: 14_799_738 },
+        Step::Flip { nth: 100, copy: 58, bit: 222_416 },
+    ];
+    let plan = Plan { seed: 0x98_a4e2, settings, pools, steps };
+    plan_ends_well(&plan);
 }
