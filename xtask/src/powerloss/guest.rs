@@ -4,7 +4,7 @@
 //!
 //! Source of the archive's format: Documentation/driver-api/early-userspace/buffer-format.rst.
 
-use super::{POOLS, Wish};
+use super::{DEVICES, Wish};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -69,15 +69,24 @@ echo ok
 poweroff -f
 ",
         out.display(),
-        POOLS.len(),
+        DEVICES.len(),
         wish.seed,
         wish.requests,
         if wish.no_flush { " --no-flush" } else { "" }
     )
 }
 
-/// Runs the guest in this folder to its end; leaves `out/log` and `out/record` there.
-pub(super) fn run(tools: &Tools, wish: &Wish, binary: &Path, folder: &Path) -> Result<(), String> {
+/// How a guest ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// `out/log` and `out/record` are there.
+    Done,
+    /// It never came to its first process: this machine does not let such kernels run.
+    NotStarted(String),
+}
+
+/// Runs the guest in this folder to its end.
+pub(super) fn run(tools: &Tools, wish: &Wish, binary: &Path, folder: &Path) -> Result<End, String> {
     let out = folder.join("out");
     let failed = |what: &str| format!("{}: {what}", folder.display());
     let _ = std::fs::remove_dir_all(folder); // It need not be there.
@@ -86,9 +95,14 @@ pub(super) fn run(tools: &Tools, wish: &Wish, binary: &Path, folder: &Path) -> R
     let root = root(tools, wish, binary, &out)?;
     std::fs::write(folder.join("initrd"), root).map_err(|e| failed(&e.to_string()))?;
     boot(tools, folder)?;
-    let outcome = std::fs::read_to_string(out.join("outcome")).unwrap_or_default();
+    let Ok(outcome) = std::fs::read_to_string(out.join("outcome")) else {
+        let console = std::fs::read_to_string(folder.join("console")).unwrap_or_default();
+        return Ok(End::NotStarted(
+            console.lines().last().unwrap_or("it says nothing").to_string(),
+        ));
+    };
     match outcome.lines().last() {
-        Some("ok") => Ok(()),
+        Some("ok") => Ok(End::Done),
         _ => Err(format!("the guest ended with: {outcome}; its console is in {}", failed(""))),
     }
 }

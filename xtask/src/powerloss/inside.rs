@@ -8,7 +8,7 @@
 use super::device::{Device, Shared};
 use super::log::Writer;
 use super::record::Event;
-use super::{POOLS, VOLUME, Wish};
+use super::{DEVICES, VOLUME, Wish};
 use crate::torture::engine::{Engine, Site};
 use crate::torture::ledger::{Change, Dice, Ledger};
 use crate::torture::load::{change, draw_range};
@@ -52,7 +52,7 @@ struct Driver {
 pub(super) fn run(wish: &Wish, out: &Path) -> Result<(), String> {
     let log = Writer::create(&out.join("log")).map_err(|e| format!("the log: {e}"))?;
     let log = Shared::new(log);
-    for (number, (name, mib)) in POOLS.iter().enumerate() {
+    for (number, (name, mib)) in DEVICES.iter().enumerate() {
         let device = Device::new(number as u8, mib << 20, log.clone(), wish.seed);
         let device = if wish.no_flush { device.without_flush() } else { device };
         attach(device, number, name)?;

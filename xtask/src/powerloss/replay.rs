@@ -6,7 +6,7 @@
 
 use super::log::{Devices, Entry, Kind, Log, Point, Rest};
 use super::record::Witness;
-use super::{POOLS, VOLUME, Wish};
+use super::{DEVICES, VOLUME, Wish};
 use crate::torture::engine::Site;
 use crate::torture::ledger::{Dice, Flaw};
 use crate::torture::load;
@@ -39,7 +39,7 @@ pub(super) fn run(wish: &Wish, binary: &Path, folder: &Path) -> Result<Found, St
     let points = points(&log, wish);
     let config = super::config(wish.seed, |_, name| format!("{name}.pool"));
     let site = Site::new(binary, folder.join("replay"), &config)?;
-    let mut devices = Devices::new(&log, &POOLS.map(|(_, mib)| mib << 20), wish.forgets);
+    let mut devices = Devices::new(&log, &DEVICES.map(|(_, mib)| mib << 20), wish.forgets);
     let mut found = Found {
         entries: log.entries.len(),
         flushes: log.entries.iter().filter(|(entry, _)| entry.kind == Kind::Flush).count(),
@@ -119,7 +119,7 @@ fn put(site: &Site, images: &[Vec<u8>]) -> Result<(), String> {
     let folder = site.path("");
     let _ = std::fs::remove_dir_all(&folder); // It need not be there.
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    for ((name, _), image) in POOLS.iter().zip(images) {
+    for ((name, _), image) in DEVICES.iter().zip(images) {
         let at = site.path(&format!("{name}.pool"));
         std::fs::write(&at, image).map_err(|e| format!("{}: {e}", at.display()))?;
     }

@@ -21,4 +21,6 @@ fn the_command_line_is_read_and_a_wrong_one_is_refused() {
 fn pools_have_the_paths_that_they_are_given() {
     let text = config(1, |number, name| format!("{number}-{name}"));
     assert!(text.contains("path = \"0-fast\"") && text.contains("path = \"1-slow\""), "{text}");
+    assert!(!text.contains("cache"), "{text}");
+    assert!(config(4, |number, name| format!("{number}-{name}")).contains("path = \"2-cache\""));
 }
