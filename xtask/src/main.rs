@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod deny;
 mod oracle;
+mod powerloss;
 mod simulate;
 mod tidy;
 mod torture;
@@ -88,6 +89,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "[--minutes N] …",
         summary: "a real engine, killed again and again under load; nothing may be lost",
         run: torture::run,
+    },
+    Subcommand {
+        name: "powerloss",
+        arguments: "[--points N] …",
+        summary: "a real engine whose power fails, at many points of its kernel's log",
+        run: powerloss::run,
     },
 ];
 

@@ -5,7 +5,7 @@
 //! written in order, are on the pool `fast`, the rest on `slow`.
 
 use super::engine::{Engine, Site};
-use super::nbd::{Ask, Client};
+use super::nbd::{Ask, Client, NO_SPACE};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,6 @@ const MIB: u64 = 1 << 20;
 /// Error numbers of the protocol.
 const IO: u32 = 5;
 const INVALID: u32 = 22;
-const NO_SPACE: u32 = 28;
 
 /// Volumes that a group has room for.
 const VOLUMES_MAX: usize = 4096;
@@ -229,15 +228,15 @@ fn full_pools(site: &Site) -> Result<(), String> {
 }
 
 /// A small file system, unmounted when dropped.
-struct Small(std::path::PathBuf);
+pub(super) struct Small(pub(super) std::path::PathBuf);
 
 impl Small {
-    /// Made and mounted; none where that is not possible.
-    fn new(folder: &Path) -> Option<Small> {
+    /// Made in this folder and mounted; none where that is not possible.
+    pub(super) fn new(folder: &Path, bytes: u64) -> Option<Small> {
         let at = folder.join("small");
         std::fs::create_dir_all(&at).ok()?;
         let image = folder.join("small.ext4");
-        File::create(&image).and_then(|file| file.set_len(12 * MIB)).ok()?;
+        File::create(&image).and_then(|file| file.set_len(bytes)).ok()?;
         let done = |program: &str, arguments: &[&Path]| {
             let output = Command::new(program).args(arguments).output();
             output.is_ok_and(|output| output.status.success())
@@ -255,7 +254,7 @@ impl Drop for Small {
 }
 
 fn full_file_system(site: &Site) -> Result<(), String> {
-    let Some(small) = Small::new(&site.folder) else {
+    let Some(small) = Small::new(&site.folder, 12 * MIB) else {
         println!("SKIPPED: a full file system; needs root, loop devices and mkfs.ext4");
         return Ok(());
     };

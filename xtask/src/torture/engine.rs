@@ -15,19 +15,19 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A folder with a configuration, and the program that runs it.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
-    pub(super) folder: PathBuf,
-    pub(super) binary: PathBuf,
+pub(crate) struct Site {
+    pub(crate) folder: PathBuf,
+    pub(crate) binary: PathBuf,
 }
 
 /// A process that serves.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     child: Child,
 }
 
 impl Site {
     /// An empty folder with this configuration.
-    pub(super) fn new(binary: &Path, folder: PathBuf, config: &str) -> Result<Site, String> {
+    pub(crate) fn new(binary: &Path, folder: PathBuf, config: &str) -> Result<Site, String> {
         let _ = std::fs::remove_dir_all(&folder); // It need not be there.
         let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
         std::fs::create_dir_all(&folder).map_err(failed)?;
@@ -36,23 +36,23 @@ impl Site {
     }
 
     /// A file of the data folder.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join("pools").join(name)
     }
 
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path("nbd.sock")
     }
 
     /// Any command of the product, run to its end.
-    pub(super) fn command(&self, words: &str) -> Result<Output, String> {
+    pub(crate) fn command(&self, words: &str) -> Result<Output, String> {
         let mut command = Command::new(&self.binary);
         command.args(words.split_whitespace()).current_dir(&self.folder);
         command.stdin(Stdio::null()).output().map_err(|e| format!("{words}: {e}"))
     }
 
     /// A command that must succeed; what it said.
-    pub(super) fn expect(&self, words: &str) -> Result<String, String> {
+    pub(crate) fn expect(&self, words: &str) -> Result<String, String> {
         let output = self.command(words)?;
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -65,7 +65,7 @@ impl Site {
     }
 
     /// A command that must be refused with this exit status, saying this.
-    pub(super) fn refused(&self, words: &str, status: i32, part: &str) -> Result<(), String> {
+    pub(crate) fn refused(&self, words: &str, status: i32, part: &str) -> Result<(), String> {
         let output = self.command(words)?;
         match output.status.code() == Some(status) && said(&output).contains(part) {
             true => Ok(()),
@@ -78,7 +78,7 @@ impl Site {
     }
 
     /// Starts the engine without waiting for it.
-    pub(super) fn spawn(&self, arguments: &str) -> Result<Engine, String> {
+    pub(crate) fn spawn(&self, arguments: &str) -> Result<Engine, String> {
         let log = self.folder.join("log");
         let log = File::options().create(true).append(true).open(&log);
         let log = log.map_err(|e| format!("{}: {e}", self.folder.display()))?;
@@ -91,7 +91,7 @@ impl Site {
     }
 
     /// Starts the engine and waits until it serves.
-    pub(super) fn start(&self, arguments: &str) -> Result<Engine, String> {
+    pub(crate) fn start(&self, arguments: &str) -> Result<Engine, String> {
         let mut engine = self.spawn(arguments)?;
         let begin = Instant::now();
         loop {
@@ -110,21 +110,21 @@ impl Site {
     }
 
     /// The end of what the engine said.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         let text = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(8)..].join("\n")
     }
 
     /// Everything on disk must be whole while no engine runs.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         self.expect("check engine.toml").map(|_| ())
     }
 }
 
 impl Engine {
     /// `kill -9`, and waits for the end.
-    pub(super) fn kill(mut self) -> Result<(), String> {
+    pub(crate) fn kill(mut self) -> Result<(), String> {
         let ended = self.child.try_wait().map_err(|e| e.to_string())?;
         self.child.kill().map_err(|e| e.to_string())?;
         self.child.wait().map_err(|e| e.to_string())?;
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     /// Asks it to stop, and waits until it has.
-    pub(super) fn stop(mut self) -> Result<ExitStatus, String> {
+    pub(crate) fn stop(mut self) -> Result<ExitStatus, String> {
         let pid = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &pid]).status();
         asked.map_err(|e| format!("kill: {e}"))?;
@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// Whether it still runs.
-    pub(super) fn runs(&mut self) -> bool {
+    pub(crate) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 }

@@ -15,25 +15,25 @@
 use std::ops::Range;
 
 /// Bytes of a sector, the unit that is old or new.
-pub(super) const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 const WORDS: usize = SECTOR / 8;
 
 /// A generator of numbers that look random: SplitMix64 (Steele et al. 2014).
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `limit`.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 }
@@ -46,7 +46,7 @@ fn mix(word: u64) -> u64 {
 
 /// What a request leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Written,
     Zeroed,
     /// Zeroes or what was there.
@@ -55,7 +55,7 @@ pub(super) enum Change {
 
 /// What is wrong with a sector.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(crate) enum Flaw {
     /// What was durable, or was just answered, is not there any more: (sector, wanted, found).
     Lost(u64, u32, u32),
     /// Contents that were never written there.
@@ -75,7 +75,8 @@ struct Sector {
 }
 
 /// See the module.
-pub(super) struct Ledger {
+#[derive(Debug, Clone)]
+pub(crate) struct Ledger {
     seed: u64,
     sectors: Vec<Sector>,
     busy: Vec<bool>,
@@ -86,12 +87,12 @@ pub(super) struct Ledger {
     /// How many of `answered` left it.
     forgotten: usize,
     /// Sectors compared.
-    pub(super) compared: u64,
+    pub(crate) compared: u64,
 }
 
 impl Ledger {
     /// Of a volume that reads as zeroes.
-    pub(super) fn new(seed: u64, bytes: u64) -> Ledger {
+    pub(crate) fn new(seed: u64, bytes: u64) -> Ledger {
         let sectors = (bytes / SECTOR as u64) as usize;
         Ledger {
             seed,
@@ -104,12 +105,12 @@ impl Ledger {
         }
     }
 
-    pub(super) fn sectors(&self) -> u64 {
+    pub(crate) fn sectors(&self) -> u64 {
         self.sectors.len() as u64
     }
 
     /// Takes a range for one request; `false` when another one is under way there.
-    pub(super) fn take(&mut self, range: &Range<u64>) -> bool {
+    pub(crate) fn take(&mut self, range: &Range<u64>) -> bool {
         let busy = &mut self.busy[range.start as usize..range.end as usize];
         let free = busy.iter().all(|busy| !busy);
         if free {
@@ -118,12 +119,12 @@ impl Ledger {
         free
     }
 
-    pub(super) fn give_back(&mut self, range: &Range<u64>) {
+    pub(crate) fn give_back(&mut self, range: &Range<u64>) {
         self.busy[range.start as usize..range.end as usize].fill(false);
     }
 
     /// A change is about to be sent: its number.
-    pub(super) fn sent(&mut self, range: &Range<u64>, change: Change) -> u32 {
+    pub(crate) fn sent(&mut self, range: &Range<u64>, change: Change) -> u32 {
         self.writes += 1;
         if change != Change::Written {
             for sector in &mut self.sectors[range.start as usize..range.end as usize] {
@@ -134,7 +135,7 @@ impl Ledger {
     }
 
     /// A change was answered; `forced`: it is durable.
-    pub(super) fn done(&mut self, range: &Range<u64>, write: u32, change: Change, forced: bool) {
+    pub(crate) fn done(&mut self, range: &Range<u64>, write: u32, change: Change, forced: bool) {
         let contents = if change == Change::Zeroed { 0 } else { write };
         if change != Change::Discarded {
             for sector in &mut self.sectors[range.start as usize..range.end as usize] {
@@ -158,12 +159,12 @@ impl Ledger {
     }
 
     /// A flush is about to be sent: what it covers.
-    pub(super) fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         self.forgotten + self.answered.len()
     }
 
     /// The flush was answered.
-    pub(super) fn flushed(&mut self, mark: usize) {
+    pub(crate) fn flushed(&mut self, mark: usize) {
         let count = mark.saturating_sub(self.forgotten);
         let durable: Vec<_> = self.answered.drain(..count).collect();
         self.forgotten += count;
@@ -173,7 +174,7 @@ impl Ledger {
     }
 
     /// The contents of a write.
-    pub(super) fn contents(&self, range: &Range<u64>, write: u32) -> Vec<u8> {
+    pub(crate) fn contents(&self, range: &Range<u64>, write: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize * SECTOR);
         for sector in range.clone() {
             for word in stamp(self.seed, sector, write) {
@@ -184,7 +185,7 @@ impl Ledger {
     }
 
     /// Holds what was read while the engine ran against what was answered; the range is taken.
-    pub(super) fn compare(&mut self, range: &Range<u64>, bytes: &[u8]) -> Vec<Flaw> {
+    pub(crate) fn compare(&mut self, range: &Range<u64>, bytes: &[u8]) -> Vec<Flaw> {
         self.compared += range.end - range.start;
         let mut flaws = Vec::new();
         for (at, bytes) in range.clone().zip(bytes.chunks_exact(SECTOR)) {
@@ -201,7 +202,7 @@ impl Ledger {
     }
 
     /// The engine is gone: nothing is under way any more. `durable`: it ended in good order.
-    pub(super) fn ended(&mut self, durable: bool) {
+    pub(crate) fn ended(&mut self, durable: bool) {
         if durable {
             self.flushed(self.mark());
         }
@@ -212,7 +213,7 @@ impl Ledger {
 
     /// Holds what was read after an end against what may be there; that, and nothing else, is there
     /// from now on.
-    pub(super) fn settle(&mut self, range: &Range<u64>, bytes: &[u8]) -> Vec<Flaw> {
+    pub(crate) fn settle(&mut self, range: &Range<u64>, bytes: &[u8]) -> Vec<Flaw> {
         self.compared += range.end - range.start;
         let mut flaws = Vec::new();
         for (at, bytes) in range.clone().zip(bytes.chunks_exact(SECTOR)) {

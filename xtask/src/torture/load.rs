@@ -6,10 +6,12 @@
 //! - fio writes and verifies a second volume with checksums of its own.
 //! - A mover asks for migrations, replicas, prefetches and redirections of random ranges, and makes
 //!   and deletes a third volume.
+//! - An administrator adds a pool, drains and takes back pools, removes the one it added when it is
+//!   empty, and starts and stops scrubs.
 
 use super::engine::Site;
 use super::ledger::{Change, Dice, Flaw, Ledger};
-use super::nbd::{Ask, Client};
+use super::nbd::{Ask, Client, NO_SPACE};
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +22,19 @@ use std::thread::JoinHandle;
 const WRITERS: u64 = 3;
 /// Requests of a batch.
 const BATCH: u64 = 8;
+/// The pool that comes and goes.
+const GUEST: &str = "guest";
 /// Bytes read at a time when a volume is read back.
 const READ_BACK: u64 = 1 << 20;
+/// What a scrub tells of contents that are not as they were written.
+const SCRUB_FLAWS: [&str; 6] = [
+    "checksum_errors",
+    "unreadable",
+    "repaired_blocks",
+    "unrepairable_blocks",
+    "undecided_blocks",
+    "lost_tables",
+];
 /// What fio does to every volume of its own: one sector at a time, since a crash leaves each sector
 /// of 512 bytes old or new, and no more is promised.
 const FIO: &str = "--name=torture --ioengine=nbd --bs=512 --size=16m --verify=crc32c --iodepth=16 \
@@ -33,6 +46,8 @@ pub(super) struct Tally {
     pub(super) flaws: Vec<Flaw>,
     /// Answers with an error, by number.
     pub(super) refused: Vec<(Ask, u32)>,
+    /// Changes that pools had no room for, in lives where that is to be expected.
+    pub(super) full: u64,
     /// Connections that did not end as those of a killed engine do: hangs, answers out of order.
     pub(super) broken: Vec<String>,
     pub(super) written: u64,
@@ -40,41 +55,64 @@ pub(super) struct Tally {
 }
 
 /// A ledger that writers share.
-pub(super) type Shared = Arc<Mutex<Ledger>>;
+pub(crate) type Shared = Arc<Mutex<Ledger>>;
 
 /// Locks; a writer that panicked has failed the run already.
-pub(super) fn lock(ledger: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
+pub(crate) fn lock(ledger: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Writers and the mover at work.
+/// What was asked for beside reads and writes, and accepted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) moves: u64,
+    pub(super) added: u64,
+    pub(super) drains: u64,
+    pub(super) removed: u64,
+    pub(super) scrubs: u64,
+}
+
+impl std::ops::AddAssign for Asked {
+    fn add_assign(&mut self, other: Asked) {
+        self.moves += other.moves;
+        self.added += other.added;
+        self.drains += other.drains;
+        self.removed += other.removed;
+        self.scrubs += other.scrubs;
+    }
+}
+
+/// Writers, the mover and the administrator at work.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
     writers: Vec<JoinHandle<Tally>>,
-    mover: JoinHandle<u64>,
+    others: [JoinHandle<Asked>; 2],
 }
 
 impl Load {
-    pub(super) fn start(site: &Site, ledger: &Shared, dice: &mut Dice) -> Load {
+    /// `crowded`: pools have not room for everything.
+    pub(super) fn start(site: &Site, ledger: &Shared, dice: &mut Dice, crowded: bool) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let writer = |_| {
             let (site, ledger, stop) = (site.clone(), Arc::clone(ledger), Arc::clone(&stop));
-            let mut writer =
-                Writer { ledger, dice: Dice::new(dice.next()), tally: Tally::default() };
+            let (dice, tally) = (Dice::new(dice.next()), Tally::default());
+            let mut writer = Writer { ledger, dice, tally, crowded };
             std::thread::spawn(move || {
                 writer.run(&site, &stop);
                 writer.tally
             })
         };
         let writers = (0..WRITERS).map(writer).collect();
-        let (site, over, seed) = (site.clone(), Arc::clone(&stop), dice.next());
-        let mover = std::thread::spawn(move || keep_moving(&site, &over, &mut Dice::new(seed)));
-        Load { stop, writers, mover }
+        let others = [keep_moving, administer].map(|work| {
+            let (site, over, seed) = (site.clone(), Arc::clone(&stop), dice.next());
+            std::thread::spawn(move || work(&site, &over, &mut Dice::new(seed)))
+        });
+        Load { stop, writers, others }
     }
 
-    /// Waits for all of it, after the engine ended: what writers say, and how many moves were asked
-    /// for.
-    pub(super) fn end(self) -> Result<(Tally, u64), String> {
+    /// Waits for all of it, after the engine ended: what writers say, and what was asked for
+    /// besides.
+    pub(super) fn end(self) -> Result<(Tally, Asked), String> {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
         for writer in self.writers {
@@ -82,11 +120,15 @@ impl Load {
             all.flaws.extend(tally.flaws);
             all.refused.extend(tally.refused);
             all.broken.extend(tally.broken);
+            all.full += tally.full;
             all.written += tally.written;
             all.flushes += tally.flushes;
         }
-        let moves = self.mover.join().map_err(|_| "the mover panicked".to_string())?;
-        Ok((all, moves))
+        let mut asked = Asked::default();
+        for other in self.others {
+            asked += other.join().map_err(|_| "the mover or the administrator panicked")?;
+        }
+        Ok((all, asked))
     }
 }
 
@@ -94,6 +136,7 @@ struct Writer {
     ledger: Shared,
     dice: Dice,
     tally: Tally,
+    crowded: bool,
 }
 
 /// A request under way.
@@ -174,7 +217,11 @@ impl Writer {
         let mut ledger = lock(&self.ledger);
         if error != 0 {
             // It stays taken: what it left is known only after the next end.
-            return self.tally.refused.push((*ask, error));
+            match self.crowded && error == NO_SPACE && change(*ask).is_some() {
+                true => self.tally.full += 1,
+                false => self.tally.refused.push((*ask, error)),
+            }
+            return;
         }
         match (*ask, change(*ask)) {
             (Ask::Flush, _) => {
@@ -194,7 +241,8 @@ impl Writer {
     }
 }
 
-fn change(ask: Ask) -> Option<Change> {
+/// What a request leaves behind, if anything.
+pub(crate) fn change(ask: Ask) -> Option<Change> {
     match ask {
         Ask::Write | Ask::WriteForced => Some(Change::Written),
         Ask::Zero | Ask::ZeroForced => Some(Change::Zeroed),
@@ -204,7 +252,7 @@ fn change(ask: Ask) -> Option<Change> {
 }
 
 /// Half of all goes to an eighth of the volume; most is small, some spans several chunks.
-fn draw_range(dice: &mut Dice, ask: Ask, sectors: u64) -> Range<u64> {
+pub(crate) fn draw_range(dice: &mut Dice, ask: Ask, sectors: u64) -> Range<u64> {
     let length = match (dice.below(8), ask) {
         (0, _) => 1 + dice.below(512),
         (1, Ask::Discard | Ask::Zero | Ask::ZeroForced) => 128 * (1 + dice.below(4)),
@@ -217,9 +265,14 @@ fn draw_range(dice: &mut Dice, ask: Ask, sectors: u64) -> Range<u64> {
     start..start + length
 }
 
-/// Asks for moves until told to stop; how many were accepted.
-fn keep_moving(site: &Site, stop: &AtomicBool, dice: &mut Dice) -> u64 {
-    let mut accepted = 0;
+/// Whether a command was accepted; an engine that was just killed answers nobody.
+fn accepts(site: &Site, words: &str) -> bool {
+    site.command(words).is_ok_and(|output| output.status.success())
+}
+
+/// Asks for moves until told to stop.
+fn keep_moving(site: &Site, stop: &AtomicBool, dice: &mut Dice) -> Asked {
+    let mut asked = Asked::default();
     while !stop.load(Ordering::Relaxed) {
         let pool = ["fast", "middle", "slow"][dice.below(3) as usize];
         let (offset, length) = (dice.below(120) << 20, (1 + dice.below(8)) << 20);
@@ -232,14 +285,57 @@ fn keep_moving(site: &Site, stop: &AtomicBool, dice: &mut Dice) -> u64 {
             _ if dice.below(2) == 0 => "volume create 4MiB --data pools".to_string(),
             _ => "volume delete v2 --yes --data pools".to_string(),
         };
-        // An engine that was just killed answers nobody.
-        accepted += u64::from(site.command(&words).is_ok_and(|output| output.status.success()));
+        asked.moves += u64::from(accepts(site, &words));
     }
-    accepted
+    asked
+}
+
+/// Looks after pools until told to stop. `slow` is never drained: of the pools that are always
+/// there it alone has room for everything, so that writes have no reason to fail.
+fn administer(site: &Site, stop: &AtomicBool, dice: &mut Dice) -> Asked {
+    let mut asked = Asked::default();
+    while !stop.load(Ordering::Relaxed) {
+        let pool = ["fast", "middle", GUEST, GUEST][dice.below(4) as usize];
+        let count = match dice.below(12) {
+            0..3 => {
+                // What the guest of before left on the file is in the way, unless it may be erased.
+                let erase = if dice.below(2) == 0 { " --erase" } else { "" };
+                let words =
+                    format!("pool add {GUEST} {GUEST}.pool --size 48MiB --data pools{erase}");
+                asked.added += u64::from(accepts(site, &words));
+                continue;
+            }
+            3..5 => (format!("pool drain {pool} --data pools"), &mut asked.drains),
+            5 | 6 => (format!("pool undrain {pool} --data pools"), &mut asked.drains),
+            7 | 8 => (format!("pool remove {GUEST} --data pools"), &mut asked.removed),
+            9 | 10 => ("scrub --data pools".to_string(), &mut asked.scrubs),
+            _ => ("scrub --stop --data pools".to_string(), &mut asked.scrubs),
+        };
+        *count.1 += u64::from(accepts(site, &count.0));
+    }
+    asked
+}
+
+/// A scrub to its end. Devices that kept everything have nothing that is not as it was written:
+/// neither what cannot be repaired nor what had to be. How many bytes it read.
+pub(super) fn scrub(site: &Site) -> Result<u64, String> {
+    site.expect("scrub --wait --data pools")?;
+    let told = site.expect("scrub --show --json --data pools")?;
+    let told: serde_json::Value =
+        serde_json::from_str(&told).map_err(|e| format!("`scrub --show --json`: {e}"))?;
+    let wrong: Vec<String> = SCRUB_FLAWS
+        .iter()
+        .filter(|name| told[**name].as_u64() != Some(0))
+        .map(|name| format!("{name} {}", told[*name]))
+        .collect();
+    match wrong.is_empty() {
+        true => Ok(told["read_bytes"].as_u64().unwrap_or(0)),
+        false => Err(format!("a scrub finds {}", wrong.join(", "))),
+    }
 }
 
 /// Reads the whole volume back after an end.
-pub(super) fn read_back(site: &Site, ledger: &Shared) -> Result<Vec<Flaw>, String> {
+pub(crate) fn read_back(site: &Site, ledger: &Shared) -> Result<Vec<Flaw>, String> {
     let failed = |e: std::io::Error| format!("reading back: {e}");
     let mut client = Client::connect(&site.socket(), "v0").map_err(failed)?;
     let mut flaws = Vec::new();

@@ -3,9 +3,11 @@
 //! 1. The accidents of `cases`: pools cut off, missing, full; each must be told clearly, and the
 //!    rest must serve.
 //! 2. Until the time is up, lives of [`ROUNDS`] rounds on fresh file pools, with checksums and
-//!    without in turn. A round: start the engine (and sometimes kill it while it starts), read the
-//!    whole volume back, set writers, fio and migrations going, and kill it with `kill -9` at a
-//!    random moment, or now and then stop it; then `thermocline check` must find no flaw.
+//!    without in turn, in two of five without room for everything. A round: start the engine (and
+//!    sometimes kill it while it starts), read the whole volume back, set writers, fio, migrations
+//!    and the administration of pools going, and kill it with `kill -9` at a random moment, or now
+//!    and then stop it; then `thermocline check` must find no flaw. A life ends with a scrub, which
+//!    must find nothing.
 //! 3. The tally. Anything lost, wrong, hung or refused is a failure, and the pools are kept.
 //!
 //! A killed process loses what was in its memory, not what it handed to the system: crashes of the
@@ -13,15 +15,16 @@
 //! `--seed` gives the same kind of run, not the same run.
 
 mod cases;
-mod engine;
-mod ledger;
-mod load;
-mod nbd;
+pub(crate) mod engine;
+pub(crate) mod ledger;
+pub(crate) mod load;
+pub(crate) mod nbd;
 
 use crate::{Failure, workspace};
+use cases::Small;
 use engine::Site;
 use ledger::{Dice, Flaw, Ledger};
-use load::{Fio, Load, Shared, Tally};
+use load::{Asked, Fio, Load, Shared, Tally};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,6 +33,8 @@ use std::time::{Duration, Instant};
 const ROUNDS: u64 = 25;
 /// Bytes of the volume that the ledger knows.
 const VOLUME: u64 = 128 << 20;
+/// Bytes of a file system that is too small for the pool on it.
+const SMALL: u64 = 32 << 20;
 /// fio reads its whole volume in one of so many rounds.
 const FIO_PASS: u64 = 4;
 
@@ -50,7 +55,8 @@ struct Score {
     kills: u64,
     kills_at_start: u64,
     stops: u64,
-    moves: u64,
+    asked: Asked,
+    scrubbed: u64,
     fio_bytes: u64,
     compared: u64,
     tally: Tally,
@@ -73,8 +79,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let until = begin + Duration::from_secs(60 * wish.minutes);
     let mut lives = 0;
     while Instant::now() < until {
-        let site = Site::new(&binary, folder.join("life"), &config(lives))?;
-        let outcome = life(&site, &mut dice, until, &mut score);
+        let site = Site::new(&binary, folder.join("life"), &config(lives, "slow.pool"))?;
+        let small = match Room::of(lives) {
+            Room::SmallFileSystem => small_file_system(&site, lives)?,
+            Room::Enough | Room::SmallPools => None,
+        };
+        let crowded = small.is_some() || Room::of(lives) == Room::SmallPools;
+        let outcome = life(&site, &mut dice, (until, crowded), &mut score);
         let minutes = begin.elapsed().as_secs_f64() / 60.0;
         println!("{minutes:.1} min: {}", score.line());
         let kept = site.folder.display();
@@ -120,16 +131,39 @@ fn parse(arguments: &[String]) -> Result<Wish, Failure> {
 }
 
 /// Placements of lives in turn, with settings: one that moves, and those that mirror.
-const POLICIES: [(&str, &str); 4] = [
+pub(crate) const POLICIES: [(&str, &str); 4] = [
     ("baseline", "k = 100"),
     ("most", "step = 0.5"),
     ("benefit", "mirrors = 0.2\npayback = 1000000"),
     ("orthus", "misses = 1"),
 ];
 
+/// How much room a life has: of each five one on pools that are too small, and one on a file system
+/// that is smaller than the pool on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Enough,
+    SmallPools,
+    SmallFileSystem,
+}
+
+impl Room {
+    fn of(life: usize) -> Room {
+        match life % 5 {
+            2 => Room::SmallPools,
+            4 => Room::SmallFileSystem,
+            _ => Room::Enough,
+        }
+    }
+}
+
 /// Small chunks, the smallest journal, a policy in a hurry, a cache that is always too small: as
 /// much as possible goes on at once.
-fn config(life: usize) -> String {
+fn config(life: usize, slow: &str) -> String {
+    let [fast, middle, size] = match Room::of(life) {
+        Room::SmallPools => [16, 24, 64],
+        Room::Enough | Room::SmallFileSystem => [32, 96, 512],
+    };
     let (checksums, cached) = (life.is_multiple_of(2), life % 4 < 2);
     // One on at each round of four, so that each meets every kind of life.
     let (policy, settings) = POLICIES[(life + life / 4) % POLICIES.len()];
@@ -143,13 +177,14 @@ journal = "256KiB"
 checksums = {checksums}
 [[pool]]
 name = "fast"
-size = "32MiB"
+size = "{fast}MiB"
 [[pool]]
 name = "middle"
-size = "96MiB"
+size = "{middle}MiB"
 [[pool]]
 name = "slow"
-size = "512MiB"
+path = "{slow}"
+size = "{size}MiB"
 {cache}
 [[volume]]
 size = "{VOLUME}B"
@@ -166,8 +201,26 @@ rate = "none"
     )
 }
 
-/// Rounds on one set of pools.
-fn life(site: &Site, dice: &mut Dice, until: Instant, score: &mut Score) -> Result<(), String> {
+/// Puts the pool `slow` on a file system that has not room for it.
+fn small_file_system(site: &Site, life: usize) -> Result<Option<Small>, String> {
+    let small = Small::new(&site.folder, SMALL);
+    match &small {
+        Some(small) => {
+            let text = config(life, &small.0.join("slow.pool").display().to_string());
+            std::fs::write(site.folder.join("engine.toml"), text).map_err(|e| e.to_string())?;
+        }
+        None => println!("SKIPPED: a full file system; needs root, loop devices and mkfs.ext4"),
+    }
+    Ok(small)
+}
+
+/// Rounds on one set of pools; `crowded`: there is not room for everything.
+fn life(
+    site: &Site,
+    dice: &mut Dice,
+    (until, crowded): (Instant, bool),
+    score: &mut Score,
+) -> Result<(), String> {
     let ledger: Shared = Arc::new(Mutex::new(Ledger::new(dice.next(), VOLUME)));
     let with_fio = load::fio_is_here();
     if !with_fio {
@@ -187,7 +240,7 @@ fn life(site: &Site, dice: &mut Dice, until: Instant, score: &mut Score) -> Resu
         } else if with_fio && round % FIO_PASS == 0 {
             score.fio_bytes += load::fio_pass(site, "--rw=read")?;
         }
-        let load = Load::start(site, &ledger, dice);
+        let load = Load::start(site, &ledger, dice, crowded);
         let fio = if with_fio { Some(Fio::start(site, dice.next() >> 1)?) } else { None };
         std::thread::sleep(Duration::from_millis(20 + dice.below(3000)));
         let in_order = dice.below(8) == 0;
@@ -201,8 +254,8 @@ fn life(site: &Site, dice: &mut Dice, until: Instant, score: &mut Score) -> Resu
             engine.kill()?;
             score.kills += 1;
         }
-        let (tally, moves) = load.end()?;
-        score.add(tally, moves);
+        let (tally, asked) = load.end()?;
+        score.add(tally, asked);
         if let Some(fio) = fio {
             score.fio_bytes += fio.end()?;
         }
@@ -215,14 +268,16 @@ fn life(site: &Site, dice: &mut Dice, until: Instant, score: &mut Score) -> Resu
     // The last crash, too, has to be got over.
     let engine = site.start("")?;
     score.tally.flaws.extend(load::read_back(site, &ledger)?);
+    score.scrubbed += load::scrub(site)?;
     engine.stop()?;
     score.compared += load::lock(&ledger).compared * 512;
     Ok(())
 }
 
 impl Score {
-    fn add(&mut self, tally: Tally, moves: u64) {
-        self.moves += moves;
+    fn add(&mut self, tally: Tally, asked: Asked) {
+        self.asked += asked;
+        self.tally.full += tally.full;
         self.tally.flaws.extend(tally.flaws);
         self.tally.refused.extend(tally.refused);
         self.tally.broken.extend(tally.broken);
@@ -240,16 +295,20 @@ impl Score {
     }
 
     fn line(&self) -> String {
-        let Score { kills, kills_at_start, stops, moves, .. } = self;
+        let Score { kills, kills_at_start, stops, .. } = self;
+        let Asked { moves, added, drains, removed, scrubs } = self.asked;
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         format!(
             "{kills} kills under load, {kills_at_start} while starting, {stops} stops; {:.2} GiB \
-             written, {} flushes, {:.2} GiB compared, {:.2} GiB verified by fio, {moves} moves asked; \
-             lost {}, wrong {}, refused {}, hung or broken {}",
+             written, {} flushes, {:.2} GiB compared, {:.2} GiB verified by fio, {:.2} GiB scrubbed, \
+             {moves} moves asked, {added} pools added, {drains} drains and returns, {removed} \
+             removals, {scrubs} scrubs asked, {} times no room; lost {}, wrong {}, refused {}, hung or broken {}",
             gib(self.tally.written),
             self.tally.flushes,
             gib(self.compared),
             gib(self.fio_bytes),
+            gib(self.scrubbed),
+            self.tally.full,
             self.lost(),
             self.tally.flaws.len() - self.lost(),
             self.tally.refused.len(),

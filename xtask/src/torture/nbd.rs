@@ -15,12 +15,14 @@ const REPLY_MAGIC: u32 = 0x6744_6698;
 /// Fixed newstyle, and no zeroes after the export's flags.
 const CLIENT_FLAGS: u32 = 3;
 const EXPORT_NAME: u32 = 1;
+/// The error of a full device.
+pub(crate) const NO_SPACE: u32 = 28;
 /// A request that takes longer than this has hung: a finding of its own.
 const HANG: Duration = Duration::from_secs(60);
 
 /// What may be asked; offsets and lengths in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     Read,
     Write,
     /// Answered only when durable.
@@ -48,14 +50,14 @@ impl Ask {
 }
 
 /// A connection to one export.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     /// Bytes of the export.
-    pub(super) size: u64,
+    pub(crate) size: u64,
 }
 
 impl Client {
-    pub(super) fn connect(socket: &Path, export: &str) -> io::Result<Client> {
+    pub(crate) fn connect(socket: &Path, export: &str) -> io::Result<Client> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(HANG))?;
         stream.set_write_timeout(Some(HANG))?;
@@ -77,7 +79,7 @@ impl Client {
     }
 
     /// Sends a request; its answer comes whenever it comes. `contents` are those of a write.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         cookie: u64,
         ask: Ask,
@@ -97,7 +99,7 @@ impl Client {
 
     /// The next answer: its cookie and its error, 0 for none. What a read answers with is still to
     /// be taken by [`Client::contents`].
-    pub(super) fn answer(&mut self) -> io::Result<(u64, u32)> {
+    pub(crate) fn answer(&mut self) -> io::Result<(u64, u32)> {
         let mut words = [0; 16];
         self.stream.read_exact(&mut words)?;
         if words[..4] != REPLY_MAGIC.to_be_bytes() {
@@ -109,14 +111,14 @@ impl Client {
     }
 
     /// What was read.
-    pub(super) fn contents(&mut self, length: u32) -> io::Result<Vec<u8>> {
+    pub(crate) fn contents(&mut self, length: u32) -> io::Result<Vec<u8>> {
         let mut contents = vec![0; length as usize];
         self.stream.read_exact(&mut contents)?;
         Ok(contents)
     }
 
     /// One request from beginning to end: what was read, or the error's number.
-    pub(super) fn one(
+    pub(crate) fn one(
         &mut self,
         ask: Ask,
         at: (u64, u32),

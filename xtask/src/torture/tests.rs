@@ -25,3 +25,12 @@ fn whatever_is_found_makes_a_run_unclean_and_is_told() {
     assert!(score.line().contains("lost 1, wrong 1"), "{}", score.line());
     assert!(score.findings().contains("sector 7: lost"), "{}", score.findings());
 }
+
+#[test]
+fn of_five_lives_one_has_small_pools_and_one_a_small_file_system() {
+    let rooms: Vec<Room> = (0..5).map(Room::of).collect();
+    use Room::{Enough, SmallFileSystem, SmallPools};
+    assert_eq!(rooms, [Enough, Enough, SmallPools, Enough, SmallFileSystem]);
+    assert!(config(2, "x").contains("size = \"64MiB\""));
+    assert!(config(4, "at/it").contains("path = \"at/it\"\nsize = \"512MiB\""));
+}

@@ -25,6 +25,7 @@ mod names;
 mod nbd_clients;
 mod policies;
 mod pools;
+mod power_loss;
 mod prefetch;
 mod preload;
 mod program;
