@@ -194,8 +194,11 @@ pub struct PolicySetting {
 /// A pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
-    /// Its number; 0 is the fastest.
+    /// Its number, which it keeps for good.
     pub id: u16,
+    /// Its place in the order of speed; 0 is the fastest.
+    #[serde(default)]
+    pub rank: u16,
     /// Its name.
     pub name: String,
     /// What it is doing: joining, active, draining, drained, dead, removing, removed; or suspect:
@@ -395,6 +398,21 @@ pub struct NewPool {
     /// Destroys what is on the device; without it a device that holds something is refused.
     #[serde(default)]
     pub erase: bool,
+    /// Name or number of the next slower pool; null: a pool that is slowed to a profile goes before
+    /// the first one that its profile says is slower, any other is the slowest.
+    #[serde(default)]
+    pub before: Option<String>,
+    /// Name or number of a pool that it shall replace: it goes right before that one, and is
+    /// refused when it has no room for what that one holds. Nothing is drained yet.
+    #[serde(default)]
+    pub replaces: Option<String>,
+}
+
+impl NewPool {
+    /// The pool that it shall come right before, where that is said.
+    pub(crate) fn next_slower(&self) -> Option<&String> {
+        self.before.as_ref().or(self.replaces.as_ref())
+    }
 }
 
 /// A run of a volume that lives in one place.

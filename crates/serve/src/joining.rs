@@ -60,6 +60,8 @@ pub(crate) struct Joining {
     pub(crate) profile: Option<Profile>,
     /// What was on the device and is destroyed.
     pub(crate) destroyed: Option<Contents>,
+    /// The next slower pool, where that was said.
+    pub(crate) before: Option<String>,
 }
 
 /// What is to be taken back when the loop refuses.
@@ -90,7 +92,8 @@ pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refu
     let ledger = ask(&orders, move |desk| desk.check_new_pool(&asked)).await?;
     let candidate = blocking(move || Candidate::look(wish)).await?;
     let spec = candidate.spec();
-    ask(&orders, move |desk| desk.check_pool_spec(&spec)).await?;
+    let replaces = candidate.wish.replaces.clone();
+    ask(&orders, move |desk| desk.check_pool_spec(&spec, replaces.as_deref())).await?;
     let (joining, made) = blocking(move || candidate.prepare(ledger)).await?;
     let added = ask(&orders, move |desk| desk.add_pool(joining)).await;
     if added.is_err() {
@@ -190,7 +193,8 @@ impl Candidate {
         match prepared {
             Ok((disk, destroyed)) => {
                 let spec = PoolSpec { geometry: disk.geometry(), ..self.spec() };
-                Ok((Joining { spec, disk, profile: self.profile, destroyed }, made))
+                let (profile, before) = (self.profile, self.wish.next_slower().cloned());
+                Ok((Joining { spec, disk, profile, destroyed, before }, made))
             }
             Err(refused) => {
                 made.take_back();

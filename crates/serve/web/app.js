@@ -51,6 +51,10 @@ function facts(status) {
   badge.className = "badge " + (status.service === "ready" ? "good" : "bad");
 }
 
+function poolName(status, id) {
+  return (status.pools.find((pool) => pool.id === id) || { name: id }).name;
+}
+
 function pools(status) {
   const cards = status.pools.filter((pool) => pool.state !== "removed").map((pool) => {
     const card = element("div", undefined, "pool");
@@ -149,7 +153,7 @@ at("heat-frame").addEventListener("mousemove", (event) => {
   const x = Math.floor((event.clientX - box.left) / box.width * 256);
   if (!heat || x < 0 || x > 255 || event.clientY > box.bottom) { tip.hidden = true; return; }
   const y = Math.floor((event.clientY - box.top) / box.height * 150) - (150 - heat.rows.length);
-  const shares = heat.pools[x].map((share, pool) => [state.status.pools[pool].name, share]).filter(([, share]) => share > 0);
+  const shares = heat.pools[x].map((share, pool) => [poolName(state.status, pool), share]).filter(([, share]) => share > 0);
   const text = [bytes(x * heat.column_bytes) + " to " + bytes((x + 1) * heat.column_bytes),
     shares.map(([name, share]) => name + " " + (100 * share).toFixed(0) + " %").join(", ") || "holds nothing"];
   if (event.clientY >= box.top && heat.rows[y]) text.push(heat.rows[y][x] + " accesses, " + span((heat.rows.length - y) * heat.row_seconds) + " ago");
@@ -162,7 +166,7 @@ at("heat-frame").addEventListener("mousemove", (event) => {
 at("heat-frame").addEventListener("mouseleave", () => { at("tip").hidden = true; });
 
 function moves(operations, status) {
-  const name = (id) => (status.pools[id] || { name: id }).name;
+  const name = (id) => poolName(status, id);
   const parts = operations.jobs.filter((job) => !job.over).slice(-5).map((job) => {
     const box = element("div", undefined, "job");
     const fill = element("div", undefined, "fill");

@@ -203,48 +203,81 @@ impl Group {
         volume.map(|volume| volume.size).ok_or(AdminError::NoVolume(id))
     }
 
-    /// Adds a pool behind all others; it takes chunks once its state is [`PoolState::Active`].
+    /// Adds a pool that counts as slower than all others; it takes chunks once its state is
+    /// [`PoolState::Active`].
     ///
     /// # Errors
     /// When it is too small, there are too many, or the metadata would not have room for
     /// its chunks.
     pub fn add_pool(&mut self, now: Nanos, spec: PoolSpec) -> Result<PoolId, AdminError> {
-        self.join(&spec)?;
-        self.checkpoint.wanted = true;
-        self.pump(now);
-        Ok(PoolId(self.pools.len() as u16 - 1))
+        self.add_pool_before(now, spec, None)
     }
 
-    /// Checks whether [`Group::add_pool`] would take a pool now. Changes nothing.
+    /// As [`Group::add_pool`], for a pool that counts as faster than `before`, and as slower than
+    /// those that are faster than that one; `None`: as slower than all others.
+    ///
+    /// # Errors
+    /// As there, and when there is no pool `before`.
+    pub fn add_pool_before(
+        &mut self,
+        now: Nanos,
+        spec: PoolSpec,
+        before: Option<PoolId>,
+    ) -> Result<PoolId, AdminError> {
+        self.join(&spec, before)?;
+        let id = PoolId(self.pools.len() as u16 - 1);
+        self.shadows.insert_pool(self.ranks.rank_of(id));
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(id)
+    }
+
+    /// Checks whether [`Group::add_pool`] would take a pool now, and says how many chunks it would
+    /// have room for. Changes nothing.
     ///
     /// # Errors
     /// As there.
-    pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<(), AdminError> {
-        let wanted = self.checkpoint.wanted;
-        let before = self.join(spec)?;
-        self.pools.pop();
+    pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<u32, AdminError> {
+        let (wanted, ranks) = (self.checkpoint.wanted, self.ranks.clone());
+        let before = self.join(spec, None)?;
+        let chunks = self.pools.pop().map_or(0, |pool| pool.slots_for_chunks());
+        self.ranks = ranks;
         self.take_back_extents(before);
         self.checkpoint.wanted = wanted;
-        Ok(())
+        Ok(chunks)
     }
 
-    /// Puts a pool behind all others, and gives the metadata room for its chunks; the extents of
+    /// Puts a pool among the others, and gives the metadata room for its chunks; the extents of
     /// the others as they were before.
-    fn join(&mut self, spec: &PoolSpec) -> Result<Vec<[Extents; 2]>, AdminError> {
+    fn join(
+        &mut self,
+        spec: &PoolSpec,
+        before: Option<PoolId>,
+    ) -> Result<Vec<[Extents; 2]>, AdminError> {
         self.check_ready()?;
+        let is_there = |id: &PoolId| {
+            let pool = self.pools.get(usize::from(id.0));
+            pool.is_some_and(|pool| pool.state != PoolState::Removed)
+        };
+        if let Some(id) = before.filter(|id| !is_there(id)) {
+            return Err(AdminError::NoPool(id));
+        }
         if self.pools.len() >= POOLS_MAX {
             return Err(CreateError::PoolCount(self.pools.len() + 1).into());
         }
         let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
         let pool = new_pool(self, spec, region <= spec.geometry.size.0 / 8)?;
-        let before: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
+        let extents: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
+        let ranks = self.ranks.with_next(before);
+        let ranks = std::mem::replace(&mut self.ranks, ranks);
         self.pools.push(pool);
         if !self.grow_areas() {
             self.pools.pop();
-            self.take_back_extents(before);
+            self.ranks = ranks;
+            self.take_back_extents(extents);
             return Err(AdminError::MetadataRoom(spec.name.clone()));
         }
-        Ok(before)
+        Ok(extents)
     }
 
     /// Lets nothing new onto a pool, and moves its chunks to others; [`PoolState::Drained`] when

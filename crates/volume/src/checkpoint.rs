@@ -343,6 +343,7 @@ impl Group {
             homes: self.checkpoint.homes.clone(),
             pools: self.pools.iter().map(|pool| pool.record()).collect(),
             next_volume: self.next_volume,
+            ranks: self.ranks.clone(),
         };
         for home in &superblock.homes {
             // One that is to be removed stays a member as long as it holds the journal.

@@ -5,7 +5,7 @@
 
 use crate::commit::Waiter;
 use crate::flight::Owner;
-use crate::foreground::Verb;
+use crate::foreground::{Verb, bit};
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table};
@@ -236,22 +236,20 @@ impl Group {
 
     /// The pool that has a free slot for a new chunk, as [`Group::allocate`] chooses it.
     pub(crate) fn pool_for_chunk(&self, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
-        let count = self.pools.len();
-        let order = |step: usize| match self.settings.fill {
-            Fill::FastestFirst => step,
-            Fill::SlowestFirst => count - 1 - step,
-        };
-        let hinted = hint.iter().map(|pool| usize::from(pool.0));
-        let mut order: Vec<usize> = hinted.chain((0..count).map(order)).collect();
-        order.sort_by_key(|&index| self.pools[index].is_far());
+        let mut order = self.ranks.order().to_vec();
+        if self.settings.fill == Fill::SlowestFirst {
+            order.reverse();
+        }
+        let mut order: Vec<PoolId> = hint.iter().copied().chain(order).collect();
+        order.sort_by_key(|&pool| self.pool(pool).is_far());
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {
-            for &index in &order {
-                let pool = &self.pools[index];
+            for &id in &order {
+                let pool = self.pool(id);
                 let free =
                     if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
-                if pool.has_space() && unfit >> index & 1 == 0 && free > 0 {
-                    return Some(PoolId(index as u16));
+                if pool.has_space() && unfit & bit(id) == 0 && free > 0 {
+                    return Some(id);
                 }
             }
         }

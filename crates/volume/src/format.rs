@@ -8,6 +8,7 @@ use crate::extents::{Area, Extents, RUNS_MAX, Run};
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
+use crate::rank::Ranks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };
@@ -43,7 +44,8 @@ const SUPER_FIXED_BYTES: usize = 76 + 2 * 2 + 8;
 const SUPER_POOL_BYTES: usize = 19 + NAME_BYTES_MAX + 2 * 4;
 
 const _: () = assert!(
-    SUPER_FIXED_BYTES + POOLS_MAX * SUPER_POOL_BYTES + 1 + RUNS_MAX * 8 <= BLOCK_BYTES,
+    SUPER_FIXED_BYTES + POOLS_MAX * SUPER_POOL_BYTES + 1 + RUNS_MAX * 8 + 1 + POOLS_MAX
+        <= BLOCK_BYTES,
     "the largest superblock fits into a block"
 );
 
@@ -102,6 +104,8 @@ pub(crate) struct Superblock {
     pub(crate) pools: Vec<PoolRecord>,
     /// Identity that the next volume gets, as far as the checkpoint knows. Since version 3.
     pub(crate) next_volume: u64,
+    /// The order of the pools by speed. Since version 3; where it is not said, that of their ids.
+    pub(crate) ranks: Ranks,
 }
 
 /// A volume as the journal and checkpoints know it.
@@ -389,6 +393,8 @@ impl Superblock {
         }
         out.extend_from_slice(&self.next_volume.to_le_bytes());
         self.encode_extents(&mut out);
+        out.push(self.ranks.order().len() as u8);
+        out.extend(self.ranks.order().iter().map(|id| id.0 as u8));
         assert!(out.len() <= BLOCK_BYTES, "POOLS_MAX pools fit into a superblock");
         out.resize(BLOCK_BYTES, 0);
         let end = if mutant("superblock_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
@@ -425,10 +431,11 @@ impl Superblock {
         }
         let mut pools: Vec<PoolRecord> =
             (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
-        let mut next_volume = 1;
+        let (mut next_volume, mut ranks) = (1, Ranks::by_id(pool_count));
         if version >= VERSION_WITH_EXTENTS {
             next_volume = reader.u64()?.max(1);
             decode_extents(&mut reader, &mut pools)?;
+            ranks = decode_ranks(&mut reader, pool_count)?;
         }
         let superblock = Superblock {
             version,
@@ -447,6 +454,7 @@ impl Superblock {
             homes,
             pools,
             next_volume,
+            ranks,
         };
         superblock.is_sound().then_some(superblock)
     }
@@ -545,6 +553,17 @@ fn decode_extents(reader: &mut Reader<'_>, pools: &mut [PoolRecord]) -> Option<(
         runs.windows(2).all(|pair| pair[0].1 <= pair[1].0)
     };
     pools.iter().all(apart).then_some(())
+}
+
+/// Reads the order of so many pools by speed; a superblock that says nothing of it is older than
+/// the order, and has that of the ids.
+fn decode_ranks(reader: &mut Reader<'_>, pools: usize) -> Option<Ranks> {
+    let count = usize::from(reader.u8()?);
+    if count == 0 {
+        return Some(Ranks::by_id(pools));
+    }
+    let order = reader.take(count)?.iter().map(|&id| PoolId(id.into())).collect();
+    Ranks::of_order(order).filter(|_| count == pools)
 }
 
 /// Whether `bytes` have this checksum. A fuzzer is let through: what is forged must not harm

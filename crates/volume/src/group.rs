@@ -35,6 +35,7 @@ use crate::pacing::Pacer;
 use crate::pool::{Pool, PoolState};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
+use crate::rank::Ranks;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
 use crate::salvage::Salvage;
@@ -79,6 +80,8 @@ pub struct Group {
     pub(crate) next_volume: u64,
     pub(crate) map: ChunkMap,
     pub(crate) pools: Vec<Pool>,
+    /// Their order by speed.
+    pub(crate) ranks: Ranks,
     pub(crate) flights: Slab<Flight>,
     pub(crate) flight_generation: u32,
     pub(crate) requests: Slab<Ongoing>,

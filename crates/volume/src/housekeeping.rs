@@ -8,7 +8,7 @@ use crate::pool::{Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::mutants::mutant;
-use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_units::{ChunkId, Nanos, VolumeId};
 
 /// How often housekeeping looks round while there is something to do.
 const ROUND: Nanos = Nanos(100_000_000);
@@ -111,8 +111,7 @@ impl Group {
             Err(Refusal::Busy | Refusal::QueueFull) => self.copier.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
                 // Anywhere else is as good.
-                let others = (0..self.pools.len()).map(|index| PoolId(index as u16));
-                for to in others {
+                for to in self.ranks.order().to_vec() {
                     if self.start(now, Operation { to, ..wish }).is_ok() {
                         break;
                     }
@@ -143,6 +142,7 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
+        self.translate_moves(&mut moves);
         self.take_over(now, moves);
     }
 

@@ -46,6 +46,7 @@ mod pool;
 mod presence;
 mod promises;
 mod proposal;
+mod rank;
 mod reading;
 mod recovery;
 mod report;

@@ -74,8 +74,7 @@ impl Group {
     /// Pools that can hold the metadata if it fits, far ones last.
     pub(crate) fn replica_candidates(&self) -> Vec<PoolId> {
         let can = |pool: &PoolId| self.pool(*pool).has_region && self.pool(*pool).is_alive();
-        let pools = (0..self.pools.len()).map(|index| PoolId(index as u16));
-        let mut able: Vec<PoolId> = pools.filter(can).collect();
+        let mut able: Vec<PoolId> = self.ranks.order().iter().copied().filter(can).collect();
         able.sort_by_key(|&pool| self.pool(pool).is_far());
         able
     }

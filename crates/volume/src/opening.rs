@@ -23,6 +23,7 @@ use crate::pacing::Pacer;
 use crate::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
+use crate::rank::Ranks;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
@@ -199,6 +200,7 @@ impl Group {
             let pool = new_pool(&group, spec, has_region)?;
             group.pools.push(pool);
         }
+        group.ranks = Ranks::by_id(group.pools.len());
         let steps = group.erasures();
         group.begin_steps(steps);
         Ok(group)
@@ -261,6 +263,7 @@ impl Group {
             next_volume: 1,
             map: ChunkMap::default(),
             pools: Vec::new(),
+            ranks: Ranks::default(),
             flights: Slab::default(),
             flight_generation: 0,
             requests: Slab::default(),

@@ -269,7 +269,7 @@ impl Group {
                 self.drop_copy(chunk, from, false);
                 continue;
             }
-            let others = (0..self.pools.len()).map(|index| PoolId(index as u16));
+            let others = self.by_likeness(from).into_iter();
             let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
             // The first pool that takes it; when none does, the next round tries again. What lies
             // over a copy elsewhere may have to be brought together here before it can leave.

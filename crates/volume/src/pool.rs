@@ -95,6 +95,8 @@ impl PoolCounters {
 pub struct PoolStatus {
     /// For people.
     pub name: String,
+    /// Its place in the order of speed; 0 is the fastest.
+    pub rank: u16,
     /// What it is doing.
     pub state: PoolState,
     /// Chunks that it can hold.
@@ -382,9 +384,11 @@ impl Pool {
         }
     }
 
-    pub(crate) fn status(&self) -> PoolStatus {
+    /// What it is doing, as the pool of this rank.
+    pub(crate) fn status(&self, rank: u16) -> PoolStatus {
         PoolStatus {
             name: self.name.clone(),
+            rank,
             state: self.state,
             slots_total: self.slots_for_chunks(),
             slots_used: self.slots_used(),

@@ -80,6 +80,7 @@ impl Group {
         self.settings.checksums = superblock.checksums;
         self.area_blocks = superblock.area_blocks;
         self.next_volume = superblock.next_volume;
+        self.ranks = superblock.ranks.clone();
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
         let devices: Vec<Option<Geometry>> =
             self.pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();

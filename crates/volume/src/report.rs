@@ -97,7 +97,8 @@ pub struct PoolLatencies<'a> {
 impl Group {
     /// What a pool is doing.
     pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
-        Some(self.pools.get(usize::from(id.0))?.status())
+        let rank = self.ranks.rank_of(id).0;
+        Some(self.pools.get(usize::from(id.0))?.status(rank))
     }
 
     /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has

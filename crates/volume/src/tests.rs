@@ -15,6 +15,7 @@ mod operations;
 mod pacing;
 mod parts;
 mod promises;
+mod ranks;
 mod requests;
 mod seals;
 mod shadows;

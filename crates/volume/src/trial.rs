@@ -54,9 +54,11 @@ impl Group {
     /// Whether an operation may copy on; false while its trial lasts, and when that was lost.
     pub(crate) fn passes_trial(&mut self, now: Nanos, index: u32) -> bool {
         let share = u64::from(self.settings.copying.trial);
+        let copy = &self.copier.operations[index];
+        let up = self.compare_speed(copy.what.to, copy.source.pool).is_lt();
         let copy = &mut self.copier.operations[index];
         match copy.trial {
-            Trial::Before if copy.is_to_be_tried() && share > 0 => {
+            Trial::Before if share > 0 && copy.may_be_tried() && up => {
                 let blocks = u64::from(copy.presence.blocks());
                 if copy.presence.count() * 100 < blocks * share {
                     return true;
@@ -96,8 +98,7 @@ impl Group {
 }
 
 impl Copy {
-    fn is_to_be_tried(&self) -> bool {
-        let up = self.what.to < self.source.pool;
-        self.proposed && up && self.goal.is_none() && self.what.kind == OperationKind::Migrate
+    fn may_be_tried(&self) -> bool {
+        self.proposed && self.goal.is_none() && self.what.kind == OperationKind::Migrate
     }
 }

@@ -1,11 +1,19 @@
 //! What a placement sees of a group.
 
 use crate::group::Group;
+use crate::pool::Pool;
 use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// A group, read-only.
+/// A group, read-only. Its pools are ranks: pool 0 is the fastest one (see [`crate::rank`]).
 pub(crate) struct View<'a>(&'a Group);
+
+impl View<'_> {
+    /// The pool of a rank.
+    fn pool(&self, rank: PoolId) -> &Pool {
+        self.0.pool(self.0.ranks.at_rank(rank))
+    }
+}
 
 impl Group {
     pub(crate) fn view(&self) -> View<'_> {
@@ -23,11 +31,12 @@ impl VolumeView for View<'_> {
     }
 
     fn traits(&self, pool: PoolId) -> PoolTraits {
-        self.0.pool(pool).traits.unwrap_or_else(|| PoolTraits::assumed(pool, self.pool_count()))
+        let traits = self.pool(pool).traits;
+        traits.unwrap_or_else(|| PoolTraits::assumed(pool, self.pool_count()))
     }
 
     fn load(&self, pool: PoolId) -> PoolLoad {
-        self.0.pool(pool).load
+        self.pool(pool).load
     }
 
     fn volume_count(&self) -> u32 {
@@ -45,7 +54,7 @@ impl VolumeView for View<'_> {
     /// What the pool can hold beside the reserve for prefetched copies; nothing when it takes no
     /// chunks.
     fn capacity_chunks(&self, pool: PoolId) -> u64 {
-        let pool = self.0.pool(pool);
+        let pool = self.pool(pool);
         if !pool.takes_chunks() {
             return 0;
         }
@@ -57,7 +66,8 @@ impl VolumeView for View<'_> {
         if !self.0.map.has(chunk) {
             return slowest;
         }
-        self.0.map.entry(chunk).first().map_or(slowest, |place| place.pool)
+        let first = self.0.map.entry(chunk).first();
+        first.map_or(slowest, |place| self.0.ranks.rank_of(place.pool))
     }
 
     fn accesses(&self, chunk: ChunkId) -> u64 {
@@ -72,15 +82,18 @@ impl VolumeView for View<'_> {
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         let several = self.0.map.chunks().filter(|&chunk| !self.0.map.is_simple(chunk));
         for chunk in several {
-            self.0.map.mirror(chunk).into_iter().for_each(|side| visit(chunk, side.place.pool));
+            if let Some(side) = self.0.map.mirror(chunk) {
+                visit(chunk, self.0.ranks.rank_of(side.place.pool));
+            }
         }
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
-        u64::from(self.0.pool(pool).slots_used())
+        u64::from(self.pool(pool).slots_used())
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
+        let pool = self.0.ranks.at_rank(pool);
         for chunk in self.0.map.chunks() {
             if self.0.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
                 visit(chunk);

@@ -300,3 +300,102 @@ fn a_start_does_not_delete_a_file_to_listen_in_its_place() {
     }
     assert_eq!(std::fs::read_to_string(folder.join("notes.txt")).unwrap(), "dear");
 }
+
+/// A pool that was added later was the slowest for ever: `baseline` never filled it.
+#[test]
+fn a_fast_pool_is_added_before_a_slow_one_and_data_rises_to_it() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-before");
+    let options = "--size 64MiB --no-emulation --policy baseline:k=4 --epoch 1s";
+    let up = Up::start_with(&folder, options);
+    let refused = ask(&up, "pool add fast fast.img --size 64MiB --before tape").unwrap_err();
+    assert!(refused.contains("there is no pool tape; there are: scm, ssd, hdd"), "{refused}");
+    assert!(!folder.join("fast.img").exists(), "what is refused leaves nothing behind");
+    ask(&up, "pool add slow slow.img --size 64MiB").unwrap();
+    ask(&up, "pool add fast fast.img --size 64MiB --before scm").unwrap();
+    assert_eq!(pools(&up), ["fast", "scm", "ssd", "hdd", "slow"]);
+    let io = |up: &Up, command: &str| {
+        let said = up.run("qemu-io", &["-f", "raw", URI, "-c", command, "-c", "flush"]).unwrap();
+        assert!(!said.contains("failed"), "{said}");
+    };
+    io(&up, "write -P 6 0 2M");
+    json(&up, "migrate v0 --to hdd --wait");
+    // It reads, and the epochs pass.
+    up.wait_for(|up| {
+        io(up, "read -P 6 0 2M");
+        let map = ask(up, "volume map v0 --length 2MiB").unwrap();
+        map.contains("fast") && !map.contains("hdd")
+    });
+    assert_eq!(up.stop("-KILL"), None);
+
+    let up = Up::start_with(&folder, options);
+    assert_eq!(pools(&up), ["fast", "scm", "ssd", "hdd", "slow"], "as it was before");
+    let listed = json(&up, "pool list");
+    let numbers: Vec<_> = listed.as_array().unwrap().iter().map(|pool| &pool["id"]).collect();
+    assert_eq!(format!("{numbers:?}"), "[Number(4), Number(0), Number(1), Number(2), Number(3)]");
+    assert!(listed[0]["rank"] == 0 && listed[4]["rank"] == 4);
+    io(&up, "read -P 6 0 2M");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_pool_is_replaced_while_a_client_writes_and_not_a_byte_changes() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-replace");
+    let up = Up::start_with(&folder, ENGINE);
+    let mut client = up.attach("v0");
+    for mib in 0..16 {
+        client.io(&format!("write -P {} {mib}M 1M", mib + 1));
+    }
+    json(&up, "migrate v0 --to ssd --wait");
+    let small = ask(&up, "pool replace ssd new.img --name new --size 8MiB").unwrap_err();
+    assert!(small.contains("ssd holds") && small.contains("name a larger device"), "{small}");
+    let itself = ask(&up, "pool replace ssd pools/ssd.pool --name new").unwrap_err();
+    assert!(itself.contains("ssd of this engine") || itself.contains("ssd itself"), "{itself}");
+    let nameless = ask(&up, "pool replace ssd new.img --size 64MiB").unwrap_err();
+    assert!(nameless.contains("--name"), "{nameless}");
+    assert_eq!(pools(&up), ["scm", "ssd", "hdd"]);
+
+    // Broken off after its first step, by a kill of the engine; the same command goes on.
+    let command = "pool replace ssd new.img --name new --size 64MiB";
+    ask(&up, command).unwrap();
+    client.io("write -P 99 0 1M");
+    for mib in 1..16 {
+        client.io(&format!("write -P {} {mib}M 512k", mib + 1));
+        client.io(&format!("read -P {} {mib}M 1M", mib + 1));
+    }
+    client.leave();
+    assert_eq!(up.stop("-KILL"), None);
+    let up = Up::start_with(&folder, ENGINE);
+    assert_eq!(pools(&up), ["scm", "new", "ssd", "hdd"]);
+    let mut client = up.attach("v0");
+    std::thread::scope(|scope| {
+        let replaced = scope.spawn(|| ask(&up, &format!("{command} --wait")).unwrap());
+        for round in 0..8 {
+            for mib in 8..12 {
+                client.io(&format!("write -P {} {mib}M 1M", 100 + round * 4 + mib));
+                client.io(&format!("read -P {} {mib}M 1M", 100 + round * 4 + mib));
+            }
+        }
+        let said = replaced.join().unwrap();
+        assert_eq!(said, "ssd is replaced by new; its device may be taken away\n");
+    });
+    let holds = |client: &mut crate::up::Attached| {
+        client.io("read -P 99 0 1M");
+        for mib in 1..16 {
+            let pattern = if (8..12).contains(&mib) { 128 + mib } else { mib + 1 };
+            client.io(&format!("read -P {pattern} {mib}M 1M"));
+        }
+    };
+    holds(&mut client);
+    let map = ask(&up, "volume map v0 --length 16MiB").unwrap();
+    assert!(map.contains("new") && !map.contains("ssd"), "{map}");
+    let again = ask(&up, command).unwrap_err();
+    assert!(again.contains("pool new is on") && again.contains("it is replaced"), "{again}");
+    client.leave();
+    assert_eq!(up.stop("-TERM"), Some(0));
+}

@@ -92,6 +92,12 @@ impl Homes {
         self.used.get(usize::from(pool.0)).copied().unwrap_or(0)
     }
 
+    fn insert_pool(&mut self, at: PoolId) {
+        let behind = self.pools.iter_mut().filter(|pool| (at.0..NOWHERE).contains(pool));
+        behind.for_each(|pool| *pool += 1);
+        insert_pool(&mut self.used, at);
+    }
+
     fn put(&mut self, number: u32, pool: Option<PoolId>) {
         let index = number as usize;
         if index >= self.pools.len() {
@@ -136,6 +142,13 @@ fn is_watched(chunk: ChunkId, one_in: u32) -> bool {
     Rng::seeded(run).below(one_in.into()) == u64::from(chunk.index % one_in)
 }
 
+/// Makes room for a pool in figures by pool, where they reach so far.
+fn insert_pool<T: Default>(figures: &mut Vec<T>, at: PoolId) {
+    if usize::from(at.0) < figures.len() {
+        figures.insert(usize::from(at.0), T::default());
+    }
+}
+
 fn pools(view: &dyn VolumeView) -> impl Iterator<Item = PoolId> + use<> {
     (0..view.pool_count()).map(PoolId)
 }
@@ -158,6 +171,13 @@ impl Watched {
     /// The part of the chunks that is watched.
     fn share(&self) -> f64 {
         1.0 / f64::from(self.one_in)
+    }
+
+    fn insert_pool(&mut self, at: PoolId) {
+        self.homes.insert_pool(at);
+        self.levels.insert_pool(at);
+        self.under_way.insert_pool(at);
+        self.last.insert_pool(at);
     }
 
     #[inline]
@@ -313,6 +333,12 @@ impl Shadows {
             *self = Shadows::default();
         }
         Some(placement)
+    }
+
+    /// There is a new pool `at` this place: those that were there and behind it are one further on.
+    pub fn insert_pool(&mut self, at: PoolId) {
+        self.watched.insert_pool(at);
+        self.rivals.iter_mut().for_each(|rival| rival.insert_pool(at));
     }
 
     /// Whether there is none.

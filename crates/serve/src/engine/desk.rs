@@ -22,7 +22,7 @@ use crate::metrics::Figures;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, entries};
-use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
+use thermocline_units::{Bytes, Nanos, VolumeId};
 use thermocline_volume::{AdminError, CreateError, Group, PartsStatus, Service, Tap};
 
 /// The policy that moves nothing.
@@ -94,7 +94,8 @@ impl<'a> Desk<'a> {
         let pools = self.pools();
         let dropped = group.moves_dropped();
         let read: u64 = pools.iter().map(|pool| pool.counters.read_bytes).sum();
-        let fastest = pools.first().map_or(0, |pool| pool.counters.read_bytes);
+        let fastest = pools.iter().find(|pool| pool.state != "removed");
+        let fastest = fastest.map_or(0, |pool| pool.counters.read_bytes);
         Status {
             version: env!("CARGO_PKG_VERSION").to_string(),
             identity: format!("{:016x}", group.identity()),
@@ -129,8 +130,8 @@ impl<'a> Desk<'a> {
     /// A copy of everything that is measured.
     pub(crate) fn figures(&self) -> Figures {
         let group = &self.engine.group;
-        let pools = (0..group.pool_count()).map(|id| {
-            let latencies = group.pool_latencies(PoolId(id)).expect("ids below the count exist");
+        let pools = group.pools_by_rank().iter().map(|&id| {
+            let latencies = group.pool_latencies(id).expect("ids below the count exist");
             [latencies.reads.clone(), latencies.writes.clone()]
         });
         Figures {

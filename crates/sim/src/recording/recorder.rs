@@ -98,7 +98,7 @@ impl<S: Sink> Recorder<S> {
 
 /// What the recording says about its machine, beside the chunk size.
 fn about(group: &Group) -> Vec<(String, String)> {
-    let pools = (0..).map_while(|pool| group.pool_status(PoolId(pool)));
+    let pools = group.pools_by_rank().iter().filter_map(|&pool| group.pool_status(pool));
     let pools: Vec<String> =
         pools.map(|pool| format!("{} of {} chunks", pool.name, pool.slots_total)).collect();
     let settings = group.settings();

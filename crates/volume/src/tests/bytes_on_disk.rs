@@ -8,6 +8,7 @@ use crate::format::{
 use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
 use crate::overlay::{Blocks, Side};
+use crate::rank::Ranks;
 use crate::{Group, Limits, OpenError, Service};
 use thermocline_ports::faulty::SimDisk;
 use thermocline_ports::{Device, Io, Payload, Ticket};
@@ -43,6 +44,7 @@ fn superblock() -> Superblock {
         homes: vec![PoolId(0), PoolId(1)],
         pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), ..pool }],
         next_volume: 9,
+        ranks: Ranks::of_order(vec![PoolId(1), PoolId(0)]).expect("two pools"),
     }
 }
 
@@ -97,6 +99,26 @@ fn a_superblock_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
         broken[at] ^= 0x40;
         assert_eq!(Superblock::decode(&broken), None, "byte {at}");
         assert_eq!(Superblock::decode(&bytes[..at]), None, "cut at {at}");
+    }
+}
+
+#[test]
+fn a_superblock_without_an_order_of_pools_has_that_of_their_ids_and_a_wrong_order_is_refused() {
+    let mut bytes = superblock().encode();
+    let order = bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty") - 1;
+    assert_eq!(bytes[order..order + 3], [2, 1, 0], "the number of pools, and their ids");
+    for (wrong, expected) in [
+        ([0, 0, 0], Some(Ranks::by_id(2))),
+        ([2, 0, 1], Some(Ranks::by_id(2))),
+        ([2, 0, 0], None),
+        ([2, 0, 2], None),
+        ([1, 0, 0], None),
+        ([3, 0, 1], None),
+    ] {
+        bytes[order..order + 3].copy_from_slice(&wrong);
+        let crc = crc32c::crc32c(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Superblock::decode(&bytes).map(|block| block.ranks), expected, "{wrong:?}");
     }
 }
 

@@ -237,7 +237,7 @@ fn a_pool_does_not_join_under_a_name_that_is_taken_or_is_none() {
         let name = name.to_string();
         bench.group.check_pool(&PoolSpec { name, geometry, zeroed: true, reserve_chunks: 0 })
     };
-    assert_eq!(joins("new"), Ok(()));
+    assert!(joins("new").is_ok());
     let taken = CreateError::NameTaken("pool0".to_string());
     assert_eq!(joins("pool0"), Err(AdminError::Pool(taken)));
     for name in ["", "a/b", "a\"b", "two\nlines", "seventeen bytes!!"] {

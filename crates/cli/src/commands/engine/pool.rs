@@ -1,5 +1,7 @@
 //! `thermocline pool`: pools of a running engine.
 
+mod replace;
+
 use super::{EngineArgs, status};
 use crate::error::CliError;
 use crate::output;
@@ -14,16 +16,18 @@ const EXAMPLES: &str = "\
 Examples:
   thermocline pool list
   thermocline pool add archive /mnt/big/archive.pool --size 2TiB
-  thermocline pool add fast /dev/nvme1n1 --erase
+  thermocline pool add fast /dev/nvme1n1 --erase --before ssd
+  thermocline pool replace hdd /dev/sdc --name disk --wait
   thermocline pool drain ssd --wait && thermocline pool remove ssd
 
-A pool that is added takes its place behind the others. The data folder keeps a record of it
-(added-pools.toml), so that the next start finds it.";
+A pool that is added is the slowest, unless --before says otherwise, or both it and the pools that are
+there are slowed to profiles. The data folder keeps a record of it (added-pools.toml), so that the
+next start finds it.";
 
 /// How often something is looked at that takes time.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Pools: list, add, drain, undrain, remove.
+/// Pools: list, add, drain, undrain, replace, remove.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -56,6 +60,9 @@ enum Command {
         /// Destroy what is on the device.
         #[arg(long)]
         erase: bool,
+        /// It is faster than this pool, and slower than those before that one.
+        #[arg(long, value_name = "POOL")]
+        before: Option<String>,
     },
     /// Move everything off a pool, and let nothing new onto it.
     Drain {
@@ -73,6 +80,9 @@ enum Command {
         /// Its name or number.
         name: String,
     },
+    /// Replace a pool: add another one in its place, move everything to that, remove it. Given
+    /// again, it goes on where it was broken off.
+    Replace(replace::Args),
     /// Remove a pool that is drained or dead.
     Remove {
         /// Its name or number.
@@ -89,10 +99,19 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let chunk = state.chunk_bytes;
             args.engine.answer(&state.pools, |pools| status::pools(chunk, pools))
         }
-        Command::Add { name, path, size, emulate, buffered, erase } => {
+        Command::Add { name, path, size, emulate, buffered, erase, before } => {
             let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
             let size_bytes = size.map(|size| size.0);
-            let wish = NewPool { name, path, size_bytes, emulate, buffered, erase };
+            let wish = NewPool {
+                name,
+                path,
+                size_bytes,
+                emulate,
+                buffered,
+                erase,
+                before,
+                replaces: None,
+            };
             let added: Pool = client.send(Method::POST, "/v1/pools", &wish)?;
             args.engine.answer(&added, told)
         }
@@ -110,6 +129,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let pool: Pool = client.send(Method::POST, &path, &())?;
             args.engine.answer(&pool, told)
         }
+        Command::Replace(replaced) => replace::run(&args.engine, replaced),
         Command::Remove { name } => {
             client.order(Method::DELETE, &format!("/v1/pools/{name}"))?;
             output::print(&format!("{name} is being removed\n"))

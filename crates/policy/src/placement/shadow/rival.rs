@@ -2,7 +2,7 @@
 
 use super::super::{Budget, Move, Placement, PoolLoad, PoolTraits, Service, Sla, VolumeView};
 use super::tally::Tally;
-use super::{Homes, Report, Watched};
+use super::{Homes, Report, Watched, insert_pool};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// See the module.
@@ -48,6 +48,14 @@ impl Rival {
             total: Tally::default(),
             actual_total: Tally::default(),
         }
+    }
+
+    pub(super) fn insert_pool(&mut self, at: PoolId) {
+        self.homes.insert_pool(at);
+        insert_pool(&mut self.allowance, at);
+        let tallies =
+            [&mut self.under_way, &mut self.last, &mut self.total, &mut self.actual_total];
+        tallies.into_iter().for_each(|tally| tally.insert_pool(at));
     }
 
     pub(super) fn end_epoch(

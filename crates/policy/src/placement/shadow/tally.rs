@@ -66,6 +66,13 @@ impl Costs {
 pub(super) struct Levels(Vec<[f64; 2]>);
 
 impl Levels {
+    /// There is a new pool at this place, of which nothing is known.
+    pub(super) fn insert_pool(&mut self, at: PoolId) {
+        if usize::from(at.0) < self.0.len() {
+            self.0.insert(usize::from(at.0), [1.0; 2]);
+        }
+    }
+
     fn level(&self, pool: PoolId) -> [f64; 2] {
         self.0.get(usize::from(pool.0)).copied().unwrap_or([1.0; 2])
     }
@@ -164,6 +171,10 @@ pub struct Tally {
 }
 
 impl Tally {
+    pub(super) fn insert_pool(&mut self, at: PoolId) {
+        super::insert_pool(&mut self.pools, at);
+    }
+
     fn pool(&mut self, pool: PoolId) -> &mut Served {
         let index = usize::from(pool.0);
         self.pools.resize(self.pools.len().max(index + 1), Served::default());

@@ -78,7 +78,7 @@ fn bucket(device: &PoolDevice<Disk>) -> Option<Bucket> {
 impl Desk<'_> {
     /// Pools, fastest first.
     pub fn pools(&self) -> Vec<Pool> {
-        (0..self.engine.group.pool_count()).map(|id| self.pool(PoolId(id))).collect()
+        self.engine.group.pools_by_rank().iter().map(|&id| self.pool(id)).collect()
     }
 
     fn pool(&self, id: PoolId) -> Pool {
@@ -90,6 +90,7 @@ impl Desk<'_> {
         let health = disk.map_or(Health::Well, health_of);
         Pool {
             id: id.0,
+            rank: status.rank,
             name: status.name,
             state: shown_state(status.state, health),
             full: status.full,
@@ -154,6 +155,13 @@ impl Desk<'_> {
             return Err(Refused::invalid(text));
         }
         check_pool_name(&wish.name).map_err(Refused::invalid)?;
+        if wish.before.is_some() && wish.replaces.is_some() {
+            let text = "a pool that replaces another one takes its place: leave `before` out";
+            return Err(Refused::invalid(text));
+        }
+        if let Some(other) = wish.next_slower() {
+            self.living_pool(other)?;
+        }
         let living = self.pools().into_iter().filter(|pool| pool.state != "removed");
         if living.map(|pool| pool.name).any(|name| name == wish.name) {
             return Err(Refused::conflict(CreateError::NameTaken(wish.name.clone())));
@@ -171,23 +179,54 @@ impl Desk<'_> {
         Ok(self.engine.ledger.clone())
     }
 
-    /// Checks whether the group would take a pool.
-    ///
-    /// # Errors
-    /// When it would not.
-    pub(crate) fn check_pool_spec(&mut self, spec: &PoolSpec) -> Result<(), Refused> {
-        Ok(self.engine.group.check_pool(spec)?)
+    /// The pool of this name or number, which is not removed.
+    fn living_pool(&self, name: &str) -> Result<PoolId, Refused> {
+        let id = self.pool_named(name)?;
+        match self.pool(id).state.as_str() {
+            "removed" => Err(Refused::conflict(format!("pool {name} was removed"))),
+            _ => Ok(id),
+        }
     }
 
-    /// Adds a pool behind the others; it takes chunks once its state is "active".
+    /// Checks whether the group would take a pool, and whether it has room for what the pool holds
+    /// that it shall replace.
     ///
     /// # Errors
-    /// When it does not fit into the group.
+    /// When it would not, or has not.
+    pub(crate) fn check_pool_spec(
+        &mut self,
+        spec: &PoolSpec,
+        replaces: Option<&str>,
+    ) -> Result<(), Refused> {
+        let room = u64::from(self.engine.group.check_pool(spec)?);
+        let Some(replaced) = replaces else { return Ok(()) };
+        let replaced = self.pool(self.living_pool(replaced)?);
+        if replaced.chunks_used <= room {
+            return Ok(());
+        }
+        let chunk = self.engine.group.chunk_size().0;
+        Err(Refused::conflict(format!(
+            "{} holds {}, and the new pool would have room for {}; name a larger device",
+            replaced.name,
+            Bytes(replaced.chunks_used * chunk),
+            Bytes(room * chunk)
+        )))
+    }
+
+    /// Adds a pool at its rank; it takes chunks once its state is "active".
+    ///
+    /// # Errors
+    /// When it does not fit into the group, or the pool that it shall come before is gone.
     pub(crate) fn add_pool(&mut self, joining: Joining) -> Result<Pool, Refused> {
-        let Joining { spec, disk, profile, destroyed } = joining;
+        let Joining { spec, disk, profile, destroyed, before } = joining;
         let (now, name) = (self.engine.now(), spec.name.clone());
-        let id = self.engine.group.add_pool(now, spec)?;
-        self.engine.group.set_traits(id, profile.as_ref().map(traits_of));
+        let traits = profile.as_ref().map(traits_of);
+        let before = match before {
+            Some(before) => Some(self.living_pool(&before)?),
+            None => traits.and_then(|traits| self.engine.group.first_slower(&traits)),
+        };
+        let id = self.engine.group.add_pool_before(now, spec, before)?;
+        self.engine.group.set_traits(id, traits);
         let path = disk.path().display().to_string();
         self.engine.disks.push(Some(PoolDevice::Bare(disk)));
         if let Some(contents) = destroyed {

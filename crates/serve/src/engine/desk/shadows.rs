@@ -3,7 +3,7 @@
 use super::{Desk, placement};
 use crate::api::{Adopted, Explanation, NewShadow, Refused, Severity, Shadow};
 use thermocline_policy::placement::shadow::{Report, ShadowError};
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::ChunkId;
 
 impl From<ShadowError> for Refused {
     fn from(error: ShadowError) -> Refused {
@@ -22,9 +22,10 @@ impl Desk<'_> {
 
     fn shadow(&self, report: &Report<'_>) -> Shadow {
         let group = &self.engine.group;
-        let pools = (0..group.pool_count()).map(PoolId);
-        let names: Vec<String> = pools
-            .map(|id| group.pool_status(id).expect("ids below the count exist").name)
+        let names: Vec<String> = group
+            .pools_by_rank()
+            .iter()
+            .map(|&id| group.pool_status(id).expect("ids below the count exist").name)
             .collect();
         let age = self.engine.now().saturating_sub(report.begun);
         Shadow::of(report, group.shadows().one_in(), age, &names)

@@ -27,8 +27,9 @@ async fn list_pools(State(orders): State<Orders>) -> Answer<Vec<Pool>> {
     ask(&orders, |desk| Ok(desk.pools())).await
 }
 
-/// Adds a pool behind the others; it takes chunks once it is active. A device that is in use is
-/// refused, and so is one that holds something, unless `erase` says that it may be destroyed.
+/// Adds a pool at the rank that `before` says; it takes chunks once it is active. A device that is
+/// in use is refused, and so is one that holds something, unless `erase` says that it may be
+/// destroyed.
 #[utoipa::path(post, path = "/v1/pools", request_body = NewPool,
     responses(
         (status = 201, body = Pool),

@@ -1,0 +1,168 @@
+//! `thermocline pool replace`: a pool's chunks, and its place among the others, go to a new device.
+//!
+//! The engine knows nothing of replacing. This is a row of its operations, each of which is durable
+//! by itself and says whether it is done:
+//!
+//! 1. The new pool is added right before the old one, unless a pool on that path is there already.
+//!    It is refused when it has no room for what the old one holds.
+//! 2. The old pool is drained. Its chunks go to the pool that is next to it in speed, which is the
+//!    new one while it has room.
+//! 3. The old pool is removed.
+//!
+//! Broken off at any point, clients notice nothing: both pools are in the group, and a drain that
+//! has begun goes on in the engine. The same command goes on with the first step that is not done.
+
+use super::super::EngineArgs;
+use super::{LOOK, find};
+use crate::error::CliError;
+use crate::progress::{Progress, Unit};
+use hyper::Method;
+use std::path::PathBuf;
+use thermocline_serve::api::{NewPool, Pool};
+use thermocline_serve::client::Client;
+use thermocline_units::Bytes;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Name or number of the pool that goes.
+    old: String,
+    /// The file or block device that comes; as for `pool add`.
+    path: PathBuf,
+    /// Name of the new pool; no other pool may have it. Not needed to go on.
+    #[arg(long)]
+    name: Option<String>,
+    /// Make the file, of this size, when there is none; one that is there must have it.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+    /// Slow it to this profile.
+    #[arg(long, value_name = "PROFILE")]
+    emulate: Option<String>,
+    /// Go through the page cache.
+    #[arg(long)]
+    buffered: bool,
+    /// Destroy what is on the device.
+    #[arg(long)]
+    erase: bool,
+    /// Return when the old pool is removed; without it the drain is begun, and a pool that is
+    /// drained already is removed.
+    #[arg(long)]
+    wait: bool,
+}
+
+pub(super) fn run(engine: &EngineArgs, args: Args) -> Result<(), CliError> {
+    let client = engine.client();
+    let wait = args.wait;
+    let (old, new) = both(&client, args)?;
+    let mut old = drain(&client, old, &new)?;
+    if wait {
+        old = drained(&client, old, &new)?;
+    }
+    if matches!(old.state.as_str(), "drained" | "dead") {
+        client.order(Method::DELETE, &format!("/v1/pools/{}", old.id))?;
+        old = find(&client, old.id)?;
+    }
+    while wait && old.state == "removing" {
+        std::thread::sleep(LOOK);
+        old = find(&client, old.id)?;
+    }
+    engine.answer(&old, |old| told(old, &new))
+}
+
+/// How far it has come.
+fn told(old: &Pool, new: &Pool) -> String {
+    let (old_name, new_name) = (&old.name, &new.name);
+    match old.state.as_str() {
+        "removed" => {
+            format!("{old_name} is replaced by {new_name}; its device may be taken away\n")
+        }
+        "removing" => format!("{old_name} is replaced by {new_name}, and is being removed\n"),
+        state => format!(
+            "{old_name} is {state}: {} chunks are left to go to {new_name}; the same command goes \
+             on, with --wait to the end\n",
+            old.chunks_used
+        ),
+    }
+}
+
+/// The pool that goes and the one that comes, which is added unless it is there.
+fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
+    let path = std::path::absolute(&args.path).unwrap_or(args.path).display().to_string();
+    let pools: Vec<Pool> = client.get("/v1/pools")?;
+    let living = || pools.iter().filter(|pool| pool.state != "removed");
+    let by_path = living().find(|pool| pool.path.as_ref() == Some(&path)).cloned();
+    let called = |pool: &&Pool| pool.name == args.old;
+    let numbered = |pool: &&Pool| args.old == pool.id.to_string();
+    let Some(old) = living().find(called).or_else(|| living().find(numbered)).cloned() else {
+        let hint = match by_path {
+            Some(new) => format!("pool {} is on {path} already: it is replaced", new.name),
+            None => format!("there are: {}", names(living())),
+        };
+        return Err(CliError::input(format!("there is no pool {}; {hint}", args.old)));
+    };
+    match by_path {
+        Some(new) if new.id == old.id => Err(CliError::input(format!(
+            "{path} is the device of {} itself; name another",
+            old.name
+        ))),
+        Some(new) if new.rank + 1 == old.rank => Ok((old, new)),
+        Some(new) => Err(CliError::input(format!(
+            "{path} is pool {}, which does not stand right before {}; drain {} instead, or name \
+             another device",
+            new.name, old.name, old.name
+        ))),
+        None if matches!(old.state.as_str(), "removing" | "joining") => {
+            Err(CliError::input(format!("{} is {}; wait until that is over", old.name, old.state)))
+        }
+        None => {
+            let name = args.name.ok_or_else(|| {
+                CliError::input("the new pool needs a name of its own: --name NAME")
+            })?;
+            let wish = NewPool {
+                name,
+                path,
+                size_bytes: args.size.map(|size| size.0),
+                emulate: args.emulate,
+                buffered: args.buffered,
+                erase: args.erase,
+                before: None,
+                replaces: Some(old.id.to_string()),
+            };
+            let new = client.send(Method::POST, "/v1/pools", &wish)?;
+            Ok((old, new))
+        }
+    }
+}
+
+fn names<'a>(pools: impl Iterator<Item = &'a Pool>) -> String {
+    pools.map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Lets the old pool's chunks go, once the new one takes them.
+fn drain(client: &Client, mut old: Pool, new: &Pool) -> Result<Pool, CliError> {
+    while find(client, new.id)?.state == "joining" {
+        std::thread::sleep(LOOK);
+    }
+    if !matches!(old.state.as_str(), "draining" | "drained" | "dead" | "removing") {
+        old = client.send(Method::POST, &format!("/v1/pools/{}/drain", old.id), &())?;
+    }
+    Ok(old)
+}
+
+/// The old pool, once its last chunk has left it.
+fn drained(client: &Client, mut old: Pool, new: &Pool) -> Result<Pool, CliError> {
+    let label = format!("chunks from {} to {}", old.name, new.name);
+    let all = old.chunks_used;
+    let progress = Progress::bar(Some(all), Unit::Things, &label);
+    while matches!(old.state.as_str(), "draining" | "suspect") {
+        progress.at(all.saturating_sub(old.chunks_used));
+        std::thread::sleep(LOOK);
+        old = find(client, old.id)?;
+    }
+    match old.state.as_str() {
+        "active" => Err(CliError::failed(format!(
+            "somebody has taken the drain of {} back; both pools stay",
+            old.name
+        ))),
+        _ => Ok(old),
+    }
+}

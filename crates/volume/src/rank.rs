@@ -1,0 +1,122 @@
+//! The order of pools by speed.
+//!
+//! A pool keeps its [`PoolId`] for good: the map on disk names it. Its *rank* is its place in the
+//! order of speed, and changes when a pool is added before it. Placements know ranks only: their
+//! pool 0 is the fastest, whatever its id. The view and the router's loads are put in order of rank
+//! for them, and what they propose is translated back before anybody else sees it.
+//!
+//! The superblock has the order. Pools that are removed keep their place in it.
+
+use crate::group::Group;
+use crate::pool::PoolState;
+use crate::settings::POOLS_MAX;
+use std::cmp::Ordering;
+use thermocline_policy::placement::{Move, Pattern, PoolTraits};
+use thermocline_units::PoolId;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ranks {
+    /// Ids, fastest first.
+    order: Vec<PoolId>,
+    /// By id.
+    ranks: Vec<u16>,
+}
+
+impl Ranks {
+    /// So many pools in the order of their ids.
+    pub(crate) fn by_id(count: usize) -> Ranks {
+        let ids = (0..count as u16).map(PoolId).collect();
+        Ranks::of_order(ids).expect("every id is there once")
+    }
+
+    /// Pools in this order, fastest first; `None` when an id is missing or there twice.
+    pub(crate) fn of_order(order: Vec<PoolId>) -> Option<Ranks> {
+        if order.len() > POOLS_MAX {
+            return None;
+        }
+        let mut ranks = vec![None; order.len()];
+        for (rank, id) in order.iter().enumerate() {
+            let place = ranks.get_mut(usize::from(id.0))?;
+            if place.replace(rank as u16).is_some() {
+                return None;
+            }
+        }
+        let ranks = ranks.into_iter().collect::<Option<_>>()?;
+        Some(Ranks { order, ranks })
+    }
+
+    /// Ids, fastest first.
+    pub(crate) fn order(&self) -> &[PoolId] {
+        &self.order
+    }
+
+    /// The same pools and one more, with the next id: before another one, or last.
+    pub(crate) fn with_next(&self, before: Option<PoolId>) -> Ranks {
+        let last = self.order.len();
+        let at = before.map_or(last, |id| usize::from(self.ranks[usize::from(id.0)]));
+        let mut order = self.order.clone();
+        order.insert(at, PoolId(last as u16));
+        Ranks::of_order(order).expect("the next id is there once")
+    }
+
+    /// The pool as placements know it; an id that no pool has stays what it is.
+    pub(crate) fn rank_of(&self, id: PoolId) -> PoolId {
+        self.ranks.get(usize::from(id.0)).map_or(id, |&rank| PoolId(rank))
+    }
+
+    /// The pool that a placement means; one that there is not stays what it is.
+    pub(crate) fn at_rank(&self, rank: PoolId) -> PoolId {
+        self.order.get(usize::from(rank.0)).copied().unwrap_or(rank)
+    }
+}
+
+impl Group {
+    /// Pools that there are or were, fastest first.
+    pub fn pools_by_rank(&self) -> &[PoolId] {
+        self.ranks.order()
+    }
+
+    /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
+    /// is. Latencies of random reads are compared, by which media differ most. Pools of which
+    /// nothing was said are passed over.
+    pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
+        let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
+        let slower = |id: &&PoolId| {
+            let pool = self.pool(**id);
+            let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
+            known.is_some_and(|known| latency(&known) > latency(traits))
+        };
+        self.ranks.order().iter().find(slower).copied()
+    }
+
+    /// Compares two pools by speed: less is faster.
+    pub(crate) fn compare_speed(&self, one: PoolId, other: PoolId) -> Ordering {
+        self.ranks.rank_of(one).cmp(&self.ranks.rank_of(other))
+    }
+
+    /// Pools that are faster than `pool`, fastest first.
+    pub(crate) fn faster_than(&self, pool: PoolId) -> impl DoubleEndedIterator<Item = PoolId> {
+        let rank = usize::from(self.ranks.rank_of(pool).0);
+        self.ranks.order().iter().take(rank).copied()
+    }
+
+    /// All pools, those first whose ranks are nearest to that of `pool`; of two that are as near,
+    /// the faster one.
+    pub(crate) fn by_likeness(&self, pool: PoolId) -> Vec<PoolId> {
+        let rank = |id: PoolId| self.ranks.rank_of(id).0;
+        let mut pools = self.ranks.order().to_vec();
+        pools.sort_by_key(|&other| rank(other).abs_diff(rank(pool)));
+        pools
+    }
+
+    /// Puts the pools of a proposal in the place of the ranks that a placement knows.
+    pub(crate) fn translate_moves(&self, moves: &mut [Move]) {
+        for step in moves {
+            step.to = self.ranks.at_rank(step.to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
