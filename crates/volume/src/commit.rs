@@ -266,7 +266,7 @@ impl Group {
     fn cycle_is_wanted(&self) -> bool {
         let someone = self.commit.someone_waits(self.has_changes());
         let wanted = self.commit.wanted && (self.has_changes() || self.any_dirty());
-        self.commit.stage == Stage::Idle && (someone || wanted || self.must_write_records())
+        self.commit.stage == Stage::Idle && (someone || wanted)
     }
 
     /// Whether a cycle would start now.
@@ -304,12 +304,6 @@ impl Group {
         let ring = u64::from(self.settings.journal_blocks);
         let kept = if self.checkpoint.is_covering() { 0 } else { ring / 4 };
         ring.saturating_sub(used + kept + FOR_A_DEATH)
-    }
-
-    /// Whether so much is queued that it is written although nobody waits. Otherwise more would
-    /// gather than the ring has room for, and neither a cycle nor a checkpoint could ever end.
-    fn must_write_records(&self) -> bool {
-        self.commit.has_records() && self.records_pile_up() && !mutant("records_gather_unasked")
     }
 
     /// Whether so much is queued that nobody may add to it before the next cycle.

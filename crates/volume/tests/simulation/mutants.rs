@@ -132,17 +132,13 @@ const MUTANTS: [(&str, &str, Caught); 80] = [
     ),
     ("record_before_its_data", "flushing data before the record that points at it", Quickly),
     (
-        "records_gather_unasked",
-        "writing records that nobody waits for before they fill the journal",
-        Seldom,
-    ),
-    (
         "recovery_trusts_both_sides",
         "doubting, after a crash, that both sides of a mirror are equal",
         Quickly,
     ),
     ("recovery_trusts_copies", "doubting copies that may differ", Quickly),
     ("replay_ignores_deaths", "dropping the copies on a pool whose death is replayed", Seldom),
+    ("scrub_adds_to_the_pile", "a scrub that waits while much is queued", ByPlan),
     ("scrub_ignores_checksums", "judging copies by their checksums", Seldom),
     (
         "tables_not_flushed",

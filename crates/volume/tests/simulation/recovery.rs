@@ -7,7 +7,7 @@ use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
-use thermocline_volume::{PoolState, Service};
+use thermocline_volume::{AdminError, PoolState, Service};
 
 impl Runner<'_> {
     /// The power fails now.
@@ -180,6 +180,8 @@ impl Runner<'_> {
         self.world.group_mut().set_placement(None);
         self.settle()?;
         self.verify(8)?;
+        // A flush that failed meanwhile may have put the group out of service.
+        self.await_ready()?;
         let volumes: Vec<(u32, VolumeId)> =
             self.model.volumes().iter().map(|volume| (volume.birth, volume.id)).collect();
         let now = self.world.now;
@@ -190,6 +192,12 @@ impl Runner<'_> {
         }
         let size = Bytes(u64::from(SECTOR));
         let created = self.world.group_mut().create_volume(now, size);
+        if created == Err(AdminError::VolumeRoom) && self.pools.len() > self.plan.pools.len() {
+            // Chunks of pools that came later have taken the room that was kept for volumes.
+            self.mark("volumes refused for want of room");
+            self.settle()?;
+            return self.until("giving slots back", |runner| runner.slots_used() == 0);
+        }
         let id = created.map_err(|error| format!("the last volume: {error}"))?;
         self.model.create(id, 1)?;
         let birth = self.model.volumes().last().expect("just created").birth;
