@@ -176,9 +176,9 @@ impl Commit {
         }
     }
 
-    /// Whether a waiter is served by a cycle that starts now. Who waits for room is not when nothing is
-    /// queued and slots that are being made ready take the room: an empty cycle would let it look
-    /// again, find no room and wait, for ever.
+    /// Whether a waiter is served by a cycle that starts now. Who waits for room is not when no
+    /// record is queued and slots that are being made ready take the room: an empty cycle would let
+    /// it look again, find no room and wait, for ever.
     fn someone_waits(&self, has_changes: bool) -> bool {
         let room_comes = has_changes || self.openings == 0;
         let for_room = |waiter: &Waiter| matches!(waiter, Waiter::Room(_) | Waiter::Space(_));
@@ -331,9 +331,9 @@ impl Group {
         used as f64 / f64::from(self.settings.journal_blocks)
     }
 
-    /// Moves as many records into the cycle as fit, with those who wait for no others. Who waits for
-    /// records that do not fit is served by the cycle that takes the last of them, whatever is queued
-    /// behind it meanwhile: a checkpoint that waited for an empty queue would never end.
+    /// Moves as many records into the cycle as fit, with those who wait for no others. Who waits
+    /// for records that do not fit is served by the cycle that takes the last of them, whatever is
+    /// queued behind it meanwhile: a checkpoint that waited for an empty queue would never end.
     fn take_changes(&mut self) {
         let limit = self.settings.limits.commit_blocks.min(self.journal_room());
         let payload = self.settings.limits.block_payload;
@@ -552,9 +552,12 @@ impl Group {
                 Waiter::Intent(chunk) => self.intent_durable(now, chunk),
                 Waiter::Dropped(chunk) => self.drop_durable(now, chunk),
                 Waiter::Room(chunk) => {
-                    let traffic = self.traffic_of(chunk);
-                    self.traffic[traffic].awaits_room = false;
-                    self.traffic_eased(now, chunk);
+                    // Who waited may have gone with the mirror that it would have announced.
+                    if self.map.is_busy(chunk) {
+                        let traffic = self.traffic_of(chunk);
+                        self.traffic[traffic].awaits_room = false;
+                        self.traffic_eased(now, chunk);
+                    }
                 }
                 Waiter::Space(part) => self.space_may_be_free(now, part),
                 Waiter::Switch(_) => {}

