@@ -82,7 +82,17 @@ fn measure(python: &Path, script: &str, what: &str, arguments: &[String]) -> Res
     Ok(())
 }
 
-pub(crate) fn release_binary() -> Result<PathBuf, Failure> {
+/// The program to run, as an absolute path: the one that was named, or a release build.
+pub(crate) fn binary(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let binary = match named {
+        Some(binary) => binary.to_path_buf(),
+        None => release_binary()?,
+    };
+    let absolute = binary.canonicalize().map_err(|e| format!("{}: {e}", binary.display()))?;
+    Ok(absolute)
+}
+
+fn release_binary() -> Result<PathBuf, Failure> {
     let mut build = workspace::cargo();
     build.args(["build", "--release", "--package", "thermocline-cli"]);
     if !build.status().is_ok_and(|status| status.success()) {

@@ -236,11 +236,10 @@ impl Group {
 
     /// The pool that has a free slot for a new chunk, as [`Group::allocate`] chooses it.
     pub(crate) fn pool_for_chunk(&self, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
-        let mut order = self.ranks.order().to_vec();
+        let mut order: Vec<PoolId> = hint.iter().chain(self.ranks.order()).copied().collect();
         if self.settings.fill == Fill::SlowestFirst {
-            order.reverse();
+            order[hint.len()..].reverse();
         }
-        let mut order: Vec<PoolId> = hint.iter().copied().chain(order).collect();
         order.sort_by_key(|&pool| self.pool(pool).is_far());
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {

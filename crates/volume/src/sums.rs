@@ -193,8 +193,8 @@ impl SumStore {
         let most = most.max(1);
         let mut next = 0;
         while self.chunks.len() > most || self.bytes > self.bytes_max && self.chunks.len() > 1 {
-            let older = self.order.range(next..self.came);
-            let Some((&came, &oldest)) = older.into_iter().next() else { return };
+            let older = self.order.range(next..self.came).next();
+            let Some((&came, &oldest)) = older else { return };
             next = came + 1;
             let pinned = in_use(oldest);
             met_if(pinned, "checksums kept for a read under way");

@@ -69,11 +69,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    let binary = match &wish.binary {
-        Some(binary) => binary.clone(),
-        None => crate::bench::release_binary()?,
-    };
-    let binary = binary.canonicalize().map_err(|e| format!("{}: {e}", binary.display()))?;
+    let binary = crate::bench::binary(wish.binary.as_deref())?;
     let folder = wish.folder.clone();
     let folder = folder.unwrap_or_else(|| workspace::root().join("target").join("powerloss"));
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;

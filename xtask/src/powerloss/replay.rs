@@ -8,7 +8,7 @@ use super::log::{Devices, Entry, Kind, Log, Point, Rest};
 use super::record::Witness;
 use super::{DEVICES, VOLUME, Wish};
 use crate::torture::engine::Site;
-use crate::torture::ledger::{Dice, Flaw};
+use crate::torture::ledger::Dice;
 use crate::torture::load;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -62,7 +62,7 @@ pub(super) fn run(wish: &Wish, binary: &Path, folder: &Path) -> Result<Found, St
     }
     found.wrong.extend(witness.flaws.iter().map(|flaw| {
         let point = Point { entries: 0, rest: Rest::Kept };
-        (point, format!("after a kill in the guest: {}", told(flaw)))
+        (point, format!("after a kill in the guest: {flaw}"))
     }));
     Ok(found)
 }
@@ -106,7 +106,7 @@ fn verify(site: &Site, images: &[Vec<u8>], ledger: &load::Shared) -> Result<(), 
     let flaws = load::read_back(site, ledger)?;
     let status = engine.stop()?;
     if let Some(flaw) = flaws.first() {
-        return Err(format!("{} sectors are wrong, the first: {}", flaws.len(), told(flaw)));
+        return Err(format!("{} sectors are wrong, the first: {flaw}", flaws.len()));
     }
     match status.success() {
         true => site.check(),
@@ -135,13 +135,4 @@ fn keep(folder: &Path, site: &Site, images: &[Vec<u8>], number: usize) -> Result
     let kept = folder.join(format!("finding-{number}"));
     let _ = std::fs::remove_dir_all(&kept); // It need not be there.
     std::fs::rename(site.path(""), &kept).map_err(|e| format!("{}: {e}", kept.display()))
-}
-
-fn told(flaw: &Flaw) -> String {
-    match flaw {
-        Flaw::Lost(sector, wanted, found) => {
-            format!("sector {sector}: lost: write {wanted} is durable, {found} is there")
-        }
-        Flaw::Wrong(sector, what) => format!("sector {sector}: wrong: {what}"),
-    }
 }

@@ -62,6 +62,17 @@ pub(crate) enum Flaw {
     Wrong(u64, String),
 }
 
+impl std::fmt::Display for Flaw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Flaw::Lost(sector, wanted, found) => {
+                write!(f, "sector {sector}: lost: write {wanted} is durable, {found} is there")
+            }
+            Flaw::Wrong(sector, what) => write!(f, "sector {sector}: wrong: {what}"),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Sector {
     /// The write that clients see; 0: zeroes.

@@ -65,11 +65,7 @@ struct Score {
 /// The subcommand.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let wish = parse(arguments)?;
-    let binary = match &wish.binary {
-        Some(binary) => binary.clone(),
-        None => crate::bench::release_binary()?,
-    };
-    let binary = binary.canonicalize().map_err(|e| format!("{}: {e}", binary.display()))?;
+    let binary = crate::bench::binary(wish.binary.as_deref())?;
     let folder = wish.folder.clone();
     let folder = folder.unwrap_or_else(|| workspace::root().join("target").join("torture"));
     let failed_cases = cases::run(&binary, &folder);
@@ -321,12 +317,7 @@ impl Score {
         let Tally { flaws, refused, broken, .. } = &self.tally;
         let mut text = String::from("the first findings:");
         for flaw in flaws.iter().take(10) {
-            text.push_str(&match flaw {
-                Flaw::Lost(sector, wanted, found) => {
-                    format!("\nsector {sector}: lost: write {wanted} is durable, {found} is there")
-                }
-                Flaw::Wrong(sector, what) => format!("\nsector {sector}: wrong: {what}"),
-            });
+            text.push_str(&format!("\n{flaw}"));
         }
         for (ask, errno) in refused.iter().take(10) {
             text.push_str(&format!("\n{ask:?} was answered with error {errno}"));
