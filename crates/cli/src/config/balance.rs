@@ -189,9 +189,9 @@ pub(crate) fn check_policy(text: &str) -> Result<(), String> {
     }
     let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
     let rule = spec.build_rule().map_err(|error| error.to_string())?;
-    match rule.probing() {
-        thermocline_policy::balance::Probing::None => Ok(()),
-        _ => Err(format!("`{name}` probes servers, which only the laboratory does")),
+    match rule.needs_probes() {
+        false => Ok(()),
+        true => Err(format!("`{name}` probes servers, which only the laboratory does")),
     }
 }
 

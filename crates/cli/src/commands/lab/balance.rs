@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::balance;
 use thermocline_policy::registry::{PolicySpec, balancers};
 use thermocline_sim::balance::{
-    self as balancing, Arrivals, BalanceReport, Bursts, Mmpp, Probes, Scenario, Service, View,
-    read_arrivals,
+    self as balancing, Arrivals, BalanceReport, Bursts, Mmpp, ProbeCost, Probes, Scenario, Service,
+    Slowing, View, read_arrivals,
 };
 use thermocline_sim::format::{plain, seconds, share};
 use thermocline_sim::lab;
@@ -75,6 +75,15 @@ struct System {
     /// What probes tell: how it is now, or how it was when servers last reported.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Probing::Fresh)]
     probes: Probing,
+    /// Time that a server of speed 1 spends on the answer to a probe.
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    probe_work: Nanos,
+    /// Time that a probe takes to a server and back.
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    probe_trip: Nanos,
+    /// Servers that slow down, one at a time, like every=10s,for=3s,to=0.25.
+    #[arg(long, value_name = "SLOWING")]
+    slowing: Option<SlowTimes>,
     /// Independent balancers that share the requests.
     #[arg(long, value_name = "M", default_value_t = 1)]
     balancers: u32,
@@ -219,6 +228,33 @@ impl FromStr for Burstiness {
     }
 }
 
+/// Slow times as a user writes them.
+#[derive(Debug, Clone, Copy)]
+struct SlowTimes(Slowing);
+
+impl FromStr for SlowTimes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SlowTimes, String> {
+        let wrong = |what: &str| format!("`{text}`: {what}; write every=10s,for=3s,to=0.25");
+        let (mut every, mut lasting, mut to) = (None, None, None);
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(|| wrong("no KEY=VALUE"))?;
+            let time = || value.trim().parse::<Nanos>().map_err(|_| wrong("no length of time"));
+            match key.trim() {
+                "every" => every = Some(time()?),
+                "for" => lasting = Some(time()?),
+                "to" => to = Some(value.trim().parse().map_err(|_| wrong("no number"))?),
+                _ => return Err(wrong("only every, for and to are known")),
+            }
+        }
+        match (every, lasting, to) {
+            (Some(every), Some(lasting), Some(to)) => Ok(SlowTimes(Slowing { every, lasting, to })),
+            _ => Err(wrong("one of them is missing")),
+        }
+    }
+}
+
 /// A number of requests as a user writes it.
 #[derive(Debug, Clone, Copy)]
 struct Requests(usize);
@@ -300,6 +336,8 @@ impl Args {
                 Probing::Fresh => Probes::Fresh,
                 Probing::Late => Probes::Late,
             },
+            probe_cost: ProbeCost { work: system.probe_work, trip: system.probe_trip },
+            slowing: system.slowing.map(|SlowTimes(slowing)| slowing),
             balancers: system.balancers,
             weights_known: !system.unweighted,
             jobs: self.repeats.requests.0,
