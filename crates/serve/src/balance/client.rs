@@ -9,6 +9,7 @@ use hyper::header::HeaderValue;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ pub(super) struct Client {
     pub(super) spoken: Spoken,
     /// Of the connection; streams of HTTP/2 each have their own beside it.
     pub(super) watch: Arc<Watch>,
+    has_asked: AtomicBool,
     /// Interim answers of servers, for a client of HTTP/1.1.
     pub(super) interim: Arc<Interim>,
     /// Of HTTP/2: its streams.
@@ -45,7 +47,6 @@ pub(super) struct Client {
 struct Streams {
     /// The one that has just been made, until it runs.
     opened: Option<Arc<Watch>>,
-    is_new: bool,
     active: u32,
     /// Since when none is active.
     idle_since: Instant,
@@ -80,10 +81,10 @@ impl Client {
             },
             spoken,
             watch,
+            has_asked: AtomicBool::new(false),
             interim: Arc::default(),
             streams: Mutex::new(Streams {
                 opened: None,
-                is_new: true,
                 active: 0,
                 idle_since: Instant::now(),
             }),
@@ -94,10 +95,12 @@ impl Client {
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
         if self.spoken == Spoken::Http1 {
             self.watch.enter(Phase::Exchange, limit);
+            self.has_asked.store(true, Relaxed);
             return Alarm { watch: self.watch.clone(), timer: None };
         }
         let watch = Arc::new(Watch::new(&self.thread.shared.ticks, limit));
         watch.enter(Phase::Exchange, limit);
+        self.has_asked.store(true, Relaxed);
         self.streams().opened = Some(watch.clone());
         Alarm { watch, timer: None }
     }
@@ -112,14 +115,13 @@ impl Client {
         let mut streams = self.streams();
         let watch = streams.opened.take()?;
         streams.active += 1;
-        streams.is_new = false;
         drop(streams);
         Some((watch, Active(self.clone())))
     }
 
-    /// Returns true if no stream was ever opened.
+    /// Returns true if no request has ever come.
     pub(super) fn is_new(&self) -> bool {
-        self.streams().is_new
+        !self.has_asked.load(Relaxed)
     }
 
     /// When an HTTP/2 connection without a stream must be over, and how long its goodbye may take.
@@ -128,7 +130,7 @@ impl Client {
         let timeouts = &current.live.timeouts;
         let streams = self.streams();
         let since = if streams.active > 0 { Instant::now() } else { streams.idle_since };
-        let limit = if streams.is_new { timeouts.header } else { timeouts.keep_alive };
+        let limit = if self.is_new() { timeouts.header } else { timeouts.keep_alive };
         ((since + limit).into(), timeouts.header)
     }
 }

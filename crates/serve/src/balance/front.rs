@@ -97,7 +97,7 @@ async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
 }
 
 async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
-    let watch = client.watch.clone();
+    let (watch, of) = (client.watch.clone(), client.clone());
     let fields_max = client.thread.shared.current().live.limits.fields_max;
     let service = service_fn(move |request: Request<Incoming>| exchange(client.clone(), request));
     let mut builder = http1::Builder::new();
@@ -110,14 +110,21 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
     let mut connection = pin!(connection);
     let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
     let mut stopping = pin!(stop.stopped());
-    let mut is_told = false;
+    let (mut is_stopping, mut is_told) = (false, false);
     std::future::poll_fn(|cx| {
-        if !is_told && stopping.as_mut().poll(cx).is_ready() {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
+        is_stopping = is_stopping || stopping.as_mut().poll(cx).is_ready();
+        loop {
+            // Who has been let in may ask once: a request may be on its way.
+            if is_stopping && !is_told && !of.is_new() {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            // That a client broke off is nobody's fault here.
+            let polled = poll_in_time(cx, connection.as_mut(), &watch, timer.as_mut());
+            if polled.is_ready() || !is_stopping || is_told || of.is_new() {
+                return polled;
+            }
         }
-        // That a client broke off is nobody's fault here.
-        poll_in_time(cx, connection.as_mut(), &watch, timer.as_mut())
     })
     .await;
 }
@@ -184,14 +191,19 @@ async fn serve_http2(client: Arc<Client>, stream: Stream, stop: &Stop) {
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut stopping = pin!(stop.stopped());
     let mut timer = pin!(tokio::time::sleep_until(client.http2_deadline().0));
-    let (mut is_told, mut is_last) = (false, false);
+    let (mut is_stopping, mut is_told, mut is_last) = (false, false, false);
     std::future::poll_fn(|cx| {
-        if !is_told && stopping.as_mut().poll(cx).is_ready() {
+        is_stopping = is_stopping || stopping.as_mut().poll(cx).is_ready();
+        let was_new = client.is_new();
+        if is_stopping && !is_told && !was_new {
             is_told = true;
             connection.as_mut().graceful_shutdown();
         }
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
+        }
+        if is_stopping && was_new && !client.is_new() {
+            cx.waker().wake_by_ref();
         }
         while timer.as_mut().poll(cx).is_ready() {
             let (deadline, header) = client.http2_deadline();
