@@ -55,6 +55,8 @@ impl State {
 /// One backend.
 #[derive(Debug)]
 pub(crate) struct Backend {
+    /// Tells it from every other backend of this dispatcher, past ones of its name included.
+    pub(crate) identity: u64,
     pub(crate) settings: BackendSettings,
     pub(crate) health: Health,
     pub(crate) record: Record,
@@ -72,8 +74,9 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    pub(crate) fn new(now: Nanos, settings: BackendSettings) -> Backend {
+    pub(crate) fn new(now: Nanos, identity: u64, settings: BackendSettings) -> Backend {
         Backend {
+            identity,
             settings,
             health: Health::new(now),
             record: Record::default(),

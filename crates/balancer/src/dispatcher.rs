@@ -49,8 +49,24 @@ pub enum Outcome {
     Broken,
     /// It took too long.
     TimedOut,
-    /// The client gave it up: no fault of the backend's.
-    Abandoned,
+    /// The client gave it up, or sent a body that broke off, stalled or was no HTTP: no fault of
+    /// the backend's.
+    ClientFailed,
+    /// The backend declined it before doing anything (HTTP/2's REFUSED_STREAM): it may be tried
+    /// elsewhere, and is no failure.
+    Declined,
+}
+
+impl Outcome {
+    /// Returns true if the backend is to blame.
+    fn is_failure(self) -> bool {
+        match self {
+            Outcome::Served(_) | Outcome::ClientFailed | Outcome::Declined => false,
+            Outcome::ServerError | Outcome::Unreachable | Outcome::Broken | Outcome::TimedOut => {
+                true
+            }
+        }
+    }
 }
 
 /// Dispatches requests to backends.
@@ -59,6 +75,8 @@ pub struct Dispatcher {
     balancer: Balancer,
     /// By number of site.
     backends: Vec<Backend>,
+    /// Backends that were ever added.
+    added: u64,
     /// Whether a backend has a limit.
     is_limited: bool,
     panic: bool,
@@ -85,6 +103,7 @@ impl Dispatcher {
             settings,
             balancer: Balancer::new(rule, seed),
             backends: Vec::new(),
+            added: 0,
             is_limited: false,
             panic: false,
             queue: Queue::default(),
@@ -176,7 +195,8 @@ impl Dispatcher {
         // then the balancer must know that the site is gone.
         self.tell_standings();
         let site = self.balancer.add_site(settings.weight);
-        let backend = Backend::new(now, settings.clone());
+        self.added += 1;
+        let backend = Backend::new(now, self.added, settings.clone());
         match self.backends.get_mut(site.index()) {
             Some(free) => *free = backend,
             None => self.backends.push(backend),
@@ -338,17 +358,14 @@ impl Dispatcher {
             Outcome::Unreachable => &mut counters.unreachable,
             Outcome::Broken => &mut counters.broken,
             Outcome::TimedOut => &mut counters.timed_out,
-            Outcome::Abandoned => &mut counters.abandoned,
+            Outcome::ClientFailed => &mut counters.abandoned,
+            Outcome::Declined => &mut counters.declined,
         };
         *counter += 1;
-        match outcome {
-            Outcome::Abandoned => false,
-            Outcome::Served(_) => {
-                backend.record.served();
-                false
-            }
-            _ => backend.record.failed(&self.settings.outliers),
+        if let Outcome::Served(_) = outcome {
+            backend.record.served();
         }
+        outcome.is_failure() && backend.record.failed(&self.settings.outliers)
     }
 
     /// Leaves a backend alone for a while, if so many may be.
@@ -552,6 +569,7 @@ impl Dispatcher {
     fn backend_status(&self, now: Nanos, slot: usize, backend: &Backend) -> BackendStatus {
         let site = self.board().site(SiteId(slot as u16));
         BackendStatus {
+            identity: backend.identity,
             name: backend.settings.name.clone(),
             state: backend.state(&self.settings),
             weight: backend.settings.weight,

@@ -19,8 +19,10 @@ pub struct Counters {
     pub broken: u64,
     /// That took too long.
     pub timed_out: u64,
-    /// That the client gave up.
+    /// That the client gave up, or spoiled: its body broke off, stalled or was no HTTP.
     pub abandoned: u64,
+    /// That the backend declined before doing anything (HTTP/2's REFUSED_STREAM).
+    pub declined: u64,
     /// Retries of requests that had failed here.
     pub retried: u64,
     /// Ejections.
@@ -34,6 +36,9 @@ pub struct Counters {
 /// One backend.
 #[derive(Debug, Clone)]
 pub struct BackendStatus {
+    /// Number of this backend, never given twice by a dispatcher. A backend that is removed and
+    /// added again under its name has another one, and its counters begin at 0.
+    pub identity: u64,
     /// What it is called.
     pub name: String,
     /// Whether it is fit.

@@ -70,15 +70,16 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// What was counted since `earlier`, a copy of these made then. The largest is the upper end of
-    /// its bucket, at most 1.6 % off.
-    ///
-    /// # Panics
-    /// When `earlier` has counted what these have not.
+    /// Returns what was counted since `earlier`, a copy of these made then. The largest is the
+    /// upper end of its bucket, at most 1.6 % off. Where `earlier` has counted what these have
+    /// not, it is no copy of these: everything is returned.
     pub fn since(&self, earlier: &Latencies) -> Latencies {
+        if !self.continues(earlier) {
+            return self.clone();
+        }
         let mut buckets = self.buckets.clone();
         for (count, before) in buckets.iter_mut().zip(&earlier.buckets) {
-            *count = count.checked_sub(*before).expect("counts only grow");
+            *count -= before;
         }
         let last = buckets.iter().rposition(|&count| count > 0);
         let max = last.map_or(0, |at| {
@@ -88,6 +89,15 @@ impl Latencies {
         buckets.truncate(last.map_or(0, |at| at + 1));
         let (count, sum) = (self.count - earlier.count, self.sum - earlier.sum);
         Latencies { buckets, count, sum, max }
+    }
+
+    /// Returns true if these may have been `earlier` once: no count is smaller than there.
+    fn continues(&self, earlier: &Latencies) -> bool {
+        let count = |at: usize| self.buckets.get(at).copied().unwrap_or(0);
+        let no_smaller = |(at, before): (usize, &u64)| count(at) >= *before;
+        earlier.buckets.iter().enumerate().all(no_smaller)
+            && self.count >= earlier.count
+            && self.sum >= earlier.sum
     }
 
     /// How many fall between one bound and the next: below the first, up to each further one, and

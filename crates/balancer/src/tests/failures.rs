@@ -2,6 +2,7 @@
 
 use super::world::{Manner, World};
 use crate::*;
+use thermocline_units::Nanos;
 
 const SEEDS: std::ops::Range<u64> = 1..6;
 
@@ -36,6 +37,37 @@ fn good_backends_serve_everything_and_none_starves() {
         let (least, most) = (world.sent_to.iter().min(), world.sent_to.iter().max());
         assert!(least.unwrap() * 3 > *most.unwrap(), "{:?}", world.sent_to);
     });
+}
+
+#[test]
+fn clients_that_break_off_or_spoil_requests_eject_nobody() {
+    for policy in ["water-fill", "least", "p2c"] {
+        let manners = vec![Manner::Good; 8];
+        let mut world = World::new(policy, Settings::default(), &manners, 5);
+        world.spoiled = 0.9;
+        world.run(30, 0.33);
+        assert!(world.is_settled() && world.served > 500 && world.failed > 5_000);
+        let status = world.dispatcher.status(Nanos::from_secs(40));
+        for backend in status.backends {
+            assert_eq!((backend.state, backend.counters.ejections), (State::Up, 0), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn configurations_that_change_under_load_lose_no_request() {
+    let mut reloads = 0;
+    for (policy, seed) in ["water-fill", "least", "jiq", "ara"].into_iter().zip(0..) {
+        for seed in (0..25).map(|round| seed * 100 + round) {
+            let mut manners = vec![Manner::Good; 6];
+            manners[5] = Manner::Flaps;
+            let mut world = World::new(policy, checked(), &manners, seed).reloading(0.5);
+            world.run(20, 0.33);
+            assert!(world.is_settled(), "{policy}, seed {seed}: a request is stuck");
+            reloads += world.reloads;
+        }
+    }
+    assert!(reloads > 1_000, "only {reloads} configurations were read");
 }
 
 #[test]

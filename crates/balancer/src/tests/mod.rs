@@ -116,7 +116,7 @@ fn requests_wait_in_order_and_each_hears_once() {
     assert_eq!(dispatcher.place(Nanos(5), &[]), Placement::Full, "others were first");
     dispatcher.tick(Nanos(2 + SECOND.0));
     assert_eq!(grants(&mut dispatcher), [Grant { ticket: second, site: None }]);
-    dispatcher.finished(SECOND, site, Outcome::Abandoned);
+    dispatcher.finished(SECOND, site, Outcome::ClientFailed);
     assert_eq!(grants(&mut dispatcher), []);
     assert_eq!(dispatcher.status(SECOND).turned_away, 2);
 }
@@ -128,7 +128,7 @@ fn a_withdrawn_request_gets_no_grant() {
     let site = place(&mut dispatcher, Nanos(0));
     let ticket = dispatcher.wait(Nanos(0)).unwrap();
     assert!(dispatcher.withdraw(ticket));
-    dispatcher.finished(Nanos(1), site, Outcome::Abandoned);
+    dispatcher.finished(Nanos(1), site, Outcome::ClientFailed);
     assert_eq!(grants(&mut dispatcher), []);
     assert_eq!(dispatcher.board().site(site).outstanding(), 0);
 }
@@ -192,7 +192,7 @@ fn a_fault_that_all_have_ejects_half_of_them_at_most_and_never_an_only_one() {
 fn clients_that_go_away_eject_nobody() {
     let mut dispatcher = least(Settings::default(), &["a", "b"]);
     (0..100).for_each(|at| {
-        round(&mut dispatcher, Nanos(at), Outcome::Abandoned);
+        round(&mut dispatcher, Nanos(at), Outcome::ClientFailed);
     });
     assert!(dispatcher.status(Nanos(100)).backends.iter().all(|b| b.state == State::Up));
 }
@@ -368,7 +368,7 @@ proptest! {
         dispatcher.configure(Nanos(0), all.clone());
         let (mut now, mut under_way, mut waiting) = (Nanos(0), Vec::new(), BTreeSet::new());
         let served = Outcome::Served(Nanos(5));
-        let outcomes = [served, Outcome::Broken, Outcome::Abandoned, Outcome::TimedOut];
+        let outcomes = [served, Outcome::Broken, Outcome::ClientFailed, Outcome::TimedOut];
         for (step, which, time) in steps {
             now.0 += time;
             let site = dispatcher.site_of(&which.to_string());

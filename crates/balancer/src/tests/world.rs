@@ -37,9 +37,10 @@ const SERVICE_S: f64 = 0.01;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Happens {
     Arrival,
-    Ends(u64, usize, u8),
+    Ends(u64, SiteId, u8),
     Tick,
-    Check(usize, bool),
+    Check(SiteId, bool),
+    Reload,
 }
 
 /// A request on its way.
@@ -51,6 +52,13 @@ struct Request {
 
 pub(super) struct World {
     pub(super) dispatcher: Dispatcher,
+    /// The server at each site, as of the last configuration that named it.
+    servers: Vec<usize>,
+    /// Time between two configurations, on average; `None`: there is only the first.
+    reload_gap_s: Option<f64>,
+    pub(super) reloads: u64,
+    /// Share of requests that clients break off, or spoil, while a server has them.
+    pub(super) spoiled: f64,
     manners: Vec<Manner>,
     /// When each server has done what it has.
     free_at: Vec<Nanos>,
@@ -66,15 +74,21 @@ pub(super) struct World {
     pub(super) failed: u64,
 }
 
+fn backend(server: usize) -> BackendSettings {
+    BackendSettings { name: server.to_string(), weight: 1.0, requests_max: 64 }
+}
+
 impl World {
     pub(super) fn new(policy: &str, settings: Settings, manners: &[Manner], seed: u64) -> World {
         let rule = PolicySpec::parse(policy).unwrap().build_rule().unwrap();
         let mut dispatcher = Dispatcher::new(Nanos(0), settings, rule, seed);
-        let of =
-            |at: usize| BackendSettings { name: at.to_string(), weight: 1.0, requests_max: 64 };
-        dispatcher.configure(Nanos(0), (0..manners.len()).map(of).collect());
+        dispatcher.configure(Nanos(0), (0..manners.len()).map(backend).collect());
         World {
             dispatcher,
+            servers: (0..manners.len()).collect(),
+            reload_gap_s: None,
+            reloads: 0,
+            spoiled: 0.0,
             manners: manners.to_vec(),
             free_at: vec![Nanos(0); manners.len()],
             breaks: 0,
@@ -90,6 +104,31 @@ impl World {
         }
     }
 
+    /// Has configurations change while requests are under way, so often on average: backends go,
+    /// and come back under their names.
+    pub(super) fn reloading(mut self, gap_s: f64) -> World {
+        self.reload_gap_s = Some(gap_s);
+        self
+    }
+
+    /// Each backend stays or comes back with a probability of two thirds.
+    fn reload(&mut self, now: Nanos, end: Nanos) {
+        let Some(gap_s) = self.reload_gap_s else { return };
+        let mut names: Vec<usize> = (0..self.manners.len()).collect();
+        names.retain(|_| self.rng.unit_f64() < 2.0 / 3.0);
+        self.dispatcher.configure(now, names.iter().map(|&server| backend(server)).collect());
+        self.reloads += 1;
+        self.servers.resize(self.dispatcher.board().slots(), 0);
+        for server in names {
+            let site = self.dispatcher.site_of(&server.to_string()).expect("it was configured");
+            self.servers[site.index()] = server;
+        }
+        let gap = Nanos((self.rng.exponential(gap_s) * 1e9) as u64);
+        if now.0 + gap.0 < end.0 {
+            self.at(Nanos(now.0 + gap.0), Happens::Reload);
+        }
+    }
+
     fn at(&mut self, time: Nanos, what: Happens) {
         self.number += 1;
         self.events.push(Reverse((time, self.number, what)));
@@ -102,6 +141,9 @@ impl World {
         let end = Nanos::from_secs(seconds);
         self.at(Nanos(0), Happens::Arrival);
         self.at(Nanos(0), Happens::Tick);
+        if self.reload_gap_s.is_some() {
+            self.at(Nanos::from_secs(1), Happens::Reload);
+        }
         while let Some(Reverse((now, _, what))) = self.events.pop() {
             match what {
                 Happens::Arrival if now < end => {
@@ -112,9 +154,8 @@ impl World {
                 Happens::Arrival => {}
                 Happens::Ends(request, site, outcome) => self.end(now, request, site, outcome),
                 Happens::Tick => self.tick(now, end),
-                Happens::Check(site, passed) => {
-                    self.dispatcher.checked(now, SiteId(site as u16), passed);
-                }
+                Happens::Check(site, passed) => self.dispatcher.checked(now, site, passed),
+                Happens::Reload => self.reload(now, end),
             }
             self.take_grants(now);
         }
@@ -141,11 +182,14 @@ impl World {
 
     /// What the server does with a request, and when that shows.
     fn send(&mut self, now: Nanos, request: u64, site: SiteId) {
-        let at = site.index();
+        let at = self.servers[site.index()];
         self.sent_to[at] += 1;
         self.requests[request as usize].tried.push(site);
         self.requests[request as usize].sent = now;
         let is_away = now.0 / Nanos::from_secs(3).0 % 2 == 1;
+        if self.spoiled > 0.0 && self.rng.unit_f64() < self.spoiled {
+            return self.at(Nanos(now.0 + 50_000), Happens::Ends(request, site, 5));
+        }
         let (time, outcome) = match self.manners[at] {
             Manner::Dead => (Nanos(now.0 + 100_000), 2),
             Manner::Flaps if is_away => (Nanos(now.0 + 100_000), 2),
@@ -163,10 +207,10 @@ impl World {
                 (done.min(Nanos(now.0 + PATIENCE.0)), outcome)
             }
         };
-        self.at(time, Happens::Ends(request, at, outcome));
+        self.at(time, Happens::Ends(request, site, outcome));
     }
 
-    fn end(&mut self, now: Nanos, request: u64, at: usize, outcome: u8) {
+    fn end(&mut self, now: Nanos, request: u64, site: SiteId, outcome: u8) {
         let took = now.saturating_sub(self.requests[request as usize].sent);
         let outcomes = [
             Outcome::Served(took),
@@ -174,14 +218,15 @@ impl World {
             Outcome::Unreachable,
             Outcome::Broken,
             Outcome::TimedOut,
+            Outcome::ClientFailed,
         ];
-        let (site, outcome) = (SiteId(at as u16), outcomes[usize::from(outcome)]);
+        let outcome = outcomes[usize::from(outcome)];
         self.dispatcher.finished(now, site, outcome);
         let done = self.requests[request as usize].tried.len() as u32;
         match outcome {
             Outcome::Served(_) => self.served += 1,
             // A server's error is an answer: it goes to the client.
-            Outcome::ServerError | Outcome::TimedOut => self.failed += 1,
+            Outcome::ServerError | Outcome::TimedOut | Outcome::ClientFailed => self.failed += 1,
             _ if self.dispatcher.retry(now, done, site) => self.place(now, request),
             _ => self.failed += 1,
         }
@@ -193,20 +238,21 @@ impl World {
         self.dispatcher.checks_due(now, &mut due);
         for site in due {
             let is_away = now.0 / Nanos::from_secs(3).0 % 2 == 1;
-            let passed = match self.manners[site.index()] {
+            let passed = match self.manners[self.servers[site.index()]] {
                 Manner::Dead | Manner::Hangs => false,
                 Manner::Flaps => !is_away,
                 _ => true,
             };
-            self.at(Nanos(now.0 + 1_000_000), Happens::Check(site.index(), passed));
+            self.at(Nanos(now.0 + 1_000_000), Happens::Check(site, passed));
         }
         for (at, manner) in self.manners.clone().into_iter().enumerate() {
-            let own = self.dispatcher.board().site(SiteId(at as u16)).outstanding();
+            let Some(site) = self.dispatcher.site_of(&at.to_string()) else { continue };
+            let own = self.dispatcher.board().site(site).outstanding();
             let queue = if manner == Manner::Lies { 0 } else { u64::from(own) };
             let report =
                 LoadReport { queue, arrivals: self.sent_to[at], balancers: 1, age: Nanos(0) };
             // The liar is silenced sooner or later.
-            let _ = self.dispatcher.reported(now, SiteId(at as u16), &report);
+            let _ = self.dispatcher.reported(now, site, &report);
         }
         if now < Nanos(end.0 + Nanos::from_secs(10).0) {
             self.at(Nanos(now.0 + 100_000_000), Happens::Tick);

@@ -12,7 +12,7 @@ use thermocline_balancer::{BACKENDS_MAX, Checks, Settings};
 use thermocline_policy::registry::{self, Build, PolicySpec};
 use thermocline_serve::TlsFiles;
 use thermocline_serve::balance::config::{
-    AccessLog, Backend, Config, Forwarded, Listen, Live, Mode, Poll, Timeouts, Upstream,
+    AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Timeouts, Upstream,
     UpstreamTls,
 };
 use thermocline_units::{Nanos, nearest};
@@ -41,13 +41,26 @@ impl BalanceConfig {
     /// # Errors
     /// When it cannot be read, a key is unknown, missing or wrong. The message names file and line.
     pub(crate) fn load(path: &Path) -> Result<BalanceConfig, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            ConfigError::new(format!(
-                "{}: {error}; docs/formats/balance.md has an example",
-                path.display()
-            ))
-        })?;
-        let config = read(&text, path)?;
+        BalanceConfig::read(&BalanceConfig::text(path)?, path)
+    }
+
+    /// What a configuration file says.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn text(path: &Path) -> Result<String, ConfigError> {
+        std::fs::read_to_string(path).map_err(|error| {
+            let path = path.display();
+            ConfigError::new(format!("{path}: {error}; docs/formats/balance.md has an example"))
+        })
+    }
+
+    /// Does as [`BalanceConfig::load`] with the text of the file at `path`.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError> {
+        let config = read(text, path)?;
         for listen in &config.proxy.listen {
             if let Some(tls) = &listen.tls {
                 secrets::check_tls(&super::TlsConfig {
@@ -69,6 +82,7 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
     let listen = listen(&mut keys, beside)?;
     let threads = keys.count("threads", 1..=256)?.unwrap_or(1) as usize;
     let connections = keys.count("connections", 1..=1_000_000)?;
+    let connections_max = connections.map_or(CONNECTIONS_MAX, |count| count as usize);
     let mut live = Live::new(backends(&mut keys)?);
     if let Some(policy) = policy(&mut keys)? {
         live.policy = policy;
@@ -82,11 +96,11 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
     if let Some(table) = keys.table_if_any("check")? {
         live.check.path = check(table, &mut live)?;
     }
+    live.limits = limits(keys.table("limits")?, connections_max)?;
     load(keys.table("load")?, &mut live)?;
     live.access_log = access_log(keys.table("access-log")?, beside)?;
     let admin = http(keys.table("admin")?, beside, &beside.join(SOCKET))?;
     keys.finish()?;
-    let connections_max = connections.map_or(CONNECTIONS_MAX, |count| count as usize);
     Ok(BalanceConfig { proxy: Config { listen, threads, connections_max, live }, admin })
 }
 
@@ -300,13 +314,34 @@ fn timeouts(mut keys: Keys<'_>) -> Result<Timeouts, ConfigError> {
     if let Some(drain) = time(&mut keys, "drain", Nanos(0))? {
         timeouts.drain = duration(drain);
     }
-    let wanted = format!("`request` is a time from {INTERVAL_MIN} to {DAY}, or \"none\"");
-    let fits = |time: &Nanos| (INTERVAL_MIN..=DAY).contains(time);
-    if let Some(request) = quantity_or_none(&mut keys, "request", wanted, fits)? {
-        timeouts.request = request.map(duration);
+    for (key, place) in [("request", &mut timeouts.request), ("try", &mut timeouts.each_try)] {
+        let wanted = format!("`{key}` is a time from {INTERVAL_MIN} to {DAY}, or \"none\"");
+        let fits = |time: &Nanos| (INTERVAL_MIN..=DAY).contains(time);
+        if let Some(time) = quantity_or_none(&mut keys, key, wanted, fits)? {
+            *place = time.map(duration);
+        }
     }
     keys.finish()?;
     Ok(timeouts)
+}
+
+/// Most connections of one address when nothing is said: one client alone cannot keep the others
+/// out, and a proxy in front has room.
+pub(crate) fn share_of_a_client(connections_max: usize) -> usize {
+    (connections_max / 4 * 3).max(1)
+}
+
+fn limits(mut keys: Keys<'_>, connections_max: usize) -> Result<Limits, ConfigError> {
+    let mut limits =
+        Limits { client_connections_max: share_of_a_client(connections_max), ..Limits::default() };
+    if let Some(most) = keys.count("fields", 10..=1000)? {
+        limits.fields_max = most as usize;
+    }
+    if let Some(most) = keys.count("client-connections", 1..=1_000_000)? {
+        limits.client_connections_max = most as usize;
+    }
+    keys.finish()?;
+    Ok(limits)
 }
 
 /// A path that servers are asked for.

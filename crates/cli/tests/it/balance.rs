@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// A server that answers every request with `text`.
@@ -121,7 +123,7 @@ fn two_words_put_a_balancer_before_servers() {
     for wanted in [
         "histogram thermocline_balance_request_duration_seconds 50",
         "counter thermocline_balance_requests 1",
-        "counter thermocline_balance_backend_requests_ended 12",
+        "counter thermocline_balance_backend_requests_ended 14",
         "gauge thermocline_balance_backend_requests_in_flight 2",
     ] {
         assert!(families.lines().any(|line| line == wanted), "{wanted} is not in\n{families}");
@@ -169,4 +171,73 @@ fn what_cannot_be_is_told_at_once() {
     program::run(&folder, "balance missing.toml").ended_with(2).says("docs/formats/balance.md");
     let alone = program::run(&folder, "balance status").ended_with(1);
     alone.says("thermocline-balance.sock").says("is a balancer running there?");
+}
+
+/// A process that nobody is the parent of; killed with this.
+struct Orphan(String);
+
+impl Orphan {
+    fn signal(&self, signal: &str) -> bool {
+        Command::new("kill").args([signal, &self.0]).status().unwrap().success()
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        let mut kill = Command::new("kill");
+        let _ = kill.args(["-KILL", &self.0]).stderr(Stdio::null()).status();
+    }
+}
+
+/// The listening socket was closed at once when a balancer stopped: whoever came before the next
+/// one listened was refused.
+#[test]
+fn a_new_process_takes_over_without_a_refused_connection() {
+    let folder = program::folder("balance-upgrade");
+    let one = server("one");
+    let mut balance = Balance::start(&folder, &format!("--listen 127.0.0.1:0 --to {one}"));
+    let (address, over) = (balance.address.clone(), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let (address, over) = (address.clone(), over.clone());
+            std::thread::spawn(move || {
+                while !over.load(SeqCst) {
+                    assert!(get(&address, "/", "").ends_with("one"));
+                }
+            })
+        })
+        .collect();
+    let told = || std::fs::read_to_string(folder.join("stderr")).unwrap();
+    let pid = balance.child.id().to_string();
+    assert!(Command::new("kill").args(["-USR2", &pid]).status().unwrap().success());
+    wait_until("another goes on", || told().contains("goes on"));
+    let told = told();
+    let successor = told.split(" goes on").next().and_then(|text| text.rsplit(' ').next());
+    let successor = Orphan(successor.unwrap().to_string());
+    assert!(balance.child.wait().unwrap().success());
+    let asked = || program::run(&folder, "balance status --json").stdout();
+    wait_until("its API answers", || asked().contains("\"requests\""));
+    let before = status(&folder)["requests"].as_u64().unwrap();
+    wait_until("it serves", || status(&folder)["requests"].as_u64().unwrap() > before + 50);
+    over.store(true, SeqCst);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    assert!(successor.signal("-TERM"));
+    wait_until("it has ended", || !folder.join("thermocline-balance.sock").exists());
+}
+
+#[test]
+fn when_nobody_can_take_over_the_balancer_goes_on() {
+    let folder = program::folder("balance-no-upgrade");
+    let one = server("one");
+    let text = format!("[[listen]]\naddress = \"127.0.0.1:0\"\n[[backend]]\naddress = \"{one}\"\n");
+    std::fs::write(folder.join("b.toml"), &text).unwrap();
+    let balance = Balance::start(&folder, "b.toml");
+    std::fs::write(folder.join("b.toml"), text + "nonsense = 1\n").unwrap();
+    let pid = balance.child.id().to_string();
+    assert!(Command::new("kill").args(["-USR2", &pid]).status().unwrap().success());
+    let told = || std::fs::read_to_string(folder.join("stderr")).unwrap();
+    wait_until("it says so", || told().contains("nobody takes over, this process goes on"));
+    assert!(told().contains("unknown key `nonsense`"), "{}", told());
+    assert!(balance.get("/", "").ends_with("one"));
+    assert_eq!(status(&folder)["requests"], 1);
 }

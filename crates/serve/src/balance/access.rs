@@ -35,6 +35,9 @@ pub(super) struct Entry<'a> {
     /// Why it went wrong, where it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<&'a str>,
+    /// Why the last try that failed did; there after a retry, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cause: Option<&'a str>,
 }
 
 /// Where lines go.

@@ -7,6 +7,7 @@
 use super::client::{Alarm, Client, Spoken};
 use super::core::{Current, Sent};
 use super::journal::Journal;
+use super::upload::{Fate, Upload};
 use super::upstream::Http1;
 use super::watch::Phase;
 use bytes::Bytes;
@@ -39,6 +40,10 @@ pub(super) struct Flow {
     pub(super) client: Arc<Client>,
     pub(super) current: Arc<Current>,
     pub(super) journal: Journal,
+    /// Where the request's body stands, which may still be under way.
+    pub(super) fate: Option<Arc<Fate>>,
+    /// Whether the server's connection may be used again.
+    pub(super) is_kept: bool,
     /// Why it failed, once it has, until that has been told.
     pub(super) failed: Option<&'static str>,
 }
@@ -131,7 +136,7 @@ impl Flow {
     fn end(&mut self, cx: &mut Context<'_>) {
         let Some(sent) = self.sent.take() else { return };
         let thread = &self.client.thread;
-        if let Some(conn) = self.conn.take() {
+        if let Some(conn) = self.conn.take().filter(|_| self.is_kept) {
             let idle_max = self.current.live.upstream.idle_max;
             thread.pool.put(sent.site, &sent.target, conn, idle_max, cx);
         }
@@ -154,7 +159,16 @@ impl Flow {
     ) -> Poll<Option<Result<T, CutOff>>> {
         self.conn = None;
         if let Some(sent) = self.sent.take() {
-            sent.finish(outcome);
+            let upload = self.fate.as_ref().map_or(Upload::Whole, |fate| fate.upload());
+            let is_client = match upload {
+                Upload::BrokenOff | Upload::Malformed => true,
+                Upload::Awaited => outcome == Outcome::TimedOut,
+                Upload::Moving | Upload::Whole => false,
+            };
+            if !is_client {
+                sent.target.failed(why.to_string());
+            }
+            sent.finish(if is_client { Outcome::ClientFailed } else { outcome });
             self.journal.end(&self.client.thread.shared, Some(why));
         }
         self.failed = Some(why);
@@ -167,7 +181,7 @@ impl Drop for Flow {
     /// The client went away, or took too long.
     fn drop(&mut self) {
         if let Some(sent) = self.sent.take() {
-            sent.finish(Outcome::Abandoned);
+            sent.finish(Outcome::ClientFailed);
             self.journal.end(&self.client.thread.shared, Some("the client went away"));
         }
     }

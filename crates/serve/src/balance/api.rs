@@ -26,6 +26,8 @@ pub struct BalanceStatus {
     pub connections: u64,
     /// Connections that were ever accepted.
     pub accepted: u64,
+    /// Connections that were closed at once, because there were too many from their address.
+    pub connections_refused: u64,
     /// Requests that arrived.
     pub requests: u64,
     /// Requests that wait for a place.
@@ -61,6 +63,8 @@ pub struct BackendStatus {
     pub requests_max: Option<u32>,
     /// Its load report, if there is one.
     pub report: Option<ReportStatus>,
+    /// Why a request or a check failed there last; `null`: none has.
+    pub last_error: Option<LastError>,
     /// Counts since the start.
     pub counters: BackendCounters,
     /// How long requests took that were served.
@@ -74,6 +78,15 @@ pub struct ReportStatus {
     pub queue: u32,
     /// Seconds since it looked.
     pub age_s: f64,
+}
+
+/// Why something failed at a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LastError {
+    /// When.
+    pub at_ms: u64,
+    /// What happened, in words.
+    pub text: String,
 }
 
 /// Counts of a backend.
@@ -91,8 +104,10 @@ pub struct BackendCounters {
     pub broken: u64,
     /// It took too long.
     pub timed_out: u64,
-    /// The client gave it up.
+    /// The client gave it up, or its body broke off, stalled or was no HTTP.
     pub abandoned: u64,
+    /// Declined before anything was done with it (HTTP/2's REFUSED_STREAM).
+    pub declined: u64,
     /// Failed here and was tried again.
     pub retried: u64,
     /// Times it was ejected.

@@ -2,16 +2,17 @@
 
 use super::core::Shared;
 use super::headers::Caller;
+use super::interim::Interim;
 use super::upstream::Pool;
 use super::watch::{Phase, Watch};
 use hyper::header::HeaderValue;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
 /// One thread: what its connections share.
@@ -33,11 +34,33 @@ pub(super) struct Client {
     pub(super) peer: SocketAddr,
     pub(super) caller: Caller,
     pub(super) spoken: Spoken,
-    /// Of the connection; requests of HTTP/2 each have their own beside it.
+    /// Of the connection; streams of HTTP/2 each have their own beside it.
     pub(super) watch: Arc<Watch>,
-    /// Requests under way, and ever, of HTTP/2.
-    pub(super) active: AtomicU32,
-    pub(super) requests: AtomicU64,
+    has_asked: AtomicBool,
+    /// Interim answers of servers, for a client of HTTP/1.1.
+    pub(super) interim: Arc<Interim>,
+    /// Of HTTP/2: its streams.
+    streams: Mutex<Streams>,
+}
+
+/// Streams of an HTTP/2 connection.
+struct Streams {
+    /// The one that has just been made, until it runs.
+    opened: Option<Arc<Watch>>,
+    active: u32,
+    /// Since when none is active.
+    idle_since: Instant,
+}
+
+/// A stream, while it is there.
+pub(super) struct Active(Arc<Client>);
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        let mut streams = self.0.streams();
+        streams.active -= 1;
+        streams.idle_since = Instant::now();
+    }
 }
 
 impl Client {
@@ -58,8 +81,13 @@ impl Client {
             },
             spoken,
             watch,
-            active: AtomicU32::new(0),
-            requests: AtomicU64::new(0),
+            has_asked: AtomicBool::new(false),
+            interim: Arc::default(),
+            streams: Mutex::new(Streams {
+                opened: None,
+                active: 0,
+                idle_since: Instant::now(),
+            }),
         }
     }
 
@@ -67,11 +95,43 @@ impl Client {
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
         if self.spoken == Spoken::Http1 {
             self.watch.enter(Phase::Exchange, limit);
+            self.has_asked.store(true, Relaxed);
             return Alarm { watch: self.watch.clone(), timer: None };
         }
         let watch = Arc::new(Watch::new(&self.thread.shared.ticks, limit));
         watch.enter(Phase::Exchange, limit);
-        Alarm::own(watch)
+        self.has_asked.store(true, Relaxed);
+        self.streams().opened = Some(watch.clone());
+        Alarm { watch, timer: None }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The watch of the stream that was made last, if it has not been taken yet; from then on it
+    /// counts as active.
+    pub(super) fn take_opened(self: &Arc<Client>) -> Option<(Arc<Watch>, Active)> {
+        let mut streams = self.streams();
+        let watch = streams.opened.take()?;
+        streams.active += 1;
+        drop(streams);
+        Some((watch, Active(self.clone())))
+    }
+
+    /// Returns true if no request has ever come.
+    pub(super) fn is_new(&self) -> bool {
+        !self.has_asked.load(Relaxed)
+    }
+
+    /// When an HTTP/2 connection without a stream must be over, and how long its goodbye may take.
+    pub(super) fn http2_deadline(&self) -> (tokio::time::Instant, Duration) {
+        let current = self.thread.shared.current();
+        let timeouts = &current.live.timeouts;
+        let streams = self.streams();
+        let since = if streams.active > 0 { Instant::now() } else { streams.idle_since };
+        let limit = if self.is_new() { timeouts.header } else { timeouts.keep_alive };
+        ((since + limit).into(), timeouts.header)
     }
 }
 

@@ -55,6 +55,8 @@ pub struct Live {
     pub upstream: Upstream,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// What one client may take.
+    pub limits: Limits,
     /// What servers are told of clients.
     pub forwarded: Forwarded,
     /// How servers are checked; when is in `settings.checks`.
@@ -91,6 +93,18 @@ pub struct Upstream {
     pub idle: Duration,
 }
 
+/// What one client may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most fields of a head, of clients and of servers. [`FIELDS_MAX`] is the cheapest.
+    pub fields_max: usize,
+    /// Most connections from one address at the same time.
+    pub client_connections_max: usize,
+}
+
+/// Most fields of a head, when nothing is said: what hyper has room for without allocating.
+pub const FIELDS_MAX: usize = 100;
+
 /// Whom to believe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpstreamTls {
@@ -111,6 +125,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// From the last byte sent to a server to the first of its answer.
     pub first_byte: Duration,
+    /// The same, of a request that can be tried at another server; `None`: no less than others.
+    pub each_try: Option<Duration>,
     /// Without a byte moving either way while bodies, tunnels or streams are under way.
     pub idle: Duration,
     /// A whole request, answer included; `None`: as long as it moves.
@@ -171,10 +187,17 @@ impl Default for Timeouts {
             keep_alive: Duration::from_secs(75),
             connect: Duration::from_secs(2),
             first_byte: Duration::from_secs(60),
+            each_try: None,
             idle: Duration::from_secs(60),
             request: None,
             drain: Duration::from_secs(30),
         }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { fields_max: FIELDS_MAX, client_connections_max: usize::MAX }
     }
 }
 
@@ -193,6 +216,7 @@ impl Live {
             backends,
             upstream: Upstream::default(),
             timeouts: Timeouts::default(),
+            limits: Limits::default(),
             forwarded: Forwarded::Replace,
             check: Check::default(),
             poll: None,

@@ -6,14 +6,16 @@
 //! dispatcher hears of it exactly once.
 
 use super::access::Log;
+use super::api::LastError;
 use super::config::Live;
+use super::crowd::Crowd;
 use super::upstream::Connector;
 use super::watch::Ticks;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use thermocline_balancer::{
     BackendSettings, Dispatcher, Event, Grant, LoadReport, Outcome, Placement, ReportError, Ticket,
 };
@@ -28,6 +30,30 @@ pub(super) struct Target {
     pub(super) address: String,
     /// The same, when the host is an address: nothing is to be looked up then.
     pub(super) literal: Option<SocketAddr>,
+    last_error: Mutex<Option<LastError>>,
+}
+
+impl Target {
+    fn new(name: &str, address: &str) -> Target {
+        Target {
+            name: name.to_string(),
+            address: address.to_string(),
+            literal: address.parse().ok(),
+            last_error: Mutex::default(),
+        }
+    }
+
+    /// Writes down why a request or a check failed there.
+    pub(super) fn failed(&self, text: String) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let error = LastError { at_ms: now.as_millis() as u64, text };
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// Why a request or a check failed there last.
+    pub(super) fn last_error(&self) -> Option<LastError> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Behind the lock.
@@ -50,6 +76,8 @@ pub(super) struct Counts {
     pub(super) connections: AtomicU64,
     pub(super) accepted: AtomicU64,
     pub(super) bad_requests: AtomicU64,
+    /// Connections that were closed at once: too many from one address.
+    pub(super) refused: AtomicU64,
     pub(super) bytes_in: AtomicU64,
     pub(super) bytes_out: AtomicU64,
 }
@@ -60,6 +88,7 @@ pub(super) struct Shared {
     current: Mutex<Arc<Current>>,
     pub(super) ticks: Arc<Ticks>,
     pub(super) counts: Counts,
+    pub(super) crowd: Arc<Crowd>,
     pub(super) log: Log,
     start: Instant,
 }
@@ -109,6 +138,7 @@ impl Shared {
             current: Mutex::new(Arc::new(current)),
             ticks,
             counts: Counts::default(),
+            crowd: Arc::default(),
             log: Log::default(),
             start,
         })
@@ -187,11 +217,7 @@ impl Shared {
                 target.name == backend.name && target.address == backend.address
             };
             if renew == Renew::All || !place.as_ref().is_some_and(same) {
-                *place = Some(Arc::new(Target {
-                    name: backend.name.clone(),
-                    address: backend.address.clone(),
-                    literal: backend.address.parse().ok(),
-                }));
+                *place = Some(Arc::new(Target::new(&backend.name, &backend.address)));
             }
         }
         self.hand_out(core);
@@ -294,7 +320,11 @@ impl Sent {
 
     /// It was answered: well, or with an error of the server's.
     pub(super) fn answered(mut self, status: u16) {
-        let failed = status >= 500;
+        // 501 and 505 say something of the request, not of the server.
+        let failed = status >= 500 && status != 501 && status != 505;
+        if failed {
+            self.target.failed(format!("answered {status}"));
+        }
         self.tell(|took| if failed { Outcome::ServerError } else { Outcome::Served(took) });
     }
 
@@ -327,7 +357,7 @@ impl Sent {
 impl Drop for Sent {
     fn drop(&mut self) {
         if !self.told {
-            self.tell(|_| Outcome::Abandoned);
+            self.tell(|_| Outcome::ClientFailed);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What an administrator may see and ask of a running balancer.
 
 use super::api::{
-    BackendCounters, BackendSecond, BackendStatus, BalanceSecond, BalanceStatus, ReportStatus,
+    BackendCounters, BackendSecond, BackendStatus, BalanceSecond, BalanceStatus, LastError,
+    ReportStatus,
 };
 use super::core::Shared;
 use super::report::LoadReportJson;
@@ -34,7 +35,9 @@ struct Past {
     second: u64,
     event: u64,
     arrived: u64,
-    before: BTreeMap<String, (BackendCounters, Latencies)>,
+    /// What each backend had done by the end of the last second, by its identity: a name may be
+    /// another backend's by now.
+    before: BTreeMap<u64, (BackendCounters, Latencies)>,
 }
 
 fn micros(nanos: Nanos) -> f64 {
@@ -92,6 +95,7 @@ impl Desk {
             panic: raw.panic,
             connections: counts.connections.load(Relaxed),
             accepted: counts.accepted.load(Relaxed),
+            connections_refused: counts.refused.load(Relaxed),
             requests: raw.arrived,
             waiting: raw.waiting,
             turned_away: raw.turned_away,
@@ -99,8 +103,17 @@ impl Desk {
             retries_denied: raw.retries_denied,
             sent_bytes: counts.bytes_out.load(Relaxed),
             log_lines_dropped: self.shared.log.dropped(),
-            backends: raw.backends.iter().map(backend).collect(),
+            backends: self.backends(raw),
         }
+    }
+
+    fn backends(&self, raw: &balancer::Status) -> Vec<BackendStatus> {
+        let targets = self.shared.targets();
+        let error = |name: &str| {
+            let target = targets.iter().find(|target| target.name == name)?;
+            target.last_error()
+        };
+        raw.backends.iter().map(|status| backend(status, error(&status.name))).collect()
     }
 
     /// The last five minutes from second `from` on.
@@ -158,8 +171,14 @@ impl Desk {
     pub(super) fn note_events(&self) {
         let mut fresh = Vec::new();
         self.shared.take_events(&mut fresh);
+        let targets = if fresh.is_empty() { Vec::new() } else { self.shared.targets() };
         for event in fresh {
-            let (severity, subject, text) = sentence(&event);
+            let (severity, subject, mut text) = sentence(&event);
+            let is_bad = matches!(event, balancer::Event::Ejected(..) | balancer::Event::Failed(_));
+            let target = targets.iter().find(|target| is_bad && target.name == subject);
+            if let Some(error) = target.and_then(|target| target.last_error()) {
+                text = format!("{text}; the last one: {}", error.text);
+            }
             self.note(severity, subject, text);
         }
     }
@@ -190,7 +209,7 @@ impl Desk {
         let mut seconds = Vec::new();
         for status in raw.backends {
             let counters = counters(&status.counters);
-            let (old, earlier) = before.remove(&status.name).unwrap_or_default();
+            let (old, earlier) = before.remove(&status.identity).unwrap_or_default();
             let fresh = status.latencies.since(&earlier);
             seconds.push(BackendSecond {
                 name: status.name.clone(),
@@ -201,7 +220,7 @@ impl Desk {
                 p50_us: micros(fresh.quantile(0.5)),
                 p99_us: micros(fresh.quantile(0.99)),
             });
-            past.before.insert(status.name, (counters, status.latencies));
+            past.before.insert(status.identity, (counters, status.latencies));
         }
         let second = BalanceSecond {
             number: past.second,
@@ -232,7 +251,7 @@ fn failures(counters: &BackendCounters) -> u64 {
     counters.errors + counters.unreachable + counters.broken + counters.timed_out
 }
 
-fn backend(status: &balancer::BackendStatus) -> BackendStatus {
+fn backend(status: &balancer::BackendStatus, last_error: Option<LastError>) -> BackendStatus {
     let report = status.reported_queue.zip(status.report_age);
     BackendStatus {
         name: status.name.clone(),
@@ -242,6 +261,7 @@ fn backend(status: &balancer::BackendStatus) -> BackendStatus {
         outstanding: status.outstanding,
         requests_max: (status.requests_max < u32::MAX).then_some(status.requests_max),
         report: report.map(|(queue, age)| ReportStatus { queue, age_s: age.as_secs_f64() }),
+        last_error,
         counters: counters(&status.counters),
         latency: Latency::from(&status.latencies),
     }
@@ -256,6 +276,7 @@ fn counters(counters: &balancer::Counters) -> BackendCounters {
         broken: counters.broken,
         timed_out: counters.timed_out,
         abandoned: counters.abandoned,
+        declined: counters.declined,
         retried: counters.retried,
         ejections: counters.ejections,
         reports: counters.reports,
@@ -288,3 +309,6 @@ fn sentence(event: &balancer::Event) -> (Severity, &str, String) {
         E::Calm => (Severity::Info, "balancer", "some backends are fit again".to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,22 +7,32 @@
 //! 4. A server that cannot be reached, or breaks off before answering, has failed. The request goes
 //!    elsewhere when that is safe: nothing of it was sent, or it has no body and its method may be
 //!    repeated (RFC 9110 §9.2.2); and when the budget allows.
-//! 5. The answer's head is made the client's; its body streams behind ([`AnswerBody`]).
+//! 6. The answer's head is made the client's; its body streams behind ([`AnswerBody`]).
+//!
+//! 5. The same after a server took longer than each try may; and, with any method, after one that
+//!    declined the request before doing anything (HTTP/2's REFUSED_STREAM).
+//!
+//! A body that breaks off, stalls or is no HTTP is the client's fault: no server is blamed, and
+//! nothing is tried again ([`super::upload`]).
 //!
 //! Answers of servers, errors too, are passed on as they are. What has none is answered here:
-//! 400, 502, 503 or 504, with a sentence. Nothing is retried after the first byte of an answer.
+//! 400, 408, 501, 502, 503 or 504, with a sentence. Nothing is retried after the first byte of an
+//! answer.
 
 use super::answer::{AnswerBody, Flow};
 use super::client::{Alarm, Client, Spoken};
 use super::core::{Current, NoPlace, Sent};
-use super::headers::{self, BadRequest};
+use super::headers::{self, BadRequest, Framing};
 use super::journal::Journal;
 use super::report;
 use super::tunnel;
-use super::upstream::{self, Conn, ConnectError, Http1, ReqBody, Unanswered};
+use super::upload::{Fate, ReqBody, Upload};
+use super::upstream::{self, Conn, ConnectError, Http1, Unanswered};
 use super::watch::{Phase, nanos};
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, UPGRADE};
+use hyper::header::{
+    CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, UPGRADE,
+};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Uri, Version};
@@ -31,6 +41,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use thermocline_balancer::Outcome;
 use thermocline_units::{Nanos, SiteId};
 
@@ -47,13 +58,23 @@ enum Refusal {
     Broken,
     #[error("the server took too long to answer")]
     TimedOut,
+    #[error("the server declined the request for now")]
+    Declined,
+    #[error("the request's body is no HTTP/1.1")]
+    Malformed,
+    #[error("the client broke its request off")]
+    BrokenOff,
+    #[error("the client took too long to send its request")]
+    Stalled,
 }
 
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Refusal::Bad(_) => StatusCode::BAD_REQUEST,
-            Refusal::NoPlace(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Bad(BadRequest::Coding) => StatusCode::NOT_IMPLEMENTED,
+            Refusal::Bad(_) | Refusal::Malformed | Refusal::BrokenOff => StatusCode::BAD_REQUEST,
+            Refusal::Stalled => StatusCode::REQUEST_TIMEOUT,
+            Refusal::NoPlace(_) | Refusal::Declined => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Unreachable | Refusal::Broken => StatusCode::BAD_GATEWAY,
             Refusal::TimedOut => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -64,6 +85,7 @@ impl Refusal {
 struct Trouble {
     outcome: Outcome,
     request: Option<Box<Request<ReqBody>>>,
+    cause: String,
 }
 
 /// A request as servers are to get it.
@@ -86,8 +108,12 @@ struct Exchange {
     current: Arc<Current>,
     alarm: Alarm,
     journal: Journal,
-    /// What is sent again when the first try is lost; `None`: the request must not be repeated.
+    /// What is sent again when the first try is lost; `None`: the request has a body.
     spare: Option<Box<Parts>>,
+    /// Where the request's body stands; `None`: it has none.
+    fate: Option<Arc<Fate>>,
+    /// Whether the client knows interim answers, and can be sent them.
+    takes_interim: bool,
     tried: Vec<SiteId>,
 }
 
@@ -107,12 +133,18 @@ pub(super) fn exchange(
     let latest = |limit| Nanos(shared.now().0.saturating_add(nanos(limit).0));
     alarm.watch.set_latest(timeouts.request.map(latest));
     let journal = Journal::new(&client, &request);
-    let (spare, tried) = (None, Vec::new());
-    let mut exchange = Exchange { client, current, alarm, journal, spare, tried };
+    let (spare, fate, tried) = (None, None, Vec::new());
+    let mut exchange =
+        Exchange { client, current, alarm, journal, spare, fate, takes_interim: false, tried };
     let ready = exchange.prepare(request);
     async move {
         let answered = match ready {
-            Ok(ready) => exchange.run(ready).await,
+            Ok(ready) => {
+                if exchange.current.live.timeouts.each_try.is_some() {
+                    exchange.alarm.watch.enter(Phase::Exchange, exchange.patience());
+                }
+                exchange.run(ready).await
+            }
             Err(bad) => Err(bad.into()),
         };
         match answered {
@@ -133,10 +165,21 @@ impl Exchange {
         let switch = switch.then(|| hyper::upgrade::on(&mut request));
         let (mut parts, body) = request.into_parts();
         let forwarded = self.current.live.forwarded;
+        self.takes_interim =
+            self.client.spoken == Spoken::Http1 && parts.version == Version::HTTP_11;
         let upgrade = headers::to_server(&mut parts, &self.client.caller, forwarded)?;
-        let body = if body.is_end_stream() { ReqBody::None } else { ReqBody::Of(body) };
-        let may_repeat = matches!(body, ReqBody::None) && parts.method.is_idempotent();
-        self.spare = may_repeat.then(|| Box::new(parts.clone()));
+        let body = if body.is_end_stream() {
+            self.spare = Some(Box::new(parts.clone()));
+            ReqBody::None
+        } else {
+            // hyper sends a GET without a body when neither length nor coding is there.
+            if !parts.headers.contains_key(CONTENT_LENGTH) {
+                parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+            let fate = Arc::<Fate>::default();
+            self.fate = Some(fate.clone());
+            ReqBody::Of(body, fate)
+        };
         let request = Box::new(Request::from_parts(parts, body));
         Ok(Ready { request, switch: switch.filter(|_| upgrade.is_some()) })
     }
@@ -151,16 +194,15 @@ impl Exchange {
                 Ok(answered) => return Ok((sent, answered, switch)),
                 Err(trouble) => trouble,
             };
-            let (site, outcome) = (sent.site, trouble.outcome);
-            self.journal.backend = Some(sent.target.clone());
+            let Trouble { outcome, request: unsent, cause } = trouble;
+            let site = sent.site;
+            self.journal.failed_at(&sent.target, &cause);
+            if outcome != Outcome::ClientFailed {
+                sent.target.failed(cause);
+            }
             sent.finish(outcome);
-            let refusal = match outcome {
-                Outcome::TimedOut => return Err(Refusal::TimedOut),
-                Outcome::Unreachable => Refusal::Unreachable,
-                _ => Refusal::Broken,
-            };
-            let again = trouble.request.or_else(|| self.again());
-            let Some(again) = again else { return Err(refusal) };
+            let refusal = self.refusal(outcome);
+            let Some(again) = unsent.or_else(|| self.again(outcome)) else { return Err(refusal) };
             let tries = self.journal.tries;
             if !shared.dispatch(|dispatcher, now| dispatcher.retry(now, tries, site)) {
                 return Err(refusal);
@@ -172,13 +214,51 @@ impl Exchange {
                 Err(other) => return Err(other.into()),
             };
             request = again;
-            self.alarm.watch.enter(Phase::Exchange, self.current.live.timeouts.first_byte);
+            self.alarm.watch.enter(Phase::Exchange, self.patience());
         }
     }
 
-    /// The request once more, when it may be repeated.
-    fn again(&self) -> Option<Box<Request<ReqBody>>> {
-        Some(Box::new(Request::from_parts(Parts::clone(self.spare.as_ref()?), ReqBody::None)))
+    /// What the client is told when this was the last try.
+    fn refusal(&self, outcome: Outcome) -> Refusal {
+        match outcome {
+            Outcome::TimedOut => Refusal::TimedOut,
+            Outcome::Unreachable => Refusal::Unreachable,
+            Outcome::Declined => Refusal::Declined,
+            Outcome::ClientFailed => match self.upload() {
+                Upload::Malformed => Refusal::Malformed,
+                Upload::BrokenOff => Refusal::BrokenOff,
+                Upload::Moving | Upload::Awaited | Upload::Whole => Refusal::Stalled,
+            },
+            Outcome::Served(_) | Outcome::ServerError | Outcome::Broken => Refusal::Broken,
+        }
+    }
+
+    fn upload(&self) -> Upload {
+        self.fate.as_ref().map_or(Upload::Whole, |fate| fate.upload())
+    }
+
+    /// The request once more, when it may be repeated after this.
+    fn again(&self, outcome: Outcome) -> Option<Box<Request<ReqBody>>> {
+        let spare = self.spare.as_ref()?;
+        let may_be = match outcome {
+            // Nothing was done with it.
+            Outcome::Declined => true,
+            Outcome::TimedOut => {
+                let is_limited = self.current.live.timeouts.each_try.is_some();
+                is_limited && spare.method.is_idempotent() && !self.alarm.watch.is_past_latest()
+            }
+            _ => spare.method.is_idempotent(),
+        };
+        may_be.then(|| Box::new(Request::from_parts(Parts::clone(spare), ReqBody::None)))
+    }
+
+    /// How long the server may take that is tried now; less when there can be another.
+    fn patience(&self) -> Duration {
+        let (timeouts, settings) = (&self.current.live.timeouts, &self.current.live.settings);
+        let may_repeat = self.spare.as_ref().is_some_and(|spare| spare.method.is_idempotent());
+        let is_last = self.journal.tries >= settings.retries_max;
+        let each = timeouts.each_try.filter(|_| may_repeat && !is_last);
+        each.map_or(timeouts.first_byte, |each| each.min(timeouts.first_byte))
     }
 
     /// Asks one server.
@@ -193,9 +273,10 @@ impl Exchange {
         if let Some(conn) = taken.await {
             match self.ask(conn, request).await {
                 Ok(answered) => return Ok(answered),
-                Err(Trouble { outcome: Outcome::Broken, request: unsent }) => {
-                    let trouble = Trouble { outcome: Outcome::Broken, request: None };
-                    request = unsent.or_else(|| self.again()).ok_or(trouble)?;
+                Err(Trouble { outcome: Outcome::Broken, request: unsent, cause }) => {
+                    let trouble = Trouble { outcome: Outcome::Broken, request: None, cause };
+                    let again = unsent.or_else(|| self.again(Outcome::Broken));
+                    request = again.ok_or(trouble)?;
                 }
                 Err(trouble) => return Err(trouble),
             }
@@ -203,18 +284,22 @@ impl Exchange {
         // In a box: each request's state would have room for it, and few connect.
         match Box::pin(self.connect(sent)).await {
             Ok(conn) => self.ask(conn, request).await,
-            Err(_) => Err(Trouble { outcome: Outcome::Unreachable, request: Some(request) }),
+            Err(error) => {
+                let cause = format!("cannot be reached: {error}");
+                Err(Trouble { outcome: Outcome::Unreachable, request: Some(request), cause })
+            }
         }
     }
 
-    async fn connect(&mut self, sent: &Sent) -> Result<Conn, Option<ConnectError>> {
+    async fn connect(&mut self, sent: &Sent) -> Result<Conn, ConnectError> {
         let limit = self.current.live.timeouts.connect;
         let made = self.current.connector.connect_http(&sent.target);
-        let conn = tokio::time::timeout(limit, made).await.map_err(|_| None)?.map_err(Some)?;
+        let made = tokio::time::timeout(limit, made).await;
+        let conn = made.map_err(|_| ConnectError::TimedOut(limit))??;
         if let Conn::Http2(sender) = &conn {
             self.client.thread.pool.share(sent.site, &sent.target, sender);
         }
-        self.alarm.watch.enter(Phase::Exchange, self.current.live.timeouts.first_byte);
+        self.alarm.watch.enter(Phase::Exchange, self.patience());
         Ok(conn)
     }
 
@@ -224,29 +309,67 @@ impl Exchange {
         conn: Conn,
         mut request: Box<Request<ReqBody>>,
     ) -> Result<Answered, Trouble> {
-        let timed_out = Trouble { outcome: Outcome::TimedOut, request: None };
         match conn {
             Conn::Http1(mut conn) => {
+                if self.takes_interim {
+                    let interim = self.client.interim.clone();
+                    hyper::ext::on_informational(&mut *request, move |answer| {
+                        interim.push(answer.status(), answer.headers());
+                    });
+                }
                 let mut answer = pin!(upstream::send_http1(&mut conn, *request));
-                let alarm = &mut self.alarm;
+                let (alarm, interim) = (&mut self.alarm, &self.client.interim);
+                let mut told = false;
                 let answer = std::future::poll_fn(|cx| {
-                    match conn.drive_for(cx, |cx| answer.as_mut().poll(cx)) {
+                    let driven = conn.drive_for(cx, |cx| answer.as_mut().poll(cx));
+                    let is_waiting = interim.is_waiting();
+                    if driven.is_pending() && is_waiting && !told {
+                        // The connection writes it when it is polled next.
+                        cx.waker().wake_by_ref();
+                    }
+                    told = is_waiting;
+                    match driven {
                         Poll::Ready(answer) => Poll::Ready(Some(answer)),
                         Poll::Pending if alarm.poll_over(cx) => Poll::Ready(None),
                         Poll::Pending => Poll::Pending,
                     }
                 });
-                let response = answer.await.ok_or(timed_out)?.map_err(trouble)?;
+                let response = answer.await.ok_or_else(|| self.timed_out())?;
+                let response = response.map_err(|error| self.trouble(error))?;
                 Ok(Answered { response, conn: Some(conn) })
             }
             Conn::Http2(mut sender) => {
-                for_http2(&mut request);
+                for_http2(&mut request, self.current.connector.is_encrypted());
                 let answer = Box::pin(upstream::send_http2(&mut sender, *request));
                 let answer = self.alarm.race(answer).await;
-                let response = answer.ok_or(timed_out)?.map_err(trouble)?;
+                let response = answer.ok_or_else(|| self.timed_out())?;
+                let response = response.map_err(|error| self.trouble(error))?;
                 Ok(Answered { response, conn: None })
             }
         }
+    }
+
+    /// Nothing has moved for too long: somebody has stopped.
+    fn timed_out(&self) -> Trouble {
+        let (outcome, cause) = match self.upload() {
+            Upload::Awaited => (Outcome::ClientFailed, "the client stopped sending"),
+            _ => (Outcome::TimedOut, "did not answer in time"),
+        };
+        Trouble { outcome, request: None, cause: cause.to_string() }
+    }
+
+    /// The connection broke, or what came is no answer.
+    fn trouble(&self, mut error: Unanswered) -> Trouble {
+        let request = error.take_message().map(Box::new);
+        let spoiled = self.fate.as_ref().is_some_and(|fate| fate.is_spoiled());
+        let error = error.into_error();
+        let outcome = match () {
+            () if spoiled => Outcome::ClientFailed,
+            () if upstream::is_refused(&error) => Outcome::Declined,
+            () => Outcome::Broken,
+        };
+        let request = request.filter(|_| !spoiled);
+        Trouble { outcome, request, cause: upstream::reason(&error) }
     }
 
     /// Makes a server's answer the client's.
@@ -261,7 +384,11 @@ impl Exchange {
         let (mut parts, body) = response.into_parts();
         self.take_report(&sent, &mut parts.headers);
         let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
-        headers::to_client(&mut parts.headers, switches);
+        let Some(framing) = headers::to_client(&mut parts.headers, switches) else {
+            sent.target.failed("answered with a transfer coding that nobody asked for".to_string());
+            sent.finish(Outcome::Broken);
+            return self.refuse(&Refusal::Broken);
+        };
         parts.version = Version::HTTP_11;
         self.journal.backend = Some(sent.target.clone());
         self.journal.status = parts.status.as_u16();
@@ -282,6 +409,8 @@ impl Exchange {
             client: self.client,
             current: self.current,
             journal: self.journal,
+            fate: self.fate,
+            is_kept: framing == Framing::Plain,
             failed: None,
         });
         Response::from_parts(parts, AnswerBody::of(flow, cx))
@@ -306,15 +435,18 @@ impl Exchange {
     /// Answers without a server.
     fn refuse(mut self, refusal: &Refusal) -> Response<AnswerBody> {
         let (status, text) = (refusal.status(), format!("{refusal}\n"));
-        if status == StatusCode::BAD_REQUEST {
+        if status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED {
             self.client.thread.shared.counts.bad_requests.fetch_add(1, Relaxed);
         }
         self.journal.status = status.as_u16();
         self.journal.bytes = text.len() as u64;
         self.journal.end(&self.client.thread.shared, Some(text.trim_end()));
+        let timeouts = &self.current.live.timeouts;
         if self.client.spoken == Spoken::Http1 {
             self.alarm.watch.set_latest(None);
-            self.alarm.watch.enter(Phase::Idle, self.current.live.timeouts.keep_alive);
+            self.alarm.watch.enter(Phase::Idle, timeouts.keep_alive);
+        } else {
+            self.alarm.watch.enter(Phase::Answer, timeouts.idle);
         }
         let mut response = Response::new(AnswerBody::text(text));
         *response.status_mut() = status;
@@ -327,17 +459,15 @@ impl Exchange {
     }
 }
 
-/// The connection broke, or what came is no answer.
-fn trouble(mut error: Unanswered) -> Trouble {
-    Trouble { outcome: Outcome::Broken, request: error.take_message().map(Box::new) }
-}
-
 /// HTTP/2 names the host in the target.
-fn for_http2(request: &mut Request<ReqBody>) {
+fn for_http2(request: &mut Request<ReqBody>, is_encrypted: bool) {
+    request.headers_mut().remove(TRANSFER_ENCODING);
     let host = request.headers_mut().remove(HOST);
     let host = host.as_ref().and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_string();
-    let uri = Uri::builder().scheme("http").authority(host.unwrap_or("localhost"));
+    let uri = Uri::builder()
+        .scheme(if is_encrypted { "https" } else { "http" })
+        .authority(host.unwrap_or("localhost"));
     if let Ok(uri) = uri.path_and_query(path).build() {
         *request.uri_mut() = uri;
     }

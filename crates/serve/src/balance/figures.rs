@@ -67,6 +67,7 @@ impl Figures {
         let counters = [
             ("requests", "Requests that arrived", status.requests),
             ("connections_accepted", "Connections accepted", status.accepted),
+            ("connections_refused", "Too many from an address", status.connections_refused),
             ("requests_turned_away", "Requests that found no place", status.turned_away),
             ("bad_requests", "Requests that are not served", status.bad_requests),
             ("retries_denied", "Retries over the budget", status.retries_denied),
@@ -121,13 +122,14 @@ impl Figures {
 
     /// How requests ended, by backend.
     fn ends(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let ends: [(&'static str, OfCounters); 6] = [
+        let ends: [(&'static str, OfCounters); 7] = [
             ("served", |c| c.served),
             ("error", |c| c.errors),
             ("unreachable", |c| c.unreachable),
             ("broken", |c| c.broken),
             ("timed_out", |c| c.timed_out),
             ("abandoned", |c| c.abandoned),
+            ("declined", |c| c.declined),
         ];
         let mut series = Vec::new();
         for backend in &self.status.backends {

@@ -4,9 +4,13 @@
 //! encrypted one speaks what ALPN settled; the rest is HTTP/1.1. Whoever drives a connection minds
 //! its [`Watch`]: idle too long, or too slow with a head or a body, and it is closed. A request
 //! that waits for a server minds the same deadline itself, because it owes an answer.
+//!
+//! Of HTTP/2 each stream has a watch of its own ([`Streams`]). The connection itself must bring its
+//! first request within the time for a head, and later ones within the time for keeping it;
+//! frames that are no requests do not count.
 
-use super::answer::AnswerBody;
 use super::client::{Client, Spoken, Thread};
+use super::config::FIELDS_MAX;
 use super::core::NoPlace;
 use super::exchange::exchange;
 use super::journal::Journal;
@@ -18,15 +22,16 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use thermocline_balancer::Outcome;
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 /// What an HTTP/2 connection begins with that nothing else does (RFC 9113 §3.4): `PRI` is no
 /// method.
@@ -36,6 +41,8 @@ const STREAMS_MAX: u32 = 128;
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may think.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
+/// A pause before a client is looked at again that has begun to say what it speaks.
+const BREATH: Duration = Duration::from_millis(5);
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -54,7 +61,10 @@ pub(super) async fn serve_http(
     let watch = Arc::new(Watch::new(&thread.shared.ticks, header));
     let client = Arc::new(Client::new(&thread, peer, encrypted, spoken, watch.clone()));
     match spoken {
-        Spoken::Http1 => serve_http1(client, Stream::client(wire, Some(watch)), &stop).await,
+        Spoken::Http1 => {
+            let stream = Stream::client(wire, Some(watch)).with_interim(&client.interim);
+            serve_http1(client, stream, &stop).await;
+        }
         Spoken::Http2 => serve_http2(client, Stream::client(wire, None), &stop).await,
     }
 }
@@ -62,9 +72,7 @@ pub(super) async fn serve_http(
 /// Encrypts where that is wanted, and finds out what is spoken.
 async fn open(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>) -> Option<(Wire, Spoken)> {
     let Some(tls) = tls else {
-        let mut start = [0; PREFACE_START.len()];
-        let count = stream.peek(&mut start).await.ok()?;
-        let http2 = start[..count] == *PREFACE_START;
+        let http2 = begins_http2(&stream).await.ok()?;
         let spoken = if http2 { Spoken::Http2 } else { Spoken::Http1 };
         return Some((Wire::Plain(stream), spoken));
     };
@@ -74,45 +82,105 @@ async fn open(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>) -> Opti
     Some((Wire::Accepted(Box::new(stream)), spoken))
 }
 
+/// Whether a client begins with HTTP/2's preface, as soon as that can be told.
+async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; PREFACE_START.len()];
+    loop {
+        let count = stream.peek(&mut start).await?;
+        let is_prefix = count > 0 && PREFACE_START.starts_with(&start[..count]);
+        if !is_prefix || count == start.len() {
+            return Ok(is_prefix);
+        }
+        // The socket stays readable while no more comes: look again in a moment.
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
 async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
-    let watch = client.watch.clone();
+    let (watch, of) = (client.watch.clone(), client.clone());
+    let fields_max = client.thread.shared.current().live.limits.fields_max;
     let service = service_fn(move |request: Request<Incoming>| exchange(client.clone(), request));
     let mut builder = http1::Builder::new();
     builder.auto_date_header(false).header_read_timeout(None).max_header_size(HEAD_BYTES_MAX);
+    // Another number than hyper's own costs an allocation for each head.
+    if fields_max != FIELDS_MAX {
+        builder.max_headers(fields_max);
+    }
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = pin!(connection);
     let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
     let mut stopping = pin!(stop.stopped());
-    let mut is_told = false;
+    let (mut is_stopping, mut is_told) = (false, false);
     std::future::poll_fn(|cx| {
-        if !is_told && stopping.as_mut().poll(cx).is_ready() {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        // Twice when the timer rings: a request that waits answers when it sees that its time is
-        // up.
+        is_stopping = is_stopping || stopping.as_mut().poll(cx).is_ready();
         loop {
+            // Who has been let in may ask once: a request may be on its way.
+            if is_stopping && !is_told && !of.is_new() {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
             // That a client broke off is nobody's fault here.
-            if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+            let polled = poll_in_time(cx, connection.as_mut(), &watch, timer.as_mut());
+            if polled.is_ready() || !is_stopping || is_told || of.is_new() {
+                return polled;
             }
-            if watch.is_over() && watch.phase() != Phase::Exchange {
-                return Poll::Ready(());
-            }
-            watch.hurry(timer.as_mut());
-            if timer.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            timer.as_mut().reset(watch.instant());
         }
     })
     .await;
 }
 
+/// Drives what a watch is kept of, and gives it up when its time is over. A request that waits for
+/// a server answers by itself when it sees that: it is polled once more when the timer rings.
+fn poll_in_time(
+    cx: &mut Context<'_>,
+    mut work: Pin<&mut impl Future>,
+    watch: &Watch,
+    mut timer: Pin<&mut Sleep>,
+) -> Poll<()> {
+    loop {
+        if work.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if watch.is_over() && watch.phase() != Phase::Exchange {
+            return Poll::Ready(());
+        }
+        watch.hurry(timer.as_mut());
+        if timer.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        timer.as_mut().reset(watch.instant());
+    }
+}
+
+/// Runs the streams of an HTTP/2 connection, each until it ends or its time is over. A stream whose
+/// client takes nothing of its answer is not polled by hyper; this is who ends it.
+#[derive(Clone)]
+struct Streams(Arc<Client>);
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        // hyper runs what it has just had the service make.
+        let opened = self.0.take_opened();
+        tokio::spawn(async move {
+            let Some((watch, _counted)) = opened else {
+                stream.await;
+                return;
+            };
+            let mut stream = pin!(stream);
+            let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
+            std::future::poll_fn(|cx| poll_in_time(cx, stream.as_mut(), &watch, timer.as_mut()))
+                .await;
+        });
+    }
+}
+
 async fn serve_http2(client: Arc<Client>, stream: Stream, stop: &Stop) {
     let of = client.clone();
-    let service = service_fn(move |request: Request<Incoming>| counted(of.clone(), request));
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let service = service_fn(move |request: Request<Incoming>| exchange(of.clone(), request));
+    let mut builder = http2::Builder::new(Streams(client.clone()));
     builder
         .timer(TokioTimer::new())
         .auto_date_header(false)
@@ -122,37 +190,38 @@ async fn serve_http2(client: Arc<Client>, stream: Stream, stop: &Stop) {
         .keep_alive_timeout(PONG);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut stopping = pin!(stop.stopped());
-    let keep_alive = client.thread.shared.current().live.timeouts.keep_alive;
-    let (mut timer, mut seen) = (pin!(tokio::time::sleep(keep_alive)), 0);
-    let mut is_told = false;
+    let mut timer = pin!(tokio::time::sleep_until(client.http2_deadline().0));
+    let (mut is_stopping, mut is_told, mut is_last) = (false, false, false);
     std::future::poll_fn(|cx| {
-        let is_stopping = !is_told && stopping.as_mut().poll(cx).is_ready();
-        let mut is_idle = false;
-        while timer.as_mut().poll(cx).is_ready() {
-            let requests = client.requests.load(Relaxed);
-            is_idle = requests == seen && client.active.load(Relaxed) == 0;
-            seen = requests;
-            timer.as_mut().reset(tokio::time::Instant::now() + keep_alive);
-        }
-        if is_stopping || (is_idle && !is_told) {
+        is_stopping = is_stopping || stopping.as_mut().poll(cx).is_ready();
+        let was_new = client.is_new();
+        if is_stopping && !is_told && !was_new {
             is_told = true;
             connection.as_mut().graceful_shutdown();
         }
-        connection.as_mut().poll(cx).map(drop)
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if is_stopping && was_new && !client.is_new() {
+            cx.waker().wake_by_ref();
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            let (deadline, header) = client.http2_deadline();
+            if deadline > tokio::time::Instant::now() {
+                timer.as_mut().reset(deadline);
+            } else if is_last || client.is_new() {
+                return Poll::Ready(());
+            } else {
+                // It may say goodbye: requests that are on their way have this time.
+                (is_told, is_last) = (true, true);
+                connection.as_mut().graceful_shutdown();
+                cx.waker().wake_by_ref();
+                timer.as_mut().reset(tokio::time::Instant::now() + header);
+            }
+        }
+        Poll::Pending
     })
     .await;
-}
-
-/// Counts a request of HTTP/2 while it is under way.
-async fn counted(
-    client: Arc<Client>,
-    request: Request<Incoming>,
-) -> Result<hyper::Response<AnswerBody>, std::convert::Infallible> {
-    client.requests.fetch_add(1, Relaxed);
-    client.active.fetch_add(1, Relaxed);
-    let answer = exchange(client.clone(), request).await;
-    client.active.fetch_sub(1, Relaxed);
-    answer
 }
 
 /// Joins a client with a server, whatever they speak.

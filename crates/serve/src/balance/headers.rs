@@ -8,12 +8,15 @@
 //! 3. Cookies that HTTP/2 brought in pieces are joined (RFC 9113 §8.2.3).
 //! 4. `X-Forwarded-For` and `X-Forwarded-Proto` as the configuration says.
 //!
+//! 5. The only transfer coding is `chunked`. `Trailer` stays: fields behind a body are passed on
+//!    when they were announced.
+//!
 //! Not here: paths are passed on as they came, letter by letter.
 
 use super::config::Forwarded;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
@@ -27,7 +30,7 @@ pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forw
 pub(super) const LOAD: HeaderName = HeaderName::from_static("thermocline-load");
 /// What is between two neighbours (RFC 9110 §7.6.1, RFC 9112), as it is written and as it is known;
 /// and `Expect`, because hyper asks a client for the body when it is wanted.
-static HOPS: [(&str, HeaderName); 10] = [
+static HOPS: [(&str, HeaderName); 9] = [
     ("connection", CONNECTION),
     ("te", TE),
     ("transfer-encoding", TRANSFER_ENCODING),
@@ -35,7 +38,6 @@ static HOPS: [(&str, HeaderName); 10] = [
     ("proxy-connection", HeaderName::from_static("proxy-connection")),
     ("upgrade", UPGRADE),
     ("expect", EXPECT),
-    ("trailer", TRAILER),
     ("proxy-authenticate", PROXY_AUTHENTICATE),
     ("proxy-authorization", PROXY_AUTHORIZATION),
 ];
@@ -48,6 +50,7 @@ struct Hops(u16);
 impl Hops {
     const CONNECTION: Hops = Hops(1 << 0);
     const TE: Hops = Hops(1 << 1);
+    const CODING: Hops = Hops(1 << 2);
     const UPGRADE: Hops = Hops(1 << 5);
 
     fn of(headers: &HeaderMap) -> Hops {
@@ -108,6 +111,18 @@ pub(super) enum BadRequest {
     Connect,
     #[error("the request's target is no path")]
     Target,
+    #[error("of all transfer codings only `chunked` is understood")]
+    Coding,
+}
+
+/// How a message said where it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// In one way.
+    Plain,
+    /// By a length and in chunks. The chunks count, the length is taken out, and the connection is
+    /// not used again: a neighbour may have read it otherwise (RFC 9112 §6.1, §6.3).
+    Doubtful,
 }
 
 /// Makes a client's head the one that a server gets. `upgrade` is what the client asked to switch
@@ -121,6 +136,9 @@ pub(super) fn to_server(
         return Err(BadRequest::Connect);
     }
     let hops = Hops::of(&parts.headers);
+    if hops.has(Hops::CODING) && !is_chunked(&parts.headers) {
+        return Err(BadRequest::Coding);
+    }
     let upgrade = hops.has(Hops::UPGRADE).then(|| wanted_upgrade(parts)).flatten();
     let trailers = hops.has(Hops::TE) && takes_trailers(&parts.headers);
     name_host(parts)?;
@@ -151,16 +169,36 @@ pub(super) fn to_server(
     Ok(upgrade)
 }
 
-/// Makes a server's head the one that a client gets.
-pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) {
+/// Makes a server's head the one that a client gets. `None`: its body is coded in a way that was
+/// not asked for and cannot be undone.
+pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) -> Option<Framing> {
     let upgrade = switches.then(|| headers.get(UPGRADE).cloned()).flatten();
-    Hops::of(headers).strip(headers);
+    let hops = Hops::of(headers);
+    let mut framing = Framing::Plain;
+    if hops.has(Hops::CODING) {
+        if !is_chunked(headers) {
+            return None;
+        }
+        if headers.remove(CONTENT_LENGTH).is_some() {
+            framing = Framing::Doubtful;
+        }
+    }
+    hops.strip(headers);
     if switches {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         if let Some(upgrade) = upgrade {
             headers.insert(UPGRADE, upgrade);
         }
     }
+    Some(framing)
+}
+
+/// Returns true if `chunked` is the only transfer coding.
+fn is_chunked(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_it =
+        |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    values.next().is_some_and(is_it) && values.next().is_none()
 }
 
 /// What a client wants to switch to: `Connection: upgrade` and what `Upgrade` says (HTTP/1.1 only).

@@ -23,6 +23,8 @@ pub(super) struct Journal {
     pub(super) status: u16,
     pub(super) bytes: u64,
     pub(super) backend: Option<Arc<Target>>,
+    /// Why the last try failed.
+    cause: Option<String>,
 }
 
 /// What is known when it comes; there when it will be logged.
@@ -54,7 +56,7 @@ impl Journal {
                 protocol: if client.spoken == Spoken::Http2 { "h2" } else { "http/1.1" },
             })
         });
-        Journal { head, tries: 0, status: 0, bytes: 0, backend: None }
+        Journal { head, tries: 0, status: 0, bytes: 0, backend: None, cause: None }
     }
 
     /// One of a stream of bytes.
@@ -69,7 +71,13 @@ impl Journal {
                 protocol: "tcp",
             })
         });
-        Journal { head, tries: 0, status: 0, bytes: 0, backend: None }
+        Journal { head, tries: 0, status: 0, bytes: 0, backend: None, cause: None }
+    }
+
+    /// A try has failed there.
+    pub(super) fn failed_at(&mut self, target: &Arc<Target>, cause: &str) {
+        self.backend = Some(target.clone());
+        self.cause = self.head.is_some().then(|| cause.to_string());
     }
 
     /// It is over; `error` says why it went wrong, if it did.
@@ -90,6 +98,7 @@ impl Journal {
             bytes: self.bytes,
             took_ms: (took.as_secs_f64() * 1e6).round() / 1e3,
             error,
+            cause: self.cause.as_deref(),
         });
     }
 }

@@ -114,6 +114,8 @@ pub(super) struct Door {
 pub struct Proxy {
     desk: Arc<Desk>,
     doors: Vec<(Listen, Certificates)>,
+    /// Their sockets.
+    listeners: Vec<TcpListener>,
     /// Where it listens, in the order of the configuration.
     pub addresses: Vec<SocketAddr>,
     stop: Arc<Stop>,
@@ -124,11 +126,17 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens, and proxies from now on. `seed` is to be another one for each balancer before the
-    /// same servers.
+    /// same servers. Sockets of `inherited`, which listen already, are taken for the addresses that
+    /// they have, or in their order where the configuration leaves the port open; others are
+    /// closed.
     ///
     /// # Errors
     /// When an address, a certificate or a thread cannot be had, or the policy is none.
-    pub fn start(config: &Config, seed: u64) -> Result<Proxy, BalanceError> {
+    pub fn start(
+        config: &Config,
+        seed: u64,
+        mut inherited: Vec<TcpListener>,
+    ) -> Result<Proxy, BalanceError> {
         let start = Instant::now();
         let rule = rule(&config.live.policy)?;
         let now = thermocline_units::Nanos(0);
@@ -139,6 +147,7 @@ impl Proxy {
         let mut proxy = Proxy {
             desk: Arc::new(Desk::new(shared, seed)),
             doors: Vec::new(),
+            listeners: Vec::new(),
             addresses: Vec::new(),
             stop: Arc::default(),
             cut: Arc::default(),
@@ -147,10 +156,11 @@ impl Proxy {
         };
         let mut doors = Vec::new();
         for listen in &config.listen {
-            let door = open(listen)?;
+            let door = open(listen, &mut inherited)?;
             let failed = |source| BalanceError::Listen { address: listen.address, source };
             proxy.addresses.push(door.listener.local_addr().map_err(failed)?);
             proxy.doors.push((listen.clone(), door.tls.clone()));
+            proxy.listeners.push(door.listener.try_clone().map_err(failed)?);
             doors.push(door);
         }
         let told = proxy.addresses.iter().map(SocketAddr::to_string).collect();
@@ -185,6 +195,14 @@ impl Proxy {
         })?;
         self.threads.push(handle);
         Ok(())
+    }
+
+    /// The listening sockets, for a process that is to take over.
+    ///
+    /// # Errors
+    /// When the system has no descriptors left.
+    pub fn listeners(&self) -> io::Result<Vec<TcpListener>> {
+        self.listeners.iter().map(TcpListener::try_clone).collect()
     }
 
     /// The administrator's side.
@@ -226,6 +244,7 @@ impl Proxy {
     /// cuts it off. `true` when nothing had to be cut.
     pub fn stop(mut self) -> bool {
         let drain = self.desk.shared.current().live.timeouts.drain;
+        self.listeners.clear();
         self.stop.order();
         let deadline = Instant::now() + drain;
         let connections = || self.desk.shared.counts.connections.load(Ordering::Relaxed);
@@ -291,10 +310,24 @@ fn server_tls(listen: &Listen) -> Result<Option<Arc<ServerConfig>>, TlsError> {
     Ok(Some(Arc::new(config)))
 }
 
-fn open(listen: &Listen) -> Result<Door, BalanceError> {
+/// The socket among these that listens where a configuration says.
+fn take(inherited: &mut Vec<TcpListener>, address: SocketAddr) -> Option<TcpListener> {
+    let is_it = |socket: &TcpListener| {
+        socket.local_addr().is_ok_and(|known| {
+            known == address || (address.port() == 0 && known.ip() == address.ip())
+        })
+    };
+    let at = inherited.iter().position(is_it)?;
+    Some(inherited.remove(at))
+}
+
+fn open(listen: &Listen, inherited: &mut Vec<TcpListener>) -> Result<Door, BalanceError> {
     let tls = server_tls(listen)?;
     let failed = |source| BalanceError::Listen { address: listen.address, source };
-    let listener = TcpListener::bind(listen.address).map_err(failed)?;
+    let listener = match take(inherited, listen.address) {
+        Some(listener) => listener,
+        None => TcpListener::bind(listen.address).map_err(failed)?,
+    };
     // More than the library's own choice: many connect at once.
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
@@ -348,6 +381,11 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
         let _ = stream.set_nodelay(true);
         let (thread, tls, stop) = (thread.clone(), door.tls(), stop.clone());
         thread.shared.counts.accepted.fetch_add(1, Ordering::Relaxed);
+        let most = thread.shared.current().live.limits.client_connections_max;
+        let Some(member) = thread.shared.crowd.join(peer.ip(), most) else {
+            thread.shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+            continue;
+        };
         let counted = Counted::new(&thread.shared);
         let mode = door.mode;
         tokio::spawn(async move {
@@ -355,7 +393,7 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
                 Mode::Http => front::serve_http(thread, stream, peer, tls, stop).await,
                 Mode::Tcp => front::serve_tcp(thread, stream, peer, tls).await,
             }
-            drop((counted, place));
+            drop((counted, member, place));
         });
     }
 }

@@ -1,11 +1,12 @@
 //! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of
 //! every byte.
 
+use super::interim::Interim;
 use super::watch::Watch;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -28,17 +29,73 @@ pub(super) struct Stream {
     watch: Option<Arc<Watch>>,
     /// Whether bytes read may begin a request.
     is_client: bool,
+    /// What is written between two messages; `None`: nothing ever is.
+    interim: Option<Arc<Interim>>,
+    /// Of that, what is being written, and how much has been.
+    sending: (Vec<u8>, usize),
+    /// Whether all bytes written were flushed: whoever writes is between two messages, or waits.
+    is_flushed: bool,
+}
+
+/// Does the same to whatever the wire is.
+macro_rules! on_wire {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match &mut $self.wire {
+            Wire::Plain($stream) => $call,
+            Wire::Accepted($stream) => $call,
+            Wire::Connected($stream) => $call,
+        }
+    };
 }
 
 impl Stream {
     /// A client's.
     pub(super) fn client(wire: Wire, watch: Option<Arc<Watch>>) -> Stream {
-        Stream { wire, watch, is_client: true }
+        Stream::new(wire, watch, true)
+    }
+
+    fn new(wire: Wire, watch: Option<Arc<Watch>>, is_client: bool) -> Stream {
+        let sending = (Vec::new(), 0);
+        Stream { wire, watch, is_client, interim: None, sending, is_flushed: true }
+    }
+
+    /// Writes what comes to `interim` between two messages.
+    pub(super) fn with_interim(mut self, interim: &Arc<Interim>) -> Stream {
+        self.interim = Some(interim.clone());
+        self
+    }
+
+    /// Writes interim answers, if this is a moment for them. Ready when none is half written.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(interim) = &self.interim else { return Poll::Ready(Ok(())) };
+        if self.is_flushed && self.sending.0.is_empty() && interim.is_waiting() {
+            self.sending = (interim.take(), 0);
+        }
+        while self.sending.1 < self.sending.0.len() {
+            let (bytes, from) = (std::mem::take(&mut self.sending.0), self.sending.1);
+            let slice = &bytes[from..];
+            let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, slice));
+            self.sending.0 = bytes;
+            match result {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => self.sending.1 += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+            if self.sending.1 == self.sending.0.len() {
+                self.sending = (Vec::new(), 0);
+                let flushed = on_wire!(self, stream => Pin::new(stream).poll_flush(cx));
+                if let Poll::Ready(Err(error)) = flushed {
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// A server's.
     pub(super) fn server(wire: Wire) -> Stream {
-        Stream { wire, watch: None, is_client: false }
+        Stream::new(wire, None, false)
     }
 
     /// Has `watch` hear of every byte from now on.
@@ -55,23 +112,16 @@ impl Stream {
     }
 }
 
-/// Does the same to whatever the wire is.
-macro_rules! on_wire {
-    ($self:ident, $stream:ident => $call:expr) => {
-        match &mut $self.wire {
-            Wire::Plain($stream) => $call,
-            Wire::Accepted($stream) => $call,
-            Wire::Connected($stream) => $call,
-        }
-    };
-}
-
 impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // Whoever waits for an answer reads.
+        if let Poll::Ready(Err(error)) = self.poll_interim(cx) {
+            return Poll::Ready(Err(error));
+        }
         let before = buffer.filled().len();
         let result = on_wire!(self, stream => Pin::new(stream).poll_read(cx, buffer));
         if let Some(watch) = &self.watch
@@ -89,6 +139,8 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx))?;
+        self.is_flushed = false;
         let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, bytes));
         self.wrote(&result);
         result
@@ -101,6 +153,8 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         if total > GATHERED_MAX {
+            ready!(self.poll_interim(cx))?;
+            self.is_flushed = false;
             let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
             self.wrote(&result);
             return result;
@@ -122,7 +176,9 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_wire!(self, stream => Pin::new(stream).poll_flush(cx))
+        let result = on_wire!(self, stream => Pin::new(stream).poll_flush(cx));
+        self.is_flushed |= matches!(result, Poll::Ready(Ok(())));
+        result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

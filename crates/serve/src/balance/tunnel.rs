@@ -73,6 +73,6 @@ pub(super) fn finish(sent: Sent, journal: &mut Journal, result: Option<io::Resul
             sent.count(from_client, from_server);
             sent.served();
         }
-        Some(Err(_)) | None => sent.finish(Outcome::Abandoned),
+        Some(Err(_)) | None => sent.finish(Outcome::ClientFailed),
     }
 }

@@ -9,7 +9,8 @@ use super::core::{Current, Shared, Target};
 use super::desk::Desk;
 use super::proxy::Stop;
 use super::report;
-use super::upstream::{Conn, ReqBody, send_http1, send_http2};
+use super::upload::ReqBody;
+use super::upstream::{Conn, Unanswered, reason, send_http1, send_http2};
 use super::watch::TICK;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -70,15 +71,21 @@ async fn keep(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>)
 /// Checks one server, and tells the dispatcher.
 async fn check(shared: Arc<Shared>, current: Arc<Current>, site: SiteId, target: Arc<Target>) {
     let work = async {
-        match &current.live.check.path {
-            None => current.connector.connect(&target).await.is_ok(),
-            Some(path) => match get(&current, &target, path).await {
-                Some((response, _conn)) => (200..400).contains(&response.status().as_u16()),
-                None => false,
-            },
-        }
+        let Some(path) = &current.live.check.path else {
+            let made = current.connector.connect(&target).await;
+            return made.map(drop).map_err(|error| format!("cannot be reached: {error}"));
+        };
+        let (response, _conn) = get(&current, &target, path).await?;
+        let status = response.status().as_u16();
+        if (200..400).contains(&status) { Ok(()) } else { Err(format!("answered {status}")) }
     };
-    let passed = tokio::time::timeout(current.live.check.timeout, work).await.unwrap_or(false);
+    let limit = current.live.check.timeout;
+    let late = |_| Err(format!("no answer within {limit:?}"));
+    let result = tokio::time::timeout(limit, work).await.unwrap_or_else(late);
+    let passed = result.is_ok();
+    if let Err(why) = result {
+        target.failed(why);
+    }
     shared.dispatch(|dispatcher, now| {
         // It may have been removed, and its number given away.
         if dispatcher.site_of(&target.name) == Some(site) {
@@ -87,33 +94,38 @@ async fn check(shared: Arc<Shared>, current: Arc<Current>, site: SiteId, target:
     });
 }
 
-/// Asks a server for a path; `None` when it does not answer. The connection must be kept, and
+/// Asks a server for a path; `Err`: why it does not answer. The connection must be kept, and
 /// driven, as long as the body is read.
 async fn get(
     current: &Current,
     target: &Target,
     path: &str,
-) -> Option<(Response<Incoming>, Option<Conn>)> {
-    let conn = current.connector.connect_http(target).await.ok()?;
+) -> Result<(Response<Incoming>, Option<Conn>), String> {
+    let conn = current.connector.connect_http(target).await;
+    let conn = conn.map_err(|error| format!("cannot be reached: {error}"))?;
+    let broken = |error: Unanswered| reason(&error.into_error());
     let request = Request::get(path)
         .header(HOST, &target.address)
         .header(USER_AGENT, "thermocline-balance")
         .body(ReqBody::None)
-        .ok()?;
+        .map_err(|error| error.to_string())?;
     match conn {
         Conn::Http1(mut conn) => {
             let mut answer = pin!(send_http1(&mut conn, request));
             let answer =
                 std::future::poll_fn(|cx| conn.drive_for(cx, |cx| answer.as_mut().poll(cx)));
-            let response = answer.await.ok()?;
-            Some((response, Some(Conn::Http1(conn))))
+            let response = answer.await.map_err(broken)?;
+            Ok((response, Some(Conn::Http1(conn))))
         }
         Conn::Http2(mut sender) => {
             let (mut parts, body) = request.into_parts();
             parts.headers.remove(HOST);
-            parts.uri = format!("http://{}{path}", target.address).parse().ok()?;
+            let scheme = if current.connector.is_encrypted() { "https" } else { "http" };
+            let uri = format!("{scheme}://{}{path}", target.address);
+            parts.uri = uri.parse().map_err(|_| format!("{uri} cannot be asked for"))?;
             let request = Request::from_parts(parts, body);
-            Some((send_http2(&mut sender, request).await.ok()?, Some(Conn::Http2(sender))))
+            let response = send_http2(&mut sender, request).await.map_err(broken)?;
+            Ok((response, Some(Conn::Http2(sender))))
         }
     }
 }
@@ -151,7 +163,7 @@ impl Polls {
 /// Fetches one report; one that cannot be had is one that is missing.
 async fn fetch(shared: Arc<Shared>, current: Arc<Current>, target: Arc<Target>, path: String) {
     let asked = Instant::now();
-    let Some((response, conn)) = get(&current, &target, &path).await else { return };
+    let Ok((response, conn)) = get(&current, &target, &path).await else { return };
     let body = Limited::new(response.into_body(), REPORT_BYTES_MAX).collect();
     let mut body = pin!(body);
     let mut conn = conn;

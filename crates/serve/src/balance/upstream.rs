@@ -6,64 +6,30 @@
 //! where nobody drives it; whoever takes it out looks first whether the server has closed it.
 //! HTTP/2 connections are shared, one a server and thread, and drive themselves.
 
-use super::config::Live;
+use super::config::{FIELDS_MAX, Live};
 use super::core::Target;
 use super::stream::{Stream, Wire};
+use super::upload::ReqBody;
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::atomic::{
     AtomicU8,
     Ordering::{AcqRel, Acquire},
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thermocline_units::SiteId;
 use tokio::net::TcpStream;
-
-/// What a server is sent behind the head.
-pub(super) enum ReqBody {
-    None,
-    Of(Incoming),
-}
-
-impl Body for ReqBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut *self {
-            ReqBody::None => Poll::Ready(None),
-            ReqBody::Of(body) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            ReqBody::None => true,
-            ReqBody::Of(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            ReqBody::None => SizeHint::with_exact(0),
-            ReqBody::Of(body) => body.size_hint(),
-        }
-    }
-}
 
 type H1Driver = http1::Connection<TokioIo<Stream>, ReqBody>;
 
@@ -222,6 +188,10 @@ pub(super) fn send_http2(
 pub(super) struct Connector {
     tls: Option<(Arc<ClientConfig>, Option<String>)>,
     http2: bool,
+    /// Most fields of an answer's head.
+    fields_max: usize,
+    /// How long a connection may take.
+    patience: Duration,
 }
 
 /// Why a server cannot be reached.
@@ -231,20 +201,49 @@ pub(super) enum ConnectError {
     Io(#[from] io::Error),
     #[error("`{0}` is no name for a certificate")]
     Name(String),
-    #[error("{0}")]
+    #[error("{}", reason(.0))]
     Http(#[from] hyper::Error),
+    #[error("no connection within {0:?}")]
+    TimedOut(Duration),
+}
+
+/// What an error says, with what it comes from.
+pub(super) fn reason(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Returns true if the server has refused the request before doing anything with it (RFC 9113
+/// §8.7).
+pub(super) fn is_refused(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| cause.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
 impl Connector {
     pub(super) fn new(live: &Live, tls: Option<Arc<ClientConfig>>) -> Connector {
         let name = live.upstream.tls.as_ref().and_then(|tls| tls.name.clone());
-        Connector { tls: tls.map(|tls| (tls, name)), http2: live.upstream.http2 }
+        Connector {
+            tls: tls.map(|tls| (tls, name)),
+            http2: live.upstream.http2,
+            fields_max: live.limits.fields_max,
+            patience: live.timeouts.connect,
+        }
+    }
+
+    /// Returns true if servers are spoken to over TLS.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// A connection, encrypted where that is configured.
     pub(super) async fn connect(&self, target: &Target) -> Result<Stream, ConnectError> {
-        let address = resolve(target).await?;
-        let stream = TcpStream::connect(address).await?;
+        let stream = reach(target, self.patience).await?;
         stream.set_nodelay(true)?;
         let Some((tls, name)) = &self.tls else { return Ok(Stream::server(Wire::Plain(stream))) };
         let host = target.address.rsplit_once(':').map_or(&*target.address, |(host, _)| host);
@@ -267,19 +266,38 @@ impl Connector {
             });
             return Ok(Conn::Http2(sender));
         }
-        let (sender, driver) = http1::Builder::new().handshake(stream).await?;
+        let mut builder = http1::Builder::new();
+        // Another number than hyper's own costs an allocation for each head.
+        if self.fields_max != FIELDS_MAX {
+            builder.max_headers(self.fields_max);
+        }
+        let (sender, driver) = builder.handshake(stream).await?;
         Ok(Conn::Http1(Box::new(Http1::new(sender, driver))))
     }
 }
 
-/// Where a server is. Names are looked up each time: whoever moves servers by DNS is followed.
-async fn resolve(target: &Target) -> io::Result<SocketAddr> {
+/// Connects to the first address of a server that answers. Names are looked up each time: whoever
+/// moves servers by DNS is followed. Each address has an equal part of the time that is left, so
+/// that one which never answers does not use up the others'.
+async fn reach(target: &Target, patience: Duration) -> io::Result<TcpStream> {
     if let Some(address) = target.literal {
-        return Ok(address);
+        return TcpStream::connect(address).await;
     }
-    let mut addresses = tokio::net::lookup_host(&target.address).await?;
-    let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    addresses.next().ok_or_else(none)
+    let deadline = Instant::now() + patience;
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(&target.address).await?.collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (at, address) in addresses.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let part = left / (addresses.len() - at) as u32;
+        match tokio::time::timeout(part, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = io::Error::new(error.kind(), format!("{address}: {error}")),
+            Err(_) => {
+                last = io::Error::new(io::ErrorKind::TimedOut, format!("{address}: timed out"))
+            }
+        }
+    }
+    Err(last)
 }
 
 /// A connection that waits for a request.

@@ -125,6 +125,11 @@ impl Watch {
         self.latest.store(at.map_or(u64::MAX, |at| at.0), Relaxed);
     }
 
+    /// Returns true if the time of the request as a whole is up.
+    pub(super) fn is_past_latest(&self) -> bool {
+        self.ticks.get().0 >= self.latest.load(Relaxed)
+    }
+
     /// Bytes have moved.
     pub(super) fn moved(&self) {
         match self.phase() {

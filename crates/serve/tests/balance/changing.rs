@@ -84,19 +84,25 @@ fn a_drained_server_finishes_what_it_has_and_gets_nothing() {
 fn a_proxy_that_stops_finishes_what_is_under_way_and_takes_nothing_new() {
     let barrier = Arc::new(Barrier::new(2));
     let of = barrier.clone();
-    let server = Server::answering(move |_, _| {
-        of.wait();
+    let server = Server::answering(move |head, _| {
+        if head.contains("/slow") {
+            of.wait();
+        }
         ok("done")
     });
     let proxy = proxy(live(&[&server]));
     let (address, desk) = (proxy.addresses[0], proxy.desk());
-    let mut idle = client(&proxy);
+    let (mut idle, mut new) = (client(&proxy), client(&proxy));
+    assert_eq!(idle.get("/").0, 200);
+    wait_until("both are let in", || desk.status().connections == 2);
     let mut busy = client(&proxy);
-    busy.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    busy.write("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("it is there", || desk.status().backends[0].outstanding == 1);
     let stopping = std::thread::spawn(move || proxy.stop());
     assert_eq!(idle.rest(), b"", "an idle client is let go at once");
     wait_until("nobody listens", || std::net::TcpStream::connect(address).is_err());
+    assert_eq!(new.get("/"), (200, "done".to_string()), "who was let in may ask once");
+    assert_eq!(new.rest(), b"");
     barrier.wait();
     let (head, body) = busy.answer();
     assert_eq!(body, "done", "{head}");

@@ -55,7 +55,7 @@ impl Certificate {
 
 fn encrypted(mut config: Config, certificate: &Certificate) -> Proxy {
     config.listen[0].tls = Some(certificate.files.clone());
-    Proxy::start(&config, 7).unwrap()
+    Proxy::start(&config, 7, Vec::new()).unwrap()
 }
 
 /// Asks over TLS with HTTP/1.1; head and body.

@@ -246,3 +246,51 @@ fn a_whole_request_has_its_limit() {
     client.head();
     assert!(!client.rest().is_empty(), "it moved all the time, and ended all the same");
 }
+
+#[test]
+fn each_try_may_have_its_own_limit() {
+    let hanging = Server::new(|mut connection| while connection.head().is_some() {});
+    let good = Server::saying("good");
+    let mut live = without_ejection(live(&[&hanging, &good]));
+    live.policy = "round-robin".to_string();
+    live.timeouts.each_try = Some(Duration::from_millis(300));
+    let proxy = proxy(live);
+    let mut client = client(&proxy);
+    while proxy.desk().status().backends[0].counters.timed_out < 3 {
+        assert_eq!(client.get("/"), (200, "good".to_string()));
+    }
+}
+
+#[test]
+fn why_a_server_cannot_be_reached_is_told() {
+    let server = Server::saying("here");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut live = live(&[&server]);
+    live.backends.push(Backend::new(&nobody().to_string()));
+    let to = thermocline_serve::balance::config::AccessLog::File(file.path().to_path_buf());
+    live.access_log = Some(to);
+    let proxy = proxy(live);
+    let mut client = client(&proxy);
+    while proxy.desk().status().backends[1].state != "ejected" {
+        assert_eq!(client.get("/").0, 200);
+    }
+    let error = proxy.desk().status().backends[1].last_error.clone().unwrap();
+    assert!(error.text.contains("cannot be reached: Connection refused"), "{error:?}");
+    let events = || proxy.desk().events(0);
+    let told = |text: &str| events().iter().any(|event| event.text.contains(text));
+    wait_until("an event says why", || {
+        told("left alone for 10 s; the last one: cannot be reached")
+    });
+    let log = || std::fs::read_to_string(file.path()).unwrap();
+    wait_until("the log says why", || log().contains("\"cause\":\"cannot be reached: Conn"));
+    assert_eq!(proxy.desk().status().backends[0].last_error, None);
+}
+
+#[test]
+fn every_address_of_a_name_is_tried() {
+    // `localhost` has two addresses where there is IPv6; the server listens on one of them.
+    let server = Server::saying("here");
+    let name = format!("localhost:{}", server.address.port());
+    let proxy = proxy(Live::new(vec![Backend::new(&name)]));
+    assert_eq!(client(&proxy).get("/"), (200, "here".to_string()));
+}

@@ -155,7 +155,7 @@ fn checks_take_a_server_out_and_bring_it_back() {
     wait_until("it is back", || state() != "down");
     let told: Vec<String> = proxy.desk().events(0).into_iter().map(|event| event.text).collect();
     wait_until("all is told", || proxy.desk().events(0).len() >= told.len());
-    assert!(told.contains(&"checks fail".to_string()), "{told:?}");
+    assert!(told.contains(&"checks fail; the last one: answered 503".to_string()), "{told:?}");
 }
 
 #[test]

@@ -7,10 +7,13 @@ mod changing;
 mod clients;
 mod encrypted;
 mod failing;
+mod framing;
 mod http;
 mod loads;
 mod servers;
 mod smuggling;
+mod spoiled;
+mod stalled;
 mod tcp;
 
 use clients::Client;
@@ -36,7 +39,7 @@ fn config(live: Live, mode: Mode) -> Config {
 
 /// A proxy for HTTP.
 fn proxy(live: Live) -> Proxy {
-    Proxy::start(&config(live, Mode::Http), 7).unwrap()
+    Proxy::start(&config(live, Mode::Http), 7, Vec::new()).unwrap()
 }
 
 fn client(proxy: &Proxy) -> Client {

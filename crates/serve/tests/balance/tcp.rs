@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::atomic::Ordering::SeqCst;
 
 fn tcp(live: Live) -> Proxy {
-    Proxy::start(&config(live, Mode::Tcp), 7).unwrap()
+    Proxy::start(&config(live, Mode::Tcp), 7, Vec::new()).unwrap()
 }
 
 /// A server that says hello, reads to the end, and says it all backwards.

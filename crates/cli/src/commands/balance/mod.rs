@@ -4,11 +4,12 @@
 //! With a configuration file what that says, which is read again when it changes or on SIGHUP: a
 //! wrong one is refused, and the last good one goes on. Without one, a few options. Stops on
 //! SIGTERM or Ctrl-C when what is under way has finished, at the latest after the drain time; a
-//! second Ctrl-C stops at once.
+//! second Ctrl-C stops at once. On SIGUSR2 a new process of the program takes over.
 
 mod ask;
 mod reload;
 mod serve;
+mod upgrade;
 
 use crate::doors::LogFormat;
 use crate::error::CliError;

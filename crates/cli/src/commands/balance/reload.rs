@@ -1,61 +1,98 @@
 //! A configuration that changes while the balancer runs.
 //!
-//! The file is looked at by its name, size, time and number: an editor that writes a new one in its
-//! place is noticed as one that overwrites it. A file that is wrong is refused with its line, and
-//! is not tried again until it changes.
+//! 1. The file is looked at by its name, size, time and number: an editor that writes a new one in
+//!    its place is noticed as one that overwrites it.
+//! 2. It is read when it has stayed as it is for [`SETTLE`]: one that is still being written is
+//!    waited for. SIGHUP reads it at once.
+//! 3. What counts is what it says: a file that was only touched changes nothing.
+//!
+//! A file that is wrong is refused with its line, and is not tried again until it changes.
 
 use crate::config::balance::BalanceConfig;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use thermocline_serve::api::Severity;
 use thermocline_serve::balance::Proxy;
 use thermocline_serve::balance::config::Config;
 
+/// How long a file must stay as it is before it is read.
+const SETTLE: Duration = Duration::from_secs(1);
+
 /// What tells one state of a file from another: number, size, seconds and nanoseconds.
-type Mark = (u64, u64, i64, i64);
+pub(super) type Mark = (u64, u64, i64, i64);
+
+/// The mark of a file; `None` when there is none.
+pub(super) fn mark(path: &Path) -> Option<Mark> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec()))
+}
+
+/// Tells when a file that changes has come to rest.
+#[derive(Debug)]
+struct Rest {
+    seen: Option<Mark>,
+    /// Since when it has been as it was seen; `None`: it has been read since.
+    changed: Option<Instant>,
+}
+
+impl Rest {
+    /// Returns true, once, when a file that had changed has stayed the same for [`SETTLE`].
+    fn look(&mut self, now: Instant, mark: Option<Mark>) -> bool {
+        if mark != self.seen {
+            (self.seen, self.changed) = (mark, Some(now));
+        }
+        // A file that is not there is being replaced.
+        let is_still = |since: &mut Instant| mark.is_some() && now.duration_since(*since) >= SETTLE;
+        self.changed.take_if(is_still).is_some()
+    }
+}
 
 /// A configuration file that is looked at.
 pub(super) struct Reload {
     path: PathBuf,
-    mark: Option<Mark>,
+    rest: Rest,
+    /// What it said when it was read last, right or wrong.
+    text: String,
     /// What can only change at a start, as it runs.
     started: Config,
 }
 
 impl Reload {
-    pub(super) fn new(path: PathBuf, started: Config) -> Reload {
-        let mut reload = Reload { path, mark: None, started };
-        reload.mark = reload.mark();
-        reload
+    /// Follows a file that said `text` when it was read after `mark` was taken: what changed since
+    /// then is noticed.
+    pub(super) fn new(path: PathBuf, mark: Option<Mark>, text: String, started: Config) -> Reload {
+        Reload { path, rest: Rest { seen: mark, changed: None }, text, started }
     }
 
-    fn mark(&self) -> Option<Mark> {
-        let metadata = std::fs::metadata(&self.path).ok()?;
-        Some((metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec()))
-    }
-
-    /// Reads the file when it has changed, or `asked` to, and has the proxy do as it says.
+    /// Reads the file when it has changed and come to rest, or `asked` to, and has the proxy do as
+    /// it says.
     pub(super) fn look(&mut self, proxy: &Proxy, asked: bool) {
-        let mark = self.mark();
-        // A file that is not there for a moment is being replaced.
-        if !asked && (mark.is_none() || mark == self.mark) {
+        let is_due = self.rest.look(Instant::now(), mark(&self.path));
+        if !asked && !is_due {
             return;
         }
-        self.mark = mark;
         let desk = proxy.desk();
-        let config = match BalanceConfig::load(&self.path) {
+        let refused = |why: &dyn std::fmt::Display| {
+            let text = format!("refused; the last good configuration goes on: {why}");
+            desk.note(Severity::Error, "configuration", text);
+        };
+        let text = match BalanceConfig::text(&self.path) {
+            Ok(text) => text,
+            Err(error) => return refused(&error),
+        };
+        if !asked && text == self.text {
+            return;
+        }
+        let config = BalanceConfig::read(&text, &self.path);
+        self.text = text;
+        let config = match config {
             Ok(config) => config.proxy,
-            Err(error) => {
-                let text = format!("refused; the last good configuration goes on: {error}");
-                return desk.note(Severity::Error, "configuration", text);
-            }
+            Err(error) => return refused(&error),
         };
         match proxy.reload(&config.live) {
             Ok(()) => desk.note(Severity::Info, "configuration", "read again".to_string()),
-            Err(error) => {
-                let text = format!("refused; the last good configuration goes on: {error}");
-                desk.note(Severity::Error, "configuration", text);
-            }
+            Err(error) => refused(&error),
         }
         let started = &self.started;
         let same =
@@ -66,3 +103,6 @@ impl Reload {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

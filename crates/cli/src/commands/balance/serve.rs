@@ -1,14 +1,17 @@
 //! Running a balancer until somebody stops it.
 
 use super::SimpleArgs;
-use super::reload::Reload;
+use super::reload::{self, Reload};
+use super::upgrade;
 use crate::config::HttpConfig;
-use crate::config::balance::{BalanceConfig, CONNECTIONS_MAX, check_address, check_policy};
+use crate::config::balance::{
+    BalanceConfig, CONNECTIONS_MAX, check_address, check_policy, share_of_a_client,
+};
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -34,23 +37,26 @@ struct Signals {
     bell: UnixStream,
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
+    upgrade: Arc<AtomicBool>,
 }
 
 impl Signals {
     fn new() -> io::Result<Signals> {
         let (bell, ring) = UnixStream::pair()?;
         bell.set_read_timeout(Some(GLANCE))?;
-        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let flag = || Arc::new(AtomicBool::new(false));
+        let (stop, reload, upgrade) = (flag(), flag(), flag());
         for signal in [SIGINT, SIGTERM] {
             // The second one does not wait for anything.
             signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
             signal_hook::flag::register(signal, stop.clone())?;
         }
         signal_hook::flag::register(SIGHUP, reload.clone())?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(SIGUSR2, upgrade.clone())?;
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGUSR2] {
             signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
         }
-        Ok(Signals { bell, stop, reload })
+        Ok(Signals { bell, stop, reload, upgrade })
     }
 
     /// Waits for a signal, or a moment.
@@ -66,27 +72,60 @@ pub(super) fn run(
     log: LogFormat,
 ) -> Result<(), CliError> {
     let mut signals = Signals::new().map_err(CliError::failed)?;
-    let config = match &path {
-        Some(path) => BalanceConfig::load(path).map_err(CliError::input)?,
-        None => simple.config()?,
+    // The mark first: what changes while the file is read is then noticed.
+    let mark = path.as_deref().and_then(reload::mark);
+    let (config, text) = match &path {
+        Some(path) => {
+            let text = BalanceConfig::text(path).map_err(CliError::input)?;
+            (BalanceConfig::read(&text, path).map_err(CliError::input)?, text)
+        }
+        None => (simple.config()?, String::new()),
     };
     let enough = open_files(config.proxy.connections_max);
-    let proxy = Proxy::start(&config.proxy, doors::random()?).map_err(CliError::failed)?;
+    let inherited = upgrade::inherit().map_err(CliError::failed)?;
+    let (predecessor, sockets) = inherited.unzip();
+    let proxy = Proxy::start(&config.proxy, doors::random()?, sockets.unwrap_or_default());
+    let proxy = proxy.map_err(CliError::failed)?;
     let desk = proxy.desk();
+    let follows = predecessor.as_ref().map(|predecessor| predecessor.process.clone());
+    if let Some(predecessor) = predecessor {
+        predecessor.take_over().map_err(CliError::failed)?;
+    }
     let (http, told) = open_desk(&config, path.is_none(), desk.clone())?;
     if let Err(files) = enough {
         let text = format!("only {files} files may be open: too few for all connections");
         desk.note(Severity::Warning, "balancer", text);
     }
-    tell(&config.proxy, &proxy, &told)?;
-    let mut reload = path.map(|path| Reload::new(path, config.proxy.clone()));
-    let mut told_until = 0;
+    match follows {
+        // Whoever read what the first process said need not be there any more.
+        Some(process) => {
+            desk.note(Severity::Info, "balancer", format!("follows process {process}"))
+        }
+        None => tell(&config.proxy, &proxy, &told)?,
+    }
+    let mut reload = path.map(|path| Reload::new(path, mark, text, config.proxy.clone()));
+    let (mut told_until, mut http) = (0, Some(http));
     while !signals.stop.load(Ordering::Relaxed) {
         signals.wait();
         if let Some(reload) = &mut reload {
             reload.look(&proxy, signals.reload.swap(false, Ordering::Relaxed));
         }
         told_until = tell_events(&desk, told_until, log);
+        if signals.upgrade.swap(false, Ordering::Relaxed) {
+            match proxy.listeners().and_then(|sockets| upgrade::start(&sockets)) {
+                Ok(successor) => {
+                    let text = format!("process {} goes on", successor.process);
+                    desk.note(Severity::Info, "balancer", text);
+                    drop(http.take());
+                    successor.release();
+                    break;
+                }
+                Err(error) => {
+                    let text = format!("nobody takes over, this process goes on: {error}");
+                    desk.note(Severity::Error, "balancer", text);
+                }
+            }
+        }
     }
     let is_clean = proxy.stop();
     tell_events(&desk, told_until, log);
@@ -121,6 +160,7 @@ impl SimpleArgs {
             Some("stdout") => AccessLog::Stdout,
             _ => AccessLog::File(path.clone()),
         });
+        live.limits.client_connections_max = share_of_a_client(CONNECTIONS_MAX);
         let mode = if self.tcp { Mode::Tcp } else { Mode::Http };
         let proxy = Config {
             listen: vec![Listen { address: self.listen, mode, tls: None }],

@@ -1,0 +1,124 @@
+//! Clients that spoil their own requests: no server is to blame.
+
+use super::clients::status;
+use super::servers::ok;
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+const UPLOAD: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhello";
+
+/// Says `ok` to what comes whole.
+fn patient() -> Server {
+    Server::answering(|_, _| ok("ok"))
+}
+
+/// All servers are up, and this many requests were their clients' fault.
+fn assert_blameless(proxy: &Proxy, abandoned: u64) {
+    let told = || proxy.desk().status().backends.iter().map(|b| b.counters.abandoned).sum::<u64>();
+    wait_until("all are counted", || told() == abandoned);
+    for backend in proxy.desk().status().backends {
+        let counters = backend.counters;
+        assert_eq!((backend.state.as_str(), counters.ejections), ("up", 0), "{counters:?}");
+        assert_eq!((counters.broken, counters.timed_out), (0, 0), "{counters:?}");
+        assert_eq!(backend.last_error, None);
+    }
+}
+
+/// 100 uploads that were broken off within two seconds ejected five of ten healthy servers.
+#[test]
+fn uploads_that_clients_break_off_eject_nobody() {
+    let servers: Vec<Server> = (0..4).map(|_| patient()).collect();
+    let proxy = proxy(live(&servers.iter().collect::<Vec<_>>()));
+    for round in 0..60 {
+        let mut client = client(&proxy);
+        client.write(UPLOAD);
+        let began = || proxy.desk().status().requests == round + 1;
+        wait_until("it has come", began);
+        drop(client);
+    }
+    assert_blameless(&proxy, 60);
+    assert_eq!(client(&proxy).get("/").0, 200);
+}
+
+#[test]
+fn a_body_that_is_no_http_is_answered_with_400_and_ejects_nobody() {
+    let (one, other) = (patient(), patient());
+    let proxy = proxy(live(&[&one, &other]));
+    let chunks = ["zz\r\nhello\r\n0\r\n\r\n", "5\r\nhelloXX0\r\n\r\n", "fffffffffffffffff\r\n"];
+    for round in 0..12 {
+        let mut client = client(&proxy);
+        let head = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.write(format!("{head}{}", chunks[round % 3]));
+        assert_eq!(status(&client.head()), 400, "{:?}", chunks[round % 3]);
+    }
+    assert_blameless(&proxy, 12);
+}
+
+#[test]
+fn an_upload_that_stalls_is_answered_with_408_and_ejects_nobody() {
+    let server = patient();
+    let mut live = live(&[&server]);
+    live.timeouts.first_byte = Duration::from_millis(200);
+    let proxy = proxy(live);
+    let mut clients: Vec<Client> = (0..8).map(|_| client(&proxy)).collect();
+    clients.iter_mut().for_each(|client| client.write(UPLOAD));
+    for client in &mut clients {
+        let (head, text) = client.answer();
+        assert_eq!(status(&head), 408, "{text}");
+        assert_eq!(text, "the client took too long to send its request\n");
+        assert_eq!(client.rest(), b"", "nothing can follow half a request");
+    }
+    assert_blameless(&proxy, 8);
+}
+
+/// The other way round: what the client sends is there, and the server does not take it.
+#[test]
+fn a_server_that_does_not_take_an_upload_is_to_blame() {
+    let over = Arc::new(AtomicBool::new(false));
+    let of = over.clone();
+    let server = Server::new(move |mut connection| {
+        connection.head();
+        while !of.load(SeqCst) {
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    });
+    let mut live = live(&[&server]);
+    live.timeouts.first_byte = Duration::from_millis(300);
+    live.settings.outliers.consecutive = 0;
+    let proxy = proxy(live);
+    let mut client = client(&proxy);
+    client.write("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
+    let mut sender = client.reader.get_ref().try_clone().unwrap();
+    let sending =
+        std::thread::spawn(
+            move || {
+                while std::io::Write::write_all(&mut sender, &[b'x'; 65536]).is_ok() {}
+            },
+        );
+    assert_eq!(status(&client.head()), 504);
+    assert_eq!(proxy.desk().status().backends[0].counters.timed_out, 1);
+    over.store(true, SeqCst);
+    drop(client);
+    drop(proxy);
+    sending.join().unwrap();
+}
+
+/// The answer has begun when the client breaks its upload off.
+#[test]
+fn an_upload_that_breaks_off_behind_an_early_answer_ejects_nobody() {
+    let server = Server::new(|mut connection| {
+        connection.head();
+        connection.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+        // Until the proxy hangs up.
+        let _ = std::io::Read::read_to_end(&mut connection.reader, &mut Vec::new());
+    });
+    let proxy = proxy(live(&[&server]));
+    for _ in 0..8 {
+        let mut client = client(&proxy);
+        client.write(UPLOAD);
+        assert_eq!(status(&client.head()), 200);
+        drop(client);
+    }
+    assert_blameless(&proxy, 8);
+}
