@@ -22,8 +22,10 @@ const CAUTION: f64 = 4.0;
 const EACH: u32 = 16;
 /// Answers of a site below which nothing is said of it.
 const ANSWERS_MIN: f64 = 4.0;
+/// Answers a site that what a request takes alone is learnt from.
+const REACH_OF_ALL: f64 = 64.0;
 
-/// Sums over answers, of which old ones fade.
+/// Sums over a site's answers, of which old ones fade.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     count: f64,
@@ -45,11 +47,23 @@ impl Sums {
         self.square = self.square * kept + alone_s * alone_s;
     }
 
-    /// Variance of single answers over their mean's square.
-    fn variation(&self) -> f64 {
+    /// Variance of the mean of its answers over that mean's square, if answers did not depend on
+    /// each other.
+    fn chance(&self) -> f64 {
         let mean = self.alone_s / self.count;
-        (self.square / self.count / (mean * mean) - 1.0).max(0.0)
+        (self.square / self.count / (mean * mean) - 1.0).max(0.0) / self.count
     }
+}
+
+/// An answer to learn from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lesson {
+    /// How long it took.
+    pub(super) latency: Nanos,
+    /// Requests at the site, itself included, as well as it can be known.
+    pub(super) met: f64,
+    /// The same as far as it is known equally well of all sites: what they are compared by.
+    pub(super) compared: f64,
 }
 
 /// What was learnt of sites.
@@ -58,7 +72,9 @@ pub(super) struct Speeds {
     /// Answers of a site that count, about; 0 learns nothing.
     reach: f64,
     sites: Vec<Sums>,
-    all: Sums,
+    /// Of all sites: how long requests took, and how many they met.
+    latency_s: f64,
+    met: f64,
     /// How fast sites are, times their weights; index by number.
     factors: Vec<f64>,
     answers: u32,
@@ -66,8 +82,8 @@ pub(super) struct Speeds {
 
 impl Speeds {
     pub(super) fn new(reach: f64) -> Speeds {
-        let all = Sums::default();
-        Speeds { reach, sites: Vec::new(), all, factors: Vec::new(), answers: 0 }
+        let (sites, factors) = (Vec::new(), Vec::new());
+        Speeds { reach, sites, latency_s: 0.0, met: 0.0, factors, answers: 0 }
     }
 
     pub(super) fn reshaped(&mut self, fresh: Option<SiteId>, board: &Board) {
@@ -79,14 +95,16 @@ impl Speeds {
         }
     }
 
-    /// Enters an answer of a request that was one of `met` ≥ 1 at its site.
-    pub(super) fn add(&mut self, site: SiteId, latency: Nanos, met: f64, board: &Board) {
-        let latency_s = latency.as_secs_f64() * board.site(site).weight();
-        self.all.add(latency_s, met, self.reach.max(64.0) * self.sites.len() as f64);
+    /// Enters an answer.
+    pub(super) fn add(&mut self, site: SiteId, lesson: &Lesson, board: &Board) {
+        let latency_s = lesson.latency.as_secs_f64() * board.site(site).weight();
+        let kept = 1.0 - 1.0 / (REACH_OF_ALL * self.sites.len() as f64).max(1.0);
+        self.latency_s = self.latency_s * kept + latency_s;
+        self.met = self.met * kept + lesson.met;
         if self.reach == 0.0 || latency_s == 0.0 {
             return;
         }
-        self.sites[site.index()].add(latency_s, met, self.reach);
+        self.sites[site.index()].add(latency_s, lesson.compared, self.reach);
         self.answers += 1;
         if self.answers >= EACH {
             self.answers = 0;
@@ -96,7 +114,7 @@ impl Speeds {
 
     /// Seconds that a request takes alone at a site of weight 1; 0 before the first answer.
     pub(super) fn alone_s(&self) -> f64 {
-        if self.all.met > 0.0 { self.all.latency_s / self.all.met } else { 0.0 }
+        if self.met > 0.0 { self.latency_s / self.met } else { 0.0 }
     }
 
     /// How fast a site is: its weight, times what was learnt.
@@ -112,13 +130,12 @@ impl Speeds {
 
     fn reckon(&mut self, board: &Board) {
         let (mut count, mut sum, mut square, mut chance) = (0.0, 0.0, 0.0, 0.0);
-        let variation = CAUTION * self.all.variation();
         for site in board.up() {
             let Some(log) = self.log(*site) else { continue };
             count += 1.0;
             sum += log;
             square += log * log;
-            chance += variation / self.sites[site.index()].count;
+            chance += CAUTION * self.sites[site.index()].chance();
         }
         if count < 2.0 {
             return;

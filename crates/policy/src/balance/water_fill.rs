@@ -16,6 +16,9 @@
 //!    site is drawn in proportion to the room below it. Reports older than `trust` times what a
 //!    request takes say nothing any more: then only own requests count.
 //!
+//! Where answers come, reports are not reckoned with: all balancers hear the same ones at the same
+//! time, and would all go where nobody was.
+//!
 //! With one balancer nothing is of others, and with equal sites it is `least`. Ours; the level is
 //! Dahlin's (ICDCS 1999), and tidal water filling and stochastic coordination (`twf`, `scd`) fill
 //! in the same way what all balancers know; the load for the speed is the shortest expected delay of
@@ -27,7 +30,7 @@ use super::choose::Draw;
 use super::fading::Fading;
 use super::interpretation::unseen_of_others;
 use super::level::Level;
-use super::speeds::Speeds;
+use super::speeds::{Lesson, Speeds};
 use super::{Board, Mood, Probe, Probing, Rule};
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Nanos, Rng, SiteId};
@@ -179,25 +182,18 @@ impl Rule for WaterFill {
         self.fading.hear(site, probe.taken, others.into(), self.speeds.alone_s());
     }
 
-    fn reported(&mut self, _now: Nanos, site: SiteId, board: &Board) {
-        let there = board.site(site);
-        if let Some(report) = there.report()
-            && self.is_answered()
-        {
-            let others = there.others().into();
-            self.fading.hear(site, report.taken, others, self.speeds.alone_s());
-        }
-    }
-
     fn completed(&mut self, now: Nanos, site: SiteId, latency: Option<Nanos>, board: &Board) {
         let Some(latency) = latency else { return };
-        let left = match self.is_answered() {
-            true => self.load(now, board, site),
-            false => {
-                f64::from(board.site(site).outstanding()) + f64::from(board.site(site).others())
-            }
+        let own = f64::from(board.site(site).outstanding()) + 1.0;
+        let others = match self.is_answered() {
+            true => self.fading.others(now, site, self.speeds.alone_s()),
+            false => board.site(site).others().into(),
         };
-        self.speeds.add(site, latency, left + 1.0, board);
+        let met = own + others;
+        // Old reports are not equally wrong of all sites.
+        let is_known = self.is_answered() || self.is_believed(now, board);
+        let compared = if is_known { met } else { own };
+        self.speeds.add(site, &Lesson { latency, met, compared }, board);
     }
 
     fn reshaped(&mut self, fresh: Option<SiteId>, board: &Board) {

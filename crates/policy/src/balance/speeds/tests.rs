@@ -16,7 +16,9 @@ fn learnt(alone: &[f64], seed: u64) -> Vec<f64> {
         let site = rng.below(alone.len() as u64) as usize;
         let met = 1 + rng.below(4);
         let took: f64 = (0..met).map(|_| rng.exponential(alone[site])).sum();
-        speeds.add(SiteId(site as u16), Nanos((took * 1e9) as u64), met as f64, board);
+        let (latency, met) = (Nanos((took * 1e9) as u64), met as f64);
+        let lesson = Lesson { latency, met, compared: met };
+        speeds.add(SiteId(site as u16), &lesson, board);
     }
     (0..alone.len()).map(|site| speeds.weight(board, SiteId(site as u16))).collect()
 }
@@ -45,7 +47,8 @@ fn what_a_request_takes_alone_is_found_and_a_new_site_is_as_its_weight() {
     assert_eq!(speeds.alone_s(), 0.0);
     for n in 0..200 {
         let (site, seconds) = if n % 2 == 0 { (SiteId(0), 2) } else { (SiteId(1), 6) };
-        speeds.add(site, Nanos::from_secs(seconds), 2.0, balancer.board());
+        let lesson = Lesson { latency: Nanos::from_secs(seconds), met: 2.0, compared: 2.0 };
+        speeds.add(site, &lesson, balancer.board());
     }
     assert!((speeds.alone_s() - 2.0).abs() < 0.1, "{}", speeds.alone_s());
     let fresh = balancer.add_site(1.0);
