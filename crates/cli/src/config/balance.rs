@@ -12,8 +12,8 @@ use thermocline_balancer::{BACKENDS_MAX, Checks, Settings};
 use thermocline_policy::registry::{self, Build, PolicySpec};
 use thermocline_serve::TlsFiles;
 use thermocline_serve::balance::config::{
-    AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Probe, Timeouts, Upstream,
-    UpstreamTls,
+    AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Probe, Timeouts,
+    Upstream, UpstreamTls,
 };
 use thermocline_units::{Nanos, nearest};
 

@@ -18,6 +18,8 @@ use thermocline_units::{Nanos, SiteId};
 
 /// Times chance is held to be larger than answers that do not depend on each other would make it.
 const CAUTION: f64 = 4.0;
+/// Variance of logarithms that says nothing of sites, however well it is known: about 3 %.
+const CHANCE_MIN: f64 = 1e-3;
 /// Answers between two reckonings.
 const EACH: u32 = 16;
 /// Answers of a site below which nothing is said of it.
@@ -135,7 +137,7 @@ impl Speeds {
             count += 1.0;
             sum += log;
             square += log * log;
-            chance += CAUTION * self.sites[site.index()].chance();
+            chance += CHANCE_MIN + CAUTION * self.sites[site.index()].chance();
         }
         if count < 2.0 {
             return;

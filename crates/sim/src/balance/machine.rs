@@ -341,7 +341,10 @@ impl<'a> Machine<'a> {
         let (now, number) = (job.at, job.balancer as usize);
         self.report(now, number);
         self.balancers[number].arrived(now);
-        let probing = self.balancers[number].probing();
+        let probing = match self.scenario.probes {
+            Probes::None => Probing::None,
+            Probes::Fresh | Probes::Late => self.balancers[number].probing(),
+        };
         let trip = self.scenario.probe_cost.trip;
         if probing == Probing::Awaited {
             self.probe(number, now);
@@ -416,7 +419,7 @@ impl<'a> Machine<'a> {
         let (taken, in_flight) = match (self.scenario.probes, known) {
             (Probes::Late, Some(report)) => (report.taken, report.queue),
             (Probes::Late, None) => (now, 0),
-            (Probes::Fresh, _) => (now, watched.present),
+            (Probes::Fresh | Probes::None, _) => (now, watched.present),
         };
         Probe { taken, in_flight, latency: watched.latencies.at(in_flight) }
     }

@@ -34,6 +34,8 @@ pub enum Probes {
     Fresh,
     /// How it was when the last report was taken.
     Late,
+    /// Nothing: none is sent.
+    None,
 }
 
 /// What probes cost.

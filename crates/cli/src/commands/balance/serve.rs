@@ -5,8 +5,7 @@ use super::reload::{self, Reload};
 use super::upgrade;
 use crate::config::HttpConfig;
 use crate::config::balance::{
-    BalanceConfig, CONNECTIONS_MAX, check_address, check_policy, needs_probes,
-    share_of_a_client,
+    BalanceConfig, CONNECTIONS_MAX, check_address, check_policy, needs_probes, share_of_a_client,
 };
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;

@@ -72,7 +72,7 @@ struct System {
     /// that, and reports take as long to arrive.
     #[arg(long, value_name = "VIEW", value_enum, default_value_t = Viewing::Exact)]
     view: Viewing,
-    /// What probes tell: how it is now, or how it was when servers last reported.
+    /// What probes tell: how it is now, or how it was when servers last reported; or nobody probes.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Probing::Fresh)]
     probes: Probing,
     /// Time that a server of speed 1 spends on the answer to a probe.
@@ -155,6 +155,7 @@ enum Viewing {
 enum Probing {
     Fresh,
     Late,
+    None,
 }
 
 /// Speeds of servers as a user writes them.
@@ -335,6 +336,7 @@ impl Args {
             probes: match system.probes {
                 Probing::Fresh => Probes::Fresh,
                 Probing::Late => Probes::Late,
+                Probing::None => Probes::None,
             },
             probe_cost: ProbeCost { work: system.probe_work, trip: system.probe_trip },
             slowing: system.slowing.map(|SlowTimes(slowing)| slowing),
