@@ -83,7 +83,11 @@ impl Client {
             watch,
             has_asked: AtomicBool::new(false),
             interim: Arc::default(),
-            streams: Mutex::new(Streams { opened: None, active: 0, idle_since: Instant::now() }),
+            streams: Mutex::new(Streams {
+                opened: None,
+                active: 0,
+                idle_since: Instant::now(),
+            }),
         }
     }
 

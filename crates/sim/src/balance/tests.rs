@@ -1,7 +1,10 @@
 //! The laboratory beside formulas, and policies beside each other.
 
 use super::mmpp::Draw;
-use super::{Arrivals, Bursts, Estimate, Mmpp, Row, Scenario, Service, View, read_arrivals, run};
+use super::{
+    Arrivals, Bursts, Estimate, Mmpp, ProbeCost, Probes, Row, Scenario, Service, Slowing, View,
+    read_arrivals, run,
+};
 use crate::source::{Source, open_all};
 use crate::synth::from_words;
 use thermocline_policy::balance::Dispersion;
@@ -282,4 +285,48 @@ fn golden_waits() {
         ara-opt 341.188
     "#]]
     .assert_eq(&text);
+}
+
+#[test]
+fn probes_cost_what_the_scenario_says() {
+    let free = Scenario { balancers: 4, ..source(20_000) };
+    let (awaited, aside) = ("prequal:mode=sync", "prequal:pool=4");
+    let of = |scenario: &Scenario, policy: &str| {
+        let rows = rows(scenario, &[policy], &[1]);
+        rows.into_iter().find(|row| row.policy == policy).unwrap()
+    };
+    let service_s = free.service_s();
+    let trip = Nanos((service_s * 0.5e9) as u64);
+    let far = Scenario { probe_cost: ProbeCost { work: Nanos(0), trip }, ..free.clone() };
+    // Who awaits answers waits for their trip; who does not, does not.
+    let (near, waits) = (of(&free, awaited), of(&far, awaited));
+    assert!(waits.wait_p50_s.mean >= 0.99 * trip.as_secs_f64(), "{waits:?}");
+    assert!(near.wait_p50_s.mean < 0.1 * trip.as_secs_f64(), "{near:?}");
+    assert!(of(&far, aside).wait_p50_s.mean < 0.1 * trip.as_secs_f64());
+    assert!((near.probes, of(&free, "rand").probes) == (3.0, 0.0));
+    // Three answers of a twentieth each are work.
+    let work = Nanos((service_s * 0.05e9) as u64);
+    let dear = Scenario { probe_cost: ProbeCost { work, trip: Nanos(0) }, ..free.clone() };
+    let busy = |row: &Row| row.busy.iter().sum::<f64>() / row.busy.len() as f64;
+    let more = busy(&of(&dear, aside)) / busy(&of(&free, aside));
+    assert!((1.13..1.17).contains(&more), "{more}");
+    let nobody = Scenario { probes: Probes::None, ..dear };
+    assert_eq!(of(&nobody, "water-fill").probes, 0.0);
+}
+
+#[test]
+fn sites_that_slow_down_hold_requests_up_and_who_notices_less() {
+    let steady = Scenario { balancers: 4, load: 0.7, ..source(40_000) };
+    let slowing =
+        Slowing { every: Nanos::from_secs(10_000), lasting: Nanos::from_secs(9_000), to: 0.2 };
+    let slow = Scenario { slowing: Some(slowing), ..steady.clone() };
+    let policies = ["rand", "water-fill"];
+    let (before, after) = (rows(&steady, &policies, &[1, 2]), rows(&slow, &policies, &[1, 2]));
+    let worse = |policy: &str| wait(&after, policy) - wait(&before, policy);
+    assert!(worse("rand") > 3.0 * worse("water-fill"), "{} {}", worse("rand"), worse("water-fill"));
+    assert!(worse("central queue") > 0.0);
+    let wrong = Slowing { to: 0.0, ..slowing };
+    let specs = [PolicySpec::parse("rand").unwrap()];
+    let refused = run(&Scenario { slowing: Some(wrong), ..steady }, &specs, &[1], &|_| ());
+    assert!(refused.unwrap_err().to_string().contains("slow down to a share"));
 }
