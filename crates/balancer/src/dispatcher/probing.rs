@@ -59,4 +59,23 @@ impl Dispatcher {
         self.judge(now, site, is_true);
         Ok(())
     }
+
+    /// A backend told its load with the answer to a request of this balancer: a rule that probes
+    /// takes it for an answer to a probe. [`Dispatcher::reported`] has found it believable.
+    pub fn told_with_answer(
+        &mut self,
+        now: Nanos,
+        site: SiteId,
+        report: &LoadReport,
+        latency: Option<Nanos>,
+    ) {
+        if self.balancer.probing() == Probing::None {
+            return;
+        }
+        let known = self.balancer.board().site(site);
+        let own = u64::from(known.outstanding()).saturating_sub(known.unseen());
+        let in_flight = report.queue.max(own) as u32;
+        let taken = now.saturating_sub(report.age);
+        self.balancer.probed(now, site, &Probe { taken, in_flight, latency });
+    }
 }

@@ -75,3 +75,22 @@ fn what_cannot_be_is_refused() {
     let gone = dispatcher.probed(SECOND, &asked[0], &LoadReport::default(), None);
     assert_eq!(gone, Err(ReportError::Unknown));
 }
+
+#[test]
+fn a_load_that_came_with_an_answer_is_one_more_answer() {
+    let mut dispatcher = dispatcher("water-fill", Settings::default(), &["a", "b", "c"]);
+    let mut seen = std::collections::BTreeSet::new();
+    for n in 0..60 {
+        let now = Nanos(n * 1_000_000);
+        let site = place(&mut dispatcher, now);
+        let queue = [7, 2, 9][site.index()];
+        let report = LoadReport { queue, ..LoadReport::default() };
+        dispatcher.reported(now, site, &report).unwrap();
+        dispatcher.told_with_answer(now, site, &report, None);
+        dispatcher.finished(now, site, Outcome::Served(Nanos(500_000)));
+        seen.insert(site);
+    }
+    assert_eq!(seen.len(), 3, "each was tried");
+    let last = Nanos(60_000_000);
+    assert_eq!(place(&mut dispatcher, last), SiteId(1));
+}

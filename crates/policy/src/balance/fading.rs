@@ -8,8 +8,8 @@
 //!    the mean, and the memory takes a small step to where it would have said so (stochastic
 //!    gradient of the squared error, on the memory's logarithm).
 //!
-//! Between probes of many balancers nothing herds: each has its own few fresh answers, and means for
-//! the rest. State: 40 B a site.
+//! Between probes of many balancers nothing herds: each has its own few fresh answers, and means
+//! for the rest. State: 40 B a site.
 
 use super::Board;
 use thermocline_units::{Nanos, SiteId};

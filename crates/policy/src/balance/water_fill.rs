@@ -6,23 +6,23 @@
 //! 2. With answers to probes: a site's load is this balancer's own requests under way there, and
 //!    others' by the last answer, which fades to the site's mean as fast as answers have shown to
 //!    grow stale (`fading`). The least load and one more, for its speed, is taken.
-//! 3. Each request sends `probes` probes to sites drawn at random. It does not wait for them, unless
-//!    the last ones were sent longer ago than a request takes, and a probe's way is less than half of
-//!    that: then old answers cost more than waiting.
+//! 3. Each request sends `probes` probes to sites drawn at random. It does not wait for them,
+//!    unless the last ones were sent longer ago than a request takes, and a probe's way is less
+//!    than half of that: then old answers cost more than waiting.
 //! 4. Without answers: own requests and the reported ones of others, less those that must have been
 //!    finished since: the report's age over the time a request takes, less what came back to this
-//!    balancer. Requests of others that no report shows are as many as the sites' counts of arrivals
-//!    tell, or as [`Unseen`] makes of own ones; the greater. They fill the sites up to a level, and a
-//!    site is drawn in proportion to the room below it. Reports older than `trust` times what a
-//!    request takes say nothing any more: then only own requests count.
+//!    balancer. Requests of others that no report shows are as many as the sites' counts of
+//!    arrivals tell, or as [`Unseen`] makes of own ones; the greater. They fill the sites up to a
+//!    level, and a site is drawn in proportion to the room below it. Reports older than `trust`
+//!    times what a request takes say nothing any more: then only own requests count.
 //!
 //! Where answers come, reports are not reckoned with: all balancers hear the same ones at the same
 //! time, and would all go where nobody was.
 //!
 //! With one balancer nothing is of others, and with equal sites it is `least`. Ours; the level is
 //! Dahlin's (ICDCS 1999), and tidal water filling and stochastic coordination (`twf`, `scd`) fill
-//! in the same way what all balancers know; the load for the speed is the shortest expected delay of
-//! Banawan and Zahorjan (1989).
+//! in the same way what all balancers know; the load for the speed is the shortest expected delay
+//! of Banawan and Zahorjan (1989).
 //!
 //! State: 120 B a site. O(N) a pick, O(N log N) without answers.
 
@@ -175,8 +175,11 @@ impl Rule for WaterFill {
     }
 
     fn probed(&mut self, now: Nanos, site: SiteId, probe: &Probe, board: &Board) {
-        let trip_s = 2.0 * now.saturating_sub(probe.taken).as_secs_f64();
-        self.trip_s += (trip_s - self.trip_s) * SHARE_OF_TRIP;
+        // What came with an answer to a request had no way of its own.
+        if now > probe.taken {
+            let trip_s = 2.0 * now.saturating_sub(probe.taken).as_secs_f64();
+            self.trip_s += (trip_s - self.trip_s) * SHARE_OF_TRIP;
+        }
         self.unanswered = Some(0);
         let others = probe.in_flight.saturating_sub(board.site(site).outstanding());
         self.fading.hear(site, probe.taken, others.into(), self.speeds.alone_s());

@@ -1,14 +1,14 @@
 //! Probes out of band: servers are asked how busy they are beside the requests, on a thread and on
 //! connections of their own.
 //!
-//! 1. A request's probes are decided under the dispatcher's lock and put into a bounded mailbox; what
-//!    does not fit is not sent. The request goes on, or waits for its answers ([`Answers`]) where
-//!    the rule wants that, and never longer than a probe may take.
+//! 1. A request's probes are decided under the dispatcher's lock and put into a bounded mailbox;
+//!    what does not fit is not sent. The request goes on, or waits for its answers ([`Answers`])
+//!    where the rule wants that, and never longer than a probe may take.
 //! 2. The prober asks each server for the configured path with GET. Connections are kept, and are
 //!    not those of requests; so many probes of one server are under way at most.
-//! 3. An answer with 200 tells a load report ([`report`]), in the field or as JSON, and perhaps what
-//!    requests take (docs/formats/load-report.md). Half of the way there and back is added to its
-//!    age. The dispatcher judges it.
+//! 3. An answer with 200 tells a load report ([`report`]), in the field or as JSON, and perhaps
+//!    what requests take (docs/formats/load-report.md). Half of the way there and back is added to
+//!    its age. The dispatcher judges it.
 //!
 //! A probe is never a request: it is in no count, no limit and no latency of those, and fails no
 //! server. Foreign bytes: only so much of an answer is read, in so much time.

@@ -147,11 +147,16 @@ fn one_candidate_is_qlen_and_all_are_rand() {
 #[test]
 fn alone_water_filling_is_least_and_among_many_it_is_far_better() {
     let scenario = source(60_000);
-    let alone = rows(&scenario, &["water-fill", "least"], &[1]);
-    assert_eq!(wait(&alone, "water-fill"), wait(&alone, "least"));
+    let (blind, unprobed) = ("water-fill:learn=0", "water-fill:probes=0");
+    let alone = rows(&scenario, &[blind, "water-fill", "least"], &[1]);
+    assert_eq!(wait(&alone, blind), wait(&alone, "least"));
+    let learning = wait(&alone, "water-fill") / wait(&alone, "least");
+    assert!((0.97..1.03).contains(&learning), "equal sites are hardly told apart: {learning}");
     let many = Scenario { balancers: 16, ..scenario };
-    let many = rows(&many, &["water-fill", "least"], &[1]);
-    assert!(wait(&many, "water-fill") * 10.0 < wait(&many, "least"), "{many:?}");
+    let many = rows(&many, &["water-fill", unprobed, "least"], &[1]);
+    for policy in ["water-fill", unprobed] {
+        assert!(wait(&many, policy) * 10.0 < wait(&many, "least"), "{many:?}");
+    }
 }
 
 #[test]
@@ -176,11 +181,15 @@ fn faster_sites_get_more_when_their_speed_is_known() {
         let busy = rows.last().unwrap().busy_range();
         (rows.last().unwrap().response_s.mean, busy.1)
     };
-    for policy in ["rand", "round-robin", "least", "water-fill", "p2c"] {
+    for policy in ["rand", "round-robin", "least", "water-fill:learn=0", "p2c"] {
         let (knowing, busy) = response(&known, policy);
         assert!(knowing < response(&held_equal, policy).0, "{policy}");
         assert!(busy < 0.95, "{policy}: {busy:?}");
     }
+    // Who learns is nearly as good without being told.
+    let (told, learnt) =
+        (response(&known, "water-fill:learn=0").0, response(&held_equal, "water-fill").0);
+    assert!(learnt < 1.15 * told, "{learnt} {told}");
 }
 
 #[test]
@@ -256,7 +265,12 @@ fn golden_waits() {
         "prequal:mode=sync",
         "li",
         "li-own",
+        "water-fill:probes=0:learn=0",
+        "water-fill:probes=0",
         "water-fill",
+        "lsq",
+        "scd",
+        "twf",
         "ara-opt",
     ];
     let scenario = Scenario { balancers: 3, ..bursty(&TABLE_2, 4000) };

@@ -147,8 +147,8 @@ impl SimpleArgs {
         }
         check_policy(&self.policy).map_err(CliError::input)?;
         if needs_probes(&self.policy) {
-            let text = "probes servers: write a configuration with `[probe]` and the path that they \
-                        answer (docs/formats/balance.md)";
+            let text = "probes servers: write a configuration with `[probe]` and the path that \
+                        they answer (docs/formats/balance.md)";
             return Err(CliError::input(format!("--policy {} {text}", self.policy)));
         }
         let mut live = Live::new(backends);
