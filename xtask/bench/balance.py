@@ -3,10 +3,12 @@
     balance.py speed BINARY FOLDER [--rounds N] [--seconds S]
     balance.py fibonacci BINARY FOLDER [--repeats N] [--seconds S] [--policies NAME,…] [--balancers M,…]
     balance.py connections BINARY FOLDER [--connections N] [--seconds S] [--only crowd|faults]
+    balance.py conformance BINARY FOLDER
 
 - `speed`: processor time a request, throughput and latency beside HAProxy and nginx.
 - `fibonacci`: the experiment of 001 §3.3: eight workers that compute Fibonacci numbers, clients in bursts, reports each second.
 - `connections`: thousands of open connections; and servers that die, hang, answer garbage, lie and flap.
+- `conformance`: what becomes of messages at the edges of HTTP/1.1, beside HAProxy and nginx.
 
 What is measured, and how, is told at the head of each part's file. Prints JSON; its `table` is what people read.
 """
@@ -19,11 +21,13 @@ import signal
 import sys
 import tempfile
 
+import balance_conformance
 import balance_connections
 import balance_fibonacci
 import balance_speed
 
-PARTS = {"speed": balance_speed, "fibonacci": balance_fibonacci, "connections": balance_connections}
+PARTS = {"speed": balance_speed, "fibonacci": balance_fibonacci, "connections": balance_connections,
+         "conformance": balance_conformance}
 
 
 def main():
@@ -51,7 +55,7 @@ def main():
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is ended
     args.binary = str(pathlib.Path(args.binary or args.built).resolve())
-    args.seconds = args.seconds or {"speed": 3, "fibonacci": 120, "connections": 8}[args.what]
+    args.seconds = args.seconds or {"speed": 3, "fibonacci": 120, "connections": 8, "conformance": 0}[args.what]
     if args.ahead:
         if os.getpgrp() != os.getpid():
             os.setsid()

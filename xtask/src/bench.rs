@@ -14,7 +14,7 @@
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
 //! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under
 //!   a mounted file system, as root; arguments go to `xtask/bench/hintstor.py`;
-//! - `balance speed|fibonacci|connections [ARGUMENT…]`: the balancer beside HAProxy and nginx, with
+//! - `balance speed|fibonacci|connections|conformance [ARGUMENT…]`: the balancer beside HAProxy and nginx, with
 //!   workers that compute, and with servers that fail; arguments go to `xtask/bench/balance.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!

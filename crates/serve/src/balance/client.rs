@@ -9,7 +9,7 @@ use hyper::header::HeaderValue;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -36,7 +36,8 @@ pub(super) struct Client {
     pub(super) spoken: Spoken,
     /// Of the connection; streams of HTTP/2 each have their own beside it.
     pub(super) watch: Arc<Watch>,
-    has_asked: AtomicBool,
+    /// Requests that have come.
+    asked: AtomicU64,
     /// Interim answers of servers, for a client of HTTP/1.1.
     pub(super) interim: Arc<Interim>,
     /// Of HTTP/2: its streams.
@@ -81,7 +82,7 @@ impl Client {
             },
             spoken,
             watch,
-            has_asked: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
             interim: Arc::default(),
             streams: Mutex::new(Streams {
                 opened: None,
@@ -95,12 +96,12 @@ impl Client {
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
         if self.spoken == Spoken::Http1 {
             self.watch.enter(Phase::Exchange, limit);
-            self.has_asked.store(true, Relaxed);
+            self.asked.fetch_add(1, Relaxed);
             return Alarm { watch: self.watch.clone(), timer: None };
         }
         let watch = Arc::new(Watch::new(&self.thread.shared.ticks, limit));
         watch.enter(Phase::Exchange, limit);
-        self.has_asked.store(true, Relaxed);
+        self.asked.fetch_add(1, Relaxed);
         self.streams().opened = Some(watch.clone());
         Alarm { watch, timer: None }
     }
@@ -119,9 +120,9 @@ impl Client {
         Some((watch, Active(self.clone())))
     }
 
-    /// Returns true if no request has ever come.
-    pub(super) fn is_new(&self) -> bool {
-        !self.has_asked.load(Relaxed)
+    /// Number of requests that have come on the connection.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Relaxed)
     }
 
     /// When an HTTP/2 connection without a stream must be over, and how long its goodbye may take.
@@ -130,7 +131,7 @@ impl Client {
         let timeouts = &current.live.timeouts;
         let streams = self.streams();
         let since = if streams.active > 0 { Instant::now() } else { streams.idle_since };
-        let limit = if self.is_new() { timeouts.header } else { timeouts.keep_alive };
+        let limit = if self.asked() == 0 { timeouts.header } else { timeouts.keep_alive };
         ((since + limit).into(), timeouts.header)
     }
 }

@@ -11,7 +11,8 @@
 //! 5. The only transfer coding is `chunked`. `Trailer` stays: fields behind a body are passed on
 //!    when they were announced.
 //!
-//! Not here: paths are passed on as they came, letter by letter.
+//! Not here: paths are passed on as they came, letter by letter, but for three signs that
+//! [`super::stream`] escapes.
 
 use super::config::Forwarded;
 use hyper::header::{

@@ -2,7 +2,8 @@
 //! every byte.
 
 use super::interim::Interim;
-use super::watch::Watch;
+use super::watch::{Phase, Watch};
+use bytes::Bytes;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +14,11 @@ use tokio::net::TcpStream;
 /// Pieces that are this long together are copied and sent as one: sending a list costs the kernel
 /// more than copying so little.
 const GATHERED_MAX: usize = 2048;
+
+/// What is not written as it is in a request's first line, and how it is written.
+const ESCAPED: [(u8, &[u8]); 3] = [(b'"', b"%22"), (b'<', b"%3C"), (b'>', b"%3E")];
+/// Bytes of a request that are read while its connection is parked.
+const FIRST_BYTES: usize = 256;
 
 /// One connection.
 pub(super) enum Wire {
@@ -33,8 +39,10 @@ pub(super) struct Stream {
     interim: Option<Arc<Interim>>,
     /// Of that, what is being written, and how much has been.
     sending: (Vec<u8>, usize),
-    /// Whether all bytes written were flushed: whoever writes is between two messages, or waits.
-    is_flushed: bool,
+    /// What was read already, and is to be read first.
+    ahead: Bytes,
+    /// Whether the next byte belongs to a request's first line.
+    is_first_line: bool,
 }
 
 /// Does the same to whatever the wire is.
@@ -56,7 +64,7 @@ impl Stream {
 
     fn new(wire: Wire, watch: Option<Arc<Watch>>, is_client: bool) -> Stream {
         let sending = (Vec::new(), 0);
-        Stream { wire, watch, is_client, interim: None, sending, is_flushed: true }
+        Stream { wire, watch, is_client, interim: None, sending, ahead: Bytes::new(), is_first_line: false }
     }
 
     /// Writes what comes to `interim` between two messages.
@@ -68,7 +76,8 @@ impl Stream {
     /// Writes interim answers, if this is a moment for them. Ready when none is half written.
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(interim) = &self.interim else { return Poll::Ready(Ok(())) };
-        if self.is_flushed && self.sending.0.is_empty() && interim.is_waiting() {
+        let is_flushed = self.watch.as_ref().is_some_and(|watch| watch.is_flushed());
+        if is_flushed && self.sending.0.is_empty() && interim.is_waiting() {
             self.sending = (interim.take(), 0);
         }
         while self.sending.1 < self.sending.0.len() {
@@ -103,6 +112,55 @@ impl Stream {
         self.watch = Some(watch.clone());
     }
 
+    fn set_flushed(&self, is_flushed: bool) {
+        if let Some(watch) = &self.watch {
+            watch.set_flushed(is_flushed);
+        }
+    }
+
+    fn read_ahead(&mut self, buffer: &mut ReadBuf<'_>) {
+        let count = buffer.remaining().min(self.ahead.len());
+        let bytes = self.ahead.split_to(count);
+        buffer.put_slice(&bytes);
+    }
+
+    /// Writes `"`, `<` and `>` in a request's first line as `%22`, `%3C` and `%3E`: clients send
+    /// them as they are, servers take them, and the library in between does not.
+    fn escape(&mut self, buffer: &mut ReadBuf<'_>, from: usize) {
+        let fresh = &buffer.filled()[from..];
+        let end = fresh.iter().position(|byte| *byte == b'\n');
+        let line = &fresh[..end.unwrap_or(fresh.len())];
+        self.is_first_line = end.is_none();
+        if !line.iter().any(|byte| ESCAPED.iter().any(|(raw, _)| raw == byte)) {
+            return;
+        }
+        let mut escaped = Vec::with_capacity(fresh.len() + 16);
+        for byte in line {
+            match ESCAPED.iter().find(|(raw, _)| raw == byte) {
+                Some((_, text)) => escaped.extend_from_slice(text),
+                None => escaped.push(*byte),
+            }
+        }
+        escaped.extend_from_slice(&fresh[line.len()..]);
+        self.ahead = escaped.into();
+        buffer.set_filled(from);
+        self.read_ahead(buffer);
+    }
+
+    /// Has these bytes, which came from here, be read again.
+    pub(super) fn put_back(&mut self, bytes: Bytes) {
+        self.ahead = bytes;
+    }
+
+    /// Waits for bytes and keeps them to be read again; `false` at the end.
+    pub(super) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut space = [0; FIRST_BYTES];
+        let mut buffer = ReadBuf::new(&mut space);
+        let result = ready!(Pin::new(&mut *self).poll_read(cx, &mut buffer));
+        self.ahead = Bytes::copy_from_slice(buffer.filled());
+        Poll::Ready(result.is_ok() && !self.ahead.is_empty())
+    }
+
     fn wrote(&self, result: &Poll<io::Result<usize>>) {
         if let (Poll::Ready(Ok(count)), Some(watch)) = (result, &self.watch)
             && *count > 0
@@ -122,12 +180,21 @@ impl AsyncRead for Stream {
         if let Poll::Ready(Err(error)) = self.poll_interim(cx) {
             return Poll::Ready(Err(error));
         }
+        if !self.ahead.is_empty() {
+            self.read_ahead(buffer);
+            return Poll::Ready(Ok(()));
+        }
+        let is_idle = |watch: &Arc<Watch>| watch.phase() == Phase::Idle;
+        self.is_first_line |= self.is_client && self.watch.as_ref().is_some_and(is_idle);
         let before = buffer.filled().len();
         let result = on_wire!(self, stream => Pin::new(stream).poll_read(cx, buffer));
         if let Some(watch) = &self.watch
             && buffer.filled().len() > before
         {
             if self.is_client { watch.moved() } else { watch.progress() }
+        }
+        if self.is_first_line {
+            self.escape(buffer, before);
         }
         result
     }
@@ -140,7 +207,7 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
-        self.is_flushed = false;
+        self.set_flushed(false);
         let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, bytes));
         self.wrote(&result);
         result
@@ -154,7 +221,7 @@ impl AsyncWrite for Stream {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         if total > GATHERED_MAX {
             ready!(self.poll_interim(cx))?;
-            self.is_flushed = false;
+            self.set_flushed(false);
             let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
             self.wrote(&result);
             return result;
@@ -177,7 +244,9 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = on_wire!(self, stream => Pin::new(stream).poll_flush(cx));
-        self.is_flushed |= matches!(result, Poll::Ready(Ok(())));
+        if let Poll::Ready(Ok(())) = result {
+            self.set_flushed(true);
+        }
         result
     }
 

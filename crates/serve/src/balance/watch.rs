@@ -8,7 +8,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thermocline_units::Nanos;
 use tokio::time::Sleep;
@@ -81,6 +81,8 @@ pub(super) struct Watch {
     step: AtomicU64,
     /// From the first byte of a head to its last.
     head: Nanos,
+    /// Whether all that was written has been flushed.
+    is_flushed: AtomicBool,
 }
 
 /// A duration as a number; the longest there is when it has no room.
@@ -99,6 +101,7 @@ impl Watch {
             latest: AtomicU64::new(u64::MAX),
             step: AtomicU64::new(0),
             head,
+            is_flushed: AtomicBool::new(true),
         }
     }
 
@@ -128,6 +131,22 @@ impl Watch {
     /// Returns true if the time of the request as a whole is up.
     pub(super) fn is_past_latest(&self) -> bool {
         self.ticks.get().0 >= self.latest.load(Relaxed)
+    }
+
+    /// Something was written, or all of it flushed.
+    pub(super) fn set_flushed(&self, is_flushed: bool) {
+        self.is_flushed.store(is_flushed, Relaxed);
+    }
+
+    /// Returns true if all that was written has been flushed: whoever writes is between two
+    /// messages, or waits.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.is_flushed.load(Relaxed)
+    }
+
+    /// Returns true between two requests, when the answer to the first has been sent.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.phase() == Phase::Idle && self.is_flushed()
     }
 
     /// Bytes have moved.

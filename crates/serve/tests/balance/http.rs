@@ -234,3 +234,45 @@ fn many_clients_at_once_are_spread_over_all_servers() {
     assert!(status.backends.iter().all(|backend| backend.counters.served > 50), "{status:?}");
     assert!(status.backends.iter().all(|backend| backend.outstanding == 0));
 }
+
+/// A connection that asks for nothing is parked after two seconds; what comes then is served as if
+/// nothing had been, also when it comes in pieces.
+#[test]
+fn a_connection_that_was_idle_goes_on() {
+    let server = Server::answering(|_, body| ok(std::str::from_utf8(body).unwrap()));
+    let proxy = proxy(live(&[&server]));
+    let (mut new, mut whole, mut pieces) = (client(&proxy), client(&proxy), client(&proxy));
+    assert_eq!((whole.get("/").0, pieces.get("/").0), (200, 200));
+    let long = "x".repeat(10_000);
+    let post = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n{long}");
+    for _ in 0..2 {
+        // Not a condition: nothing shows from outside that a connection is parked.
+        std::thread::park_timeout(Duration::from_millis(2_500));
+        assert_eq!(new.get("/"), (200, String::new()));
+        assert_eq!(whole.ask(&post), (200, long.clone()));
+        for byte in post[..60].as_bytes() {
+            pieces.write([*byte]);
+        }
+        assert_eq!(pieces.ask(&post[60..]), (200, long.clone()));
+    }
+    assert_eq!(proxy.desk().status().accepted, 3);
+}
+
+/// Both rivals pass them on; the library underneath refuses them.
+#[test]
+fn signs_that_no_path_should_have_are_passed_on_escaped() {
+    let server = Server::answering(|head, _| ok(head.lines().next().unwrap()));
+    let proxy = proxy(live(&[&server]));
+    let mut client = client(&proxy);
+    let expected = |target: &str| (200, format!("GET {target} HTTP/1.1"));
+    assert_eq!(client.get("/a?b=\"<c>\""), expected("/a?b=%22%3Cc%3E%22"));
+    assert_eq!(client.get("/\"<>"), expected("/%22%3C%3E"));
+    assert_eq!(client.get("/%22"), expected("/%22"));
+    // In pieces, and elsewhere in the head.
+    client.write("GET /a?\"");
+    client.write("\" HTTP/1.1\r\nHost: a\r\nX: \"<>\"\r\n\r\n");
+    assert_eq!(client.answer().1, "GET /a?%22%22 HTTP/1.1");
+    assert!(server.heads().last().unwrap().contains("x: \"<>\""));
+    let long = "\"".repeat(5_000);
+    assert_eq!(client.get(&format!("/{long}")), expected(&format!("/{}", "%22".repeat(5_000))));
+}
