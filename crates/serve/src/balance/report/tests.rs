@@ -51,7 +51,8 @@ fn a_latency_is_told_beside_a_report_or_not_at_all() {
     assert_eq!(latency_from_json(br#"{"queue": 3, "latency_s": 0.004}"#), fine);
     assert_eq!(latency_from_field("queue=3"), Ok(None));
     assert_eq!(latency_from_json(br#"{"queue": 3}"#), Ok(None));
-    for text in ["queue=1, latency=", "queue=1, latency=-1", "queue=1, latency=NaN", "latency=1e9"] {
+    for text in ["queue=1, latency=", "queue=1, latency=-1", "queue=1, latency=NaN", "latency=1e9"]
+    {
         assert!(latency_from_field(text).is_err(), "{text}");
     }
     for text in ["{\"latency_s\": -1}", "{\"latency_s\": \"1\"}", "[", "{\"latency_s\": 1e300}"] {
