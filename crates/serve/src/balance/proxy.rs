@@ -175,8 +175,10 @@ impl Proxy {
         }
         let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
         let desk = proxy.desk.clone();
-        proxy.upkeep =
-            Some(spawn("balance-upkeep", move || upkeep::run(&shared, &desk, threads, &cut))?);
+        let give_back = config.give_back;
+        proxy.upkeep = Some(spawn("balance-upkeep", move || {
+            upkeep::run(&shared, &desk, threads, give_back, &cut);
+        })?);
         Ok(proxy)
     }
 
@@ -391,7 +393,7 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
         tokio::spawn(async move {
             match mode {
                 Mode::Http => front::serve_http(thread, stream, peer, tls, stop).await,
-                Mode::Tcp => front::serve_tcp(thread, stream, peer, tls).await,
+                Mode::Tcp => Box::pin(front::serve_tcp(thread, stream, peer, tls)).await,
             }
             drop((counted, member, place));
         });
