@@ -152,8 +152,12 @@ fn marks(clean: &[Summary]) -> Marks {
 fn totals(clean: &[Summary]) -> String {
     let events: u64 = clean.iter().map(|summary| summary.events).sum();
     let time: f64 = clean.iter().map(|summary| summary.virtual_time.as_secs_f64()).sum();
-    let mut text =
-        format!("{} seeds clean: {events} events in {time:.0} s of virtual time", clean.len());
+    // Of the same seeds the same, in whatever order they were run.
+    let digest = clean.iter().fold(0, |sum: u64, run| sum.wrapping_add(run.digest ^ run.next));
+    let mut text = format!(
+        "{} seeds clean: {events} events in {time:.0} s of virtual time, digest {digest:#018x}",
+        clean.len()
+    );
     text.push_str("\n       seeds       times  situation");
     for (what, times) in marks(clean) {
         let met = clean.iter().filter(|summary| summary.marks.contains_key(what)).count();

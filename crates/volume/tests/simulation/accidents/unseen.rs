@@ -2,6 +2,7 @@
 
 use super::{CHUNK, fails_with, plan_ends_well, pool, span, write};
 use crate::plan::{Plan, PoolPlan, Span, Step};
+use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
@@ -460,4 +461,94 @@ fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
     let plan = Plan { seed: 0x98_a4e2, settings, pools, steps };
     plan_ends_well(&plan);
     fails_with("scrub_adds_to_the_pile", &[plan]);
+}
+
+/// A chunk's only pool was gone for good, and clients had been told. Long after, an added pool that
+/// held nothing failed a flush and was given up, and the next flush of the chunk's volume was told
+/// of the old loss again, for no reason that anybody could see (seed 0x99b9b3).
+#[test]
+fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
+    let copying = Copying {
+        rate_per_second: Some(Bytes::from_mib(18)),
+        reserve_per_second: Some(Bytes::from_mib(1)),
+        outstanding: 2,
+        yield_above: 4,
+        patience: Nanos::from_micros(324),
+        piece: Bytes::from_kib(8),
+        concurrent: 2,
+        trial: 5,
+        ..Copying::default()
+    };
+    let settings = Settings {
+        epoch: Nanos(51_679_000),
+        fill: Fill::SlowestFirst,
+        depth: 16,
+        copying,
+        checksums: true,
+        ..settings(128, 96)
+    };
+    let first = PoolPlan { zeroed: true, discard_zeroes: true, ..pool(62, 833) };
+    let pools = vec![first, PoolPlan { reserve: 2, ..pool(9, 3971) }, pool(49, 2367)];
+    let pools = pools.into_iter().zip([true, true, false]);
+    let pools: Vec<PoolPlan> = pools.map(|(pool, forgets)| PoolPlan { forgets, ..pool }).collect();
+    let added = PoolPlan { roomy: false, zeroed: true, discard_zeroes: true, ..pool(35, 5) };
+    let steps = vec![
+        Step::CreateVolume { sectors: 512 },
+        write(241, 34, false),
+        Step::Events { count: 2 },
+        operate(OperationKind::Replicate, 43, 190),
+        Step::Wait { us: 10_728_228 },
+        Step::Unplug { pool: 236 },
+        Step::Events { count: 3 },
+        Step::Crash { survival: Survival::Kept },
+        Step::Flip { nth: 42, copy: 66, bit: 41_919 },
+        Step::AddPool(PoolPlan { reserve: 6, ..added }),
+        Step::AddPool(PoolPlan { chunks: 17, latency_us: 18, forgets: false, ..added }),
+        Step::Place { seed: Some(200) },
+        Step::Trouble { pool: 184, fail: 671, time_out: 0, delay: 0 },
+        Step::Wait { us: 187_500 },
+        Step::RemovePool { pool: 53 },
+        Step::Place { seed: None },
+        Step::Flip { nth: 180, copy: 48, bit: 594_023 },
+    ];
+    let plan = Plan { seed: 0x99_b9b3, settings, pools, steps };
+    plan_ends_well(&plan);
+    fails_with("losses_told_again", &[plan]);
+}
+
+/// Nearly two thousand chunks came to rest and were scrubbed piece by piece: more events than the
+/// simulation allowed while it waited, and all of them progress (seed 0x9a2cd6).
+#[test]
+fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
+    let copying = Copying {
+        rate_per_second: Some(Bytes::from_mib(18)),
+        outstanding: 4,
+        yield_above: 1,
+        patience: Nanos::from_micros(161),
+        piece: Bytes::from_kib(4),
+        concurrent: 3,
+        ..Copying::default()
+    };
+    let small = Limits { commit_blocks: 4, checkpoint_batch: 1, seals_cached: 1, ..SMALL };
+    let settings = Settings {
+        epoch: Nanos(81_386_000),
+        fill: Fill::SlowestFirst,
+        depth: 1,
+        copying,
+        checksums: true,
+        limits: small,
+        ..settings(64, 64)
+    };
+    let fast = PoolPlan { reserve: 3, zeroed: true, ..pool(1847, 9) };
+    let middle = PoolPlan { latency_us: 240, discard_zeroes: true, ..fast };
+    let pools = vec![PoolPlan { reserve: 8, ..pool(1875, 2344) }, middle, fast];
+    let steps = vec![
+        Step::CreateVolume { sectors: 235_520 },
+        Step::Populate { volume: 0, first: 0, chunks: 1832 },
+        Step::Wait { us: 21_952_160 },
+        Step::Flip { nth: 252, copy: 108, bit: 171_214 },
+    ];
+    let plan = Plan { seed: 0x9a_2cd6, settings, pools, steps };
+    let summary = run(&plan, Extras::default()).expect("nothing is wrong with it");
+    assert!(summary.events > 100_000, "{} events are no long scrub", summary.events);
 }
