@@ -541,7 +541,8 @@ impl Group {
                 Waiter::Flush(request) => {
                     let volume = self.requests[request].volume;
                     let untold = self.commit.untold.contains(&volume);
-                    let result = if !lost.is_empty() || untold { Err(RequestError::Io) } else { Ok(()) };
+                    let result =
+                        if !lost.is_empty() || untold { Err(RequestError::Io) } else { Ok(()) };
                     told.push(volume);
                     self.end_flush(request, result);
                 }

@@ -118,7 +118,9 @@ impl OnDisk {
             && !self.dead.contains(&pool)
     }
 
-    /// A commit is answered when it is on every home: of those before the last, each block is.
+    /// A commit is answered when it is on every home: of those before the last, each block is. But
+    /// a home may have died under the last but one, and the last, which begins with its death, may
+    /// be torn.
     fn check_journal(&self, root: &Root, peek: &impl Peek) -> Result<(), String> {
         let homes = || root.homes.iter().filter(|home| self.lives(**home));
         let block = |home: u16, sequence: u64| {
@@ -134,7 +136,15 @@ impl OnDisk {
             let found = homes().filter_map(move |&home| block(home, sequence).flatten());
             found.map(move |before| sequence.saturating_sub(before))
         });
-        let durable = commits.max().unwrap_or(0);
+        let last = commits.max().unwrap_or(0);
+        let durable = match homes().any(|&home| block(home, last).flatten().is_some()) {
+            true => last,
+            false => {
+                let before = last.saturating_sub(1);
+                let found = homes().find_map(|&home| block(home, before).flatten());
+                before.saturating_sub(found.unwrap_or(0))
+            }
+        };
         for sequence in sequences.take_while(|sequence| *sequence < durable) {
             let lacks = |home: &&u16| block(**home, sequence) == Some(None);
             if let Some(home) = homes().find(lacks) {
