@@ -81,7 +81,9 @@ const MUST_HAPPEN: [&str; 29] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 13] = [
+const RARE: [&str; 15] = [
+    "drains taken back",
+    "pools added before others",
     "both sides of a mirror failed a write",
     "checksums kept for a read under way",
     "commit across the ring's end",
