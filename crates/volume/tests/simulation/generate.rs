@@ -100,8 +100,8 @@ fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
     }
 }
 
-/// In half of all runs some of the pools that are added rank before others, and some drains are taken
-/// back; from dice of their own, as hints.
+/// In half of all runs some of the pools that are added rank before others, and some drains are
+/// taken back; from dice of their own, as hints.
 fn rank_and_undrain(seed: u64, steps: &mut Vec<Step>) {
     let mut dice = Dice::seeded(seed ^ 0x4a_4d12);
     if !dice.chance(0.5) {
