@@ -99,7 +99,7 @@ const RARE: [&str; 15] = [
     "write waited for the record of a drop",
 ];
 
-/// Situations that no run has to meet: about one seed in 15,000 does (KNOWN_ISSUES.md).
+/// Situations that no run has to meet: about one seed in 15,000 does, and a plan (`accidents`).
 const SELDOM: [&str; 1] = ["commit waited for replicas to be in force"];
 
 /// A number from the environment, decimal or with `0x`.
