@@ -171,7 +171,7 @@ def forecast(args, counts):
     for count in counts:
         command = [args.binary, "lab", "balance", "--sites", str(WORKERS), "--load", str(LOAD), "--gap", f"{load.gap_s * 1e3:.3f}ms", "--bursts",
                    f"I={load.index},share={load.share},length={load.burst_s}s", "--delay", "1s", "--view", "refresh", "--balancers", str(count),
-                   "--requests", "50k", "--seeds", "5", "-p", args.policies, "--json"]
+                   "--probes", "none", "--requests", "50k", "--seeds", "5", "-p", args.policies, "--json"]
         rows = json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["rows"]
         # Rows are in the order asked for, after the bounds.
         for policy, row in zip(args.policies.split(","), [row for row in rows if not row["bound"]]):

@@ -11,6 +11,10 @@
 //! balancer of standings and weights. Placing takes what the rule takes, and O(N) when there are
 //! limits.
 
+mod probing;
+
+pub use probing::Asked;
+
 use crate::backend::{Backend, State};
 use crate::budget::Budget;
 use crate::event::Event;
@@ -88,6 +92,8 @@ pub struct Dispatcher {
     events: Vec<Event>,
     /// Sites that a pick must not take; its room is kept.
     hidden: Vec<SiteId>,
+    /// Sites to probe; its room is kept.
+    asked: Vec<SiteId>,
     arrived: u64,
     turned_away: u64,
     retries_denied: u64,
@@ -111,6 +117,7 @@ impl Dispatcher {
             grants: Vec::new(),
             events: Vec::new(),
             hidden: Vec::new(),
+            asked: Vec::new(),
             arrived: 0,
             turned_away: 0,
             retries_denied: 0,
@@ -407,17 +414,21 @@ impl Dispatcher {
         let known = self.board().site(site);
         let own = u64::from(known.outstanding()).saturating_sub(known.unseen()) as u32;
         let is_true = report.queue >= own;
-        let backend = &mut self.backends[site.index()];
-        backend.counters.reports += u64::from(is_true);
-        backend.counters.reports_refused += u64::from(!is_true);
-        let silenced = backend.trust.judge(now, is_true);
         if !is_true {
             self.balancer.reported(now, site, Report { queue: own, ..report });
         }
-        if silenced {
+        self.judge(now, site, is_true);
+        Ok(())
+    }
+
+    /// Counts whether what a backend told was true.
+    fn judge(&mut self, now: Nanos, site: SiteId, is_true: bool) {
+        let backend = &mut self.backends[site.index()];
+        backend.counters.reports += u64::from(is_true);
+        backend.counters.reports_refused += u64::from(!is_true);
+        if backend.trust.judge(now, is_true) {
             self.say(Event::Silenced(self.backends[site.index()].settings.name.clone()));
         }
-        Ok(())
     }
 
     /// Backends that are to be checked now, appended to `out`; each is due again an interval later.

@@ -32,9 +32,11 @@ mod status;
 mod tests;
 
 pub use backend::State;
-pub use dispatcher::{Dispatcher, Outcome, Placement};
+pub use dispatcher::{Asked, Dispatcher, Outcome, Placement};
 pub use event::Event;
 pub use queue::{Grant, Ticket};
 pub use reports::{LoadReport, ReportError};
 pub use settings::{BACKENDS_MAX, BackendSettings, Checks, Outliers, Settings};
 pub use status::{BackendStatus, Counters, Status};
+/// How a rule wants to probe; the machine's driver sends the probes.
+pub use thermocline_policy::balance::Probing;

@@ -1,6 +1,7 @@
 //! The dispatcher by itself, step by step; [`world`] puts it among backends that misbehave.
 
 mod failures;
+mod probing;
 mod world;
 
 use crate::*;

@@ -12,8 +12,8 @@ use thermocline_balancer::{BACKENDS_MAX, Checks, Settings};
 use thermocline_policy::registry::{self, Build, PolicySpec};
 use thermocline_serve::TlsFiles;
 use thermocline_serve::balance::config::{
-    AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Timeouts, Upstream,
-    UpstreamTls,
+    AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Probe, Timeouts,
+    Upstream, UpstreamTls,
 };
 use thermocline_units::{Nanos, nearest};
 
@@ -84,8 +84,10 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
     let connections = keys.count("connections", 1..=1_000_000)?;
     let connections_max = connections.map_or(CONNECTIONS_MAX, |count| count as usize);
     let mut live = Live::new(backends(&mut keys)?);
-    if let Some(policy) = policy(&mut keys)? {
-        live.policy = policy;
+    let policy = policy(&mut keys)?;
+    let policy_line = policy.as_ref().map(|policy| policy.line);
+    if let Some(policy) = policy {
+        live.policy = policy.value;
     }
     live.settings = settings(&mut keys)?;
     if let Some(forwarded) = keys.text("forwarded")? {
@@ -98,6 +100,17 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
     }
     live.limits = limits(keys.table("limits")?, connections_max)?;
     load(keys.table("load")?, &mut live)?;
+    if let Some(table) = keys.table_if_any("probe")? {
+        live.probe = Some(probe(table)?);
+    }
+    if let Some(line) = policy_line
+        && live.probe.is_none()
+        && needs_probes(&live.policy)
+    {
+        let name = live.policy.split(':').next().unwrap_or_default();
+        let wanted = format!("`{name}` probes servers: give `[probe]` a `path` that they answer");
+        return Err(file.problem(line, wanted));
+    }
     live.access_log = access_log(keys.table("access-log")?, beside)?;
     let admin = http(keys.table("admin")?, beside, &beside.join(SOCKET))?;
     keys.finish()?;
@@ -184,10 +197,16 @@ pub(crate) fn check_address(text: &str) -> Result<(), String> {
     Err(format!("`{text}` is not a host and a port, such as \"127.0.0.1:9001\" or \"app:9001\""))
 }
 
-fn policy(keys: &mut Keys<'_>) -> Result<Option<String>, ConfigError> {
+fn policy(keys: &mut Keys<'_>) -> Result<Option<At<String>>, ConfigError> {
     let Some(policy) = keys.text("policy")? else { return Ok(None) };
     check_policy(&policy.value).map_err(|wrong| keys.file.problem(policy.line, wrong))?;
-    Ok(Some(policy.value))
+    Ok(Some(policy))
+}
+
+/// Whether a policy that was checked knows next to nothing without probes.
+pub(crate) fn needs_probes(text: &str) -> bool {
+    let rule = PolicySpec::parse(text).ok().and_then(|spec| spec.build_rule().ok());
+    rule.is_some_and(|rule| rule.needs_probes())
 }
 
 /// Whether a live balancer can run this policy.
@@ -203,11 +222,8 @@ pub(crate) fn check_policy(text: &str) -> Result<(), String> {
         return Err(format!("there is no balancer `{name}`; {hint}"));
     }
     let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
-    let rule = spec.build_rule().map_err(|error| error.to_string())?;
-    match rule.probing() {
-        thermocline_policy::balance::Probing::None => Ok(()),
-        _ => Err(format!("`{name}` probes servers, which only the laboratory does")),
-    }
+    spec.build_rule().map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 fn time(
@@ -379,6 +395,20 @@ fn load(mut keys: Keys<'_>, live: &mut Live) -> Result<(), ConfigError> {
     let interval = duration(interval.unwrap_or(Nanos::from_secs(1)));
     live.poll = path.map(|path| Poll { path, interval });
     keys.finish()
+}
+
+fn probe(mut keys: Keys<'_>) -> Result<Probe, ConfigError> {
+    let missing = "`path` is missing: what servers answer with their load, such as \"/load\"";
+    let path = parse_path(&mut keys, "path")?.ok_or_else(|| keys.problem(missing))?;
+    let mut probe = Probe::new(&path);
+    if let Some(timeout) = time(&mut keys, "timeout", Nanos(1_000_000))? {
+        probe.timeout = duration(timeout);
+    }
+    if let Some(most) = keys.count("under-way", 1..=10_000)? {
+        probe.under_way_max = most;
+    }
+    keys.finish()?;
+    Ok(probe)
 }
 
 fn access_log(mut keys: Keys<'_>, beside: &Path) -> Result<Option<AccessLog>, ConfigError> {

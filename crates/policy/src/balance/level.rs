@@ -32,15 +32,27 @@ impl Level {
         rng: &mut Rng,
         load: impl Fn(SiteId) -> f64,
     ) -> SiteId {
+        self.draw_by(board, unseen, rng, load, |id| board.site(id).weight())
+    }
+
+    /// The same with weights, above 0, that are not the board's.
+    pub(super) fn draw_by(
+        &mut self,
+        board: &Board,
+        unseen: f64,
+        rng: &mut Rng,
+        load: impl Fn(SiteId) -> f64,
+        weight: impl Fn(SiteId) -> f64,
+    ) -> SiteId {
         if unseen <= 0.0 {
             self.below = 1;
             return choose::least(board.up().iter().copied(), Ties::Random, rng, |id| {
-                choose::with_one_more(board, id, load(id))
+                (load(id) + 1.0) / weight(id)
             });
         }
         self.sites.clear();
         self.sites.extend(board.up().iter().map(|id| {
-            let weight = board.site(*id).weight();
+            let weight = weight(*id);
             (load(*id) / weight, weight, *id)
         }));
         self.sites.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));

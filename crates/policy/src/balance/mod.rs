@@ -18,19 +18,23 @@ mod balancer;
 mod board;
 mod burst;
 mod choose;
+mod coordination;
 mod dispersion;
 mod ewma;
+mod fading;
 mod interpretation;
 mod jiq;
 mod jsq;
 mod latency;
 mod least;
 mod level;
+mod lsq;
 mod power;
 mod prequal;
 mod qlen;
 mod rand;
 mod round_robin;
+mod speeds;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -57,6 +61,9 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     ewma::ENTRY,
     jiq::ENTRY,
     prequal::ENTRY,
+    lsq::ENTRY,
+    coordination::SCD,
+    coordination::TWF,
     interpretation::LI,
     interpretation::OWN,
     water_fill::ENTRY,
@@ -138,6 +145,11 @@ pub trait Rule: Send {
     /// How it wants to probe.
     fn probing(&self) -> Probing {
         Probing::None
+    }
+
+    /// Whether it knows next to nothing where nobody answers probes.
+    fn needs_probes(&self) -> bool {
+        false
     }
 
     /// Sites to probe on account of the request that has just arrived, appended to `out`.

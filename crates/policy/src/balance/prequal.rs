@@ -153,6 +153,10 @@ impl Rule for Prequal {
         if self.awaited { Probing::Awaited } else { Probing::Aside }
     }
 
+    fn needs_probes(&self) -> bool {
+        true
+    }
+
     fn probes(&mut self, _now: Nanos, board: &Board, rng: &mut Rng, out: &mut Vec<SiteId>) {
         if self.awaited {
             self.pool.clear();

@@ -42,8 +42,26 @@ pub struct BalanceStatus {
     pub sent_bytes: u64,
     /// Lines of the access log that were lost.
     pub log_lines_dropped: u64,
+    /// Probes of servers.
+    #[serde(default)]
+    pub probes: ProbeStatus,
     /// Each backend.
     pub backends: Vec<BackendStatus>,
+}
+
+/// What is counted of probes, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProbeStatus {
+    /// Probes that were sent.
+    pub sent: u64,
+    /// Whose answers were used.
+    pub answered: u64,
+    /// Without an answer in time.
+    pub late: u64,
+    /// Whose connection broke, or whose answer was no report that can be believed.
+    pub failed: u64,
+    /// That were not sent, because too many were under way.
+    pub skipped: u64,
 }
 
 /// A backend.

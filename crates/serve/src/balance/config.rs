@@ -66,6 +66,8 @@ pub struct Live {
     pub check: Check,
     /// How load reports are fetched; `None`: they come by header or push, or not at all.
     pub poll: Option<Poll>,
+    /// How servers are probed for requests; `None`: not at all.
+    pub probe: Option<Probe>,
     /// Where requests are logged.
     pub access_log: Option<AccessLog>,
 }
@@ -168,6 +170,24 @@ pub struct Poll {
     pub interval: Duration,
 }
 
+/// How servers are probed, by rules that want it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// The path that tells a server's load at this moment.
+    pub path: String,
+    /// How long an answer may take; a request that awaits it waits no longer.
+    pub timeout: Duration,
+    /// Probes of one server at the same time; more are not sent.
+    pub under_way_max: u32,
+}
+
+impl Probe {
+    /// Defaults for this path: answers within 100 ms, 16 probes at the same time.
+    pub fn new(path: &str) -> Probe {
+        Probe { path: path.to_string(), timeout: Duration::from_millis(100), under_way_max: 16 }
+    }
+}
+
 /// Where requests are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLog {
@@ -223,6 +243,7 @@ impl Live {
             forwarded: Forwarded::Replace,
             check: Check::default(),
             poll: None,
+            probe: None,
             access_log: None,
         }
     }

@@ -9,6 +9,7 @@ use super::access::Log;
 use super::api::LastError;
 use super::config::Live;
 use super::crowd::Crowd;
+use super::probing::{Answers, Probes};
 use super::upstream::Connector;
 use super::watch::Ticks;
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use thermocline_balancer::{
-    BackendSettings, Dispatcher, Event, Grant, LoadReport, Outcome, Placement, ReportError, Ticket,
+    BackendSettings, Dispatcher, Event, Grant, LoadReport, Outcome, Placement, Probing,
+    ReportError, Ticket,
 };
 use thermocline_units::{Nanos, SiteId};
 use tokio::sync::oneshot;
@@ -91,6 +93,7 @@ pub(super) struct Shared {
     pub(super) ticks: Arc<Ticks>,
     pub(super) counts: Counts,
     pub(super) crowd: Arc<Crowd>,
+    pub(super) probes: Probes,
     pub(super) log: Log,
     start: Instant,
 }
@@ -131,6 +134,19 @@ struct Waiting {
     granted: oneshot::Receiver<Option<Sent>>,
 }
 
+/// Where a request stands when it was to be placed.
+enum Placed {
+    At(Sent),
+    Waits(Waiting),
+}
+
+/// Where a request stands when it has just come.
+enum Arrived {
+    Placed(Result<Placed, NoPlace>),
+    /// Its probes are to be answered first.
+    Awaits(Answers),
+}
+
 impl Shared {
     pub(super) fn new(current: Current, dispatcher: Dispatcher, start: Instant) -> Arc<Shared> {
         let ticks = Arc::new(Ticks::new(start));
@@ -141,6 +157,7 @@ impl Shared {
             ticks,
             counts: Counts::default(),
             crowd: Arc::default(),
+            probes: Probes::default(),
             log: Log::default(),
             start,
         })
@@ -202,6 +219,7 @@ impl Shared {
     /// Has a server for each configured backend from now on. Connections to those that changed are
     /// not used again; to none of them, when `renew` says so.
     pub(super) fn configure(self: &Arc<Shared>, live: &Live, renew: Renew) {
+        self.probes.set_on(live.probe.is_some());
         let mut core = self.core();
         let settings = live.backends.iter().map(|backend| BackendSettings {
             name: backend.name.clone(),
@@ -258,33 +276,62 @@ impl Shared {
         self.core().dispatcher.take_events(out);
     }
 
-    /// Counts an arrival and places it.
+    /// Counts an arrival and places it, when it has been probed for.
     pub(super) async fn place_first(self: &Arc<Shared>) -> Result<Sent, NoPlace> {
-        let waiting = {
-            let mut core = self.core();
-            let now = self.now();
-            core.dispatcher.arrived(now);
-            match core.dispatcher.place(now, &[]) {
-                Placement::At(site) => return Ok(self.sent(&core, site, now)),
-                Placement::Nowhere => return Err(NoPlace::Nowhere),
-                Placement::Full => self.wait(&mut core, now)?,
+        let placed = match self.arrive() {
+            Arrived::Placed(placed) => placed,
+            Arrived::Awaits(answers) => {
+                let limit = self.current().live.probe.as_ref().map(|probe| probe.timeout);
+                answers.come(limit.unwrap_or_default()).await;
+                self.place(&mut self.core(), &[])
             }
         };
-        waiting.granted().await
+        match placed? {
+            Placed::At(sent) => Ok(sent),
+            Placed::Waits(waiting) => waiting.granted().await,
+        }
     }
 
     /// Places a request that failed at `tried`, elsewhere.
     pub(super) async fn place_again(self: &Arc<Shared>, tried: &[SiteId]) -> Result<Sent, NoPlace> {
-        let waiting = {
-            let mut core = self.core();
-            let now = self.now();
-            match core.dispatcher.place(now, tried) {
-                Placement::At(site) => return Ok(self.sent(&core, site, now)),
-                Placement::Nowhere => return Err(NoPlace::Nowhere),
-                Placement::Full => self.wait(&mut core, now)?,
-            }
-        };
-        waiting.granted().await
+        let placed = self.place(&mut self.core(), tried);
+        match placed? {
+            Placed::At(sent) => Ok(sent),
+            Placed::Waits(waiting) => waiting.granted().await,
+        }
+    }
+
+    /// Counts an arrival, sends its probes, and places it unless it waits for them.
+    fn arrive(self: &Arc<Shared>) -> Arrived {
+        let mut core = self.core();
+        core.dispatcher.arrived(self.now());
+        let wanted = self.probes.wanted(&core.dispatcher);
+        if wanted == Probing::Awaited
+            && let Some(answers) = self.ask(&mut core, true)
+        {
+            return Arrived::Awaits(answers);
+        }
+        let placed = self.place(&mut core, &[]);
+        if wanted == Probing::Aside {
+            self.ask(&mut core, false);
+        }
+        Arrived::Placed(placed)
+    }
+
+    fn ask(&self, core: &mut Core, awaited: bool) -> Option<Answers> {
+        let mut asked = Vec::new();
+        core.dispatcher.probes(self.now(), &mut asked);
+        let target = |site: SiteId| core.targets[site.index()].clone();
+        self.probes.ask(asked, target, awaited)
+    }
+
+    fn place(self: &Arc<Shared>, core: &mut Core, tried: &[SiteId]) -> Result<Placed, NoPlace> {
+        let now = self.now();
+        match core.dispatcher.place(now, tried) {
+            Placement::At(site) => Ok(Placed::At(self.sent(core, site, now))),
+            Placement::Nowhere => Err(NoPlace::Nowhere),
+            Placement::Full => self.wait(core, now).map(Placed::Waits),
+        }
     }
 
     fn wait(self: &Arc<Shared>, core: &mut Core, now: Nanos) -> Result<Waiting, NoPlace> {

@@ -102,6 +102,7 @@ impl Desk {
             bad_requests: counts.bad_requests.load(Relaxed),
             retries_denied: raw.retries_denied,
             sent_bytes: counts.bytes_out.load(Relaxed),
+            probes: self.shared.probes.counts.status(),
             log_lines_dropped: self.shared.log.dropped(),
             backends: self.backends(raw),
         }

@@ -419,17 +419,19 @@ impl Exchange {
     /// A load report that came with the answer is for this proxy, not for the client.
     fn take_report(&self, sent: &Sent, headers: &mut hyper::HeaderMap) {
         let Some(field) = headers.remove(headers::LOAD) else { return };
-        let Some(report) = field.to_str().ok().and_then(|text| report::from_field(text).ok())
-        else {
-            return;
-        };
-        let site = sent.site;
+        let Ok(text) = field.to_str() else { return };
+        let Ok(report) = report::from_field(text) else { return };
+        let told = report::latency_from_field(text).ok().flatten();
+        let (site, sent_at) = (sent.site, sent.at);
         // What is refused is counted by the dispatcher.
-        let _ = self
-            .client
-            .thread
-            .shared
-            .dispatch(|dispatcher, now| dispatcher.reported(now, site, &report));
+        let _ = self.client.thread.shared.dispatch(|dispatcher, now| {
+            let used = dispatcher.reported(now, site, &report);
+            if used.is_ok() {
+                let took = told.unwrap_or(now.saturating_sub(sent_at));
+                dispatcher.told_with_answer(now, site, &report, Some(took));
+            }
+            used
+        });
     }
 
     /// Answers without a server.

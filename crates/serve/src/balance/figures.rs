@@ -72,6 +72,11 @@ impl Figures {
             ("bad_requests", "Requests that are not served", status.bad_requests),
             ("retries_denied", "Retries over the budget", status.retries_denied),
             ("sent_bytes", "Bytes of bodies sent to clients", status.sent_bytes),
+            ("probes_sent", "Probes sent to servers", status.probes.sent),
+            ("probes_answered", "Probes whose answers were used", status.probes.answered),
+            ("probes_late", "Probes without an answer in time", status.probes.late),
+            ("probes_failed", "Probes without an answer of use", status.probes.failed),
+            ("probes_skipped", "Probes not sent: too many under way", status.probes.skipped),
             ("log_lines_dropped", "Lost lines of the access log", status.log_lines_dropped),
         ];
         for (name, help, value) in counters {

@@ -4,7 +4,8 @@
 //! holds the same `policy::balance` objects as the laboratory. Here is what the machine may not
 //! have: sockets, clocks, threads. Start at [`Proxy`]; `exchange` is the way of a request, `front`
 //! clients' connections, `upstream` servers', `core` what threads share, `upkeep` what happens by
-//! the clock, `desk` what an administrator may ask.
+//! the clock, `probing` what is asked of servers beside the requests, `desk` what an administrator
+//! may ask.
 //!
 //! Not here: the configuration's text, which is the command line's.
 
@@ -22,6 +23,7 @@ mod front;
 mod headers;
 mod interim;
 mod journal;
+mod probing;
 mod proxy;
 pub mod report;
 mod routes;

@@ -8,6 +8,7 @@ use super::client::Thread;
 use super::config::{Config, Listen, Live, Mode};
 use super::core::{Current, Renew, Shared};
 use super::desk::Desk;
+use super::probing;
 use super::upkeep;
 use super::upstream::{Connector, Pool};
 use super::{front, trust};
@@ -121,7 +122,8 @@ pub struct Proxy {
     stop: Arc<Stop>,
     cut: Arc<Stop>,
     threads: Vec<JoinHandle<()>>,
-    upkeep: Option<JoinHandle<()>>,
+    /// What works beside the requests.
+    beside: Vec<JoinHandle<()>>,
 }
 
 impl Proxy {
@@ -152,7 +154,7 @@ impl Proxy {
             stop: Arc::default(),
             cut: Arc::default(),
             threads: Vec::new(),
-            upkeep: None,
+            beside: Vec::new(),
         };
         let mut doors = Vec::new();
         for listen in &config.listen {
@@ -176,9 +178,11 @@ impl Proxy {
         let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
         let desk = proxy.desk.clone();
         let give_back = config.give_back;
-        proxy.upkeep = Some(spawn("balance-upkeep", move || {
+        proxy.beside.push(spawn("balance-upkeep", move || {
             upkeep::run(&shared, &desk, threads, give_back, &cut);
         })?);
+        let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
+        proxy.beside.push(spawn("balance-probes", move || probing::run(&shared, &cut))?);
         Ok(proxy)
     }
 
@@ -261,7 +265,7 @@ impl Proxy {
     fn end(&mut self) {
         self.stop.order();
         self.cut.order();
-        for thread in self.threads.drain(..).chain(self.upkeep.take()) {
+        for thread in self.threads.drain(..).chain(self.beside.drain(..)) {
             // One that panicked has said so.
             let _ = thread.join();
         }

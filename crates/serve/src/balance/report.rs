@@ -72,6 +72,32 @@ pub fn from_field(text: &str) -> Result<LoadReport, NoReport> {
     Ok(report)
 }
 
+/// What requests take at a server now, where the field of its answer tells: `latency=0.004`, in
+/// seconds.
+///
+/// # Errors
+/// When it is no time.
+pub fn latency_from_field(text: &str) -> Result<Option<Nanos>, NoReport> {
+    let members = text.split(',').map(str::trim);
+    let latency = members.filter_map(|member| member.split_once('=')).find(|m| m.0 == "latency");
+    let Some((_, value)) = latency else { return Ok(None) };
+    age(value.parse().map_err(|_| NoReport::Member(format!("latency={value}")))?).map(Some)
+}
+
+/// The same where JSON tells: `"latency_s": 0.004`.
+///
+/// # Errors
+/// When it is no time.
+pub fn latency_from_json(bytes: &[u8]) -> Result<Option<Nanos>, NoReport> {
+    #[derive(Deserialize)]
+    struct Told {
+        latency_s: Option<f64>,
+    }
+    let told: Told =
+        serde_json::from_slice(bytes).map_err(|error| NoReport::Json(error.to_string()))?;
+    told.latency_s.map(age).transpose()
+}
+
 /// Reads JSON.
 ///
 /// # Errors

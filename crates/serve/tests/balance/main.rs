@@ -10,6 +10,7 @@ mod failing;
 mod framing;
 mod http;
 mod loads;
+mod probes;
 mod servers;
 mod smuggling;
 mod spoiled;

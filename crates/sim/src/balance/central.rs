@@ -8,12 +8,13 @@
 
 use super::jobs::Job;
 use super::machine::{Measures, Site};
+use super::pace::Pace;
 use thermocline_units::Nanos;
 
 /// Runs it over the requests, the first `warmup` of which are not counted.
-pub(super) fn run(jobs: &[Job], speeds: &[f64], warmup: usize) -> Measures {
+pub(super) fn run(jobs: &[Job], speeds: &[f64], paces: &[Pace], warmup: usize) -> Measures {
     let end = jobs.last().map_or(Nanos(0), |job| job.at);
-    let mut sites: Vec<Site> = speeds.iter().map(|speed| Site::new(*speed)).collect();
+    let mut sites: Vec<Site> = Site::all(speeds, paces);
     let mut measures = Measures::default();
     for (index, job) in jobs.iter().enumerate() {
         let free = |site: &Site| site.free_at <= job.at;

@@ -31,7 +31,7 @@ impl BalanceReport {
         for (name, _) in ESTIMATES {
             write!(out, ",{name},{name}_ci95")?;
         }
-        writeln!(out, ",busy_min,busy_max,bursts_known,candidates")?;
+        writeln!(out, ",busy_min,busy_max,bursts_known,candidates,probes")?;
         for row in &self.rows {
             write!(out, "\"{}\",{}", row.policy.replace('"', "\"\""), row.bound)?;
             for (_, of) in ESTIMATES {
@@ -39,7 +39,8 @@ impl BalanceReport {
                 write!(out, ",{},{}", number(Some(mean)), number(Some(ci95)))?;
             }
             let (least, most) = row.busy_range();
-            let tail = [Some(least), Some(most), row.bursts_known, row.candidates];
+            let tail =
+                [Some(least), Some(most), row.bursts_known, row.candidates, Some(row.probes)];
             tail.iter().try_for_each(|value| write!(out, ",{}", number(*value)))?;
             writeln!(out)?;
         }

@@ -27,6 +27,12 @@ pub struct Row {
     pub response_p50_s: Estimate,
     /// Its 99th percentile.
     pub response_p99_s: Estimate,
+    /// The mean wait of each seed.
+    pub wait_by_seed_s: Vec<f64>,
+    /// The mean response of each seed.
+    pub response_by_seed_s: Vec<f64>,
+    /// Probes a request.
+    pub probes: f64,
     /// Mean wait over that of the central queue, seed by seed.
     pub times_bound: Estimate,
     /// Share of the time that each site was busy; means over seeds.
@@ -52,15 +58,19 @@ pub(super) fn rows(contenders: impl Iterator<Item = ((String, bool), Vec<Measure
             |of: &dyn Fn(&Measures) -> Nanos| Estimate::of(&over(&|run| of(run).as_secs_f64()));
         let sum = |of: &dyn Fn(&Measures) -> f64| over(of).iter().sum::<f64>();
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+        let responses = over(&|run| mean(&run.response));
         let sites = runs.first().map_or(0, |run| run.busy.len());
         Row {
             bound,
             wait_s: Estimate::of(&waits),
             wait_p50_s: quantile(&|run| run.wait.quantile(0.5)),
             wait_p99_s: quantile(&|run| run.wait.quantile(0.99)),
-            response_s: Estimate::of(&over(&|run| mean(&run.response))),
+            response_s: Estimate::of(&responses),
             response_p50_s: quantile(&|run| run.response.quantile(0.5)),
             response_p99_s: quantile(&|run| run.response.quantile(0.99)),
+            probes: sum(&|run| run.probes as f64) / sum(&|run| run.placed as f64).max(1.0),
+            wait_by_seed_s: waits,
+            response_by_seed_s: responses,
             times_bound: Estimate::of(&times),
             busy: (0..sites).map(|site| sum(&|run| run.busy[site]) / runs.len() as f64).collect(),
             bursts_known: ratio(sum(&|run| run.knew as f64), sum(&|run| run.said as f64)),

@@ -4,10 +4,12 @@ use super::arrivals::Arrivals;
 use super::central;
 use super::jobs;
 use super::machine::{Machine, Measures};
+use super::pace;
 use super::report::{Row, rows};
 use super::scenario::{Scenario, Service};
 use rayon::prelude::*;
 use thermocline_policy::registry::{PolicySpec, SpecError};
+use thermocline_units::Nanos;
 
 /// A run that could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -49,14 +51,17 @@ pub fn run(
     let mut measures: Vec<Vec<Measures>> = contenders.iter().map(|_| Vec::new()).collect();
     for seed in seeds {
         let jobs = jobs::make(scenario, *seed);
+        let end = jobs.last().map_or(Nanos(0), |job| job.at);
+        let paces = pace::of_sites(scenario.slowing.as_ref(), scenario.speeds.len(), end, *seed);
         let warmup = (jobs.len() as f64 * scenario.warmup) as usize;
         let one = |contender: &Contender<'_>| {
             let measured = match contender {
-                Contender::Central => central::run(&jobs, &scenario.speeds, warmup),
+                Contender::Central => central::run(&jobs, &scenario.speeds, &paces, warmup),
                 Contender::Policy(spec) => {
                     let rule = || spec.build_rule().expect("it was built before");
                     let clairvoyant = spec.is_clairvoyant();
-                    Machine::new(scenario, &jobs, *seed, clairvoyant, &rule).run(warmup)
+                    let machine = Machine::new(scenario, &jobs, &paces, *seed, &rule);
+                    machine.run(clairvoyant, warmup)
                 }
             };
             progress(jobs.len() as u64);
@@ -102,6 +107,16 @@ fn check(scenario: &Scenario, specs: &[PolicySpec], seeds: &[u64]) -> Result<(),
     }
     if scenario.balancers == 0 || scenario.jobs == 0 || scenario.jobs > u32::MAX as usize {
         return wrong("at least one balancer and 1 to 4,294,967,295 requests".to_string());
+    }
+    if let Some(slowing) = &scenario.slowing {
+        let share = slowing.to > 0.0 && slowing.to <= 1.0;
+        if !share || slowing.every.0 == 0 || slowing.lasting > slowing.every {
+            return wrong(
+                "sites slow down to a share above 0 and at most 1, for a time that is over before \
+                 the next one slows down"
+                    .to_string(),
+            );
+        }
     }
     match (scenario.service, &scenario.arrivals) {
         (Service::Pareto(shape), _) if !(shape.is_finite() && shape > 1.0) => {

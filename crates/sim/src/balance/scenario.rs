@@ -34,6 +34,28 @@ pub enum Probes {
     Fresh,
     /// How it was when the last report was taken.
     Late,
+    /// Nothing: none is sent.
+    None,
+}
+
+/// What probes cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProbeCost {
+    /// Time that a site of speed 1 spends on an answer, and on nothing else meanwhile.
+    pub work: Nanos,
+    /// From the balancer to the site and back.
+    pub trip: Nanos,
+}
+
+/// Sites that slow down for a while, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slowing {
+    /// From the beginning of one slow time to that of the next, of any site.
+    pub every: Nanos,
+    /// How long one lasts, at most `every`.
+    pub lasting: Nanos,
+    /// Share of its speed that the site then has, above 0 and at most 1.
+    pub to: f64,
 }
 
 /// Sites, load, and what balancers know.
@@ -53,6 +75,10 @@ pub struct Scenario {
     pub view: View,
     /// What probes tell.
     pub probes: Probes,
+    /// What they cost.
+    pub probe_cost: ProbeCost,
+    /// Whether sites slow down at times.
+    pub slowing: Option<Slowing>,
     /// Independent balancers, 1 or more; each request goes to any of them.
     pub balancers: u32,
     /// Whether balancers are told how fast sites are, as weights; otherwise they hold them equal.
@@ -75,6 +101,8 @@ impl Scenario {
             delay: Nanos::from_secs(1),
             view: View::Exact,
             probes: Probes::Fresh,
+            probe_cost: ProbeCost::default(),
+            slowing: None,
             balancers: 1,
             weights_known: true,
             jobs: 1_000_000,

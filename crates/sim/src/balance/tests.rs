@@ -1,7 +1,10 @@
 //! The laboratory beside formulas, and policies beside each other.
 
 use super::mmpp::Draw;
-use super::{Arrivals, Bursts, Estimate, Mmpp, Row, Scenario, Service, View, read_arrivals, run};
+use super::{
+    Arrivals, Bursts, Estimate, Mmpp, ProbeCost, Probes, Row, Scenario, Service, Slowing, View,
+    read_arrivals, run,
+};
 use crate::source::{Source, open_all};
 use crate::synth::from_words;
 use thermocline_policy::balance::Dispersion;
@@ -144,11 +147,16 @@ fn one_candidate_is_qlen_and_all_are_rand() {
 #[test]
 fn alone_water_filling_is_least_and_among_many_it_is_far_better() {
     let scenario = source(60_000);
-    let alone = rows(&scenario, &["water-fill", "least"], &[1]);
-    assert_eq!(wait(&alone, "water-fill"), wait(&alone, "least"));
+    let (blind, unprobed) = ("water-fill:learn=0", "water-fill:probes=0");
+    let alone = rows(&scenario, &[blind, "water-fill", "least"], &[1]);
+    assert_eq!(wait(&alone, blind), wait(&alone, "least"));
+    let learning = wait(&alone, "water-fill") / wait(&alone, "least");
+    assert!((0.97..1.03).contains(&learning), "equal sites are hardly told apart: {learning}");
     let many = Scenario { balancers: 16, ..scenario };
-    let many = rows(&many, &["water-fill", "least"], &[1]);
-    assert!(wait(&many, "water-fill") * 10.0 < wait(&many, "least"), "{many:?}");
+    let many = rows(&many, &["water-fill", unprobed, "least"], &[1]);
+    for policy in ["water-fill", unprobed] {
+        assert!(wait(&many, policy) * 10.0 < wait(&many, "least"), "{many:?}");
+    }
 }
 
 #[test]
@@ -173,11 +181,15 @@ fn faster_sites_get_more_when_their_speed_is_known() {
         let busy = rows.last().unwrap().busy_range();
         (rows.last().unwrap().response_s.mean, busy.1)
     };
-    for policy in ["rand", "round-robin", "least", "water-fill", "p2c"] {
+    for policy in ["rand", "round-robin", "least", "water-fill:learn=0", "p2c"] {
         let (knowing, busy) = response(&known, policy);
         assert!(knowing < response(&held_equal, policy).0, "{policy}");
         assert!(busy < 0.95, "{policy}: {busy:?}");
     }
+    // Who learns is nearly as good without being told.
+    let (told, learnt) =
+        (response(&known, "water-fill:learn=0").0, response(&held_equal, "water-fill").0);
+    assert!(learnt < 1.15 * told, "{learnt} {told}");
 }
 
 #[test]
@@ -253,7 +265,12 @@ fn golden_waits() {
         "prequal:mode=sync",
         "li",
         "li-own",
+        "water-fill:probes=0:learn=0",
+        "water-fill:probes=0",
         "water-fill",
+        "lsq",
+        "scd",
+        "twf",
         "ara-opt",
     ];
     let scenario = Scenario { balancers: 3, ..bursty(&TABLE_2, 4000) };
@@ -282,4 +299,48 @@ fn golden_waits() {
         ara-opt 341.188
     "#]]
     .assert_eq(&text);
+}
+
+#[test]
+fn probes_cost_what_the_scenario_says() {
+    let free = Scenario { balancers: 4, ..source(20_000) };
+    let (awaited, aside) = ("prequal:mode=sync", "prequal:pool=4");
+    let of = |scenario: &Scenario, policy: &str| {
+        let rows = rows(scenario, &[policy], &[1]);
+        rows.into_iter().find(|row| row.policy == policy).unwrap()
+    };
+    let service_s = free.service_s();
+    let trip = Nanos((service_s * 0.5e9) as u64);
+    let far = Scenario { probe_cost: ProbeCost { work: Nanos(0), trip }, ..free.clone() };
+    // Who awaits answers waits for their trip; who does not, does not.
+    let (near, waits) = (of(&free, awaited), of(&far, awaited));
+    assert!(waits.wait_p50_s.mean >= 0.99 * trip.as_secs_f64(), "{waits:?}");
+    assert!(near.wait_p50_s.mean < 0.1 * trip.as_secs_f64(), "{near:?}");
+    assert!(of(&far, aside).wait_p50_s.mean < 0.1 * trip.as_secs_f64());
+    assert!((near.probes, of(&free, "rand").probes) == (3.0, 0.0));
+    // Three answers of a twentieth each are work.
+    let work = Nanos((service_s * 0.05e9) as u64);
+    let dear = Scenario { probe_cost: ProbeCost { work, trip: Nanos(0) }, ..free.clone() };
+    let busy = |row: &Row| row.busy.iter().sum::<f64>() / row.busy.len() as f64;
+    let more = busy(&of(&dear, aside)) / busy(&of(&free, aside));
+    assert!((1.13..1.17).contains(&more), "{more}");
+    let nobody = Scenario { probes: Probes::None, ..dear };
+    assert_eq!(of(&nobody, "water-fill").probes, 0.0);
+}
+
+#[test]
+fn sites_that_slow_down_hold_requests_up_and_who_notices_less() {
+    let steady = Scenario { balancers: 4, load: 0.7, ..source(40_000) };
+    let slowing =
+        Slowing { every: Nanos::from_secs(10_000), lasting: Nanos::from_secs(9_000), to: 0.2 };
+    let slow = Scenario { slowing: Some(slowing), ..steady.clone() };
+    let policies = ["rand", "water-fill"];
+    let (before, after) = (rows(&steady, &policies, &[1, 2]), rows(&slow, &policies, &[1, 2]));
+    let worse = |policy: &str| wait(&after, policy) - wait(&before, policy);
+    assert!(worse("rand") > 3.0 * worse("water-fill"), "{} {}", worse("rand"), worse("water-fill"));
+    assert!(worse("central queue") > 0.0);
+    let wrong = Slowing { to: 0.0, ..slowing };
+    let specs = [PolicySpec::parse("rand").unwrap()];
+    let refused = run(&Scenario { slowing: Some(wrong), ..steady }, &specs, &[1], &|_| ());
+    assert!(refused.unwrap_err().to_string().contains("slow down to a share"));
 }

@@ -5,7 +5,7 @@ use super::reload::{self, Reload};
 use super::upgrade;
 use crate::config::HttpConfig;
 use crate::config::balance::{
-    BalanceConfig, CONNECTIONS_MAX, check_address, check_policy, share_of_a_client,
+    BalanceConfig, CONNECTIONS_MAX, check_address, check_policy, needs_probes, share_of_a_client,
 };
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
@@ -146,6 +146,11 @@ impl SimpleArgs {
             backends.push(Backend::new(address));
         }
         check_policy(&self.policy).map_err(CliError::input)?;
+        if needs_probes(&self.policy) {
+            let text = "probes servers: write a configuration with `[probe]` and the path that \
+                        they answer (docs/formats/balance.md)";
+            return Err(CliError::input(format!("--policy {} {text}", self.policy)));
+        }
         let mut live = Live::new(backends);
         live.policy.clone_from(&self.policy);
         if let Some(path) = &self.check {

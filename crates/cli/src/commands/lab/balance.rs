@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::balance;
 use thermocline_policy::registry::{PolicySpec, balancers};
 use thermocline_sim::balance::{
-    self as balancing, Arrivals, BalanceReport, Bursts, Mmpp, Probes, Scenario, Service, View,
-    read_arrivals,
+    self as balancing, Arrivals, BalanceReport, Bursts, Mmpp, ProbeCost, Probes, Scenario, Service,
+    Slowing, View, read_arrivals,
 };
 use thermocline_sim::format::{plain, seconds, share};
 use thermocline_sim::lab;
@@ -72,9 +72,18 @@ struct System {
     /// that, and reports take as long to arrive.
     #[arg(long, value_name = "VIEW", value_enum, default_value_t = Viewing::Exact)]
     view: Viewing,
-    /// What probes tell: how it is now, or how it was when servers last reported.
+    /// What probes tell: how it is now, or how it was when servers last reported; or nobody probes.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Probing::Fresh)]
     probes: Probing,
+    /// Time that a server of speed 1 spends on the answer to a probe.
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    probe_work: Nanos,
+    /// Time that a probe takes to a server and back.
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    probe_trip: Nanos,
+    /// Servers that slow down, one at a time, like every=10s,for=3s,to=0.25.
+    #[arg(long, value_name = "SLOWING")]
+    slowing: Option<SlowTimes>,
     /// Independent balancers that share the requests.
     #[arg(long, value_name = "M", default_value_t = 1)]
     balancers: u32,
@@ -146,6 +155,7 @@ enum Viewing {
 enum Probing {
     Fresh,
     Late,
+    None,
 }
 
 /// Speeds of servers as a user writes them.
@@ -214,6 +224,33 @@ impl FromStr for Burstiness {
             (Some(index), Some(share), Some(length_s)) => {
                 Ok(Burstiness(Bursts { index, share, length_s }))
             }
+            _ => Err(wrong("one of them is missing")),
+        }
+    }
+}
+
+/// Slow times as a user writes them.
+#[derive(Debug, Clone, Copy)]
+struct SlowTimes(Slowing);
+
+impl FromStr for SlowTimes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SlowTimes, String> {
+        let wrong = |what: &str| format!("`{text}`: {what}; write every=10s,for=3s,to=0.25");
+        let (mut every, mut lasting, mut to) = (None, None, None);
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(|| wrong("no KEY=VALUE"))?;
+            let time = || value.trim().parse::<Nanos>().map_err(|_| wrong("no length of time"));
+            match key.trim() {
+                "every" => every = Some(time()?),
+                "for" => lasting = Some(time()?),
+                "to" => to = Some(value.trim().parse().map_err(|_| wrong("no number"))?),
+                _ => return Err(wrong("only every, for and to are known")),
+            }
+        }
+        match (every, lasting, to) {
+            (Some(every), Some(lasting), Some(to)) => Ok(SlowTimes(Slowing { every, lasting, to })),
             _ => Err(wrong("one of them is missing")),
         }
     }
@@ -299,7 +336,10 @@ impl Args {
             probes: match system.probes {
                 Probing::Fresh => Probes::Fresh,
                 Probing::Late => Probes::Late,
+                Probing::None => Probes::None,
             },
+            probe_cost: ProbeCost { work: system.probe_work, trip: system.probe_trip },
+            slowing: system.slowing.map(|SlowTimes(slowing)| slowing),
             balancers: system.balancers,
             weights_known: !system.unweighted,
             jobs: self.repeats.requests.0,

@@ -34,6 +34,7 @@ fn the_example_is_read_as_it_says() {
     assert_eq!(proxy.live.check.path.as_deref(), Some("/health"));
     let poll = proxy.live.poll.as_ref().unwrap();
     assert_eq!((poll.path.as_str(), poll.interval), ("/load", Duration::from_secs(1)));
+    assert_eq!(proxy.live.probe, Some(Probe::new("/load")), "the rest is said to be default");
     let log = AccessLog::File("/etc/thermocline/access.log".into());
     assert_eq!(proxy.live.access_log, Some(log));
     assert_eq!(admin.socket, Path::new("/etc/thermocline/thermocline-balance.sock"));
@@ -104,6 +105,9 @@ fn a_mistake_is_told_with_its_line_and_what_to_write() {
         ("[retries]\nshare = 2", "a share from 0 to 1"),
         ("[outliers]\nejected-percent = 101", "from 0 to 100"),
         ("[load]\npoll = \"\"", "`poll` is a path"),
+        ("[probe]\ntimeout = \"1s\"", "`path` is missing"),
+        ("[probe]\npath = \"/load\"\ntimeout = \"0s\"", "`timeout` must be a time from 1 ms"),
+        ("[probe]\npath = \"/load\"\nunder-way = 0", "`under-way` must be a whole number from 1"),
         ("[access-log]\nto = \"\"", "`to` is a file"),
         ("[admin]\ntcp = \"127.0.0.1:1\"", "TCP needs a `token-file`"),
     ] {
@@ -125,7 +129,9 @@ fn policies_are_those_that_a_live_balancer_can_run() {
     assert_eq!(said("ara:low=2"), "fine");
     assert!(said("waterfill").contains("did you mean `water-fill`?"));
     assert!(said("lru").contains("there is no balancer `lru`"), "{}", said("lru"));
-    assert!(said("prequal").contains("only the laboratory"));
+    assert!(said("prequal").contains("line 1: `prequal` probes servers: give `[probe]`"));
+    let text = format!("policy = \"prequal\"\n{SMALLEST}[probe]\npath = \"/load\"");
+    assert_eq!(read_here(&text).unwrap().proxy.live.probe, Some(Probe::new("/load")));
     assert!(said("jsq").contains("there is no balancer `jsq`"), "{}", said("jsq"));
     assert!(said("least:x=1").contains("line 1"), "{}", said("least:x=1"));
 }

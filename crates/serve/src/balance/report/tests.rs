@@ -43,3 +43,20 @@ fn what_is_no_report_is_refused_with_an_example() {
         assert!(from_json(text.as_bytes()).is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_latency_is_told_beside_a_report_or_not_at_all() {
+    let fine = Ok(Some(Nanos(4_000_000)));
+    assert_eq!(latency_from_field("queue=3, latency=0.004"), fine);
+    assert_eq!(latency_from_json(br#"{"queue": 3, "latency_s": 0.004}"#), fine);
+    assert_eq!(latency_from_field("queue=3"), Ok(None));
+    assert_eq!(latency_from_json(br#"{"queue": 3}"#), Ok(None));
+    for text in ["queue=1, latency=", "queue=1, latency=-1", "queue=1, latency=NaN", "latency=1e9"]
+    {
+        assert!(latency_from_field(text).is_err(), "{text}");
+    }
+    for text in ["{\"latency_s\": -1}", "{\"latency_s\": \"1\"}", "[", "{\"latency_s\": 1e300}"] {
+        assert!(latency_from_json(text.as_bytes()).is_err(), "{text}");
+    }
+    assert_eq!(from_field("queue=3, latency=0.004"), from_field("queue=3"));
+}

@@ -1,8 +1,9 @@
 //! The description of an experiment with balancers, as `experiment.toml` has it; unknown keys are
 //! errors. What a column leaves out is the panel's, what a panel leaves out is the experiment's.
 
+use super::Measure;
 use super::expect::Expectation;
-use crate::balance::{Arrivals, Bursts, Mmpp, Probes, Scenario, View};
+use crate::balance::{Arrivals, Bursts, Mmpp, ProbeCost, Probes, Scenario, Service, Slowing, View};
 use crate::experiment::config::{ConfigError, text, text_or_none};
 use crate::format::{plain, seconds};
 use serde::Deserialize;
@@ -63,10 +64,28 @@ pub(super) struct PanelConfig {
     pub(super) note: String,
     pub(super) seeds: Option<Vec<u64>>,
     pub(super) jobs: Option<usize>,
-    bursts: Option<String>,
+    /// What is compared; waits when it is left out.
+    #[serde(default)]
+    pub(super) measure: Measure,
+    /// The row beside which the others are set, seed by seed.
+    pub(super) beside: Option<String>,
+    /// Mean time between requests, when it is not the experiment's.
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub(super) gap: Option<Nanos>,
+    load: Option<f64>,
+    pub(super) bursts: Option<String>,
     balancers: Option<u32>,
     #[serde(default, deserialize_with = "text_or_none")]
     delay: Option<Nanos>,
+    view: Option<ViewName>,
+    /// Whether balancers know how fast sites are; they do when it is left out.
+    weights: Option<bool>,
+    /// What a site of speed 1 spends on the answer to a probe.
+    #[serde(default, deserialize_with = "text_or_none")]
+    probe_work: Option<Nanos>,
+    /// A probe's way to a site and back.
+    #[serde(default, deserialize_with = "text_or_none")]
+    probe_trip: Option<Nanos>,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<PolicyRow>,
     #[serde(default)]
@@ -85,6 +104,22 @@ pub(super) struct Column {
     delay: Option<Nanos>,
     balancers: Option<u32>,
     view: Option<ViewName>,
+    /// How fast each site is; all 1 when it is left out.
+    speeds: Option<Vec<f64>>,
+    /// Shape of a Pareto distribution of work; exponential when it is left out.
+    pareto: Option<f64>,
+    slowing: Option<SlowTimes>,
+}
+
+/// Sites that slow down for a while.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SlowTimes {
+    #[serde(deserialize_with = "text")]
+    every: Nanos,
+    #[serde(rename = "for", deserialize_with = "text")]
+    lasting: Nanos,
+    to: f64,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -138,6 +173,11 @@ impl Config {
                     row.published.len()
                 )));
             }
+            if let Some(row) = &panel.beside
+                && !panel.rows.iter().any(|known| known.name == *row)
+            {
+                return Err(wrong(format!("panel `{}`: `{row}` is no row", panel.title)));
+            }
             panel.expect.iter().try_for_each(|e| e.check(panel)).map_err(wrong)?;
         }
         Ok(config)
@@ -150,26 +190,39 @@ impl Config {
         column: &Column,
     ) -> Result<Scenario, String> {
         let bursts = column.bursts.as_ref().or(panel.bursts.as_ref());
-        let arrivals = Arrivals::Process(self.process(bursts.map_or(NONE, String::as_str))?);
-        let view = match column.view {
+        let gap_s = panel.gap.unwrap_or(self.gap).as_secs_f64();
+        let process = self.process(bursts.map_or(NONE, String::as_str), gap_s)?;
+        let view = match column.view.or(panel.view) {
             None | Some(ViewName::Exact) => View::Exact,
             Some(ViewName::Refresh) => View::Refresh,
             Some(ViewName::Transit) => View::Transit,
         };
+        let sites = column.sites.unwrap_or(self.sites);
+        let slowing = column.slowing.map(|times| Slowing {
+            every: times.every,
+            lasting: times.lasting,
+            to: times.to,
+        });
         Ok(Scenario {
-            speeds: vec![1.0; column.sites.unwrap_or(self.sites)],
-            load: column.load.unwrap_or(self.load),
+            speeds: column.speeds.clone().unwrap_or_else(|| vec![1.0; sites]),
+            load: column.load.or(panel.load).unwrap_or(self.load),
+            service: column.pareto.map_or(Service::Exponential, Service::Pareto),
             delay: column.delay.or(panel.delay).unwrap_or(self.delay),
             view,
             probes: Probes::Fresh,
+            probe_cost: ProbeCost {
+                work: panel.probe_work.unwrap_or_default(),
+                trip: panel.probe_trip.unwrap_or_default(),
+            },
+            slowing,
             balancers: column.balancers.or(panel.balancers).unwrap_or(1),
+            weights_known: panel.weights.unwrap_or(true),
             jobs: panel.jobs.unwrap_or(self.jobs),
-            ..Scenario::of_the_source(arrivals)
+            ..Scenario::of_the_source(Arrivals::Process(process))
         })
     }
 
-    fn process(&self, name: &str) -> Result<Mmpp, String> {
-        let gap_s = self.gap.as_secs_f64();
+    fn process(&self, name: &str, gap_s: f64) -> Result<Mmpp, String> {
         if name == NONE {
             return Ok(Mmpp::poisson(gap_s));
         }
@@ -180,10 +233,20 @@ impl Config {
         Mmpp::fit(gap_s, &burst.bursts()).map_err(|problem| format!("bursts `{name}`: {problem}"))
     }
 
+    /// Mean time between requests where these bursts are first used.
+    fn gap_of(&self, bursts: &str) -> Nanos {
+        let uses = |panel: &&PanelConfig| {
+            let by_column = |column: &Column| column.bursts.as_deref() == Some(bursts);
+            panel.bursts.as_deref() == Some(bursts) || panel.columns.iter().any(by_column)
+        };
+        self.panels.iter().find(uses).and_then(|panel| panel.gap).unwrap_or(self.gap)
+    }
+
     /// Each arrival process in words, with its rates.
     pub(super) fn processes(&self) -> Vec<String> {
         let words = |(name, burst): (&String, &Burst)| {
-            let process = self.process(name).expect("it was checked when it was read");
+            let process = self.process(name, self.gap_of(name).as_secs_f64());
+            let process = process.expect("it was checked when it was read");
             let [idle, busy] = process.rates;
             let [begins, ends] = process.leaving;
             format!(

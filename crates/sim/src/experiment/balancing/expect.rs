@@ -3,6 +3,7 @@
 
 use super::config::PanelConfig;
 use super::{Line, Panel};
+use crate::balance::Estimate;
 use crate::experiment::Verdict;
 use serde::Deserialize;
 
@@ -53,6 +54,28 @@ pub enum Expectation {
         /// How far it may be above the best, percent.
         within_percent: f64,
     },
+    /// One takes at most so many times what another takes, seed by seed, with 95 % confidence.
+    AtMost {
+        /// Who.
+        row: String,
+        /// Whom.
+        than: String,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// The most that the interval may reach.
+        times: f64,
+    },
+    /// The same beside whoever has the least mean in a column; bounds do not count.
+    AtMostBest {
+        /// Who.
+        row: String,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// The most that the interval may reach.
+        times: f64,
+    },
 }
 
 fn one() -> f64 {
@@ -65,8 +88,10 @@ impl Expectation {
         let (rows, columns): (Vec<&String>, _) = match self {
             Expectation::AsPublished { rows, columns, .. }
             | Expectation::Level { rows, columns, .. } => (rows.iter().collect(), columns),
-            Expectation::Beats { row, than, columns, .. } => (vec![row, than], columns),
-            Expectation::NearBest { row, columns, .. } => (vec![row], columns),
+            Expectation::Beats { row, than, columns, .. }
+            | Expectation::AtMost { row, than, columns, .. } => (vec![row, than], columns),
+            Expectation::NearBest { row, columns, .. }
+            | Expectation::AtMostBest { row, columns, .. } => (vec![row], columns),
         };
         let row = rows.into_iter().find(|name| !panel.rows.iter().any(|row| row.name == **name));
         let no_column = |name: &&String| !panel.columns.iter().any(|column| column.name == **name);
@@ -85,9 +110,9 @@ impl Expectation {
                 as_published(panel, rows, columns, *within_percent)
             }
             Expectation::Beats { row, than, columns, times } => {
-                let (own, other) = (find(panel, row), find(panel, than));
+                let (own, other) = (panel.line(row), panel.line(than));
                 let ratios: Vec<f64> = chosen(panel, columns)
-                    .map(|at| other.wait_s[at].mean / own.wait_s[at].mean)
+                    .map(|at| panel.means(other)[at].mean / panel.means(own)[at].mean)
                     .collect();
                 let (low, high) = ends(&ratios);
                 let by = if *times == 1.0 { String::new() } else { format!("{times} times ") };
@@ -102,8 +127,8 @@ impl Expectation {
             }
             Expectation::Level { rows, columns, within_percent } => {
                 let spread = chosen(panel, columns).map(|at| {
-                    let waits: Vec<f64> =
-                        rows.iter().map(|row| find(panel, row).wait_s[at].mean).collect();
+                    let mean = |row: &String| panel.means(panel.line(row))[at].mean;
+                    let waits: Vec<f64> = rows.iter().map(mean).collect();
                     let (low, high) = ends(&waits);
                     (high / low - 1.0) * 100.0
                 });
@@ -120,14 +145,22 @@ impl Expectation {
             Expectation::NearBest { row, columns, within_percent } => {
                 near_best(panel, row, columns, *within_percent)
             }
+            Expectation::AtMost { row, than, columns, times } => {
+                let than = panel.line(than);
+                at_most(panel, row, columns, *times, &than.name, |_| than)
+            }
+            Expectation::AtMostBest { row, columns, times } => {
+                let best = |column| best(panel, column);
+                at_most(panel, row, columns, *times, "the best policy", best)
+            }
         }
     }
 }
 
 fn as_published(panel: &Panel, rows: &[String], columns: &[String], within: f64) -> Verdict {
-    let off = rows.iter().map(|row| find(panel, row)).flat_map(|line| {
+    let off = rows.iter().map(|row| panel.line(row)).flat_map(|line| {
         chosen(panel, columns)
-            .filter_map(|at| Some((line.wait_s[at].mean / line.published[at]? - 1.0) * 100.0))
+            .filter_map(|at| Some((panel.means(line)[at].mean / line.published[at]? - 1.0) * 100.0))
     });
     let off: Vec<f64> = off.collect();
     let (low, high) = ends(&off);
@@ -142,13 +175,11 @@ fn as_published(panel: &Panel, rows: &[String], columns: &[String], within: f64)
 }
 
 fn near_best(panel: &Panel, row: &str, columns: &[String], within: f64) -> Verdict {
-    let own = find(panel, row);
+    let own = panel.line(row);
     let mut worst = (0.0, "");
     for at in chosen(panel, columns) {
-        let rivals = panel.lines.iter().filter(|line| !is_bound(line));
-        let best = rivals.min_by(|a, b| a.wait_s[at].mean.total_cmp(&b.wait_s[at].mean));
-        let best = best.expect("a panel has rows");
-        let above = (own.wait_s[at].mean / best.wait_s[at].mean - 1.0) * 100.0;
+        let best = best(panel, at);
+        let above = (panel.means(own)[at].mean / panel.means(best)[at].mean - 1.0) * 100.0;
         if above > worst.0 {
             worst = (above, &best.name);
         }
@@ -164,14 +195,43 @@ fn near_best(panel: &Panel, row: &str, columns: &[String], within: f64) -> Verdi
     }
 }
 
+/// The line with the least mean in a column, bounds aside.
+fn best(panel: &Panel, column: usize) -> &Line {
+    let rivals = panel.lines.iter().filter(|line| !is_bound(line));
+    let mean = |line: &Line| panel.means(line)[column].mean;
+    rivals.min_by(|a, b| mean(a).total_cmp(&mean(b))).expect("a panel has rows")
+}
+
+fn at_most<'a>(
+    panel: &'a Panel,
+    row: &str,
+    columns: &[String],
+    times: f64,
+    than: &str,
+    rival: impl Fn(usize) -> &'a Line,
+) -> Verdict {
+    let own = panel.line(row);
+    let ratio = |at: usize| (Panel::ratio(own, rival(at), at), at);
+    let end = |ratio: &Estimate| ratio.mean + ratio.ci95.max(0.0);
+    let by_end = |a: &(Estimate, usize), b: &(Estimate, usize)| end(&a.0).total_cmp(&end(&b.0));
+    let (worst, column) =
+        chosen(panel, columns).map(ratio).max_by(by_end).expect("a panel has columns");
+    Verdict {
+        claim: format!(
+            "{row} takes at most {times} times what {than} takes{}: {:.2} ±{:.2} times {} in {}",
+            at(columns),
+            worst.mean,
+            worst.ci95,
+            rival(column).name,
+            panel.columns[column]
+        ),
+        holds: end(&worst) <= times,
+    }
+}
+
 /// Whether it knows what nobody can know.
 fn is_bound(line: &Line) -> bool {
     line.name.ends_with("(bound)") || line.policy.starts_with("ara-opt")
-}
-
-fn find<'a>(panel: &'a Panel, name: &str) -> &'a Line {
-    let found = panel.lines.iter().find(|line| line.name == name);
-    found.expect("it was checked when the description was read")
 }
 
 /// Indices of the named columns, of all when none is named.

@@ -1,6 +1,6 @@
 //! An outcome as a page: each panel as bars and as a table, and the verdicts.
 
-use super::{Outcome, Panel};
+use super::{Measure, Outcome, Panel};
 use crate::experiment::verdicts;
 use crate::format::Quantity;
 use crate::picture::{Axis, BarChart, BarSeries, Cell, Page, Stacking, Table};
@@ -27,7 +27,7 @@ impl Outcome {
 impl Panel {
     /// One column: a group a policy, our figure and the source's side by side.
     fn bars(&self, column: usize) -> BarChart {
-        let of_ours = self.lines.iter().map(|line| line.wait_s[column].mean).collect();
+        let of_ours = self.lines.iter().map(|line| self.means(line)[column].mean).collect();
         let mut series = vec![BarSeries { name: "ours".to_string(), values: of_ours }];
         if self.lines.iter().any(|line| line.published[column].is_some()) {
             let figure = |line: &super::Line| line.published[column].unwrap_or(f64::NAN);
@@ -37,7 +37,7 @@ impl Panel {
         BarChart {
             title: format!("{}: {}", self.title, self.columns[column]),
             note: String::new(),
-            y: Axis::linear("mean wait", Quantity::Seconds),
+            y: Axis::linear(self.measure.name(), Quantity::Seconds),
             group_label: String::new(),
             groups: self.lines.iter().map(|line| line.name.clone()).collect(),
             series,
@@ -46,11 +46,15 @@ impl Panel {
     }
 
     fn table(&self) -> Table {
+        let title = match self.measure {
+            Measure::Wait => "Mean wait, s (the source's)",
+            Measure::Response => "Mean response, ms, and 99th percentile",
+        };
         let heads = std::iter::once("").chain(self.columns.iter().map(String::as_str));
-        let mut table = Table::new("Mean wait, s (the source's)", heads);
+        let mut table = Table::new(title, heads);
         for line in &self.lines {
             let name = std::iter::once(Cell::text(&line.name));
-            table.row(name.chain(line.cells().into_iter().map(Cell::text)));
+            table.row(name.chain(self.cells(line).into_iter().map(Cell::text)));
         }
         table
     }

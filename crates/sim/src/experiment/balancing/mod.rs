@@ -18,8 +18,28 @@ pub use expect::Expectation;
 use self::config::PanelConfig;
 use super::{ExperimentError, Verdict};
 use crate::balance::{self, BalanceError, Estimate, Row};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thermocline_policy::registry::PolicySpec;
+
+/// What a panel compares.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Time from arrival to the start of service.
+    #[default]
+    Wait,
+    /// Time from arrival to departure.
+    Response,
+}
+
+impl Measure {
+    fn name(self) -> &'static str {
+        match self {
+            Measure::Wait => "mean wait",
+            Measure::Response => "mean response",
+        }
+    }
+}
 
 /// A policy in a panel.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +52,14 @@ pub struct Line {
     pub published: Vec<Option<f64>>,
     /// Mean waits in seconds, one a column.
     pub wait_s: Vec<Estimate>,
+    /// Mean responses in seconds, one a column.
+    pub response_s: Vec<Estimate>,
+    /// Their 99th percentiles.
+    pub response_p99_s: Vec<Estimate>,
+    /// Means of what the panel compares, one a seed, for each column.
+    pub by_seed_s: Vec<Vec<f64>>,
+    /// Probes a request, one a column.
+    pub probes: Vec<f64>,
     /// Share of arrivals at which the rule was right about the burst, one a column.
     pub bursts_known: Vec<Option<f64>>,
 }
@@ -45,6 +73,10 @@ pub struct Panel {
     pub note: String,
     /// What is drawn up: repeats and requests.
     pub size: String,
+    /// What is compared.
+    pub measure: Measure,
+    /// The row beside which the others are set.
+    pub beside: Option<String>,
     /// Names of the columns.
     pub columns: Vec<String>,
     /// The bounds, then the policies.
@@ -108,16 +140,20 @@ fn run_panel(config: &Config, panel: &PanelConfig) -> Result<Panel, ExperimentEr
         let scenario = config.scenario(panel, column).map_err(BalanceError::Scenario)?;
         columns.push(balance::run(&scenario, &specs, seeds, &|_| ())?);
     }
-    let mut lines = bounds(&columns);
+    let mut lines = bounds(panel.measure, &columns);
     lines.extend(panel.rows.iter().map(|row| {
         let published = (0..columns.len()).map(|at| row.published.get(at).copied().flatten());
-        line(&row.name, &row.policy, published.collect(), &columns)
+        let mut line = line(&row.name, &row.policy, panel.measure, &columns);
+        line.published = published.collect();
+        line
     }));
     let jobs = panel.jobs.unwrap_or(config.jobs);
     let mut panel_done = Panel {
         title: panel.title.clone(),
         note: panel.note.clone(),
         size: format!("{} seeds of {jobs} requests", seeds.len()),
+        measure: panel.measure,
+        beside: panel.beside.clone(),
         columns: panel.columns.iter().map(|column| column.name.clone()).collect(),
         lines,
         verdicts: Vec::new(),
@@ -131,22 +167,50 @@ fn run_panel(config: &Config, panel: &PanelConfig) -> Result<Panel, ExperimentEr
 const BOUNDS: [(&str, &str); 2] =
     [("central queue (bound)", "central queue"), ("JSQ (bound)", "jsq")];
 
-fn bounds(columns: &[Vec<Row>]) -> Vec<Line> {
-    let of = |(name, label): (&str, &str)| line(name, label, vec![None; columns.len()], columns);
-    BOUNDS.into_iter().map(of).collect()
+fn bounds(measure: Measure, columns: &[Vec<Row>]) -> Vec<Line> {
+    BOUNDS.into_iter().map(|(name, label)| line(name, label, measure, columns)).collect()
 }
 
-fn line(name: &str, label: &str, published: Vec<Option<f64>>, columns: &[Vec<Row>]) -> Line {
+fn line(name: &str, label: &str, measure: Measure, columns: &[Vec<Row>]) -> Line {
     let found = |rows: &Vec<Row>| {
         let row = rows.iter().find(|row| row.policy == label);
         row.expect("each policy of a panel was run in each column").clone()
     };
     let rows: Vec<Row> = columns.iter().map(found).collect();
+    let by_seed = |row: &Row| match measure {
+        Measure::Wait => row.wait_by_seed_s.clone(),
+        Measure::Response => row.response_by_seed_s.clone(),
+    };
     Line {
         name: name.to_string(),
         policy: label.to_string(),
-        published,
+        published: vec![None; columns.len()],
         wait_s: rows.iter().map(|row| row.wait_s).collect(),
+        response_s: rows.iter().map(|row| row.response_s).collect(),
+        response_p99_s: rows.iter().map(|row| row.response_p99_s).collect(),
+        by_seed_s: rows.iter().map(by_seed).collect(),
+        probes: rows.iter().map(|row| row.probes).collect(),
         bursts_known: rows.iter().map(|row| row.bursts_known).collect(),
+    }
+}
+
+impl Panel {
+    /// Means of what is compared, one a column.
+    fn means<'a>(&self, line: &'a Line) -> &'a [Estimate] {
+        match self.measure {
+            Measure::Wait => &line.wait_s,
+            Measure::Response => &line.response_s,
+        }
+    }
+
+    /// One line's means over another's in a column, seed by seed.
+    fn ratio(line: &Line, over: &Line, column: usize) -> Estimate {
+        let both = line.by_seed_s[column].iter().zip(&over.by_seed_s[column]);
+        Estimate::of(&both.map(|(own, other)| own / other).collect::<Vec<f64>>())
+    }
+
+    fn line(&self, name: &str) -> &Line {
+        let found = self.lines.iter().find(|line| line.name == name);
+        found.expect("it was checked when the description was read")
     }
 }

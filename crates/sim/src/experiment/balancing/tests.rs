@@ -5,6 +5,8 @@ use crate::experiment::Experiment;
 
 const ARA: &str = include_str!("../../../../../experiments/ara/experiment.toml");
 
+const UNEQUAL: &str = include_str!("../../../../../experiments/balance-unequal/experiment.toml");
+
 /// The shipped experiment with few requests, one seed, and only its first panels.
 fn small(panels: usize) -> Config {
     let mut config = Config::parse(ARA, "ara").unwrap();
@@ -72,4 +74,31 @@ fn wrong_descriptions_name_what_is_wrong() {
     let nobody = message("rows = [\"Rand\", \"Qlen\"]", "rows = [\"Rand\", \"Quen\"]");
     assert!(nobody.contains("`Quen`"), "{nobody}");
     assert!(message("share = 0.9", "share = 1.9").contains("between 0 and 1"));
+}
+
+#[test]
+fn responses_are_set_beside_one_row_seed_by_seed() {
+    let mut config = Config::parse(UNEQUAL, "unequal").unwrap();
+    config.panels.truncate(1);
+    (config.panels[0].jobs, config.panels[0].seeds) = (Some(2000), Some(vec![1, 2, 3]));
+    let mut outcome = run(&config, &mut |_| ()).unwrap();
+    let text = outcome.to_markdown();
+    for part in ["Mean response in milliseconds", "| Prequal, synchronous, 5 probes |", "(3.0)"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let panel = &mut outcome.panels[0];
+    let default = panel.lines.iter().position(|line| line.name.ends_with("(default)")).unwrap();
+    let judged = |panel: &super::Panel| -> bool {
+        config.panels[0].expect[1].judge(panel).holds // unequal servers
+    };
+    // Everybody takes as long in each seed; then one is a fifth faster, but not always.
+    for line in &mut panel.lines {
+        line.response_s[1].mean = 1.2;
+        line.by_seed_s[1] = vec![1.1, 1.2, 1.3];
+    }
+    assert!(judged(panel));
+    let rival = if default == 2 { 3 } else { 2 };
+    panel.lines[rival].response_s[1].mean = 1.0;
+    panel.lines[rival].by_seed_s[1] = vec![0.8, 1.0, 1.2];
+    assert!(!judged(panel), "the mean ratio is within 1.25, its interval is not");
 }
