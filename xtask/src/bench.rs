@@ -14,8 +14,9 @@
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
 //! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under
 //!   a mounted file system, as root; arguments go to `xtask/bench/hintstor.py`;
-//! - `balance speed|fibonacci|connections|conformance [ARGUMENT…]`: the balancer beside HAProxy and nginx, with
-//!   workers that compute, and with servers that fail; arguments go to `xtask/bench/balance.py`;
+//! - `balance speed|fibonacci|connections|conformance [ARGUMENT…]`: the balancer beside HAProxy and
+//!   nginx, with workers that compute, with servers that fail, and at the edges of HTTP/1.1;
+//!   arguments go to `xtask/bench/balance.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What

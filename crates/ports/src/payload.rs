@@ -64,9 +64,10 @@ impl Payload {
 
     /// The contents as a buffer; zeroes are written out.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.len() as usize];
-        self.copy_to(&mut bytes);
-        bytes
+        match self {
+            Payload::Zeroes(length) => vec![0; *length as usize],
+            Payload::Bytes(bytes) => bytes.to_vec(),
+        }
     }
 }
 

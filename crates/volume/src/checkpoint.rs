@@ -460,8 +460,12 @@ impl Group {
         if self.opening_ends() {
             self.service = Service::Ready;
             for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
-                // Died meanwhile: the checkpoint may still name its copies.
-                if self.pool(pool).state == PoolState::Dead && self.has_spare_copy_on(pool) {
+                // Died meanwhile: the superblock may still name it, the checkpoint its copies.
+                let dead = self.pool(pool).state == PoolState::Dead;
+                let before = self.checkpoint.states.get(usize::from(pool.0));
+                let noted =
+                    before == Some(&PoolState::Dead) || mutant("death_in_recovery_not_recorded");
+                if dead && (!noted || self.has_spare_copy_on(pool)) {
                     self.forget_copies_on(pool);
                 }
             }

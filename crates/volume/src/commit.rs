@@ -94,8 +94,8 @@ pub(crate) struct Commit {
     /// Records that were ever queued.
     records: u64,
     outstanding: u32,
-    /// Whether data was lost on the way: a pool died with writes that were not yet flushed.
-    lost: bool,
+    /// Pools that died with writes that were not yet flushed, since a cycle last ended.
+    lost: BTreeSet<PoolId>,
     /// Volumes whose next flush fails: a pool died with something that only it had, and nobody was
     /// told yet.
     untold: BTreeSet<VolumeId>,
@@ -126,7 +126,7 @@ impl Commit {
             next_waiters: Vec::new(),
             records: 0,
             outstanding: 0,
-            lost: false,
+            lost: BTreeSet::new(),
             untold: BTreeSet::new(),
             generation,
             next: 0,
@@ -235,9 +235,9 @@ impl Commit {
         self.stage == Stage::Idle
     }
 
-    /// Unflushed writes are gone: the next flush says so.
-    pub(crate) fn note_loss(&mut self) {
-        self.lost = true;
+    /// Unflushed writes to `pool` are gone: the next flush says so.
+    pub(crate) fn note_loss(&mut self, pool: PoolId) {
+        self.lost.insert(pool);
     }
 
     /// The volume is deleted: what it lost concerns nobody.
@@ -392,7 +392,9 @@ impl Group {
             return;
         }
         self.commit.outstanding -= 1;
-        self.commit.lost |= result.is_err() && !mutant("failed_flush_not_reported");
+        if result.is_err() && !mutant("failed_flush_not_reported") {
+            self.commit.note_loss(flight.pool);
+        }
         if self.commit.outstanding == 0 {
             self.write_journal();
         }
@@ -519,8 +521,8 @@ impl Group {
         let taken = std::mem::take(&mut self.commit.taken);
         let waiters = std::mem::take(&mut self.commit.waiters);
         let lost = std::mem::take(&mut self.commit.lost);
-        if lost && !mutant("loss_told_to_nobody") {
-            let lose = |chunk: &ChunkId| self.has_lost_part(*chunk);
+        if !lost.is_empty() && !mutant("loss_told_to_nobody") {
+            let lose = |chunk: &ChunkId| self.has_lost_part(*chunk, &lost);
             let volumes = self.map.chunks().filter(lose).map(|chunk| chunk.volume);
             self.commit.untold = volumes.chain(self.commit.untold.iter().copied()).collect();
         }
@@ -539,12 +541,13 @@ impl Group {
                 Waiter::Flush(request) => {
                     let volume = self.requests[request].volume;
                     let untold = self.commit.untold.contains(&volume);
-                    let result = if lost || untold { Err(RequestError::Io) } else { Ok(()) };
+                    let result =
+                        if !lost.is_empty() || untold { Err(RequestError::Io) } else { Ok(()) };
                     told.push(volume);
                     self.end_flush(request, result);
                 }
                 Waiter::Part(part) => {
-                    if lost && self.has_lost_part(self.parts[part].chunk) {
+                    if self.has_lost_part(self.parts[part].chunk, &lost) {
                         self.parts[part].error = Some(RequestError::Io);
                     }
                     self.end_part(part);

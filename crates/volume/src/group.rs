@@ -367,7 +367,7 @@ impl Group {
         }
         if std::mem::replace(&mut state.dirty, false) && !mutant("death_loses_in_silence") {
             met("pool died with unflushed writes");
-            self.commit.note_loss();
+            self.commit.note_loss(pool);
         }
         self.commit.home_lost(pool);
         self.checkpoint.wanted = true;

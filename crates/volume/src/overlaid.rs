@@ -11,6 +11,7 @@ use crate::map::Place;
 use crate::overlay::{Goal, Holder, Overlay, Side};
 use crate::presence::{around_blocks, whole_blocks};
 use crate::request::RequestError;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -220,19 +221,25 @@ impl Group {
         self.part_read(self.now, part, self.place_on(chunk, side), run);
     }
 
-    /// Whether a chunk has something that is on dead pools only.
-    pub(crate) fn has_lost_part(&self, chunk: ChunkId) -> bool {
-        self.loses_part(chunk, |place| !self.pool(place.pool).is_alive())
+    /// True if a chunk has something that is on dead pools only, and on one of `lost`. What pools
+    /// took with them that died before has been told.
+    pub(crate) fn has_lost_part(&self, chunk: ChunkId, lost: &BTreeSet<PoolId>) -> bool {
+        let again = !lost.is_empty() && mutant("losses_told_again");
+        (again || self.any_place(chunk, |place| lost.contains(&place.pool)))
+            && self.loses_part(chunk, |place| !self.pool(place.pool).is_alive())
     }
 
     /// True if some chunk has something that is on this pool only, or on pools that are dead.
     pub(crate) fn is_needed(&self, pool: PoolId) -> bool {
         let gone = |place: Place| place.pool == pool || !self.pool(place.pool).is_alive();
         self.map.chunks().any(|chunk| {
-            let above = self.map.overlay(chunk).map(|overlay| overlay.place);
-            let mut places = self.map.copies(chunk).map(|copy| copy.place).chain(above);
-            places.any(|place| place.pool == pool) && self.loses_part(chunk, gone)
+            self.any_place(chunk, |place| place.pool == pool) && self.loses_part(chunk, gone)
         })
+    }
+
+    fn any_place(&self, chunk: ChunkId, is: impl Fn(Place) -> bool) -> bool {
+        let above = self.map.overlay(chunk).map(|overlay| overlay.place);
+        self.map.copies(chunk).map(|copy| copy.place).chain(above).any(is)
     }
 
     /// Whether a chunk has something that is on `dead` places only.

@@ -229,11 +229,9 @@ impl Group {
                     }
                 }
                 Record::PoolDead(pool) => {
+                    // Its copies go when all records are applied: a later one may name it again.
                     if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
                         pool.state = PoolState::Dead;
-                    }
-                    if !mutant("replay_ignores_deaths") {
-                        self.lose_copies(pool);
                     }
                 }
             }

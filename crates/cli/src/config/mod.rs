@@ -93,8 +93,20 @@ pub(crate) struct PoolConfig {
     pub(crate) profile: Option<Profile>,
     /// Kept free for prefetched copies.
     pub(crate) reserve: Bytes,
-    /// Whether it was added to a running engine, and the configuration does not name it.
-    pub(crate) added: bool,
+    /// Who says that it is there.
+    pub(crate) named_by: NamedBy,
+}
+
+/// Who says that a pool is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// A configuration that somebody wrote: its device is missed when it is gone.
+    Configuration,
+    /// Nobody, so it is one of the three of a start without a configuration. They may have been
+    /// removed or replaced since; the group says which ones it needs.
+    Default,
+    /// The record of pools that were added to a running engine.
+    Record,
 }
 
 /// A volume.

@@ -2,7 +2,8 @@
 
 use super::keys::{At, ConfigError, File, Keys};
 use super::{
-    CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NbdConfig, PoolConfig, TlsConfig,
+    CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NamedBy, NbdConfig, PoolConfig,
+    TlsConfig,
 };
 use super::{bucket, hints, library, scrub, volumes};
 use std::fmt::Display;
@@ -68,7 +69,8 @@ pub(super) fn added_pools(
     let mut keys = Keys::parse(File { text, path }, "the record of added pools")?;
     let mut pools = Vec::new();
     for table in keys.tables_if_any("pool")? {
-        pools.push(PoolConfig { added: true, ..pool(table, data, data, chunk_size)? });
+        pools
+            .push(PoolConfig { named_by: NamedBy::Record, ..pool(table, data, data, chunk_size)? });
     }
     keys.finish()?;
     Ok(pools)
@@ -159,7 +161,7 @@ fn pool(
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
     keys.finish()?;
-    Ok(PoolConfig { name, device, cache, profile, reserve, added: false })
+    Ok(PoolConfig { name, device, cache, profile, reserve, named_by: NamedBy::Configuration })
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.

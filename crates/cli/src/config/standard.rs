@@ -2,8 +2,8 @@
 //! slowed to what they are called.
 
 use super::{
-    Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NbdConfig, PoolConfig,
-    ScrubConfig, VolumeConfig,
+    Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NamedBy, NbdConfig,
+    PoolConfig, ScrubConfig, VolumeConfig,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl Standard {
             cache: None,
             profile: None,
             reserve: Bytes(0),
-            added: false,
+            named_by: NamedBy::Default,
         });
         let socket = self.socket.clone().unwrap_or_else(|| self.data.join("nbd.sock"));
         Ok(Config {

@@ -2,7 +2,7 @@
 
 use super::is_on_tmpfs;
 use super::ways::Ways;
-use crate::config::{Config, PoolConfig, is_same_place};
+use crate::config::{Config, NamedBy, PoolConfig, is_same_place};
 use crate::error::CliError;
 use std::fmt;
 use std::fs::File;
@@ -61,7 +61,7 @@ pub(crate) struct Members<'a, D> {
     pub(crate) missing: Vec<String>,
     /// What the configuration names and is no pool, with what it is.
     pub(crate) strangers: Vec<String>,
-    /// What was added while an engine ran and is no pool of the group, or no longer.
+    /// What nobody wrote into a configuration, and is no pool of the group, or no longer.
     pub(crate) forgotten: Vec<String>,
 }
 
@@ -99,7 +99,9 @@ fn look<'a, D: Device>(
             None => match look_into(pool, ways, erase, &mut destroys) {
                 Ok(found) => Ok(found),
                 // Nobody has asked for it in so many words; the group may do without it.
-                Err(error) if pool.added => Err(Absence::NoAnswer(error.to_string())),
+                Err(error) if pool.named_by != NamedBy::Configuration => {
+                    Err(Absence::NoAnswer(error.to_string()))
+                }
                 Err(error) => return Err(error),
             },
         },
@@ -311,7 +313,8 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
         })
     };
     let Some((newest, first)) = labels().max_by_key(|(label, _)| label.sequence) else {
-        let found = found.into_iter().filter(|found| !found.config.added);
+        let named = |found: &Found<'_, D>| found.config.named_by != NamedBy::Record;
+        let found = found.into_iter().filter(named);
         return Ok(Arranged::Fresh(found.collect()));
     };
     if let Some((path, _)) = found.iter().find_map(|found| found.destroys.first()) {
@@ -335,7 +338,10 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
     devices.resize_with(label.members.len(), || None);
     let (mut strangers, mut forgotten) = (Vec::new(), Vec::new());
     for Found { config, device, .. } in found {
-        let others = if config.added { &mut forgotten } else { &mut strangers };
+        let others = match config.named_by {
+            NamedBy::Configuration => &mut strangers,
+            NamedBy::Default | NamedBy::Record => &mut forgotten,
+        };
         match device {
             Ok((device, Contents::Pool(own))) => seat(&mut devices, &label, &own, device, config)?,
             Ok((_, Contents::DamagedPool)) => others.push(format!(

@@ -4,6 +4,7 @@
 use crate::engine::{ask, json, over_socket};
 use crate::mounted::{Mounted, mounting_works, shell};
 use crate::program;
+use crate::scrub::rot;
 use crate::up::{Up, clients_are_here};
 use std::path::{Path, PathBuf};
 
@@ -135,6 +136,54 @@ impl Hour {
         self.mounted.shell("head -c 4M /dev/urandom > tree/more && sync -f tree && rm tree/more");
     }
 
+    /// Replaces the disk while files are written. The device that comes is told too small first.
+    fn replaces_the_disk(&self) {
+        let up = &self.up;
+        let small = ask(up, "pool replace disk late.img --name late --size 8MiB").unwrap_err();
+        assert!(small.contains("name a larger device"), "{small}");
+        assert!(!self.folder.join("late.img").exists(), "nothing is left behind");
+        let words =
+            "pool replace disk late.img --name late --size 192MiB --emulate hdd-7200 --wait";
+        std::thread::scope(|scope| {
+            let replaced = scope.spawn(|| ask(up, words).unwrap());
+            for round in 0.. {
+                self.mounted.shell(&format!(
+                    "cd tree && head -c 1M /dev/urandom > busy-{round} && sync busy-{round} && \
+                     sha256sum busy-{round} >> ../sums"
+                ));
+                if round >= 2 && replaced.is_finished() {
+                    break;
+                }
+                if round >= 8 {
+                    self.mounted
+                        .shell(&format!("rm tree/busy-{0} && sed -i /busy-{0}$/d sums", round - 6));
+                }
+            }
+            let said = replaced.join().unwrap();
+            assert_eq!(said, "disk is replaced by late; its device may be taken away\n");
+        });
+        self.holds_its_files();
+    }
+
+    /// The old disk is taken away. A start that still looks for it is refused, and says why.
+    fn takes_the_disk_away(self) -> Hour {
+        let Hour { folder, up, mounted } = self;
+        drop(mounted);
+        assert_eq!(up.stop("-TERM"), Some(0));
+        std::fs::remove_file(folder.join("pools/disk.pool")).unwrap();
+        let refused = program::run(&folder, "up hour.toml").ended_with(2);
+        refused.says("disk.pool is missing or empty").says("take it out of the configuration");
+        let path = folder.join("late.img");
+        let late = format!("name = \"late\"\npath = {:?}", path.display().to_string());
+        std::fs::write(folder.join("hour.toml"), CONFIG.replace("name = \"disk\"", &late)).unwrap();
+        let up = Up::start_on(&folder, &["hour.toml"]);
+        let mounted = Mounted::new(&folder).unwrap();
+        mounted.shell("mount DEVICE tree");
+        let hour = Hour { folder, up, mounted };
+        hour.holds_its_files();
+        hour
+    }
+
     fn holds_its_files(&self) {
         let dropped = "sync -f tree; echo 1 > /proc/sys/vm/drop_caches || true";
         self.mounted.shell(&format!("{dropped}; cd tree && sha256sum --check --quiet ../sums"));
@@ -160,9 +209,10 @@ impl Hour {
         let mounted = Mounted::new(&folder).unwrap();
         mounted.shell("mount DEVICE tree");
         let pools = json(&up, "pool list");
-        let pools: Vec<_> = pools.as_array().unwrap().iter().map(|pool| &pool["name"]).collect();
+        let there = pools.as_array().unwrap().iter().filter(|pool| pool["state"] != "removed");
+        let pools: Vec<_> = there.map(|pool| &pool["name"]).collect();
         // The flash came later, and its profile is the faster one.
-        assert_eq!(pools, ["flash", "disk"], "after {signal}");
+        assert_eq!(pools, ["flash", "late"], "after {signal}");
         let volumes = "v0, 96 MiB, identity 1\nv1, 8 MiB, identity 2\n";
         assert_eq!(ask(&up, "volume list").unwrap(), volumes);
         let hour = Hour { folder, up, mounted };
@@ -174,9 +224,48 @@ impl Hour {
         let Hour { folder, up, mounted } = self;
         mounted.shell("umount tree && e2fsck -fn DEVICE");
         drop(mounted);
+        json(&up, "migrate v1 --to late --wait");
+        json(&up, "migrate v1 --do replicate --to flash --wait");
         assert_eq!(up.stop("-TERM"), Some(0));
-        program::run(&folder, "check hour.toml").succeeded();
+        loses_a_bit(&folder);
+        program::run(&folder, "check hour.toml --scrub").succeeded();
     }
+}
+
+/// Chunks of which `check` says that they have no checksums; none when it says nothing.
+fn bare_chunks(checked: &str) -> Option<u64> {
+    let line = checked.lines().find(|line| line.contains("have no checksums"))?;
+    let count = line.split_whitespace().find_map(|word| word.parse().ok());
+    Some(count.unwrap_or_else(|| panic!("{line} has a number")))
+}
+
+/// A bit flips on one of two copies: `check` finds it, clients do not see it, a scrub mends it.
+fn loses_a_bit(folder: &Path) {
+    let check = || program::run(folder, "check hour.toml --scrub");
+    let start = || Up::start_on(folder, &["hour.toml"]);
+    // Chunks get their checksums when they have rested.
+    while let Some(bare) = bare_chunks(&check().succeeded().stdout()) {
+        let up = start();
+        up.wait_for(|up| json(up, "scrub --show")["written_tables"].as_u64() >= Some(bare));
+        assert_eq!(up.stop("-TERM"), Some(0));
+    }
+    let flash = folder.join("flash.img");
+    let at = rot(&flash, 5);
+    let found = check().ended_with(1).stdout();
+    assert!(found.contains("the copy on flash is wrong"), "{found}");
+
+    let up = start();
+    let scrub = json(&up, "scrub --wait");
+    let count = |what: &str| scrub[what].as_u64().unwrap();
+    assert_eq!((count("repaired_blocks"), count("unrepairable_blocks")), (1, 0), "{scrub}");
+    up.wait_for(|_| {
+        over_socket(folder, "/v1/events").1.contains("on flash was wrong and is repaired")
+    });
+    let mut client = up.attach("v1");
+    client.io("read -P 5 0 8M");
+    client.leave();
+    assert_eq!(up.stop("-TERM"), Some(0));
+    assert_eq!(std::fs::read(&flash).unwrap()[at], 5);
 }
 
 #[test]
@@ -189,5 +278,6 @@ fn an_administrators_hour_loses_nothing_and_every_mistake_is_refused() {
     hour.adds_a_faster_pool();
     hour.adds_what_must_not_be_added();
     hour.fills_the_pools();
-    hour.restarts("-TERM").restarts("-KILL").ends();
+    hour.replaces_the_disk();
+    hour.takes_the_disk_away().restarts("-TERM").restarts("-KILL").ends();
 }

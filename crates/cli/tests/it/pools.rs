@@ -340,6 +340,49 @@ fn a_fast_pool_is_added_before_a_slow_one_and_data_rises_to_it() {
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
+/// Without a configuration the next start was refused, because the file of a pool was gone that the
+/// group did not have any more.
+#[test]
+fn a_standard_pool_that_was_replaced_or_removed_is_not_missed_at_the_next_start() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-standard");
+    let up = Up::start_with(&folder, ENGINE);
+    let io = |up: &Up, command: &str| {
+        let said = up.run("qemu-io", &["-f", "raw", URI, "-c", command, "-c", "flush"]).unwrap();
+        assert!(!said.contains("failed"), "{said}");
+    };
+    io(&up, "write -P 7 0 4M");
+    json(&up, "migrate v0 --to ssd --wait");
+    ask(&up, "pool replace ssd new.img --name new --size 64MiB --wait").unwrap();
+    ask(&up, "pool drain scm --wait").unwrap();
+    ask(&up, "pool remove scm").unwrap();
+    up.wait_for(|_| over_socket(&folder, "/v1/events").1.contains("scm is removed"));
+    assert_eq!(up.stop("-TERM"), Some(0));
+    std::fs::remove_file(folder.join("pools/ssd.pool")).unwrap();
+    // What is there now is somebody else's.
+    std::fs::write(folder.join("pools/scm.pool"), "notes, which are dear to somebody").unwrap();
+
+    let up = Up::start_with(&folder, ENGINE);
+    let listed = json(&up, "pool list");
+    let there = listed.as_array().unwrap().iter().filter(|pool| pool["state"] != "removed");
+    assert_eq!(there.map(|pool| &pool["name"]).collect::<Vec<_>>(), ["new", "hdd"]);
+    io(&up, "read -P 7 0 4M");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let checked = program::run(&folder, "check --data pools").succeeded().stdout();
+    assert!(checked.contains("ssd.pool is missing or empty"), "{checked}");
+    assert!(!folder.join("pools/ssd.pool").exists(), "nothing is made");
+    let notes = std::fs::read_to_string(folder.join("pools/scm.pool")).unwrap();
+    assert_eq!(notes, "notes, which are dear to somebody");
+
+    // One that the group needs is missed as ever.
+    std::fs::rename(folder.join("pools/hdd.pool"), folder.join("elsewhere")).unwrap();
+    let refused = program::run(&folder, &format!("up --data pools {ENGINE}"));
+    refused.ended_with(2).says("pool `hdd` (number 2) is not there");
+    assert!(!folder.join("pools/hdd.pool").exists(), "nothing is made");
+}
+
 #[test]
 fn a_pool_is_replaced_while_a_client_writes_and_not_a_byte_changes() {
     if !clients_are_here() {

@@ -10,12 +10,12 @@ const PATTERN: u8 = 0xAB;
 const BLOCK: usize = 4096;
 
 /// Flips a bit in the middle of the pattern on a pool; where in the file.
-fn rot(pool: &Path) -> usize {
+pub(crate) fn rot(pool: &Path, pattern: u8) -> usize {
     let mut bytes = std::fs::read(pool).unwrap();
-    let whole = |at: &usize| bytes[*at..*at + BLOCK].iter().all(|&byte| byte == PATTERN);
+    let whole = |at: &usize| bytes[*at..*at + BLOCK].iter().all(|&byte| byte == pattern);
     let first = (0..bytes.len()).step_by(BLOCK).find(whole).unwrap();
     let at = first + 5 * BLOCK + 77;
-    assert_eq!(bytes[at], PATTERN);
+    assert_eq!(bytes[at], pattern);
     bytes[at] ^= 4;
     std::fs::write(pool, bytes).unwrap();
     at
@@ -50,7 +50,7 @@ fn a_rotten_copy_is_found_by_check_and_repaired_by_a_scrub() {
     assert!(said.contains("1 chunks were read") && said.contains("\nno flaws\n"), "{said}");
 
     let ssd = folder.join("pools/ssd.pool");
-    let at = rot(&ssd);
+    let at = rot(&ssd, PATTERN);
     let rotten = std::fs::read(&ssd).unwrap();
     check("").succeeded();
     let found = check(" --scrub").ended_with(1).stdout();

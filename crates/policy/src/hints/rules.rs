@@ -14,6 +14,7 @@
 
 use super::{Facts, Life, Usage};
 use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
 use thermocline_units::{Bytes, PoolId};
 
 /// Classes at most, as in Open CAS (0 to 32) and one to spare.
@@ -176,9 +177,9 @@ pub struct Class {
     pub tiers: Vec<Tier>,
 }
 
-/// The table. Class 0 is `unclassified`.
+/// The table. Class 0 is `unclassified`. Clones share it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Classes(Vec<Class>);
+pub struct Classes(Arc<[Class]>);
 
 /// Why a table was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -213,7 +214,9 @@ IO class id,IO class name,Eviction priority,Allocation,Pools
 
 impl Default for Classes {
     fn default() -> Classes {
-        Classes::parse(STANDARD).expect("the standard table is right")
+        static TABLE: OnceLock<Classes> = OnceLock::new();
+        let parse = || Classes::parse(STANDARD).expect("the standard table is right");
+        TABLE.get_or_init(parse).clone()
     }
 }
 
@@ -242,7 +245,7 @@ impl Classes {
             }
             classes.push(class);
         }
-        Ok(Classes(classes))
+        Ok(Classes(classes.into()))
     }
 
     /// The class of bytes at `at`: the first whose rule holds.

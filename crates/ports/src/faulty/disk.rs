@@ -310,7 +310,8 @@ impl SimDisk {
         } else {
             Ok(())
         };
-        if happens(&mut self.rng, self.faults.delay) {
+        // A time-out is the longest that a request takes.
+        if happens(&mut self.rng, self.faults.delay) && fate != Err(DeviceError::TimedOut) {
             latency.0 *= DELAY_FACTOR;
         }
         (fate, latency)

@@ -27,7 +27,7 @@ pub struct Faults {
     pub fail: f64,
     /// Probability of [`crate::DeviceError::TimedOut`].
     pub time_out: f64,
-    /// Probability of a latency a hundred times longer.
+    /// Probability of a latency a hundred times longer; a time-out comes in time.
     pub delay: f64,
     /// Probability, per read, that a stored bit in its range has flipped for good.
     pub flip: f64,

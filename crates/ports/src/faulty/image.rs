@@ -35,24 +35,25 @@ impl Content {
         }
     }
 
-    /// Writes out the sectors `range` of a run that begins at sector `start`.
-    fn copy_to(
+    /// Appends the sectors `range` of a run that begins at sector `start`.
+    fn append_to(
         &self,
         start: u64,
         range: &Range<u64>,
-        target: &mut [u8],
+        target: &mut Vec<u8>,
     ) -> Result<(), DeviceError> {
+        let length = bytes_of(range.end - range.start) as usize;
         match self {
-            Content::Zeroes => target.fill(0),
+            Content::Zeroes => target.resize(target.len() + length, 0),
             Content::Garbage(seed) => {
-                for (sector, bytes) in range.clone().zip(target.chunks_mut(SECTOR as usize)) {
-                    fill_with_garbage(*seed, sector, bytes);
+                for sector in range.clone() {
+                    append_garbage(*seed, sector, target);
                 }
             }
             Content::Unreadable => return Err(DeviceError::Io),
             Content::Bytes(bytes) => {
                 let from = bytes_of(range.start - start) as usize;
-                target.copy_from_slice(&bytes[from..from + target.len()]);
+                target.extend_from_slice(&bytes[from..from + length]);
             }
         }
         Ok(())
@@ -74,13 +75,15 @@ pub(super) fn bytes_of(sectors: u64) -> u64 {
 }
 
 /// 512 bytes that look like nothing: Weyl steps through the finaliser of SplitMix64.
-fn fill_with_garbage(seed: u64, sector: u64, bytes: &mut [u8]) {
+fn append_garbage(seed: u64, sector: u64, target: &mut Vec<u8>) {
     let mut x = seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let mut bytes = [0; SECTOR as usize];
     for word in bytes.chunks_exact_mut(8) {
         x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word.copy_from_slice(&(z ^ (z >> 29)).to_le_bytes());
     }
+    target.extend_from_slice(&bytes);
 }
 
 #[derive(Debug, Clone)]
@@ -139,12 +142,9 @@ impl Image {
                 Content::Garbage(_) | Content::Unreadable => {}
             }
         }
-        let mut bytes = vec![0; length as usize];
-        let mut filled = 0;
+        let mut bytes = Vec::with_capacity(length as usize);
         for (run, content) in self.runs(range) {
-            let end = filled + bytes_of(run.end - run.start) as usize;
-            content.copy_to(run.start, &run, &mut bytes[filled..end])?;
-            filled = end;
+            content.append_to(run.start, &run, &mut bytes)?;
         }
         Ok(Payload::from(bytes))
     }

@@ -84,11 +84,7 @@ impl Client {
             watch,
             asked: AtomicU64::new(0),
             interim: Arc::default(),
-            streams: Mutex::new(Streams {
-                opened: None,
-                active: 0,
-                idle_since: Instant::now(),
-            }),
+            streams: Mutex::new(Streams { opened: None, active: 0, idle_since: Instant::now() }),
         }
     }
 

@@ -27,6 +27,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use thermocline_balancer::Outcome;
@@ -58,7 +59,9 @@ pub(super) async fn serve_http(
 ) {
     let header = thread.shared.current().live.timeouts.header;
     let encrypted = tls.is_some();
-    let opened = tokio::time::timeout(header, open(stream, tls)).await;
+    // In boxes, each: a task is as large as the largest of these would be, for as long as the
+    // connection lives.
+    let opened = tokio::time::timeout(header, Box::pin(open(stream, tls))).await;
     let Ok(Some((wire, spoken))) = opened else { return };
     let watch = Arc::new(Watch::new(&thread.shared.ticks, header));
     let client = Arc::new(Client::new(&thread, peer, encrypted, spoken, watch.clone()));
@@ -67,7 +70,9 @@ pub(super) async fn serve_http(
             let stream = Stream::client(wire, Some(watch)).with_interim(&client.interim);
             serve_http1(client, stream, &stop).await;
         }
-        Spoken::Http2 => serve_http2(client, Stream::client(wire, None), &stop).await,
+        Spoken::Http2 => {
+            Box::pin(serve_http2(client, Stream::client(wire, None), &stop)).await;
+        }
     }
 }
 
@@ -104,6 +109,7 @@ async fn serve_http1(client: Arc<Client>, mut stream: Stream, stop: &Stop) {
     // In a box: what is parked does not keep the room for it.
     while let Some(idle) = Box::pin(ask_and_answer(&client, stream, stop)).await {
         stream = idle;
+        client.thread.shared.counts.parked.fetch_add(1, Relaxed);
         if !wait_for_bytes(&client, &mut stream, stop).await {
             return;
         }

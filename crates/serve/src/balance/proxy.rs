@@ -177,8 +177,10 @@ impl Proxy {
         }
         let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
         let desk = proxy.desk.clone();
-        let upkeep = spawn("balance-upkeep", move || upkeep::run(&shared, &desk, threads, &cut))?;
-        proxy.beside.push(upkeep);
+        let give_back = config.give_back;
+        proxy.beside.push(spawn("balance-upkeep", move || {
+            upkeep::run(&shared, &desk, threads, give_back, &cut);
+        })?);
         let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
         proxy.beside.push(spawn("balance-probes", move || probing::run(&shared, &cut))?);
         Ok(proxy)
@@ -395,7 +397,7 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
         tokio::spawn(async move {
             match mode {
                 Mode::Http => front::serve_http(thread, stream, peer, tls, stop).await,
-                Mode::Tcp => front::serve_tcp(thread, stream, peer, tls).await,
+                Mode::Tcp => Box::pin(front::serve_tcp(thread, stream, peer, tls)).await,
             }
             drop((counted, member, place));
         });

@@ -64,7 +64,15 @@ impl Stream {
 
     fn new(wire: Wire, watch: Option<Arc<Watch>>, is_client: bool) -> Stream {
         let sending = (Vec::new(), 0);
-        Stream { wire, watch, is_client, interim: None, sending, ahead: Bytes::new(), is_first_line: false }
+        Stream {
+            wire,
+            watch,
+            is_client,
+            interim: None,
+            sending,
+            ahead: Bytes::new(),
+            is_first_line: false,
+        }
     }
 
     /// Writes what comes to `interim` between two messages.

@@ -250,7 +250,7 @@ fn a_connection_that_was_idle_goes_on() {
         std::thread::park_timeout(Duration::from_millis(2_500));
         assert_eq!(new.get("/"), (200, String::new()));
         assert_eq!(whole.ask(&post), (200, long.clone()));
-        for byte in post[..60].as_bytes() {
+        for byte in &post.as_bytes()[..60] {
             pieces.write([*byte]);
         }
         assert_eq!(pieces.ask(&post[60..]), (200, long.clone()));

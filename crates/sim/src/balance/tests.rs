@@ -147,7 +147,7 @@ fn one_candidate_is_qlen_and_all_are_rand() {
 #[test]
 fn alone_water_filling_is_least_and_among_many_it_is_far_better() {
     let scenario = source(60_000);
-    let (blind, unprobed) = ("water-fill:learn=0", "water-fill:probes=0");
+    let (blind, unprobed) = ("water-fill:probes=0:learn=0", "water-fill:probes=0");
     let alone = rows(&scenario, &[blind, "water-fill", "least"], &[1]);
     assert_eq!(wait(&alone, blind), wait(&alone, "least"));
     let learning = wait(&alone, "water-fill") / wait(&alone, "least");
@@ -295,7 +295,12 @@ fn golden_waits() {
         prequal:mode=sync 343.974
         li 342.999
         li-own 335.076
-        water-fill 340.517
+        water-fill:probes=0:learn=0 337.824
+        water-fill:probes=0 337.824
+        water-fill 341.188
+        lsq 345.352
+        scd 338.360
+        twf 338.360
         ara-opt 341.188
     "#]]
     .assert_eq(&text);

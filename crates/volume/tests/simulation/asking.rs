@@ -1,7 +1,7 @@
 //! Steps that ask something of the group, or do something to its disks.
 
 use crate::model::{Deed, Flight, Volume};
-use crate::plan::{Span, Step};
+use crate::plan::{PoolPlan, Span, Step};
 use crate::run::Runner;
 use crate::stamp::{self, Place};
 use std::ops::Range;
@@ -60,7 +60,12 @@ impl Runner<'_> {
                 self.hint(volume, seed);
                 Ok(())
             }
-            Step::AddPool(_) | Step::DrainPool { .. } | Step::RemovePool { .. } | Step::Scrub => {
+            Step::AddPool(_)
+            | Step::AddPoolBefore { .. }
+            | Step::DrainPool { .. }
+            | Step::UndrainPool { .. }
+            | Step::RemovePool { .. }
+            | Step::Scrub => {
                 self.arrange(step);
                 Ok(())
             }
@@ -72,17 +77,18 @@ impl Runner<'_> {
     fn arrange(&mut self, step: &Step) {
         let now = self.world.now;
         match *step {
-            Step::AddPool(plan) if self.pools.len() < POOLS_MAX => {
-                let spec = self.world.plug_in(&plan, &self.plan.settings);
-                match self.world.group_mut().add_pool(now, spec) {
-                    Ok(_) => self.pools.push(plan),
-                    Err(_) => self.world.unplug(),
-                }
-            }
+            Step::AddPool(pool) => self.add_pool(pool, None),
+            Step::AddPoolBefore { pool, before } => self.add_pool(pool, Some(before)),
             Step::DrainPool { pool } => {
                 let pool = self.pool(pool);
                 // Refused while nothing else takes chunks: that is the group's to judge.
                 let _ = self.world.group_mut().drain_pool(now, pool);
+            }
+            Step::UndrainPool { pool } => {
+                let pool = self.pool(pool);
+                if self.world.group_mut().undrain_pool(now, pool).is_ok() {
+                    self.mark("drains taken back");
+                }
             }
             Step::RemovePool { pool } => {
                 let pool = self.removable(pool);
@@ -92,6 +98,23 @@ impl Runner<'_> {
                 self.world.group_mut().scrub(now);
             }
             _ => {}
+        }
+    }
+
+    fn add_pool(&mut self, plan: PoolPlan, before: Option<u8>) {
+        if self.pools.len() >= POOLS_MAX {
+            return;
+        }
+        let before = before.map(|number| self.pool(number));
+        let (now, spec) = (self.world.now, self.world.plug_in(&plan, &self.plan.settings));
+        match self.world.group_mut().add_pool_before(now, spec, before) {
+            Ok(_) => {
+                self.pools.push(plan);
+                if before.is_some() {
+                    self.mark("pools added before others");
+                }
+            }
+            Err(_) => self.world.unplug(),
         }
     }
 

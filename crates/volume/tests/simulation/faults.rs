@@ -84,6 +84,9 @@ impl Runner<'_> {
     /// Notes the chunks that have unflushed writes on this disk and are nowhere else: when it dies,
     /// the next flush of their volume must fail.
     fn note_volatile(&mut self, pool: usize) -> Result<(), String> {
+        if self.state_of(pool) == Some(PoolState::Dead) {
+            return Ok(()); // Given up before: that was told then.
+        }
         let event = self.world.events();
         let Some(disk) = self.world.on_disk()? else { return Ok(()) };
         let chunk_size = self.plan.settings.chunk_size;

@@ -64,6 +64,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     }
     add_hints(seed, &mut steps);
     move_away(seed, &mut pools, &mut steps);
+    rank_and_undrain(seed, &mut steps);
     Plan { seed, settings, pools, steps }
 }
 
@@ -96,6 +97,30 @@ fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
         pool.far = dice.chance(0.4);
         // What a far device could not send it keeps.
         pool.forgets &= !pool.far;
+    }
+}
+
+/// In half of all runs some of the pools that are added rank before others, and some drains are
+/// taken back; from dice of their own, as hints.
+fn rank_and_undrain(seed: u64, steps: &mut Vec<Step>) {
+    let mut dice = Dice::seeded(seed ^ 0x4a_4d12);
+    if !dice.chance(0.5) {
+        return;
+    }
+    let mut at = 0;
+    while let Some(&step) = steps.get(at) {
+        let small = dice.between(0..=255) as u8;
+        match step {
+            Step::AddPool(pool) if dice.chance(0.5) => {
+                steps[at] = Step::AddPoolBefore { pool, before: small };
+            }
+            Step::DrainPool { pool } if dice.chance(0.6) => {
+                let later = at + 1 + dice.magnitude(1..=30) as usize;
+                steps.insert(later.min(steps.len()), Step::UndrainPool { pool });
+            }
+            _ => {}
+        }
+        at += 1;
     }
 }
 

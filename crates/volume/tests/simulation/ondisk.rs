@@ -12,6 +12,7 @@
 //! exactly what the group said. It never writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use thermocline_ports::Payload;
 
 const BLOCK: u64 = 4096;
 const HEADER: usize = 40;
@@ -70,8 +71,16 @@ struct Root {
 }
 
 /// Bytes of a disk: pool, offset, length. `None` where there is nothing to be had.
-pub(crate) trait Peek: Fn(u16, u64, usize) -> Option<Vec<u8>> {}
-impl<F: Fn(u16, u64, usize) -> Option<Vec<u8>>> Peek for F {}
+pub(crate) trait Peek: Fn(u16, u64, usize) -> Option<Payload> {}
+impl<F: Fn(u16, u64, usize) -> Option<Payload>> Peek for F {}
+
+/// The bytes of a block. Zeroes are none: nothing that is written begins with them.
+fn written(block: &Payload) -> &[u8] {
+    match block {
+        Payload::Bytes(bytes) => bytes,
+        Payload::Zeroes(_) => &[],
+    }
+}
 
 /// Reads the map from `pools` disks; `None` when they hold no group.
 ///
@@ -79,7 +88,7 @@ impl<F: Fn(u16, u64, usize) -> Option<Vec<u8>>> Peek for F {}
 /// When a checkpoint block is whole nowhere, a record makes no sense, or two chunks share a slot.
 pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String> {
     let blocks = (0..pools).flat_map(|pool| [(pool, 0), (pool, BLOCK)]);
-    let roots = blocks.filter_map(|(pool, at)| root(&peek(pool, at, BLOCK as usize)?));
+    let roots = blocks.filter_map(|(pool, at)| root(written(&peek(pool, at, BLOCK as usize)?)));
     let Some(root) = roots.max_by_key(|root| root.sequence) else { return Ok(None) };
     let pools = root.pools.clone();
     let (homes, chunk_size) = (root.homes.clone(), root.chunk_size);
@@ -109,14 +118,17 @@ impl OnDisk {
             && !self.dead.contains(&pool)
     }
 
-    /// A commit is answered when it is on every home: of those before the last, each block is.
+    /// A commit is answered when it is on every home: of those before the last, each block is. But
+    /// a home may have died under the last but one, and the last, which begins with its death, may
+    /// be torn.
     fn check_journal(&self, root: &Root, peek: &impl Peek) -> Result<(), String> {
         let homes = || root.homes.iter().filter(|home| self.lives(**home));
         let block = |home: u16, sequence: u64| {
             let at = (2 + sequence % root.journal_blocks) * BLOCK;
             let stamp = (root.identity, root.journal_generation, sequence);
             let block = peek(home, at, BLOCK as usize)?;
-            let whole = records(b"TCJL", stamp, |_| Some(at), &[home], peek).is_some();
+            let block = written(&block);
+            let whole = used(b"TCJL", stamp, block).is_some();
             Some(whole.then(|| u64::from(u16::from_le_bytes([block[34], block[35]]))))
         };
         let sequences = root.journal_start..root.journal_start + root.journal_blocks;
@@ -124,7 +136,15 @@ impl OnDisk {
             let found = homes().filter_map(move |&home| block(home, sequence).flatten());
             found.map(move |before| sequence.saturating_sub(before))
         });
-        let durable = commits.max().unwrap_or(0);
+        let last = commits.max().unwrap_or(0);
+        let durable = match homes().any(|&home| block(home, last).flatten().is_some()) {
+            true => last,
+            false => {
+                let before = last.saturating_sub(1);
+                let found = homes().find_map(|&home| block(home, before).flatten());
+                before.saturating_sub(found.unwrap_or(0))
+            }
+        };
         for sequence in sequences.take_while(|sequence| *sequence < durable) {
             let lacks = |home: &&u16| block(**home, sequence) == Some(None);
             if let Some(home) = homes().find(lacks) {
@@ -335,12 +355,20 @@ fn records(
 ) -> Option<Vec<u8>> {
     homes.iter().find_map(|&home| {
         let block = peek(home, at(home)?, BLOCK as usize)?;
-        let mut bytes = Cursor(&block);
-        let whole = bytes.take(4)? == magic && bytes.u32()? == crc32c::crc32c(&block[8..]);
-        let found = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        let used = usize::from(bytes.u16()?);
-        (whole && found == stamp).then(|| block[HEADER..HEADER + used].to_vec())
+        let block = written(&block);
+        let used = used(magic, stamp, block)?;
+        Some(block[HEADER..HEADER + used].to_vec())
     })
+}
+
+/// The length of a block's records; `None` unless it is whole and the one that is sought.
+fn used(magic: &[u8; 4], stamp: (u64, u64, u64), block: &[u8]) -> Option<usize> {
+    let mut bytes = Cursor(block);
+    let (kind, crc) = (bytes.take(4)?, bytes.u32()?);
+    let found = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+    let used = usize::from(bytes.u16()?);
+    let whole = kind == magic && found == stamp && crc == crc32c::crc32c(&block[8..]);
+    whole.then_some(used)
 }
 
 /// Little-endian integers, one after the other.

@@ -43,7 +43,7 @@ pub(crate) struct Span {
 }
 
 /// Kinds of steps.
-pub(crate) const KINDS: usize = 32;
+pub(crate) const KINDS: usize = 34;
 
 /// Something done at one moment. What takes time goes on while the next steps are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,16 @@ pub(crate) enum Step {
         volume: u8,
     },
     AddPool(PoolPlan),
+    /// As `AddPool`, for a pool that counts as faster than another one.
+    AddPoolBefore {
+        pool: PoolPlan,
+        before: u8,
+    },
     DrainPool {
+        pool: u8,
+    },
+    /// The pool takes chunks again.
+    UndrainPool {
         pool: u8,
     },
     RemovePool {

@@ -9,6 +9,9 @@ use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 use thermocline_volume::{AdminError, PoolState, Service};
 
+/// Reads of a chunk that may fail before it counts as lost.
+const PROBES_MAX: u32 = 50;
+
 impl Runner<'_> {
     /// The power fails now.
     pub(crate) fn crash(&mut self, survival: Survival) -> Result<(), String> {
@@ -139,10 +142,15 @@ impl Runner<'_> {
             let mut read = Vec::new();
             for start in (0..*sectors).step_by(per_chunk as usize) {
                 let range = start..(start + per_chunk).min(*sectors);
-                self.probe(id, range.clone())?;
-                let (_, reply) = self.probe.take().expect("just read");
-                let pieces = reply.and_then(|reply| reply.result.ok());
-                read.extend(pieces.map(|pieces| (range, pieces)));
+                // A disk that misbehaves may fail what it reads well the next time.
+                for _ in 0..PROBES_MAX {
+                    self.probe(id, range.clone())?;
+                    let (_, reply) = self.probe.take().expect("just read");
+                    if let Some(pieces) = reply.and_then(|reply| reply.result.ok()) {
+                        read.push((range, pieces));
+                        break;
+                    }
+                }
             }
             self.model.choose(id, &read)?;
         }

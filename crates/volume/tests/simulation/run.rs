@@ -18,10 +18,12 @@ use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, 
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
 const PATIENCE: Nanos = Nanos::from_secs(3600);
-/// Events in which it must, and of a moment.
-const EVENTS_MAX: u64 = 100_000;
-/// Virtual time in which devices cannot answer so often.
+/// Virtual time in which no plan makes more than [`EVENTS_MAX`] events.
 const MOMENT: Nanos = Nanos(100_000_000);
+/// Events of a moment. A slow device and a fast clock make many more before they come to an end.
+const EVENTS_MAX: u64 = 100_000;
+/// Events in which everything under way must end: about half a minute of real time.
+const EVENTS_IN_ALL_MAX: u64 = 10_000_000;
 
 /// How a run went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +88,12 @@ pub(crate) fn trace(plan: &Plan, extras: Extras) -> String {
     let outcome = panics::kept(|| runner.execute(&mut 0)).flatten();
     let end = outcome.err().unwrap_or("all is well".to_string());
     format!("{}\n{end}\n", runner.world.take_trace())
+}
+
+/// A moment of virtual time: the events before it, and when it began.
+struct Pace {
+    events: u64,
+    since: Nanos,
 }
 
 /// One run under way.
@@ -225,13 +233,10 @@ impl<'a> Runner<'a> {
     /// Lets virtual time pass.
     pub(crate) fn wait(&mut self, span: Nanos) -> Result<(), String> {
         let until = Nanos(self.world.now.0 + span.0);
-        let (mut start, mut since) = (self.world.events(), self.world.now);
+        let mut pace = self.pace();
         while self.world.next_event().is_some_and(|at| at <= until) {
             self.event()?;
-            self.must_advance(start)?;
-            if self.world.now.saturating_sub(since) > MOMENT {
-                (start, since) = (self.world.events(), self.world.now);
-            }
+            self.must_advance(&mut pace)?;
         }
         self.world.now = until;
         Ok(())
@@ -243,12 +248,15 @@ impl<'a> Runner<'a> {
         what: &str,
         done: impl Fn(&Runner<'_>) -> bool,
     ) -> Result<(), String> {
-        let (events, start) = (self.world.events(), self.world.now);
+        let (events, start, mut pace) = (self.world.events(), self.world.now, self.pace());
         while !done(self) {
             if !self.event()? {
                 return Err(format!("{what}: nothing happens any more; {}", self.open_ends()));
             }
-            self.must_advance(events)?;
+            self.must_advance(&mut pace)?;
+            if self.world.events() - events > EVENTS_IN_ALL_MAX {
+                return Err(format!("{what}: {EVENTS_IN_ALL_MAX} events; {}", self.open_ends()));
+            }
             if self.world.now.saturating_sub(start) > PATIENCE {
                 return Err(format!("{what}: not within {PATIENCE}; {}", self.open_ends()));
             }
@@ -256,9 +264,18 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn must_advance(&self, since: u64) -> Result<(), String> {
-        match self.world.events() - since > EVENTS_MAX {
-            true => Err(format!("{EVENTS_MAX} events without an end; {}", self.open_ends())),
+    /// The moment that begins now.
+    fn pace(&self) -> Pace {
+        Pace { events: self.world.events(), since: self.world.now }
+    }
+
+    /// Virtual time passes: no moment has more events than it may have.
+    fn must_advance(&self, pace: &mut Pace) -> Result<(), String> {
+        if self.world.now.saturating_sub(pace.since) > MOMENT {
+            *pace = self.pace();
+        }
+        match self.world.events() - pace.events > EVENTS_MAX {
+            true => Err(format!("{EVENTS_MAX} events within {MOMENT}; {}", self.open_ends())),
             false => Ok(()),
         }
     }
@@ -323,7 +340,7 @@ impl<'a> Runner<'a> {
 
     /// Judges what the group says.
     pub(crate) fn hear(&mut self, said: Said) -> Result<(), String> {
-        let zeroing = self.zeroing();
+        let zeroing = if said.finished.is_empty() { BTreeSet::new() } else { self.zeroing() };
         for reply in said.replies {
             self.answer(reply)?;
         }

@@ -286,7 +286,7 @@ impl World {
             let inside = offset + length as u64 <= disk.geometry().size.0;
             let contents =
                 (inside && self.is_usable(pool)).then(|| disk.peek(Bytes(offset), length as u32));
-            Some(contents?.ok()?.to_vec())
+            contents?.ok()
         };
         ondisk::read(self.disks() as u16, peek).map_err(|what| format!("on disk: {what}"))
     }

@@ -171,6 +171,7 @@ impl SimpleArgs {
             listen: vec![Listen { address: self.listen, mode, tls: None }],
             threads: self.threads.into(),
             connections_max: CONNECTIONS_MAX,
+            give_back: crate::allocator::give_back,
             live,
         };
         Ok(BalanceConfig { proxy, admin: HttpConfig { socket: self.api.clone(), tcp: None } })

@@ -1,16 +1,16 @@
 //! `thermocline pool`: pools of a running engine.
 
+mod device;
 mod replace;
 
 use super::{EngineArgs, status};
 use crate::error::CliError;
 use crate::output;
+use device::NewDevice;
 use hyper::Method;
-use std::path::PathBuf;
 use std::time::Duration;
 use thermocline_serve::api::{NewPool, Pool, Status};
 use thermocline_serve::client::Client;
-use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,20 +46,8 @@ enum Command {
     Add {
         /// For people; 1 to 16 bytes, and no other pool's.
         name: String,
-        /// The file or block device.
-        path: PathBuf,
-        /// Make the file, of this size, when there is none; one that is there must have it.
-        #[arg(long, value_name = "SIZE")]
-        size: Option<Bytes>,
-        /// Slow it to this profile.
-        #[arg(long, value_name = "PROFILE")]
-        emulate: Option<String>,
-        /// Go through the page cache.
-        #[arg(long)]
-        buffered: bool,
-        /// Destroy what is on the device.
-        #[arg(long)]
-        erase: bool,
+        #[command(flatten)]
+        device: NewDevice,
         /// It is faster than this pool, and slower than those before that one.
         #[arg(long, value_name = "POOL")]
         before: Option<String>,
@@ -99,19 +87,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let chunk = state.chunk_bytes;
             args.engine.answer(&state.pools, |pools| status::pools(chunk, pools))
         }
-        Command::Add { name, path, size, emulate, buffered, erase, before } => {
-            let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
-            let size_bytes = size.map(|size| size.0);
-            let wish = NewPool {
-                name,
-                path,
-                size_bytes,
-                emulate,
-                buffered,
-                erase,
-                before,
-                replaces: None,
-            };
+        Command::Add { name, device, before } => {
+            let wish = NewPool { before, ..device.pool(name) };
             let added: Pool = client.send(Method::POST, "/v1/pools", &wish)?;
             args.engine.answer(&added, told)
         }

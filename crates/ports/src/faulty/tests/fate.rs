@@ -77,7 +77,7 @@ fn a_failed_write_leaves_each_sector_old_or_new() {
 
 #[test]
 fn a_write_that_timed_out_may_have_happened() {
-    let faults = Faults { time_out: 1.0, ..Faults::NONE };
+    let faults = Faults { time_out: 1.0, delay: 0.5, ..Faults::NONE };
     let mut outcomes = BTreeSet::new();
     for seed in 0..50 {
         let mut disk = disk_with(seed, Faults::NONE);

@@ -13,36 +13,23 @@
 //! has begun goes on in the engine. The same command goes on with the first step that is not done.
 
 use super::super::EngineArgs;
+use super::device::NewDevice;
 use super::{LOOK, find};
 use crate::error::CliError;
 use crate::progress::{Progress, Unit};
 use hyper::Method;
-use std::path::PathBuf;
 use thermocline_serve::api::{NewPool, Pool};
 use thermocline_serve::client::Client;
-use thermocline_units::Bytes;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Name or number of the pool that goes.
     old: String,
-    /// The file or block device that comes; as for `pool add`.
-    path: PathBuf,
+    #[command(flatten)]
+    device: NewDevice,
     /// Name of the new pool; no other pool may have it. Not needed to go on.
     #[arg(long)]
     name: Option<String>,
-    /// Make the file, of this size, when there is none; one that is there must have it.
-    #[arg(long, value_name = "SIZE")]
-    size: Option<Bytes>,
-    /// Slow it to this profile.
-    #[arg(long, value_name = "PROFILE")]
-    emulate: Option<String>,
-    /// Go through the page cache.
-    #[arg(long)]
-    buffered: bool,
-    /// Destroy what is on the device.
-    #[arg(long)]
-    erase: bool,
     /// Return when the old pool is removed; without it the drain is begun, and a pool that is
     /// drained already is removed.
     #[arg(long)]
@@ -86,7 +73,7 @@ fn told(old: &Pool, new: &Pool) -> String {
 
 /// The pool that goes and the one that comes, which is added unless it is there.
 fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
-    let path = std::path::absolute(&args.path).unwrap_or(args.path).display().to_string();
+    let path = args.device.path();
     let pools: Vec<Pool> = client.get("/v1/pools")?;
     let living = || pools.iter().filter(|pool| pool.state != "removed");
     let by_path = living().find(|pool| pool.path.as_ref() == Some(&path)).cloned();
@@ -117,16 +104,8 @@ fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
             let name = args.name.ok_or_else(|| {
                 CliError::input("the new pool needs a name of its own: --name NAME")
             })?;
-            let wish = NewPool {
-                name,
-                path,
-                size_bytes: args.size.map(|size| size.0),
-                emulate: args.emulate,
-                buffered: args.buffered,
-                erase: args.erase,
-                before: None,
-                replaces: Some(old.id.to_string()),
-            };
+            let replaces = Some(old.id.to_string());
+            let wish = NewPool { replaces, ..args.device.pool(name) };
             let new = client.send(Method::POST, "/v1/pools", &wish)?;
             Ok((old, new))
         }
