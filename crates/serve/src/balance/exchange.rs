@@ -423,10 +423,12 @@ impl Exchange {
         let Ok(report) = report::from_field(text) else { return };
         let told = report::latency_from_field(text).ok().flatten();
         let (site, sent_at) = (sent.site, sent.at);
+        let is_probing = self.current.live.probe.is_some();
         // What is refused is counted by the dispatcher.
         let _ = self.client.thread.shared.dispatch(|dispatcher, now| {
             let used = dispatcher.reported(now, site, &report);
-            if used.is_ok() {
+            // Without probes nobody would ask a server again that was busy once.
+            if used.is_ok() && is_probing {
                 let took = told.unwrap_or(now.saturating_sub(sent_at));
                 dispatcher.told_with_answer(now, site, &report, Some(took));
             }

@@ -58,3 +58,33 @@ fn what_a_request_takes_alone_is_found_and_a_new_site_is_as_its_weight() {
         speeds.weight(balancer.board(), SiteId(0)) / speeds.weight(balancer.board(), SiteId(1));
     assert!((2.5..3.1).contains(&ratio), "{ratio}");
 }
+
+#[test]
+fn a_site_that_was_slow_once_is_tried_again() {
+    let balancer = balancer("rand", 4, 1);
+    let board = balancer.board();
+    let mut speeds = Speeds::new(64.0);
+    (0..4).for_each(|site| speeds.reshaped(Some(SiteId(site)), board));
+    let mut answer = |site: u16, millis: u64| {
+        let latency = Nanos(millis * 1_000_000);
+        speeds.add(SiteId(site), &Lesson { latency, met: 1.0, compared: 1.0 }, board);
+        speeds.weight(board, SiteId(3)) / speeds.weight(board, SiteId(0))
+    };
+    // All answer within 1 to 3 ms, but the last one begins with three of a second.
+    (0..60).for_each(|n| {
+        answer(n % 3, 1 + u64::from(n % 5) / 2);
+    });
+    (0..3).for_each(|_| {
+        answer(3, 1000);
+    });
+    let few = (0..32).map(|n| answer(n % 3, 2)).fold(1.0, f64::min);
+    assert!(few > 0.5, "three answers say little: {few}");
+    // Then it answers slowly for long, is left alone, and is unknown again.
+    (0..64).for_each(|_| {
+        answer(3, 1000);
+    });
+    let slow = (0..32).map(|n| answer(n % 3, 2)).fold(1.0, f64::min);
+    assert!(slow < 0.3, "{slow}");
+    let later = (0..2000).map(|n| answer(n % 3, 2)).fold(0.0, f64::max);
+    assert!(later > 0.9, "{later}");
+}

@@ -136,7 +136,7 @@ fn a_slow_site_is_noticed_and_left_alone() {
     let equal = served(&mut balancer("water-fill", 4, 1), 4000, 10_000_000);
     assert!(equal.iter().all(|count| (850..1150).contains(count)), "{equal:?}");
     let slow = served(&mut balancer("water-fill", 4, 1), 4000, 30_000_000);
-    assert!(slow[3] < 100, "{slow:?}");
+    assert!(slow[3] < 200, "it is tried now and then: {slow:?}");
     let blind = served(&mut balancer("water-fill:learn=0", 4, 1), 4000, 30_000_000);
     assert!((850..1150).contains(&blind[3]), "{blind:?}");
 }
