@@ -4,8 +4,8 @@
 //! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in
 //!    its volume (S2: 000 §3.2), or exactly where the last one in its own chunk ended: of several
 //!    streams side by side each is one. All others are *random*.
-//! 2. A chunk has 64 cells. A write all of whose cells were written in the epoch before it is an
-//!    *overwrite*. The source counts blocks; a cell of a chunk of 1 MiB is 16 KiB.
+//! 2. A write all of whose pages of 4 KiB were written in the epoch before it is an *overwrite*, as
+//!    in the source, which counts blocks. Smaller writes count for the whole page.
 //! 3. At the epoch's end `look` takes down where every chunk is; chunks met on a pool above the
 //!    slowest are known from then on. Those that were never met are on the slowest pool, cold.
 //! 4. `advance` forgets the epoch: what was touched, not what is known.
@@ -17,8 +17,9 @@
 //! The size of a chunk is first known at the end of the first epoch; until then it is taken for 1
 //! MiB, the machine's default, and may misjudge who is sequential. Counters saturate.
 //!
-//! State: 62 B a chunk: 12 of address, 48 of counters, 2 for where it is. O(1) an access, O(chunks
-//! met) an epoch, in the order of memory: a list of those that were touched would be in another.
+//! State: 58 B a chunk: 12 of address, 44 of counters, 2 for where it is; and 32 B for each MiB of a
+//! chunk that was written in the epoch. O(1) an access, O(chunks met) an epoch, in the order of
+//! memory: a list of those that were touched would be in another.
 
 use super::chunks::Chunks;
 use super::demand::Demand;
@@ -28,8 +29,8 @@ use thermocline_units::{Bytes, ChunkId, PoolId, prefetch};
 const SECTOR: u64 = 512;
 /// How far from the end of the one before a sequential access may begin.
 const NEAR: u64 = (512 << 10) / SECTOR;
-/// Cells of a chunk.
-const CELLS: u64 = 64;
+/// Sectors of a page.
+const PAGE: u64 = (4 << 10) / SECTOR;
 /// Accesses that wait for the counters of their chunk: those of the first are there when the last
 /// has come. A power of two.
 const AHEAD: usize = 8;
@@ -39,8 +40,8 @@ const NONE: u32 = u32::MAX;
 /// What a chunk was asked for in an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// One bit a cell that was written.
-    written: u64,
+    /// Where the bits of its written pages are, counted from 1; 0: it was not written.
+    map: u32,
     /// Accesses, and their units of 512 B, by pattern in the order of [`Pattern::ALL`].
     accesses: [u32; 4],
     sectors: [u32; 4],
@@ -57,7 +58,7 @@ impl Counts {
         self.accesses != [0; 4]
     }
 
-    /// Adds what another chunk was asked for; which cells were written is forgotten.
+    /// Adds what another chunk was asked for; which pages were written is forgotten.
     pub(super) fn add(&mut self, other: &Counts) {
         let add = |sums: &mut [u32; 4], more: &[u32; 4]| {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
@@ -118,18 +119,67 @@ impl Counts {
 impl Counts {
     /// Takes an access in.
     #[inline]
-    fn count(&mut self, access: &Waiting) {
-        // No branches: what comes next, nobody can predict.
+    fn count(&mut self, access: &Waiting, written: &mut Written) {
+        // Few branches: what comes next, nobody can predict.
         let sequential = access.near | (access.first == u64::from(self.end));
         let pattern = usize::from(access.write) | usize::from(sequential) << 1;
         self.end = (access.first + access.sectors) as u32;
         self.accesses[pattern] = self.accesses[pattern].saturating_add(1);
         let sum = u64::from(self.sectors[pattern]) + access.sectors;
         self.sectors[pattern] = u32::try_from(sum).unwrap_or(u32::MAX);
-        let written = if access.write { access.cells } else { 0 };
-        let again = access.write & (self.written & access.cells == access.cells);
-        self.overwrites = self.overwrites.saturating_add(u32::from(again));
-        self.written |= written;
+        if access.write {
+            if self.map == 0 {
+                self.map = written.add();
+            }
+            let again = written.write(self.map, access.first, access.sectors);
+            self.overwrites = self.overwrites.saturating_add(u32::from(again));
+        }
+    }
+}
+
+/// Pages that were written in the epoch: one bit each, of the chunks that were written.
+#[derive(Debug, Default)]
+struct Written {
+    bits: Vec<u64>,
+    /// Words of a chunk.
+    words: usize,
+}
+
+impl Written {
+    /// Forgets all; chunks are of this size from now on.
+    fn restart(&mut self, chunk_sectors: u64) {
+        self.bits.clear();
+        self.words = chunk_sectors.div_ceil(PAGE * 64).max(1) as usize;
+    }
+
+    /// A map for one more chunk, none of whose pages was written; its number from 1 on, or 0 when
+    /// there are too many to be told apart.
+    fn add(&mut self) -> u32 {
+        let number = self.bits.len() / self.words + 1;
+        let Ok(number) = u32::try_from(number) else { return 0 };
+        self.bits.resize(self.bits.len() + self.words, 0);
+        number
+    }
+
+    /// Writes a range of a chunk's sectors; true if all its pages had been written. What lies
+    /// behind the chunk's end, whose size is not known in the first epoch, never had.
+    #[inline]
+    fn write(&mut self, map: u32, first: u64, sectors: u64) -> bool {
+        let (low, high) = (first / PAGE, (first + sectors.max(1) - 1) / PAGE);
+        if map == 0 || high / 64 >= self.words as u64 {
+            return false;
+        }
+        let map = (map as usize - 1) * self.words;
+        let mut again = true;
+        for word in low / 64..=high / 64 {
+            let from = low.max(word * 64) % 64;
+            let to = high.min(word * 64 + 63) % 64;
+            let mask = (u64::MAX >> (63 - (to - from))) << from;
+            let bits = &mut self.bits[map + word as usize];
+            again &= *bits & mask == mask;
+            *bits |= mask;
+        }
+        again
     }
 }
 
@@ -142,11 +192,9 @@ struct Waiting {
     near: bool,
     first: u64,
     sectors: u64,
-    cells: u64,
 }
 
-const NOBODY: Waiting =
-    Waiting { number: NONE, write: false, near: false, first: 0, sectors: 0, cells: 0 };
+const NOBODY: Waiting = Waiting { number: NONE, write: false, near: false, first: 0, sectors: 0 };
 
 /// See the module.
 #[derive(Debug)]
@@ -159,8 +207,7 @@ pub(super) struct Activity {
     /// By volume, where its last access ended, in sectors.
     tails: Vec<u64>,
     chunk_sectors: u64,
-    /// Sectors of a cell, as a power of two.
-    cell_bits: u32,
+    written: Written,
     /// The last accesses, the oldest at `oldest`.
     waiting: [Waiting; AHEAD],
     oldest: usize,
@@ -168,14 +215,17 @@ pub(super) struct Activity {
 
 impl Default for Activity {
     fn default() -> Activity {
+        let chunk_sectors = Bytes::from_mib(1).0 / SECTOR;
+        let mut written = Written::default();
+        written.restart(chunk_sectors);
         Activity {
             chunks: Chunks::default(),
             counts: Vec::new(),
             homes: Vec::new(),
             slowest: 0,
             tails: Vec::new(),
-            chunk_sectors: Bytes::from_mib(1).0 / SECTOR,
-            cell_bits: (Bytes::from_mib(1).0 / SECTOR / CELLS).ilog2(),
+            chunk_sectors,
+            written,
             waiting: [NOBODY; AHEAD],
             oldest: 0,
         }
@@ -194,12 +244,11 @@ impl Activity {
         prefetch(&self.counts, index);
         let (first, sectors) = (access.offset.0 / SECTOR, access.bytes.0.div_ceil(SECTOR));
         let near = self.follow(access.chunk, first, sectors);
-        let cells = self.cells(first, sectors);
-        let newest = Waiting { number, write: access.write, near, first, sectors, cells };
+        let newest = Waiting { number, write: access.write, near, first, sectors };
         let oldest = std::mem::replace(&mut self.waiting[self.oldest % AHEAD], newest);
         self.oldest += 1;
         if oldest.number != NONE {
-            self.counts[oldest.number as usize].count(&oldest);
+            self.counts[oldest.number as usize].count(&oldest, &mut self.written);
         }
         number
     }
@@ -207,8 +256,12 @@ impl Activity {
     /// Catches up; chunks are of this size from now on, a power of two.
     pub(super) fn set_chunk_size(&mut self, size: Bytes) {
         self.catch_up();
-        self.chunk_sectors = (size.0 / SECTOR).max(1);
-        self.cell_bits = (self.chunk_sectors / CELLS).max(1).ilog2();
+        let chunk_sectors = (size.0 / SECTOR).max(1);
+        if chunk_sectors != self.chunk_sectors {
+            self.chunk_sectors = chunk_sectors;
+            self.counts.iter_mut().for_each(|counts| counts.map = 0);
+            self.written.restart(chunk_sectors);
+        }
     }
 
     /// Counts what still waits.
@@ -216,7 +269,7 @@ impl Activity {
         for at in self.oldest..self.oldest + AHEAD {
             let waiting = std::mem::replace(&mut self.waiting[at % AHEAD], NOBODY);
             if waiting.number != NONE {
-                self.counts[waiting.number as usize].count(&waiting);
+                self.counts[waiting.number as usize].count(&waiting, &mut self.written);
             }
         }
         self.oldest = 0;
@@ -232,14 +285,6 @@ impl Activity {
         let begin = u64::from(chunk.index) * self.chunk_sectors + first;
         let last = std::mem::replace(&mut self.tails[volume], begin + sectors);
         begin.abs_diff(last) <= NEAR
-    }
-
-    /// The cells of a range, one bit each.
-    #[inline]
-    fn cells(&self, first: u64, sectors: u64) -> u64 {
-        let low = (first >> self.cell_bits).min(CELLS - 1);
-        let high = ((first + sectors.max(1) - 1) >> self.cell_bits).min(CELLS - 1);
-        (u64::MAX >> (CELLS - 1 - (high - low))) << low
     }
 
     /// Catches up, and takes note of where every chunk is.
@@ -306,17 +351,19 @@ impl Activity {
     /// Starts the next epoch.
     pub(super) fn advance(&mut self) {
         self.counts.fill(Counts::default());
+        self.written.restart(self.chunk_sectors);
     }
 
     pub(super) fn bytes(&self) -> u64 {
         let vectors = self.counts.capacity() * size_of::<Counts>()
             + self.homes.capacity() * 2
-            + self.tails.capacity() * 8;
+            + self.tails.capacity() * 8
+            + self.written.bits.capacity() * 8;
         self.chunks.bytes() + vectors as u64
     }
 }
 
-const _: () = assert!(size_of::<Counts>() == 48 && AHEAD.is_power_of_two());
+const _: () = assert!(size_of::<Counts>() == 44 && AHEAD.is_power_of_two());
 const _: () = assert!(Pattern::RandomWrite as usize == 1 && Pattern::SequentialRead as usize == 2);
 
 #[cfg(test)]

@@ -20,7 +20,7 @@
 //! default; chunks in place of pages; more than two pools. Equal latencies are not the least mean
 //! latency, which is where *marginal* latencies are equal.
 //!
-//! State: 62 B a chunk (see `activity`). O(1) an access; O(n log n) an epoch over the chunks
+//! State: 58 B a chunk (see `activity`). O(1) an access; O(n log n) an epoch over the chunks
 //! touched and those on the fastest pool.
 
 use super::activity::Activity;

@@ -12,7 +12,7 @@
 //! against what the tier costs. That one is `edt`; this is kept under a name of its own, because
 //! the source's figures compare with it.
 //!
-//! State: 62 B a chunk (see `activity`). O(1) an access; O(chunks met) an epoch, O(n log n)
+//! State: 58 B a chunk (see `activity`). O(1) an access; O(chunks met) an epoch, O(n log n)
 //! over those touched and those above the slowest pool.
 
 use super::activity::{Activity, Counts};

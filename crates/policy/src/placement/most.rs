@@ -21,7 +21,7 @@
 //! newer on one side are made equal again when a chunk has rested, by the machine, and not by
 //! their rewrite distance; pools below the second are the second's lower part.
 //!
-//! State: 66 B a chunk, 16 B a mirrored one (`warmth`). O(1) an access, O(n log n) an epoch.
+//! State: 62 B a chunk, 16 B a mirrored one (`warmth`). O(1) an access, O(n log n) an epoch.
 
 use super::mirrors::{Balance, Balanced, Load, Router, SECOND, of_all_slots, slots};
 use super::plan::{Plan, Rooms};

@@ -19,7 +19,7 @@
 //! miss; 100 ms in place of 25; mean latency as what is sought, because the source's throughput
 //! says nothing of a load that does not depend on it.
 //!
-//! State: 67 B a chunk, 16 B a mirrored one (`warmth`). O(1) an access, O(n log n) an epoch.
+//! State: 63 B a chunk, 16 B a mirrored one (`warmth`). O(1) an access, O(n log n) an epoch.
 
 use super::chunks::Chunks;
 use super::mirrors::{Route, Router};

@@ -48,10 +48,10 @@ fn streams_side_by_side_are_sequential_each() {
 }
 
 #[test]
-fn a_write_of_cells_that_were_all_written_is_an_overwrite() {
+fn a_write_of_pages_that_were_all_written_is_an_overwrite() {
     let mut activity = Activity::default();
     let number = activity.record(&access(5, 0, 16, true));
-    for (offset, kib, overwrites) in [(0, 4, 1), (12, 8, 1), (16, 16, 2), (0, 1024, 2), (1, 900, 3)]
+    for (offset, kib, overwrites) in [(0, 4, 1), (12, 8, 1), (16, 16, 1), (0, 1024, 1), (1, 900, 2)]
     {
         activity.record(&access(5, offset, kib, true));
         activity.catch_up();
@@ -109,5 +109,35 @@ fn accesses_that_wait_are_counted_in_their_order() {
         let told = |activity: &Activity| format!("{:?}", activity.counts(number));
         assert!(eager.counts(number).accesses() > 300 && eager.counts(number).overwrites > 0);
         assert_eq!(told(&lazy), told(&eager), "chunk {number}");
+    }
+}
+
+/// A chunk had 64 cells: of 20,000 random writes over 256 MiB, no page of which was written twice,
+/// 99.7 % counted as overwrites at large chunks, and 42 % at chunks of 1 MiB.
+#[test]
+fn random_writes_of_which_none_comes_twice_overwrite_nothing() {
+    let mut pages: Vec<u64> = (0..(256 << 20) / 4096).collect();
+    let mut rng = Rng::seeded(9);
+    for at in (1..pages.len()).rev() {
+        pages.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    for chunk_mib in [1, 4, 64, 256] {
+        let mut activity = Activity::default();
+        activity.set_chunk_size(Bytes::from_mib(chunk_mib));
+        let chunk_pages = chunk_mib * 256;
+        for round in 0..2 {
+            for page in &pages[..20_000] {
+                let index = (page / chunk_pages) as u32;
+                activity.record(&access(index, page % chunk_pages * 4, 4, true));
+            }
+            activity.catch_up();
+            let chunks: Vec<u32> = activity.touched().collect();
+            let overwrites: u32 = chunks.iter().map(|c| activity.counts(*c).overwrites).sum();
+            assert_eq!(overwrites, 20_000 * round, "chunks of {chunk_mib} MiB");
+        }
+        activity.advance();
+        activity.record(&access(0, 0, 4, true));
+        activity.catch_up();
+        assert_eq!(activity.counts(0).overwrites, 0, "another epoch knows nothing of this one");
     }
 }

@@ -14,7 +14,7 @@
 //! for sequential chunks on disks) is the pool's share of time here (see `demand`). When something
 //! moves, deadlines and proactive parts are the machine's. ChewAnalyzer++ is `runs`.
 //!
-//! State: 86 B a chunk: 62 of activity, 24 of the last verdict, from which `explain` tells. O(1) an
+//! State: 82 B a chunk: 58 of activity, 24 of the last verdict, from which `explain` tells. O(1) an
 //! access; O(chunks met × levels) an epoch, O(n log n) over those that some pool takes.
 
 pub mod analysis;

@@ -17,7 +17,7 @@
 //! it deserves the pool by itself. The source splits every run on a fast pool and would split what
 //! it has just merged: that parts must differ is ours, and so is the run that finds no pool.
 //!
-//! State: 66 B a chunk that lives (62 of activity, 4 for its run), and 28 B a run and 82 B for it
+//! State: 62 B a chunk that lives (58 of activity, 4 for its run), and 28 B a run and 78 B for it
 //! and each of its parts. O(1) an access; O(chunks that live) and the cost of `chew` over runs an
 //! epoch. With runs of one chunk it is `chew`.
 

@@ -11,15 +11,15 @@ use expect_test::{Expect, expect};
 use thermocline_units::{Bytes, Nanos, Rng};
 
 /// `times` accesses of 4 KiB (8 units of 512 B each) to a chunk, at most 64: none of them
-/// sequential, because an empty one to a chunk far away stands between, and none to a cell that was
+/// sequential, because an empty one to a chunk far away stands between, and none to a page that was
 /// written.
 pub(super) fn ask(chew: &mut dyn Placement, index: u32, times: u64, write: bool) {
     let mut access = |index, offset, bytes, write| {
         let (at, chunk) = (Nanos(0), chunk(index));
         chew.observe(&ChunkAccess { at, chunk, offset: Bytes(offset), bytes: Bytes(bytes), write });
     };
-    for cell in (0..64).rev().take(times as usize) {
-        access(index, cell << 14, 4096, write);
+    for place in (0..64).rev().take(times as usize) {
+        access(index, place << 14, 4096, write);
         access(9999, 0, 0, false);
     }
 }

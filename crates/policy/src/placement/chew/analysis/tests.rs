@@ -41,8 +41,8 @@ fn chunks_have_the_classes_that_their_accesses_make() {
             (4, 200, true), // random writes
             far,
             (6, 640, true),
-            (6, 644, true),
-            (6, 648, true), // sequential writes, in one cell
+            (6, 640, true),
+            (6, 640, true), // sequential writes, of one page
             far,
         ],
     );
