@@ -10,15 +10,39 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn every_policy_runs_on_a_made_workload_and_a_table_answers() {
+fn the_usual_policies_run_on_a_made_workload_and_a_table_answers() {
     let folder = folder("lab_all");
     let ran = run(&folder, &format!("{SYNTH} --size 5%")).succeeded();
     let table = ran.stdout();
-    for part in ["Flash of 5% of the working set", "lru", "g2-vfrm", "belady (bound)"] {
+    for part in ["Flash of 5% of the working set", "s3-shadow", "g2-vfrm", "belady (bound)"] {
         assert!(table.contains(part), "{part} not in\n{table}");
     }
     assert!(table.contains("Most requests from flash:"), "a verdict closes it\n{table}");
     assert_eq!(ran.stderr(), "", "no progress without a terminal");
+    let rows = table.lines().filter(|line| line.starts_with(' ') && line.contains("iB ")).count();
+    assert_eq!(rows, 10, "{table}");
+}
+
+#[test]
+fn all_policies_run_but_those_that_can_decide_nothing_here_and_that_is_said() {
+    let folder = folder("lab_every");
+    let ran = run(&folder, &format!("{SYNTH} --policy all --size 5% --html all.html")).succeeded();
+    let table = ran.stdout();
+    let row = |name: &str| table.lines().any(|line| line.trim_start().starts_with(name));
+    assert!(row("fifo ") && row("hemem ") && !row("lmst ") && !row("orthus "), "{table}");
+    assert!(table.contains("note: left out of `all`") && table.contains("lmst, orthus"), "{table}");
+    let page = std::fs::read_to_string(folder.join("all.html")).unwrap();
+    assert!(page.contains("flash of 5%"), "one size is drawn as bars");
+    let named = run(&folder, &format!("{SYNTH} --policy lmst --size 5% --csv")).succeeded();
+    assert!(named.stdout().contains("\nlmst,"), "named, it runs");
+    let curves = run(&folder, &format!("{SYNTH} --policy all --size 5%,20% --html two.html"));
+    curves.succeeded();
+    let page = std::fs::read_to_string(folder.join("two.html")).unwrap();
+    for part in
+        [">caches</button>", ">flash managers</button>", "data-series=\"lru\"", "data-later"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 #[test]
@@ -90,7 +114,7 @@ fn curves_are_of_the_policies_at_the_sizes_and_in_the_form_asked_for() {
         ("--mrc exact --parquet m.parquet", "cannot be used with"),
         ("--mrc exact --write around", "cannot be used with"),
         ("--mrc exact --warmup 20000", "leaves nothing to count"),
-        ("--mrc shards:0.01 --size 100lines", "too few"),
+        ("--mrc shards:0.01 --size 50lines", "too few"),
     ] {
         run(&folder, &format!("{SYNTH} {words}")).ended_with(2).says(said);
     }

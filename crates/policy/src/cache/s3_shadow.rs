@@ -14,13 +14,13 @@
 //!    shadow would have fewer than [`SHADOW_LINES_MIN`] lines.
 //! 4. At a sampled access, each candidate whose shadow hits where the ruling one's does not gains a
 //!    point, and loses one where it is the other way round. Every 16 sampled accesses the candidate
-//!    furthest ahead takes over, if it is ahead by more than four standard errors: with g points
-//!    gained and l lost, (g − l)² > 16 (g + l). All points are forgotten then.
+//!    furthest ahead takes over, if it is ahead by more than three standard errors: with g points
+//!    gained and l lost, (g − l)² > 9 (g + l). All points are forgotten then.
 //! 5. Points are halved after as many sampled accesses as a shadow has lines, eight times over.
 //!
-//! Taking over flushes nothing: all candidates share the two queues, the ghosts and the counts. When
-//! the new share is smaller, each eviction also moves four of small's oldest lines to main until both
-//! have their shares; when it is larger, evictions come from main until then.
+//! Taking over flushes nothing: all candidates share the two queues, the ghosts and the counts.
+//! When the new share is smaller, each eviction also moves four of small's oldest lines to main
+//! until both have their shares; when it is larger, evictions come from main until then.
 //!
 //! Source: this project. That S3-FIFO's share decides is Yang et al., SOSP 2023, section 6; ghost
 //! caches that choose among policies are Ari et al., "ACME", 2002; miniatures by spatial sampling
@@ -70,7 +70,7 @@ const SAMPLE_LOG2_MAX: u32 = 5;
 /// Sampled accesses between two decisions.
 const DECISION: u32 = 16;
 /// Standard errors by which a candidate must be ahead, squared.
-const AHEAD_SQUARED: u64 = 16;
+const AHEAD_SQUARED: u64 = 9;
 /// Points are halved after so many times a shadow's lines of sampled accesses.
 const MEMORY: u32 = 8;
 

@@ -11,16 +11,16 @@
 //!    it enters probation. Otherwise the victim is probation's oldest (protected's, if probation is
 //!    empty): the more often counted of the two stays, the victim when they are equal.
 //! 5. With `adapt=yes` the window's share climbs the hill of the hit ratio: every 10 × capacity
-//!    accesses it goes on by a step if the ratio rose, and back by one if it fell. The step begins
-//!    at 6.25 % of the cache and shrinks by 2 % each time, until the ratio changes by 5 points: then
-//!    it is as large as in the beginning. What a step gives to the window, protected and then
-//!    probation lose; each access moves four lines of what is to be moved.
+//!    accesses it goes on by a step if the ratio rose, and back by one if it fell. The step
+//!    begins at 6.25 % of the cache and shrinks by 2 % each time, until the ratio changes by 5
+//!    points: then it is as large as in the beginning. What a step gives to the window, protected
+//!    and then probation lose; each access moves four lines of what is to be moved.
 //!
 //! Source: Einziger, Friedman & Manes, "TinyLFU: a highly efficient cache admission policy", ACM
 //! TOS 2017. Rule 5: Einziger, Eytan, Friedman & Manes, "Adaptive Software Cache Management",
-//! Middleware 2018, with Caffeine's step, its decay and its restart. By default the window is fixed,
-//! which is what other simulators compare. Caffeine moreover admits one candidate in 128 at random;
-//! this does not.
+//! Middleware 2018, with Caffeine's step, its decay and its restart. By default the window is
+//! fixed, which is what other simulators compare. Caffeine moreover admits one candidate in 128 at
+//! random; this does not.
 //!
 //! **Counts of this policy differ between implementations**, because hash functions, sketch sizes
 //! and the moment of halving differ: on the same requests libCacheSim 0.3.5 has 88,396 misses where

@@ -69,7 +69,8 @@ pub(super) struct Model {
     warmup: Warmup,
     /// Print miss-ratio curves instead: `exact` for LRU, or for every cache policy by miniature
     /// simulation of a sample, `shards:0.01` (a share of the lines) or `shards:20000lines`.
-    #[arg(long, value_name = "METHOD", conflicts_with_all = ["parquet", "profile", "chunk", "write"])]
+    #[arg(long, value_name = "METHOD")]
+    #[arg(conflicts_with_all = ["parquet", "profile", "chunk", "write"])]
     mrc: Option<CurveMethod>,
     /// Device latencies, a TOML file; the sources' SSD and disk when not given.
     #[arg(long, value_name = "FILE")]

@@ -22,7 +22,7 @@ const USUAL: [&str; 10] = [
 
 /// Placements that `all` leaves out, because what they decide by does not exist in a replay of
 /// caches: it has no queues, no latencies and no mirrors.
-const OUT_OF_PLACE: [&str; 0] = [];
+const OUT_OF_PLACE: [&str; 2] = ["lmst", "orthus"];
 
 /// What a run replays.
 pub(super) struct Chosen {
@@ -61,7 +61,7 @@ impl Chosen {
         let names = || registry::entries().map(|entry| entry.name);
         let competes = |name: &&str| !OUT_OF_PLACE.contains(name);
         self.add(names().filter(competes), objects);
-        if !objects && !OUT_OF_PLACE.is_empty() {
+        if !objects {
             self.note = Some(format!(
                 "left out of `all`, because they decide by latencies and mirrors, which a replay \
                  of caches does not have: {}; `thermocline lab volume` runs them",

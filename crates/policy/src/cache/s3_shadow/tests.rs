@@ -37,7 +37,7 @@ fn twice(count: u32) -> Vec<u32> {
 #[test]
 fn misses_are_these() {
     let counts = [20, 200, 800].map(|lines| misses("s3-shadow", lines));
-    expect![[r#"[]"#]].assert_eq(&format!("{counts:?}"));
+    expect!["[38929, 24621, 8864]"].assert_eq(&format!("{counts:?}"));
 }
 
 #[test]
@@ -69,7 +69,8 @@ fn a_change_of_the_load_changes_the_share_and_drops_no_line() {
         }
     }
     assert_eq!(rulers[0], 4, "it begins nearest to FIFO");
-    assert!(rulers.len() >= 4, "{rulers:?}");
+    let steps = || rulers.windows(2).map(|pair| pair[1].cmp(&pair[0]));
+    assert!(steps().any(|step| step.is_lt()) && steps().any(|step| step.is_gt()), "{rulers:?}");
     assert_eq!(cache.resident(), 2000);
 }
 

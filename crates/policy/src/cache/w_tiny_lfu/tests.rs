@@ -50,8 +50,8 @@ fn a_window_that_adapts_keeps_to_the_capacity_and_moves_both_ways() {
 
 #[test]
 fn an_adapting_window_grows_where_lines_come_again_soon() {
-    // Each line twice, half a cache apart, never again: frequencies tell nothing, recency all.
-    let trace = |i: u32| [i, i.saturating_sub(50)];
+    // Each line comes twice, up to 80 lines apart, and never again: frequencies tell nothing.
+    let trace = |i: u32| [i, i.saturating_sub(1 + i * 37 % 80)];
     let misses = |spec: &str| {
         let mut cache = build(spec, 100);
         Replacement::reserve(&mut cache, 60_000);
@@ -59,7 +59,7 @@ fn an_adapting_window_grows_where_lines_come_again_soon() {
         lines.filter(|line| !access(&mut cache, *line).is_hit()).count()
     };
     let (fixed, adapting) = (misses("w-tiny-lfu"), misses("w-tiny-lfu:adapt=yes"));
-    assert!(adapting * 10 < fixed * 7, "{adapting} misses, {fixed} with a window of 1 %");
+    assert!(adapting * 10 < fixed * 9, "{adapting} misses, {fixed} with a window of 1 %");
 }
 
 #[test]
