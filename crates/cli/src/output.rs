@@ -1,8 +1,13 @@
 //! Where results go: the standard output, and files that appear whole or not at all.
+//!
+//! A regular file is written beside its name and renamed into place. What is not a regular file (a
+//! device, a FIFO, a socket) and what a symbolic link leads to is opened and written in place: it
+//! would otherwise be replaced by a file, and whoever reads it would get nothing.
 
 use crate::error::CliError;
-use std::fs::File;
+use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Prints to the standard output. A reader that has gone away (`… | head`) is no failure.
@@ -16,57 +21,86 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// A file under way: written beside its name, renamed into place by [`OutputFile::finish`], removed
-/// when dropped before that.
+/// An output under way: finished by [`OutputFile::finish`]; a part that was written beside its name
+/// is removed when dropped before that.
 pub(crate) struct OutputFile {
     path: PathBuf,
-    part: PathBuf,
-    writer: Option<BufWriter<File>>,
+    /// The file beside `path` that is renamed at the end; `None` when written in place.
+    part: Option<PathBuf>,
+    /// True if the system can be asked to make the content durable.
+    syncs: bool,
+    writer: BufWriter<File>,
 }
 
 impl OutputFile {
-    /// Begins `path`; an existing file is left alone unless `force`.
+    /// Begins `path`; a file or block device that exists is left alone unless `force`.
     pub(crate) fn create(path: &Path, force: bool) -> Result<OutputFile, CliError> {
-        if !force && path.exists() {
-            let name = path.display();
+        let name = path.display();
+        // What the name leads to, and whether it is a link.
+        let found = std::fs::metadata(path).ok().map(|met| met.file_type());
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|met| met.is_symlink());
+        if found.is_some_and(|kind| kind.is_dir()) {
+            return Err(CliError::input(format!("{name} is a directory; name a file in it")));
+        }
+        if !force && found.is_some_and(holds_content) {
             return Err(CliError::input(format!("{name} exists; choose another name or --force")));
+        }
+        let special = found.is_some_and(|kind| !kind.is_file());
+        let syncs = found.is_none_or(holds_content);
+        if special || is_link {
+            // Cutting off what stood there is for files only.
+            let mut options = OpenOptions::new();
+            options.write(true).create(!special).truncate(!special);
+            let file = options.open(path);
+            let file = file.map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+            let writer = BufWriter::new(file);
+            return Ok(OutputFile { path: path.to_path_buf(), part: None, syncs, writer });
         }
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
         let file = File::create(&part)
             .map_err(|error| CliError::failed(format!("{}: {error}", part.display())))?;
-        Ok(OutputFile { path: path.to_path_buf(), part, writer: Some(BufWriter::new(file)) })
+        let writer = BufWriter::new(file);
+        Ok(OutputFile { path: path.to_path_buf(), part: Some(part), syncs, writer })
     }
 
-    /// Puts the file in place, its content synced first; on failure nothing is left.
+    /// Puts the file in place, its content synced first; on failure no part is left.
     pub(crate) fn finish(mut self) -> Result<(), CliError> {
         let name = self.path.display().to_string();
-        let writer = self.writer.as_mut().expect("only finishing takes the writer");
-        let synced = writer.flush().and_then(|()| writer.get_ref().sync_all());
-        synced
-            .and_then(|()| std::fs::rename(&self.part, &self.path))
-            .map_err(|error| CliError::failed(format!("{name}: {error}")))?;
-        self.writer = None; // there is no part to remove any more
+        let mut done = self.writer.flush();
+        if self.syncs {
+            done = done.and_then(|()| self.writer.get_ref().sync_all());
+        }
+        if let Some(part) = &self.part {
+            done = done.and_then(|()| std::fs::rename(part, &self.path));
+        }
+        done.map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+        self.part = None; // there is no part to remove any more
         Ok(())
     }
 }
 
+/// True for what keeps bytes that writing would destroy: files and block devices.
+fn holds_content(kind: FileType) -> bool {
+    kind.is_file() || kind.is_block_device()
+}
+
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.as_mut().expect("only finishing takes the writer").write(bytes)
+        self.writer.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().expect("only finishing takes the writer").flush()
+        self.writer.flush()
     }
 }
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        // After `finish` the part is gone and there is nothing to remove.
-        if self.writer.is_some() {
-            let _ = std::fs::remove_file(&self.part);
+        // After `finish` there is no part to remove.
+        if let Some(part) = &self.part {
+            let _ = std::fs::remove_file(part);
         }
     }
 }

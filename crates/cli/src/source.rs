@@ -26,7 +26,8 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// The columns of a text in columns, like time=0:us,offset=1:512,size=2:512,op=3,volume=4; a
-    /// column is counted from 0 or named as in the header.
+    /// column is counted from 0 or named as in the header. Columns are separated by commas unless
+    /// sep= says tab, semicolon, pipe or blank; header=yes skips the first line.
     #[arg(long, value_name = "MAP")]
     columns: Option<ColumnMap>,
     /// The event of a blkparse trace that counts as a request, like C for completed; Q when not
@@ -65,6 +66,16 @@ impl SourceArgs {
             blkparse_event: self.blkparse_event,
         };
         open_all(&sources, &options).map_err(CliError::input)
+    }
+
+    /// True if every trace can be opened a second time and is the same then.
+    pub(crate) fn can_be_read_again(&self) -> bool {
+        let again = |source: &Source| match source {
+            Source::File(path) => std::fs::metadata(path).is_ok_and(|met| met.is_file()),
+            Source::Stdin => false,
+            Source::Synth(_) => true,
+        };
+        self.sources().iter().all(again)
     }
 
     /// Bytes of all files together, for progress; `None` where one is not known beforehand.

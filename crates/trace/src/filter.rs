@@ -182,6 +182,14 @@ impl TraceReader for Filter {
         self.reader.about()
     }
 
+    fn names_objects(&self) -> bool {
+        self.reader.names_objects()
+    }
+
+    fn position(&self) -> String {
+        self.reader.position()
+    }
+
     fn bytes_read(&self) -> u64 {
         self.reader.bytes_read()
     }

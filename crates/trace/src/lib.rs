@@ -53,6 +53,17 @@ pub trait TraceReader: Send {
         Vec::new()
     }
 
+    /// True if requests name objects: neighbouring offsets then have nothing to do with each other.
+    fn names_objects(&self) -> bool {
+        false
+    }
+
+    /// The input and the line or byte up to which it was read, for messages about a request of the
+    /// last batch; empty where that means nothing.
+    fn position(&self) -> String {
+        String::new()
+    }
+
     /// Bytes of the input consumed so far, for progress; 0 where it is not known.
     fn bytes_read(&self) -> u64 {
         0
@@ -74,6 +85,14 @@ impl<R: TraceReader + ?Sized> TraceReader for Box<R> {
 
     fn about(&self) -> Vec<(String, String)> {
         (**self).about()
+    }
+
+    fn names_objects(&self) -> bool {
+        (**self).names_objects()
+    }
+
+    fn position(&self) -> String {
+        (**self).position()
     }
 
     fn bytes_read(&self) -> u64 {

@@ -109,6 +109,16 @@ impl TraceReader for Merge {
         self.inputs.iter().flat_map(of).collect()
     }
 
+    fn names_objects(&self) -> bool {
+        self.inputs.iter().any(|input| input.reader.names_objects())
+    }
+
+    /// Where each input is.
+    fn position(&self) -> String {
+        let places = self.inputs.iter().map(|input| input.reader.position());
+        places.filter(|place| !place.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
     fn bytes_read(&self) -> u64 {
         self.inputs.iter().map(|input| input.reader.bytes_read()).sum()
     }

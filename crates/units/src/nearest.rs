@@ -1,8 +1,10 @@
 //! Which known word somebody probably meant: for messages about names that do not exist.
 
-/// The candidate most like `word`, for "did you mean".
+/// The candidate most like `word`, for "did you mean"; upper and lower case are the same.
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.map(|c| (edit_distance(word, c), c)).min().filter(|(d, _)| *d <= 3).map(|(_, c)| c)
+    let word = word.to_lowercase();
+    let distance = |c: &str| edit_distance(&word, &c.to_lowercase());
+    candidates.map(|c| (distance(c), c)).min().filter(|(d, _)| *d <= 3).map(|(_, c)| c)
 }
 
 /// Levenshtein distance, O(|a|·|b|).

@@ -23,6 +23,7 @@ mod mounted;
 mod mounts;
 mod names;
 mod nbd_clients;
+mod outputs;
 mod policies;
 mod pools;
 mod power_loss;

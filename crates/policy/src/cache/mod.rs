@@ -25,6 +25,7 @@ mod merlin;
 mod pair;
 mod partition;
 mod s3_fifo;
+mod s3_shadow;
 mod sieve;
 mod sketch;
 mod srrip;
@@ -50,6 +51,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     sieve::ENTRY,
     lirs::ENTRY,
     s3_fifo::ENTRY,
+    s3_shadow::ENTRY,
     w_tiny_lfu::ENTRY,
     merlin::ENTRY,
     srrip::ENTRY,

@@ -72,6 +72,28 @@ const ONE: u32 = 0b0100;
 /// The highest count, in the flags.
 const COUNT: u32 = 0b1100;
 
+/// Lines that an eviction moves from a small queue that is too large since it was retuned: with one
+/// the queue would keep its size, because each miss brings one.
+const SETTLING: u32 = 4;
+/// The default of the setting `ghost`.
+const GHOST_SHARE: f64 = 0.9;
+
+/// What can change while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tuning {
+    /// Lines of the small queue.
+    small: u32,
+    /// Count that moves a line to main, as flags.
+    threshold: u32,
+}
+
+impl Tuning {
+    /// A small queue of `part` of `capacity`, at least one line; `hits` of 1 to 3 move a line.
+    pub(super) fn of(capacity: u32, part: f64, hits: u32) -> Tuning {
+        Tuning { small: share(capacity, part).max(1), threshold: hits * ONE }
+    }
+}
+
 /// Sizes in lines.
 struct Shape {
     capacity: u32,
@@ -110,6 +132,8 @@ pub(crate) struct S3Fifo {
     threshold: u32,
     /// Whether a full small queue overflows into main; ends with the first eviction.
     filling_main: bool,
+    /// Whether small has lines that belong to main since it was retuned.
+    settling: bool,
 }
 
 impl S3Fifo {
@@ -128,11 +152,54 @@ impl S3Fifo {
             ghost_share: shape.ghost,
             threshold: shape.threshold,
             filling_main: shape.fill_main_first,
+            settling: false,
         }
+    }
+
+    /// One with the ghosts and the warm-up of the defaults.
+    pub(super) fn tuned(capacity: u32, tuning: Tuning) -> S3Fifo {
+        S3Fifo::new(&Shape {
+            capacity,
+            small: tuning.small,
+            ghost: share(capacity, GHOST_SHARE),
+            threshold: tuning.threshold,
+            fill_main_first: true,
+        })
+    }
+
+    /// Goes on with another share and threshold. What small has too many goes to main as evictions
+    /// need room, four lines each; what main has too many is evicted by rule 3.
+    pub(super) fn retune(&mut self, tuning: Tuning) {
+        self.small_share = tuning.small;
+        self.threshold = tuning.threshold;
+        self.settling = true;
+    }
+
+    /// Moves the oldest of a small queue that was retuned to main, while there is room for them.
+    #[cold]
+    fn settle(&mut self) {
+        let main_share = self.capacity.saturating_sub(self.small_share);
+        for _ in 0..SETTLING {
+            self.settling = self.small.len() > self.small_share && self.main.len() < main_share;
+            if !self.settling {
+                return;
+            }
+            let line = self.small.pop(&self.words).expect("it has more than its share");
+            let count = self.words.flags(line) & COUNT;
+            self.main.push(&mut self.words, line, MAIN | count);
+        }
+    }
+
+    /// That a cache of `capacity` with the ghosts of the defaults can be numbered.
+    pub(super) fn check_room(policy: &str, capacity: u32) -> Result<(), SettingsError> {
+        room_for::<FLAGS>(policy, capacity, GHOST_SHARE.max(1.0) * 1.25)
     }
 
     fn evict(&mut self) -> LineId {
         self.filling_main = false;
+        if self.settling {
+            self.settle();
+        }
         let main_share = self.capacity.saturating_sub(self.small_share);
         if self.main.len() <= main_share
             && let Some(victim) = self.evict_small()

@@ -147,6 +147,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         sieve@20 48167
         lirs@20 48779
         s3-fifo@20 45732
+        s3-shadow@20 46582
         w-tiny-lfu@20 46594
         merlin@20 46942
         srrip@20 50385
@@ -164,6 +165,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         sieve@200 32823
         lirs@200 32093
         s3-fifo@200 30068
+        s3-shadow@200 29233
         w-tiny-lfu@200 28750
         merlin@200 31462
         srrip@200 34567

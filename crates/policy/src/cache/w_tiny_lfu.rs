@@ -10,11 +10,17 @@
 //! 4. When the window exceeds its share its oldest line is the candidate. While the cache has room
 //!    it enters probation. Otherwise the victim is probation's oldest (protected's, if probation is
 //!    empty): the more often counted of the two stays, the victim when they are equal.
+//! 5. With `adapt=yes` the window's share climbs the hill of the hit ratio: every 10 × capacity
+//!    accesses it goes on by a step if the ratio rose, and back by one if it fell. The step
+//!    begins at 6.25 % of the cache and shrinks by 2 % each time, until the ratio changes by 5
+//!    points: then it is as large as in the beginning. What a step gives to the window, protected
+//!    and then probation lose; each access moves four lines of what is to be moved.
 //!
 //! Source: Einziger, Friedman & Manes, "TinyLFU: a highly efficient cache admission policy", ACM
-//! TOS
-//! 2017. The rule is Caffeine's without its adaptive window and without its 1-in-128 random
-//!       admission.
+//! TOS 2017. Rule 5: Einziger, Eytan, Friedman & Manes, "Adaptive Software Cache Management",
+//! Middleware 2018, with Caffeine's step, its decay and its restart. By default the window is
+//! fixed, which is what other simulators compare. Caffeine moreover admits one candidate in 128 at
+//! random; this does not.
 //!
 //! **Counts of this policy differ between implementations**, because hash functions, sketch sizes
 //! and the moment of halving differ: on the same requests libCacheSim 0.3.5 has 88,396 misses where
@@ -34,7 +40,7 @@ use thermocline_units::LineId;
 pub(crate) const ENTRY: Entry = Entry {
     name: "w-tiny-lfu",
     summary: "a small LRU window; main admits by comparing approximate access counts",
-    source: "Einziger, Friedman & Manes, TOS 2017; Caffeine's rule",
+    source: "Einziger, Friedman & Manes, TOS 2017; the window of Middleware 2018 as a setting",
     settings: &[
         Setting {
             name: "window",
@@ -53,6 +59,12 @@ pub(crate) const ENTRY: Entry = Entry {
             default: "10",
             unit: "multiple of the cache",
             help: "accesses counted before all counts are halved; 1 to 100",
+        },
+        Setting {
+            name: "adapt",
+            default: "no",
+            unit: "yes or no",
+            help: "whether the window's share follows the hit ratio by hill climbing",
         },
     ],
     build: Build::Cache(|geometry, settings| {
@@ -77,6 +89,31 @@ struct Shape {
     protected: u32,
     sample: u64,
     seed: u64,
+    adapts: bool,
+}
+
+/// Accesses between two steps of the climber, in multiples of the cache.
+const CLIMB_PERIOD: u64 = 10;
+/// The first step, as a share of the cache.
+const CLIMB_STEP: f64 = 0.0625;
+/// What is left of a step after each period.
+const CLIMB_DECAY: f64 = 0.98;
+/// A change of the hit ratio by so much begins the climb anew.
+const CLIMB_RESTART: f64 = 0.05;
+/// Lines that an access moves while shares change.
+const MOVED_MAX: u32 = 4;
+
+/// Looks for the share of the window with the highest hit ratio.
+#[derive(Debug)]
+struct Climber {
+    hits: u64,
+    accesses: u64,
+    /// Hit ratio of the period before.
+    before: f64,
+    /// The next step, in lines; below 0 the window shrinks.
+    step: f64,
+    /// Whether lines are still to be moved.
+    settling: bool,
 }
 
 impl Shape {
@@ -90,7 +127,24 @@ impl Shape {
             protected: share(capacity - window, settings.number("protected", 0.0, 1.0)?),
             sample: u64::from(capacity) * settings.count("sample", 1, 100)?,
             seed: geometry.seed,
+            adapts: settings.choice("adapt", &["no", "yes"])? == 1,
         })
+    }
+}
+
+impl Climber {
+    /// Ends a period; by how many lines the window's share changes.
+    fn next_step(&mut self, capacity: u32) -> i64 {
+        let ratio = self.hits as f64 / self.accesses as f64;
+        let change = ratio - self.before;
+        let step = if change >= 0.0 { self.step } else { -self.step };
+        self.step = if change.abs() >= CLIMB_RESTART {
+            f64::from(capacity) * CLIMB_STEP * step.signum()
+        } else {
+            step * CLIMB_DECAY
+        };
+        (self.hits, self.accesses, self.before) = (0, 0, ratio);
+        step.round() as i64
     }
 }
 
@@ -107,24 +161,90 @@ pub(crate) struct WTinyLfu {
     capacity: u32,
     window_share: u32,
     protected_share: u32,
+    climber: Option<Climber>,
 }
 
 impl WTinyLfu {
     fn new(shape: &Shape) -> WTinyLfu {
         assert!(shape.capacity > 0, "a cache holds at least one line");
         let main = shape.capacity - shape.window;
-        let log = |live: u32, spare: u32, place| Log::new(live + 1, spare + 16, PLACE, &[place]);
+        let log = |live: u32, place| {
+            // Queues whose shares change may each get nearly the whole cache.
+            let (live, spare) =
+                if shape.adapts { (shape.capacity, shape.capacity / 4) } else { (live, live) };
+            Log::new(live + 1, spare + 16, PLACE, &[place])
+        };
+        let climber = Climber {
+            hits: 0,
+            accesses: 0,
+            before: 0.0,
+            step: f64::from(shape.capacity) * CLIMB_STEP,
+            settling: false,
+        };
         WTinyLfu {
             words: Words::new(),
-            window: log(shape.window, shape.window, WINDOW),
-            probation: log(main, main, PROBATION),
-            protected: log(shape.protected, shape.protected, PROTECTED),
+            window: log(shape.window, WINDOW),
+            probation: log(main, PROBATION),
+            protected: log(shape.protected, PROTECTED),
             sketch: Sketch::new(shape.capacity, SKETCH_BYTES_PER_LINE, shape.seed),
             counted: 0,
             sample: shape.sample,
             capacity: shape.capacity,
             window_share: shape.window,
             protected_share: shape.protected,
+            climber: shape.adapts.then_some(climber),
+        }
+    }
+
+    /// Takes note of an access for the climber, and moves what its last step left to move.
+    fn climb(&mut self, hit: bool) {
+        let capacity = self.capacity;
+        let Some(climber) = &mut self.climber else { return };
+        climber.hits += u64::from(hit);
+        climber.accesses += 1;
+        if climber.accesses >= CLIMB_PERIOD * u64::from(capacity) {
+            let step = climber.next_step(capacity);
+            self.shift_share(step);
+        }
+        if self.climber.as_ref().is_some_and(|climber| climber.settling) {
+            self.settle_shares();
+        }
+    }
+
+    /// Gives `step` lines of main's share to the window, protected's first, or takes them back.
+    fn shift_share(&mut self, step: i64) {
+        // Main keeps a line, if there is more than one.
+        let largest = i64::from(self.capacity.max(2) - 1);
+        let window = (i64::from(self.window_share) + step).clamp(1, largest);
+        let gained = window - i64::from(self.window_share);
+        let protected = i64::from(self.protected_share) - gained;
+        self.window_share = window as u32;
+        self.protected_share = protected.clamp(0, largest - window) as u32;
+        if let Some(climber) = &mut self.climber {
+            climber.settling = true;
+        }
+    }
+
+    /// Moves a few lines towards the queues' new shares.
+    fn settle_shares(&mut self) {
+        for _ in 0..MOVED_MAX {
+            if self.protected.len() > self.protected_share {
+                let oldest = self.protected.pop(&self.words).expect("it has more than its share");
+                self.probation.push(&mut self.words, oldest, PROBATION);
+            } else if self.window.len() > self.window_share {
+                let oldest = self.window.pop(&self.words).expect("it has more than its share");
+                self.probation.push(&mut self.words, oldest, PROBATION);
+            } else if self.window.len() < self.window_share
+                && Replacement::resident(self) == self.capacity
+                && let Some(oldest) = self.probation.pop(&self.words)
+            {
+                self.window.push(&mut self.words, oldest, WINDOW);
+            } else {
+                if let Some(climber) = &mut self.climber {
+                    climber.settling = false;
+                }
+                return;
+            }
         }
     }
 
@@ -191,12 +311,17 @@ impl Replacement for WTinyLfu {
     fn access(&mut self, line: LineId) -> Outcome {
         self.count(line);
         let place = self.words.flags(line);
+        if self.climber.is_some() {
+            self.climb(place != 0);
+        }
+        // The climber may just have moved the line.
+        let place = if place == 0 { 0 } else { self.words.flags(line) };
         if place != 0 {
             self.hit(line, place);
             return Outcome::HIT;
         }
         self.window.push(&mut self.words, line, WINDOW);
-        if self.window.len() <= self.window_share {
+        if self.window.len() <= self.window_share && self.resident() <= self.capacity {
             return Outcome::ADMITTED;
         }
         self.settle_candidate().map_or(Outcome::ADMITTED, Outcome::evicting)

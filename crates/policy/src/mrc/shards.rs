@@ -63,6 +63,28 @@ impl Sampler {
         self.hash(key) < self.threshold
     }
 
+    /// The same for a line whose [`Sampler::hash`] is known.
+    #[inline]
+    pub fn keeps_hash(&self, hash: u32) -> bool {
+        u64::from(hash) < self.threshold
+    }
+
+    /// Keeps only hashes below `threshold` ≥ 1 from now on.
+    pub fn lower(&mut self, threshold: u64) {
+        assert!((1..=self.threshold).contains(&threshold), "a threshold only falls");
+        self.threshold = threshold;
+    }
+
+    /// Hashes below this are kept; 1 to 2³².
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// The seed of its hash.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The part of all lines that is kept.
     pub fn rate(&self) -> f64 {
         self.threshold as f64 / HASH_SPACE as f64
@@ -86,7 +108,7 @@ impl Sampler {
 
     /// 32 well-mixed bits of the key's group (the finaliser of SplitMix64).
     #[inline]
-    fn hash(&self, key: u64) -> u64 {
+    pub fn hash(&self, key: u64) -> u64 {
         let mut z = (key >> self.group_bits) ^ self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,40 +1,66 @@
 //! Miss-ratio curves: misses over cache size, exact for LRU or sampled for any cache policy.
 //!
-//! Ratios are by line, because a sample tears requests apart. Sampled curves come from miniature
-//! simulation (Waldspurger et al., ATC'17): the sampled lines are replayed at sizes scaled by the
-//! rate, and the sample's surplus or lack of accesses counts as hits (SHARDS-adj).
+//! Ratios are by line, because a sample tears requests apart. What a sampled curve is and how far
+//! it can be trusted stands in `miniature.rs`.
 
-use super::run::{LabError, LabOptions, run};
+use super::run::{LabError, LabOptions, check_warmup};
 use super::size::CacheSize;
-use crate::workload::Workload;
+use crate::replay::Warmup;
+use crate::workload::{Block, Cut, SampleSize, Stream, WorkloadError};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
-use thermocline_policy::mrc::shards::Sampler;
 use thermocline_policy::mrc::{StackDistances, StackHistogram};
-use thermocline_policy::registry::PolicySpec;
+use thermocline_trace::TraceReader;
+use thermocline_units::{Bytes, Nanos};
 
 /// How a curve is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CurveMethod {
     /// Every access, every size; LRU only.
     Exact,
-    /// Miniature simulation of this share of the lines.
-    Shards(f64),
+    /// Miniature simulation of this share of the lines, or of [`CurveMethod::LINES_MIN`] lines
+    /// where that is more.
+    Rate(f64),
+    /// Miniature simulation of so many lines.
+    Lines(u32),
+}
+
+impl CurveMethod {
+    /// Lines that a sample has at least (or all, when the trace has fewer).
+    pub const LINES_MIN: u32 = 8192;
+
+    /// The sample that this method takes; `None` when it takes none.
+    pub fn sample(self) -> Option<SampleSize> {
+        match self {
+            CurveMethod::Exact => None,
+            CurveMethod::Rate(rate) => Some(SampleSize { rate, lines_min: CurveMethod::LINES_MIN }),
+            CurveMethod::Lines(lines_min) => Some(SampleSize { rate: 0.0, lines_min }),
+        }
+    }
 }
 
 impl FromStr for CurveMethod {
     type Err = String;
 
     fn from_str(text: &str) -> Result<CurveMethod, String> {
+        let error = || {
+            format!(
+                "`{text}` is no way to make a curve; write exact, shards:0.01 (a share of the \
+                 lines) or shards:20000lines (at least {} of them)",
+                CurveMethod::LINES_MIN
+            )
+        };
         if text == "exact" {
             return Ok(CurveMethod::Exact);
         }
-        let rate = text.strip_prefix("shards:").and_then(|rate| rate.parse().ok());
-        match rate {
-            Some(rate) if 0.0 < rate && rate <= 1.0 => Ok(CurveMethod::Shards(rate)),
-            _ => Err(format!("`{text}` is no way to make a curve; write exact or shards:0.01")),
+        let sample = text.strip_prefix("shards:").ok_or_else(error)?;
+        if let Some(lines) = sample.strip_suffix("lines") {
+            let lines = lines.parse().ok().filter(|lines| *lines >= CurveMethod::LINES_MIN);
+            return lines.map(CurveMethod::Lines).ok_or_else(error);
         }
+        let rate = sample.parse().ok().filter(|rate| 0.0 < *rate && *rate <= 1.0);
+        rate.map(CurveMethod::Rate).ok_or_else(error)
     }
 }
 
@@ -42,7 +68,8 @@ impl fmt::Display for CurveMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CurveMethod::Exact => f.write_str("exact"),
-            CurveMethod::Shards(rate) => write!(f, "shards:{rate}"),
+            CurveMethod::Rate(rate) => write!(f, "shards:{rate}"),
+            CurveMethod::Lines(lines) => write!(f, "shards:{lines}lines"),
         }
     }
 }
@@ -54,6 +81,9 @@ pub struct Point {
     pub bytes: u64,
     /// Share of line touches that miss, 0 to 1.
     pub miss_ratio: f64,
+    /// Half of the interval that holds the true ratio in 95 of 100 samples; 0 when nothing was
+    /// sampled.
+    pub error: f64,
 }
 
 /// One policy's miss-ratio curve.
@@ -61,76 +91,152 @@ pub struct Point {
 pub struct Curve {
     /// The policy as the user wrote it.
     pub policy: String,
+    /// True if the sample's lack or surplus of accesses was counted as hits (SHARDS-adj).
+    pub adjusted: bool,
     /// By size, ascending.
     pub points: Vec<Point>,
 }
 
-/// Points of a curve, spread evenly over the logarithm of the size.
+/// Curves, and what they were made from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curves {
+    /// How they were made.
+    pub method: String,
+    /// Share of the distinct lines that was replayed.
+    pub rate: f64,
+    /// Lines that were replayed.
+    pub sampled_lines: u64,
+    /// Distinct lines of the trace; an estimate when sampled.
+    pub distinct_lines: u64,
+    /// What the reader repaired.
+    pub repairs: Vec<String>,
+    /// One a policy.
+    pub curves: Vec<Curve>,
+}
+
+impl Curves {
+    /// How they were made, in a few words.
+    pub fn made_from(&self) -> String {
+        let Curves { method, rate, sampled_lines, distinct_lines, .. } = self;
+        if *rate == 1.0 {
+            return format!("{method}; all {distinct_lines} lines");
+        }
+        format!(
+            "{method}; {sampled_lines} lines sampled of about {distinct_lines} ({:.2} %)",
+            rate * 100.0
+        )
+    }
+}
+
+/// Points of a curve when no sizes are asked for, spread evenly over the logarithm of the size.
 const POINTS: u32 = 24;
-/// The smallest size of a curve, as a share of the working set.
+/// The smallest of those sizes, as a share of the working set.
 const SMALLEST: f64 = 1e-3;
 
-/// Sizes of a curve's points, as shares of the working set: from 0.1 % to all of it.
-fn shares() -> Vec<CacheSize> {
+/// Sizes of a curve when none are asked for: shares of the working set from 0.1 % to all of it.
+pub(super) fn usual_sizes() -> Vec<CacheSize> {
     let step = |i| SMALLEST.powf(1.0 - f64::from(i) / f64::from(POINTS - 1));
     (0..POINTS).map(|i| CacheSize::Share(step(i))).collect()
 }
 
-/// The exact curve of LRU, from its stack distances in one pass.
-pub fn exact_curve(workload: &Workload) -> Curve {
-    let mut distances = StackDistances::new();
-    distances.reserve(workload.names.distinct_lines());
-    let mut histogram = StackHistogram::default();
-    for block in &workload.blocks {
+/// The exact curve of LRU at `sizes` (or the usual ones), from its stack distances in one pass over
+/// the trace. Memory grows with the distinct lines, not with the requests.
+///
+/// # Errors
+/// When the trace cannot be read, the warm-up leaves nothing or is a share of the requests, or a
+/// size does not fit.
+pub fn exact_curve(
+    reader: &mut dyn TraceReader,
+    cut: Cut,
+    sizes: Option<&[CacheSize]>,
+    options: &LabOptions,
+    progress: &dyn Fn(u64),
+) -> Result<Curves, LabError> {
+    let warmup = options.replay.warmup;
+    let mut stream = Stream::new(reader, cut);
+    let mut block = Block::new(cut);
+    let mut passes = Passes::default();
+    while stream.fill(&mut block)? {
+        passes.take(&block, warmup);
+        progress(stream.bytes_read());
+    }
+    if passes.touches == 0 {
+        return Err(WorkloadError::Empty.into());
+    }
+    check_warmup(warmup, passes.requests, passes.last)?;
+    let usual = usual_sizes();
+    let line = cut.unit.line_bytes();
+    let points = passes.points(sizes.unwrap_or(&usual), sizes.is_some(), line)?;
+    let curve = Curve { policy: "lru".to_string(), adjusted: false, points };
+    Ok(Curves {
+        method: CurveMethod::Exact.to_string(),
+        rate: 1.0,
+        sampled_lines: passes.distinct.into(),
+        distinct_lines: passes.distinct.into(),
+        repairs: stream.repairs(),
+        curves: vec![curve],
+    })
+}
+
+/// Stack distances of what passed.
+#[derive(Default)]
+struct Passes {
+    distances: StackDistances,
+    histogram: StackHistogram,
+    distinct: u32,
+    requests: u64,
+    touches: u64,
+    last: Nanos,
+}
+
+impl Passes {
+    fn take(&mut self, block: &Block, warmup: Warmup) {
+        self.distinct += block.new_lines();
+        self.distances.reserve(self.distinct);
         for (i, head) in block.heads.iter().enumerate() {
-            if !head.discard {
-                let lines = &block.lines.ids[block.lines.of(i)];
-                distances.access_batch(lines, &mut histogram);
+            let counts = match warmup {
+                Warmup::Requests(count) => self.requests >= count,
+                Warmup::Time(time) => head.time >= time,
+                Warmup::Fraction(_) => true,
+            };
+            self.requests += 1;
+            self.last = head.time;
+            if head.discard {
+                continue;
+            }
+            for line in &block.lines.ids[block.lines.of(i)] {
+                let distance = self.distances.access(*line);
+                if counts {
+                    self.histogram.count(distance);
+                }
+                self.touches += 1;
             }
         }
     }
-    let distinct = workload.distinct();
-    let capacity =
-        |size: &CacheSize| size.lines(workload.names.line_bytes(), distinct).unwrap_or(1);
-    let capacities: Vec<u32> = shares().iter().map(capacity).collect();
-    let misses = histogram.misses(&capacities);
-    let accesses = histogram.accesses().max(1) as f64;
-    let line = workload.names.line_bytes().0;
-    let point = |(capacity, misses): (&u32, &u64)| Point {
-        bytes: u64::from(*capacity) * line,
-        miss_ratio: *misses as f64 / accesses,
-    };
-    let mut points: Vec<Point> = capacities.iter().zip(&misses).map(point).collect();
-    points.dedup_by_key(|point| point.bytes);
-    Curve { policy: "lru".to_string(), points }
-}
 
-/// Sampled curves of every policy in `specs`.
-///
-/// # Errors
-/// When a policy cannot be built, is a placement, or the sample is empty.
-pub fn sampled_curves(
-    workload: &Workload,
-    specs: &[PolicySpec],
-    rate: f64,
-    options: &LabOptions,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Curve>, LabError> {
-    let sampler = Sampler::new(rate, 1, options.seed);
-    let sample = workload.sample(&sampler);
-    if sample.heads() == 0 {
-        return Err(LabError::EmptySample { rate });
-    }
-    let rows = run(&sample, specs, &shares(), options, progress)?;
-    let points = |rows: &[super::Row]| {
-        let point = |row: &super::Row| Point {
-            bytes: row.capacity_bytes,
-            miss_ratio: 1.0 - row.line_hit_ratio,
+    fn points(
+        &self,
+        sizes: &[CacheSize],
+        asked: bool,
+        line: Bytes,
+    ) -> Result<Vec<Point>, LabError> {
+        let mut capacities = Vec::new();
+        for size in sizes {
+            match size.lines(line, f64::from(self.distinct)) {
+                Ok(lines) => capacities.push(lines),
+                Err(error) if asked => return Err(error.into()),
+                Err(_) => {} // of the usual sizes, those below one line are left out
+            }
+        }
+        capacities.sort_unstable();
+        capacities.dedup();
+        let accesses = self.histogram.accesses().max(1) as f64;
+        let misses = self.histogram.misses(&capacities);
+        let point = |(capacity, misses): (&u32, u64)| Point {
+            bytes: u64::from(*capacity) * line.0,
+            miss_ratio: misses as f64 / accesses,
+            error: 0.0,
         };
-        rows.iter().map(point).collect()
-    };
-    let by_policy = rows.chunks(POINTS as usize).zip(specs);
-    Ok(by_policy
-        .map(|(rows, spec)| Curve { policy: spec.label.clone(), points: points(rows) })
-        .collect())
+        Ok(capacities.iter().zip(misses).map(point).collect())
+    }
 }

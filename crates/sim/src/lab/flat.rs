@@ -4,6 +4,7 @@
 //! JSON become `reads_requests`, `flash_writes_bytes` and so on. Hits by volume are only in the
 //! JSON.
 
+use super::curve::{Curves, Point};
 use super::results::{Row, SideRow, TrafficRow};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -106,12 +107,18 @@ pub fn write_csv(rows: &[Row], out: &mut impl Write) -> std::io::Result<()> {
 
 fn csv(cell: Cell) -> String {
     match cell {
-        Cell::Text(text) if text.contains([',', '"', '\n', '\r']) => {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
-        Cell::Text(text) => text,
+        Cell::Text(text) => quoted(&text),
         Cell::Count(count) => count.to_string(),
         Cell::Number(number) => number.to_string(),
+    }
+}
+
+/// A text as CSV takes it.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
     }
 }
 
@@ -188,4 +195,20 @@ fn number(cell: &Cell) -> f64 {
         Cell::Count(count) => *count as f64,
         Cell::Number(number) => *number,
     }
+}
+
+/// Writes miss-ratio curves as CSV with a header: a row a point.
+///
+/// # Errors
+/// When `out` fails.
+pub fn write_curves_csv(curves: &Curves, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(out, "policy,bytes,miss_ratio,error,adjusted,rate")?;
+    for curve in &curves.curves {
+        for Point { bytes, miss_ratio, error } in &curve.points {
+            let (policy, adjusted) = (quoted(&curve.policy), curve.adjusted);
+            let rate = curves.rate;
+            writeln!(out, "{policy},{bytes},{miss_ratio},{error},{adjusted},{rate}")?;
+        }
+    }
+    Ok(())
 }

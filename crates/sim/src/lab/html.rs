@@ -1,7 +1,7 @@
 //! The report of `lab cache` as a page: curves over size where there are several, and the full
 //! table.
 
-use super::curve::{Curve, CurveMethod};
+use super::curve::Curves;
 use super::results::{Report, Row};
 use crate::format::{Quantity, bytes, count};
 use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
@@ -11,6 +11,9 @@ type Measure = fn(&Row) -> f64;
 
 /// A column of the table: heading, kind, value.
 type Column = (&'static str, Quantity, Measure);
+
+/// Curves of a chart that can be told apart; of more, a page shows the best and offers the others.
+const SHOWN_MAX: usize = 10;
 
 const COLUMNS: [Column; 12] = [
     ("hit ratio, requests", Quantity::Share, |row| row.request_hit_ratio),
@@ -67,10 +70,16 @@ impl Report {
             self.write_mode,
             self.traces.join(", "),
         );
-        for repair in &self.repairs {
+        for repair in self.repairs.iter().chain(&self.notes) {
             lede.push_str(&format!(" Note: {repair}."));
         }
         lede
+    }
+
+    /// Bytes are counts where objects are cached.
+    fn amount(&self, quantity: Quantity) -> Quantity {
+        let counts = self.counts_objects() && quantity == Quantity::Bytes;
+        if counts { Quantity::Count } else { quantity }
     }
 
     fn policies(&self) -> Vec<&str> {
@@ -83,6 +92,33 @@ impl Report {
         policies
     }
 
+    /// What a policy's switch stands with.
+    fn group(&self, row: Option<&Row>) -> &'static str {
+        match row {
+            Some(row) if row.clairvoyant => "bound",
+            Some(row) if row.unit_bytes != self.line_bytes.max(1) => "flash managers",
+            _ => "caches",
+        }
+    }
+
+    /// The policies whose curves are seen from the start: all, or of many the bound, LRU, and those
+    /// that served most requests at any size.
+    fn shown(&self) -> Vec<&str> {
+        let mut policies = self.policies();
+        if policies.len() <= SHOWN_MAX {
+            return policies;
+        }
+        let rank = |policy: &&str| {
+            let rows = || self.rows.iter().filter(|row| row.policy == **policy);
+            let always = rows().any(|row| row.clairvoyant) || *policy == "lru";
+            let hits: f64 = rows().map(|row| row.request_hit_ratio).sum();
+            if always { f64::INFINITY } else { hits }
+        };
+        policies.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        policies.truncate(SHOWN_MAX);
+        policies
+    }
+
     /// Curves over the size; bars when there is only one size.
     fn chart(&self, page: Page, title: &str, quantity: Quantity, measure: Measure) -> Page {
         let y = Axis::linear(unit_of(quantity), quantity);
@@ -90,16 +126,18 @@ impl Report {
         if let [size] = sizes.as_slice() {
             return page.chart(&self.bars(title, size, y, measure));
         }
+        let shown = self.shown();
         let series = self.policies().into_iter().map(|policy| {
             let rows = || self.rows.iter().filter(move |row| row.policy == policy);
             let points = rows().map(|row| (row.capacity_bytes as f64, measure(row))).collect();
-            let series = Series::new(policy, points);
+            let shown = shown.contains(&policy);
+            let series = Series::new(policy, points).in_group(self.group(rows().next()), shown);
             if rows().any(|row| row.clairvoyant) { series.as_reference() } else { series }
         });
         page.chart(&LineChart {
             title: title.to_string(),
             note: String::new(),
-            x: Axis::log("flash", Quantity::Bytes),
+            x: Axis::log("flash", self.amount(Quantity::Bytes)),
             y,
             series: series.collect(),
         })
@@ -142,17 +180,37 @@ fn unit_of(quantity: Quantity) -> &'static str {
 }
 
 /// Miss-ratio curves as one self-contained HTML page; `command` made it.
-pub fn curves_html(curves: &[Curve], method: CurveMethod, version: &str, command: &str) -> String {
-    let series = curves.iter().map(|curve| {
-        let points = curve.points.iter().map(|p| (p.bytes as f64, p.miss_ratio)).collect();
-        Series::new(&curve.policy, points)
+pub fn curves_html(curves: &Curves, version: &str, command: &str) -> String {
+    let series = curves.curves.iter().map(|curve| {
+        let points = || curve.points.iter();
+        let series =
+            Series::new(&curve.policy, points().map(|p| (p.bytes as f64, p.miss_ratio)).collect());
+        series.with_errors(points().map(|p| p.error).collect())
     });
     let chart = LineChart {
         title: "Miss ratio by line".to_string(),
-        note: method.to_string(),
+        note: curves.made_from(),
         x: Axis::log("cache", Quantity::Bytes),
         y: Axis::linear("misses", Quantity::Share).between(0.0, 1.0),
         series: series.collect(),
     };
-    Page::new("Miss-ratio curves").chart(&chart).made_by(version, command).to_html()
+    let mut page = Page::new("Miss-ratio curves").lede(curves.made_from()).chart(&chart);
+    if curves.rate < 1.0 {
+        page = page.paragraph(
+            "Bars show where the true ratio lies in 95 of 100 samples, as far as the sample can \
+             tell.",
+        );
+    }
+    let mut table = Table::new("All points", ["policy", "cache", "misses", "error"]);
+    for curve in &curves.curves {
+        for point in &curve.points {
+            table.row([
+                Cell::text(&curve.policy),
+                Cell::number(Quantity::Bytes, point.bytes as f64),
+                Cell::number(Quantity::Share, point.miss_ratio),
+                Cell::number(Quantity::Share, point.error),
+            ]);
+        }
+    }
+    page.table(&table).made_by(version, command).to_html()
 }

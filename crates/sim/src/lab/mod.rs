@@ -4,15 +4,17 @@ mod curve;
 mod flat;
 mod html;
 mod job;
+mod miniature;
 mod results;
 mod run;
 mod size;
 #[cfg(test)]
 mod tests;
 
-pub use curve::{Curve, CurveMethod, Point, exact_curve, sampled_curves};
-pub use flat::{write_csv, write_parquet};
+pub use curve::{Curve, CurveMethod, Curves, Point, exact_curve};
+pub use flat::{write_csv, write_curves_csv, write_parquet};
 pub use html::curves_html;
+pub use miniature::{Adjustment, sampled_curves};
 pub use results::{Report, Row, Seen};
-pub use run::{LabError, LabOptions, needs_whole, run, run_stream, use_threads};
+pub use run::{LabError, LabOptions, Needs, run, run_stream, survey, use_threads};
 pub use size::{CacheSize, SizeError};

@@ -4,11 +4,11 @@ use super::run::LabOptions;
 use super::size::CacheSize;
 use crate::replay::cost::Cost;
 use crate::replay::{Counts, Side, Traffic};
-use crate::workload::{Cut, Names, Sampling, Unit, Workload};
+use crate::workload::{Cut, Names, Unit, Workload};
 use serde::Serialize;
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, Nanos};
 
 /// Hits of one direction of the requests.
 #[derive(Debug, Clone, Serialize)]
@@ -135,6 +135,8 @@ pub struct Report {
     pub write_mode: String,
     /// What the reader repaired.
     pub repairs: Vec<String>,
+    /// What to know before trusting the figures.
+    pub notes: Vec<String>,
     /// One a policy and size.
     pub rows: Vec<Row>,
 }
@@ -142,7 +144,6 @@ pub struct Report {
 /// What rows need to know of the trace.
 pub(crate) struct Scene<'a> {
     pub(crate) names: &'a Names,
-    pub(crate) sampling: Sampling,
 }
 
 /// What a run saw of the trace.
@@ -160,6 +161,10 @@ pub struct Seen {
     pub memory_bytes: u64,
     /// What the reader repaired.
     pub repairs: Vec<String>,
+    /// Reads, writes and discards.
+    pub heads: u64,
+    /// When the last of them came.
+    pub last: Nanos,
 }
 
 impl Seen {
@@ -167,11 +172,13 @@ impl Seen {
     pub fn of(workload: &Workload) -> Seen {
         Seen {
             requests: workload.requests(),
-            touches: workload.sampling.touches,
+            touches: workload.touches(),
             distinct: workload.distinct(),
             volumes: workload.names.volumes.len() as u64,
             memory_bytes: workload.bytes(),
             repairs: workload.repairs.clone(),
+            heads: workload.heads(),
+            last: workload.last_time(),
         }
     }
 }
@@ -201,8 +208,20 @@ impl Report {
             workload_memory_bytes: seen.memory_bytes,
             write_mode: options.replay.write_mode.to_string(),
             repairs: seen.repairs.clone(),
+            notes: Vec::new(),
             rows,
         }
+    }
+
+    /// The same with `notes`.
+    #[must_use]
+    pub fn with_notes(self, notes: Vec<String>) -> Report {
+        Report { notes, ..self }
+    }
+
+    /// True if what is cached are objects of unit size, whose sizes are counts.
+    pub fn counts_objects(&self) -> bool {
+        self.line_bytes == 0
     }
 
     /// The sizes, each once, in the order asked for.
@@ -219,17 +238,6 @@ impl Report {
 
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-/// Line hits and lines touched, corrected as SHARDS-adj does: the sample's surplus or lack of
-/// accesses counts as hits, because it comes from a few very hot lines.
-fn adjusted(total: &Side, sampling: Sampling) -> (f64, f64) {
-    if sampling.is_whole() {
-        return (total.line_hits as f64, (total.lines as f64).max(1.0));
-    }
-    let expected = sampling.touches as f64 * sampling.rate;
-    let hits = total.line_hits as f64 + expected - total.lines as f64;
-    (hits.clamp(0.0, expected), expected)
 }
 
 fn volume_rows(names: &Names, counts: &Counts) -> Vec<VolumeRow> {
@@ -292,9 +300,6 @@ impl Row {
         cost: Cost,
     ) -> Row {
         let total = counts.total();
-        let sampling = scene.sampling;
-        let (line_hits, lines) = adjusted(&total, sampling);
-        let capacity = (f64::from(capacity) / sampling.rate).round() as u32;
         Row {
             policy: spec.label.clone(),
             size: size.to_string(),
@@ -303,7 +308,7 @@ impl Row {
             capacity_units: capacity,
             unit_bytes: unit.0,
             request_hit_ratio: ratio(total.request_hits, total.requests),
-            line_hit_ratio: line_hits / lines,
+            line_hit_ratio: ratio(total.line_hits, total.lines),
             byte_hit_ratio: ratio(total.byte_hits, total.bytes),
             line_misses: total.lines - total.line_hits,
             reads: (&counts.reads).into(),

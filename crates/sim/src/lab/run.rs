@@ -2,7 +2,7 @@
 //!
 //! A workload held whole gives each job (one policy at one size, or LRU at all sizes at once) a
 //! core for itself. A stream feeds every job block by block, in memory that does not grow with the
-//! trace; it serves when nothing about the trace has to be known beforehand: [`needs_whole`].
+//! requests; what has to be known beforehand ([`Needs`]) is counted in a first pass over the trace.
 
 use super::job::{Job, Place, Replay};
 use super::results::{Row, Scene, Seen};
@@ -10,12 +10,12 @@ use super::size::{CacheSize, SizeError};
 use crate::replay::cost::Profile;
 use crate::replay::{CACHE_OPERATION, FLASH_OPERATION, Warmup};
 use crate::replay::{CacheReplay, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
-use crate::workload::{Block, Cut, Names, Sampling, Stream, Unit, Workload, WorkloadError};
+use crate::workload::{Block, Cut, Names, Stream, Unit, Workload, WorkloadError};
 use rayon::prelude::*;
 use std::sync::Arc;
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::{Built, Geometry, PolicySpec, SettingsError};
-use thermocline_units::{Bytes, LineId};
+use thermocline_units::{Bytes, LineId, Nanos};
 
 /// What all jobs share.
 #[derive(Debug, Clone)]
@@ -45,15 +45,43 @@ pub enum LabError {
         /// What is wrong.
         source: SettingsError,
     },
-    /// Sampling left nothing.
-    #[error("no line falls into a sample of {rate}; a higher rate may do: shards:{}", rate * 10.0)]
-    EmptySample {
-        /// The rate.
+    /// The warm-up is as long as the trace.
+    #[error(
+        "the warm-up of {warmup} leaves nothing to count: the trace has {requests} requests and \
+         its last comes after {last}"
+    )]
+    Warmup {
+        /// The warm-up.
+        warmup: Warmup,
+        /// Requests of the trace.
+        requests: u64,
+        /// When the last comes.
+        last: Nanos,
+    },
+    /// A sampled cache would hold next to nothing.
+    #[error(
+        "a cache of {size} has {lines:.1} lines in a sample of {rate:.4} of the trace's lines: too \
+         few to say anything; sample more, with shards:{wanted:.4} or more"
+    )]
+    SampleTooSmall {
+        /// The size.
+        size: CacheSize,
+        /// Lines of the miniature.
+        lines: f64,
+        /// Rate of the sample.
         rate: f64,
+        /// Rate that would do.
+        wanted: f64,
     },
     /// A policy keeps nothing.
     #[error("`{policy}` balances requests and keeps nothing; `thermocline lab balance` runs it")]
     Balancer {
+        /// The policy.
+        policy: String,
+    },
+    /// Only caches have curves.
+    #[error("`{policy}` is no cache: miss-ratio curves are of caches, such as lru")]
+    NoCache {
         /// The policy.
         policy: String,
     },
@@ -68,25 +96,55 @@ pub enum LabError {
 /// Requests in a block when one replay has the machine to itself: 30 B each stay in a core's cache.
 const BLOCK_REQUESTS_ALONE: usize = 1 << 12;
 
-/// What of the trace must be known before a run can begin, so that it cannot be streamed.
-pub fn needs_whole(
-    specs: &[PolicySpec],
-    sizes: &[CacheSize],
-    replay: &ReplayOptions,
-) -> Option<&'static str> {
-    if sizes.iter().any(|size| matches!(size, CacheSize::Share(_))) {
-        return Some("a size is a share of the working set");
-    }
-    if matches!(replay.warmup, Warmup::Fraction(part) if part > 0.0) {
-        return Some("the warm-up is a share of the requests");
-    }
-    if specs.iter().any(PolicySpec::is_clairvoyant) {
-        return Some("a policy is told the future");
-    }
-    specs.iter().any(PolicySpec::needs_volumes).then_some("a policy shares flash out among volumes")
+/// What of a trace must be known before a run can begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// Nothing: the trace can be streamed.
+    Nothing,
+    /// How many lines, requests and volumes it has: a first pass tells, [`survey`].
+    Totals,
+    /// Everything: a policy is told the future.
+    Whole,
 }
 
-/// Bounds the threads of every later run in this process.
+impl Needs {
+    /// What runs of `specs` at `sizes` need.
+    pub fn of(specs: &[PolicySpec], sizes: &[CacheSize], replay: &ReplayOptions) -> Needs {
+        if specs.iter().any(PolicySpec::is_clairvoyant) {
+            return Needs::Whole;
+        }
+        let totals = sizes.iter().any(|size| matches!(size, CacheSize::Share(_)))
+            || matches!(replay.warmup, Warmup::Fraction(part) if part > 0.0)
+            || specs.iter().any(PolicySpec::needs_volumes);
+        if totals { Needs::Totals } else { Needs::Nothing }
+    }
+}
+
+/// Reads a trace to its end and counts. `progress` is told bytes of input read.
+///
+/// # Errors
+/// When the trace cannot be read or holds nothing to cache.
+pub fn survey(
+    stream: &mut Stream<'_>,
+    cut: Cut,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Seen, LabError> {
+    let mut names = Names::new(cut);
+    Ok(feed_all(stream, cut, &mut names, &mut [], progress)?)
+}
+
+/// That a warm-up ends before the trace does; a share of the requests must have become a number.
+pub(super) fn check_warmup(warmup: Warmup, requests: u64, last: Nanos) -> Result<(), LabError> {
+    let counts_nothing = match warmup {
+        Warmup::Requests(count) => count >= requests,
+        Warmup::Time(time) => time > last,
+        Warmup::Fraction(part) => part >= 1.0,
+    };
+    if counts_nothing { Err(LabError::Warmup { warmup, requests, last }) } else { Ok(()) }
+}
+
+/// Bounds the threads of every later run in this process: `threads`, but no more than there are
+/// cores, because more make nothing faster and thousands cost seconds.
 ///
 /// # Errors
 /// When `threads` is 0, or a run has already begun.
@@ -94,7 +152,8 @@ pub fn use_threads(threads: usize) -> Result<(), String> {
     if threads == 0 {
         return Err("0 threads can do nothing; leave it out to use every core".to_string());
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.min(cores));
     pool.build_global().map_err(|error| error.to_string())
 }
 
@@ -111,6 +170,7 @@ pub fn run(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Row>, LabError> {
     let warmup = options.replay.warmup.of(workload.heads());
+    check_warmup(warmup, workload.heads(), workload.last_time())?;
     let planner = Planner {
         options,
         replay: ReplayOptions { warmup, ..options.replay },
@@ -118,7 +178,6 @@ pub fn run(
         chunk: workload.names.chunk_bytes(),
         volumes: workload.names.volumes.len().max(1) as u32,
         distinct: Some(workload.distinct()),
-        rate: workload.sampling.rate,
         future: future_if_needed(workload, specs, options.replay.write_mode),
     };
     let mut jobs = planner.jobs(specs, sizes)?;
@@ -128,34 +187,41 @@ pub fn run(
             progress(block.lines.ids.len() as u64 * job.places.len() as u64);
         }
     });
-    let scene = Scene { names: &workload.names, sampling: workload.sampling };
+    let scene = Scene { names: &workload.names };
     Ok(planner.rows(jobs, &scene))
 }
 
-/// Runs every policy at every size over a stream. `progress` is told bytes of input read.
+/// Runs every policy at every size over a stream. `known` is what [`survey`] counted in the same
+/// trace. `progress` is told bytes of input read.
 ///
 /// # Errors
 /// As [`run`], and when the trace cannot be read.
 ///
 /// # Panics
-/// When [`needs_whole`] has a reason not to stream.
+/// When [`Needs::of`] says that more must be known than is.
 pub fn run_stream(
     stream: &mut Stream<'_>,
     cut: Cut,
     specs: &[PolicySpec],
     sizes: &[CacheSize],
     options: &LabOptions,
+    known: Option<&Seen>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<Row>, Seen), LabError> {
-    assert_eq!(needs_whole(specs, sizes, &options.replay), None, "this run needs a whole workload");
+    let enough = if known.is_some() { Needs::Totals } else { Needs::Nothing };
+    assert!(Needs::of(specs, sizes, &options.replay) <= enough, "this run needs to know more");
+    let warmup = options.replay.warmup;
+    let warmup = known.map_or(warmup, |seen| warmup.of(seen.heads));
+    if let Some(seen) = known {
+        check_warmup(warmup, seen.heads, seen.last)?;
+    }
     let planner = Planner {
         options,
-        replay: options.replay,
+        replay: ReplayOptions { warmup, ..options.replay },
         unit: cut.unit,
         chunk: cut.chunk,
-        volumes: 1,
-        distinct: None,
-        rate: 1.0,
+        volumes: known.map_or(1, |seen| seen.volumes.max(1) as u32),
+        distinct: known.map(|seen| seen.distinct),
         future: None,
     };
     let mut jobs = planner.jobs(specs, sizes)?;
@@ -163,16 +229,9 @@ pub fn run_stream(
         stream.close_after(BLOCK_REQUESTS_ALONE);
     }
     let mut names = Names::new(cut);
-    let mut seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;
-    if seen.requests == 0 {
-        return Err(WorkloadError::Empty.into());
-    }
-    seen.distinct = f64::from(names.distinct_lines());
-    seen.volumes = names.volumes.len() as u64;
-    seen.memory_bytes = names.bytes() + stream.bytes();
-    seen.repairs = stream.repairs();
-    let sampling = Sampling { rate: 1.0, touches: seen.touches };
-    Ok((planner.rows(jobs, &Scene { names: &names, sampling }), seen))
+    let seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;
+    check_warmup(warmup, seen.heads, seen.last)?;
+    Ok((planner.rows(jobs, &Scene { names: &names }), seen))
 }
 
 /// Feeds a stream to all jobs, block after block. One block is read and numbered while the jobs
@@ -196,9 +255,18 @@ fn feed_all(
         more = filled?;
         seen.requests += block.requests();
         seen.touches += block.lines.ids.len() as u64;
+        seen.heads += block.heads.len() as u64;
+        seen.last = block.heads.last().map_or(seen.last, |head| head.time);
         progress(stream.bytes_read());
         std::mem::swap(&mut block, &mut next);
     }
+    if seen.requests == 0 {
+        return Err(WorkloadError::Empty);
+    }
+    seen.distinct = f64::from(names.distinct_lines());
+    seen.volumes = names.volumes.len() as u64;
+    seen.memory_bytes = names.bytes() + stream.bytes();
+    seen.repairs = stream.repairs();
     Ok(seen)
 }
 
@@ -211,8 +279,6 @@ struct Planner<'a> {
     volumes: u32,
     /// Distinct lines, where known.
     distinct: Option<f64>,
-    /// Share of the lines that is replayed.
-    rate: f64,
     future: Option<Arc<[u32]>>,
 }
 
@@ -236,17 +302,9 @@ impl Planner<'_> {
         Ok(jobs)
     }
 
-    fn line_bytes(&self) -> Bytes {
-        match self.unit {
-            Unit::Lines(bytes) => bytes,
-            Unit::Objects => Bytes(1),
-        }
-    }
-
     fn place(&self, row: usize, spec: &PolicySpec, size: CacheSize) -> Result<Place, LabError> {
-        let line = self.line_bytes();
-        let whole = size.lines(line, self.distinct.unwrap_or(f64::NAN))?;
-        let lines = ((f64::from(whole) * self.rate) as u32).max(1);
+        let line = self.unit.line_bytes();
+        let lines = size.lines(line, self.distinct.unwrap_or(f64::NAN))?;
         let (capacity, unit) = if spec.is_placement() {
             let needs_bytes = || LabError::NeedsBytes { policy: spec.label.clone() };
             let chunk = self.chunk.ok_or_else(needs_bytes)?;

@@ -1,16 +1,16 @@
 //! Runs of the laboratory: streams against whole workloads, sizes, curves, flat results.
 
 use super::{
-    CacheSize, CurveMethod, LabOptions, Row, exact_curve, needs_whole, run, run_stream,
-    sampled_curves, write_csv,
+    Adjustment, CacheSize, Curve, CurveMethod, Curves, LabError, LabOptions, Needs, Row,
+    exact_curve, run, run_stream, sampled_curves, survey, write_csv, write_curves_csv,
 };
 use crate::replay::cost::Profile;
 use crate::replay::{ReplayOptions, Warmup};
 use crate::workload::tests::{listed, request, workload_of};
-use crate::workload::{Cut, Stream, Unit, Workload};
+use crate::workload::{Cut, Sample, SampleSize, Stream, Unit};
 use thermocline_policy::registry::{PolicySpec, entries};
 use thermocline_trace::{Op, Request};
-use thermocline_units::{Bytes, Rng};
+use thermocline_units::{Bytes, Nanos, Rng};
 
 const CUT: Cut = Cut { unit: Unit::Lines(Bytes::from_kib(4)), chunk: Some(Bytes::from_mib(1)) };
 
@@ -51,8 +51,9 @@ fn a_stream_and_a_whole_workload_give_the_same_rows() {
     let expected = run(&whole, &specs, &sizes, &options(), &|_| ()).unwrap();
     let mut reader = listed(requests);
     let mut stream = Stream::new(&mut reader, CUT);
-    assert_eq!(needs_whole(&specs, &sizes, &options().replay), None);
-    let (rows, seen) = run_stream(&mut stream, CUT, &specs, &sizes, &options(), &|_| ()).unwrap();
+    assert_eq!(Needs::of(&specs, &sizes, &options().replay), Needs::Nothing);
+    let streamed = run_stream(&mut stream, CUT, &specs, &sizes, &options(), None, &|_| ());
+    let (rows, seen) = streamed.unwrap();
     assert_eq!(seen.requests, 150_000);
     assert_eq!(without_time(rows), without_time(expected));
 }
@@ -85,18 +86,67 @@ fn lru_at_several_sizes_says_what_each_would_take_alone() {
 }
 
 #[test]
-fn what_must_be_known_beforehand_is_not_streamed() {
+fn two_passes_give_the_rows_of_a_whole_workload() {
+    let names: Vec<&str> = entries().filter(|e| e.name != "belady").map(|e| e.name).collect();
+    let specs = specs(&names);
+    let sizes = [CacheSize::Share(0.07), CacheSize::Lines(3000)];
+    let replay = ReplayOptions { warmup: Warmup::Fraction(0.25), ..ReplayOptions::default() };
+    let options = LabOptions { replay, ..options() };
+    let requests = load(60_000);
+    let whole = workload_of(requests.clone(), CUT).unwrap();
+    let expected = run(&whole, &specs, &sizes, &options, &|_| ()).unwrap();
+    assert_eq!(Needs::of(&specs, &sizes, &options.replay), Needs::Totals);
+    let mut first = listed(requests.clone());
+    let known = survey(&mut Stream::new(&mut first, CUT), CUT, &|_| ()).unwrap();
+    let mut second = listed(requests);
+    let mut stream = Stream::new(&mut second, CUT);
+    let streamed = run_stream(&mut stream, CUT, &specs, &sizes, &options, Some(&known), &|_| ());
+    assert_eq!(without_time(streamed.unwrap().0), without_time(expected));
+}
+
+#[test]
+fn what_must_be_known_beforehand_is_asked_for() {
     let absolute = [CacheSize::Lines(10)];
-    let reason = |text: &str, sizes: &[CacheSize], replay: &ReplayOptions| {
-        needs_whole(&specs(&[text]), sizes, replay).is_some()
+    let needs = |text: &str, sizes: &[CacheSize], replay: &ReplayOptions| {
+        Needs::of(&specs(&[text]), sizes, replay)
     };
     let plain = ReplayOptions::default();
     let warm = ReplayOptions { warmup: Warmup::Fraction(0.1), ..plain };
-    assert!(!reason("lru", &absolute, &plain));
-    assert!(reason("lru", &[CacheSize::Share(0.1)], &plain));
-    assert!(reason("lru", &absolute, &warm));
-    assert!(reason("belady", &absolute, &plain));
-    assert!(reason("ucp", &absolute, &plain));
+    assert_eq!(needs("lru", &absolute, &plain), Needs::Nothing);
+    assert_eq!(needs("lru", &[CacheSize::Share(0.1)], &plain), Needs::Totals);
+    assert_eq!(needs("lru", &absolute, &warm), Needs::Totals);
+    assert_eq!(needs("belady", &absolute, &plain), Needs::Whole);
+    assert_eq!(needs("ucp", &absolute, &plain), Needs::Totals);
+}
+
+#[test]
+fn a_warm_up_as_long_as_the_trace_is_refused_and_one_request_less_is_not() {
+    // Such a warm-up used to count everything, without a word.
+    let requests = load(1000);
+    let last = requests.last().unwrap().time;
+    let after = Nanos(last.0 + 1);
+    let (lines, specs) = ([CacheSize::Lines(10)], specs(&["lru", "baseline"]));
+    for (warmup, counts) in [
+        (Warmup::Requests(999), true),
+        (Warmup::Requests(1000), false),
+        (Warmup::Requests(u64::MAX), false),
+        (Warmup::Time(last), true),
+        (Warmup::Time(after), false),
+    ] {
+        let replay = ReplayOptions { warmup, ..ReplayOptions::default() };
+        let options = LabOptions { replay, ..options() };
+        let whole = workload_of(requests.clone(), CUT).unwrap();
+        let sizes = [CacheSize::Bytes(Bytes::from_mib(4))];
+        let held = run(&whole, &specs, &sizes, &options, &|_| ());
+        let mut reader = listed(requests.clone());
+        let mut stream = Stream::new(&mut reader, CUT);
+        let streamed = run_stream(&mut stream, CUT, &specs, &sizes, &options, None, &|_| ());
+        let exact = exact_of(requests.clone(), Some(&lines), &options);
+        let refused = |error: LabError| matches!(error, LabError::Warmup { .. });
+        assert_eq!(held.map_err(refused).is_ok(), counts, "{warmup:?}");
+        assert_eq!(streamed.map_err(refused).is_ok(), counts, "{warmup:?}");
+        assert_eq!(exact.map_err(refused).is_ok(), counts, "{warmup:?}");
+    }
 }
 
 #[test]
@@ -112,44 +162,104 @@ fn sizes_are_bytes_shares_or_lines() {
     assert!(small.lines(Bytes::from_kib(4), 1.0).unwrap_err().to_string().contains("not one line"));
 }
 
+fn exact_of(
+    requests: Vec<Request>,
+    sizes: Option<&[CacheSize]>,
+    options: &LabOptions,
+) -> Result<Curves, LabError> {
+    exact_curve(&mut listed(requests), CUT, sizes, options, &|_| ())
+}
+
 #[test]
 fn the_exact_curve_is_what_replays_of_its_sizes_miss() {
-    let workload = workload_of(load(20_000), CUT).unwrap();
-    let curve = exact_curve(&workload);
-    for point in curve.points.iter().step_by(5) {
-        let size = [CacheSize::Bytes(Bytes(point.bytes))];
-        let rows = run(&workload, &specs(&["lru"]), &size, &options(), &|_| ()).unwrap();
-        assert!((1.0 - rows[0].line_hit_ratio - point.miss_ratio).abs() < 1e-12, "{point:?}");
+    let requests = load(20_000);
+    let workload = workload_of(requests.clone(), CUT).unwrap();
+    for warmup in [Warmup::Requests(0), Warmup::Requests(7000)] {
+        let replay = ReplayOptions { warmup, ..ReplayOptions::default() };
+        let options = LabOptions { replay, ..options() };
+        let curves = exact_of(requests.clone(), None, &options).unwrap();
+        for point in curves.curves[0].points.iter().step_by(5) {
+            let size = [CacheSize::Bytes(Bytes(point.bytes))];
+            let rows = run(&workload, &specs(&["lru"]), &size, &options, &|_| ()).unwrap();
+            assert!((1.0 - rows[0].line_hit_ratio - point.miss_ratio).abs() < 1e-12, "{point:?}");
+            assert_eq!(point.error, 0.0);
+        }
     }
 }
 
-/// Mean absolute error of a sampled LRU curve against the exact one.
-fn error_of_sampling(workload: &Workload, rate: f64) -> f64 {
-    let exact = exact_curve(workload);
-    let sampled =
-        sampled_curves(workload, &specs(&["lru"]), rate, &options(), &|_| ()).unwrap().remove(0);
-    let at = |bytes: u64| {
-        let nearest = exact.points.iter().min_by_key(|point| point.bytes.abs_diff(bytes));
-        nearest.expect("a curve has points").miss_ratio
-    };
-    let errors = sampled.points.iter().map(|point| (point.miss_ratio - at(point.bytes)).abs());
-    errors.sum::<f64>() / sampled.points.len() as f64
+fn sampled(requests: &[Request], size: SampleSize, seed: u64, sizes: &[CacheSize]) -> Curves {
+    let mut reader = listed(requests.to_vec());
+    let sample = Sample::read(&mut reader, CUT.unit, size, seed, &|_| ()).unwrap();
+    let specs = specs(&["lru", "s3-fifo"]);
+    let how = (CurveMethod::Rate(size.rate), Adjustment::WhereItHelps);
+    sampled_curves(&sample, CUT.unit, &specs, Some(sizes), how, &options()).unwrap()
+}
+
+fn ratios(curve: &Curve) -> Vec<f64> {
+    curve.points.iter().map(|point| point.miss_ratio).collect()
 }
 
 #[test]
-fn a_sampled_curve_lies_near_the_exact_one() {
-    let workload = workload_of(load(200_000), CUT).unwrap();
-    let error = error_of_sampling(&workload, 0.2);
-    assert!(error < 0.03, "{error}");
+fn a_sample_of_everything_gives_the_exact_curve_without_errors() {
+    let requests = load(30_000);
+    let sizes = [CacheSize::Lines(50), CacheSize::Lines(500), CacheSize::Share(0.5)];
+    let all = SampleSize { rate: 1e-9, lines_min: 1 << 20 };
+    let curves = sampled(&requests, all, 1, &sizes);
+    assert_eq!(curves.rate, 1.0, "fewer lines than the minimum are all taken");
+    let exact = exact_of(requests, Some(&sizes), &options()).unwrap();
+    assert_eq!(ratios(&curves.curves[0]), ratios(&exact.curves[0]));
+    assert!(curves.curves[1].points.iter().all(|point| point.error == 0.0));
 }
 
 #[test]
-fn curve_methods_are_exact_or_a_rate() {
+fn errors_of_a_sample_hold_the_truth_about_as_often_as_they_promise() {
+    let requests = load(200_000);
+    let sizes = ["2%", "5%", "10%", "30%", "60%"].map(|text| text.parse().unwrap());
+    let exact = exact_of(requests.clone(), Some(&sizes), &options()).unwrap();
+    let (mut held, mut points) = (0, 0);
+    for seed in 1..=12 {
+        let curves = sampled(&requests, SampleSize { rate: 0.1, lines_min: 1 }, seed, &sizes);
+        for (point, truth) in curves.curves[0].points.iter().zip(&exact.curves[0].points) {
+            let off = (point.miss_ratio - truth.miss_ratio).abs();
+            held += u32::from(off <= point.error);
+            points += 1;
+        }
+    }
+    assert!(held * 100 >= points * 85, "{held} of {points} inside their errors");
+}
+
+#[test]
+fn a_size_too_small_for_the_sample_is_refused_with_the_rate_that_would_do() {
+    let mut reader = listed(load(50_000));
+    let size = SampleSize { rate: 0.05, lines_min: 1 };
+    let sample = Sample::read(&mut reader, CUT.unit, size, 1, &|_| ()).unwrap();
+    let (specs, sizes) = (specs(&["lru"]), [CacheSize::Lines(100)]);
+    let how = (CurveMethod::Rate(0.05), Adjustment::WhereItHelps);
+    let refused = sampled_curves(&sample, CUT.unit, &specs, Some(&sizes), how, &options());
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("100 lines") && message.contains("shards:0.16"), "{message}");
+}
+
+#[test]
+fn curve_methods_are_exact_or_a_sample() {
     assert_eq!("exact".parse(), Ok(CurveMethod::Exact));
-    assert_eq!("shards:0.01".parse(), Ok(CurveMethod::Shards(0.01)));
-    for text in ["", "shards", "shards:0", "shards:1.5", "shards:x", "Exact"] {
+    assert_eq!("shards:0.01".parse(), Ok(CurveMethod::Rate(0.01)));
+    assert_eq!("shards:20000lines".parse(), Ok(CurveMethod::Lines(20_000)));
+    for text in ["", "shards", "shards:0", "shards:1.5", "shards:x", "Exact", "shards:100lines"] {
         assert!(text.parse::<CurveMethod>().unwrap_err().contains("shards:0.01"), "{text}");
     }
+}
+
+#[test]
+fn curves_are_rows_of_csv_with_their_errors() {
+    let sizes = [CacheSize::Lines(500)];
+    let curves = sampled(&load(30_000), SampleSize { rate: 0.1, lines_min: 1 }, 1, &sizes);
+    let mut out = Vec::new();
+    write_curves_csv(&curves, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "policy,bytes,miss_ratio,error,adjusted,rate"));
+    assert!(lines[1].starts_with("lru,2048000,0."), "{text}");
 }
 
 #[test]

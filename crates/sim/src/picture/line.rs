@@ -1,15 +1,17 @@
 //! Line charts: several curves over one x, labelled at their ends where there is room.
 
-use super::Chart;
 use super::axis::{Axis, Interval};
 use super::frame::{self, Frame, Heading, PLOT_HEIGHT, Room, WIDTH};
 use super::key::{self, Entry, LABEL_WIDTH_MAX, Swatch};
 use super::svg::{Anchor, Canvas, N, fitted, text_width};
 use super::theme::{self, TEXT_PX};
+use super::{Chart, Switch};
 use std::fmt::Write;
 
 /// Series that still get their names at the curves' ends; more get a key above the plot.
 const DIRECT_LABELS_MAX: usize = 12;
+/// Series from which on a page has a switch for each.
+const SWITCHES_FROM: usize = 4;
 /// Points of a series that still get markers; denser curves are drawn thin and plain.
 const MARKERS_MAX: usize = 32;
 /// Points of a series that get a tooltip.
@@ -35,7 +37,13 @@ pub struct LineChart {
 pub struct Series {
     name: String,
     points: Vec<(f64, f64)>,
+    /// Half the height of each point's error bar; empty for none.
+    errors: Vec<f64>,
     role: Role,
+    /// Which series are switched together; empty for none.
+    group: String,
+    /// False when a page shows it only after it was asked for.
+    shown: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +56,34 @@ impl Series {
     /// A curve through `points` (x, y), which are sorted by x here.
     pub fn new(name: impl Into<String>, mut points: Vec<(f64, f64)>) -> Series {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Series { name: name.into(), points, role: Role::Curve }
+        Series {
+            name: name.into(),
+            points,
+            errors: Vec::new(),
+            role: Role::Curve,
+            group: String::new(),
+            shown: true,
+        }
+    }
+
+    /// Switches it together with the others of `group`, and shows it from the start or only when
+    /// it is asked for; on pages only.
+    #[must_use]
+    pub fn in_group(mut self, group: &str, shown: bool) -> Series {
+        self.group = group.to_string();
+        self.shown = shown;
+        self
+    }
+
+    /// Gives its points error bars: half of each one's height, in the order of the points by x.
+    ///
+    /// # Panics
+    /// When there is not one for each point.
+    #[must_use]
+    pub fn with_errors(mut self, errors: Vec<f64>) -> Series {
+        assert_eq!(errors.len(), self.points.len(), "one error a point");
+        self.errors = errors;
+        self
     }
 
     /// Draws it grey and dashed, without a colour of its own: a bound or a baseline.
@@ -85,10 +120,14 @@ impl Chart for LineChart {
         let x_ticks = frame::x_ticks(&self.x, &x, frame.plot.width);
         frame.x_axis(&x_ticks, &x);
         for (series, style) in self.series.iter().zip(self.styles()) {
+            frame.canvas.begin_series(&series.name);
             self.curve(&mut frame, (&x, &y), series, style);
+            frame.canvas.end_series();
         }
         for series in &self.series {
+            frame.canvas.begin_series(&series.name);
             self.tips(&mut frame, (&x, &y), series);
+            frame.canvas.end_series();
         }
         if direct {
             self.end_labels(&mut frame, (&x, &y));
@@ -106,6 +145,16 @@ impl Chart for LineChart {
             key::draw(&mut frame.canvas, top, &entries);
         }
         frame.canvas
+    }
+
+    fn switches(&self) -> Vec<Switch<'_>> {
+        if self.series.len() < SWITCHES_FROM {
+            return Vec::new();
+        }
+        self.series
+            .iter()
+            .map(|series| Switch { name: &series.name, group: &series.group, shown: series.shown })
+            .collect()
     }
 }
 
@@ -141,6 +190,18 @@ impl LineChart {
             write!(path, "{letter}{} {}", N(*px), N(*py)).expect("strings take all");
         }
         let stroke = style.map_or_else(|| "cr".to_string(), theme::stroke);
+        for ((px, py), error) in series.points.iter().zip(&series.errors) {
+            if *error > 0.0 && self.x.takes(*px) && self.y.takes(*py) {
+                let at = frame.x_of(x, *px);
+                let [low, high] = [py - error, py + error].map(|end| frame.y_of(y, end));
+                frame.canvas.raw(format_args!(
+                    r#"<path class="curve thin {stroke}" d="M{0} {1}L{0} {2}"/>"#,
+                    N(at),
+                    N(low),
+                    N(high)
+                ));
+            }
+        }
         let dense = places.len() > MARKERS_MAX;
         let thin = if dense { " thin" } else { "" };
         frame.canvas.raw(format_args!(r#"<path class="curve{thin} {stroke}" d="{path}"/>"#));
@@ -181,6 +242,7 @@ impl LineChart {
         let placed = key::spread(&wanted, gap, frame.plot.top, frame.plot.bottom());
         for ((i, style, end_x, end_y), label_y) in ends.into_iter().zip(placed) {
             let mark_x = frame.plot.right() + 22.0;
+            frame.canvas.begin_series(&self.series[i].name);
             frame.canvas.line("grid", (end_x + 6.0, end_y), (mark_x - 6.0, label_y));
             if let Some(index) = style {
                 key::marker(&mut frame.canvas, (mark_x, label_y), index);
@@ -190,6 +252,7 @@ impl LineChart {
             let name = fitted(&self.series[i].name, TEXT_PX, LABEL_WIDTH_MAX);
             let place = (label_x, label_y + TEXT_PX * 0.35);
             frame.canvas.text(place, Anchor::Start, class, &name);
+            frame.canvas.end_series();
         }
     }
 }

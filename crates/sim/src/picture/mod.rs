@@ -52,11 +52,27 @@ pub use table::{Cell, Table};
 
 use svg::Canvas;
 
+/// Something of a chart that a page can switch off and on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch<'a> {
+    /// The series.
+    pub name: &'a str,
+    /// Which others it is switched together with; empty for none.
+    pub group: &'a str,
+    /// True if it is seen from the start.
+    pub shown: bool,
+}
+
 /// Something that can be drawn.
 pub trait Chart {
     /// Draws it; the canvas knows its size.
     #[doc(hidden)]
     fn draw(&self) -> Canvas;
+
+    /// What a page can switch off and on; none where everything is always seen.
+    fn switches(&self) -> Vec<Switch<'_>> {
+        Vec::new()
+    }
 
     /// A complete SVG document, with its own styles, that opens in a browser or an editor.
     fn to_svg(&self) -> String {

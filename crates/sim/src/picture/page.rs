@@ -1,11 +1,11 @@
 //! A report as one HTML file that needs nothing else: no network, no other file, no library.
 //!
 //! A content security policy inside the page forbids every load, so that a mistake here shows up as
-//! a broken page and not as a request. The script only sorts tables; without it the page is
-//! complete.
+//! a broken page and not as a request. The script sorts tables and switches series off and on;
+//! without it the page is complete, every series shown.
 
 use super::svg::Escaped;
-use super::{Chart, Table, colour_map, theme};
+use super::{Chart, Switch, Table, colour_map, theme};
 use std::fmt::Write;
 
 const SORT_SCRIPT: &str = "\
@@ -21,6 +21,29 @@ return cell.dataset.key===undefined?cell.textContent:Number(cell.dataset.key)};\
 const order=(a,b)=>typeof a==='number'&&typeof b==='number'?a-b:\
 String(a).localeCompare(String(b),undefined,{numeric:true});\
 [...body.rows].sort((a,b)=>order(key(a),key(b))*(up?1:-1)).forEach(row=>body.append(row))});";
+
+/// Switches: a button a series, buttons for whole groups. Series of one name are switched in all
+/// charts of the page at once; the pointer on a button fades all others.
+const SWITCH_SCRIPT: &str = "\
+const parts=name=>[...document.querySelectorAll('[data-series]')]\
+.filter(part=>name===undefined||part.dataset.series===name);\
+const put=(name,on)=>parts(name).forEach(part=>{\
+if(part.tagName==='BUTTON')part.setAttribute('aria-pressed',on);\
+else part.classList.toggle('off',!on)});\
+const pressed=button=>button.getAttribute('aria-pressed')==='true';\
+const own=group=>[...group.parentNode.querySelectorAll('button[data-series]')];\
+document.querySelectorAll('button[data-series][data-later]').forEach(button=>\
+put(button.dataset.series,false));\
+document.addEventListener('click',function(event){\
+const button=event.target.closest('.switches button');if(!button)return;\
+if(button.dataset.series!==undefined)return put(button.dataset.series,!pressed(button));\
+const members=own(button),on=!members.every(pressed);\
+members.forEach(member=>put(member.dataset.series,on))});\
+const fade=event=>{const button=event.target.closest?.('button[data-series]');\
+const name=event.type==='mouseover'&&button?button.dataset.series:undefined;\
+parts().forEach(part=>{if(part.tagName!=='BUTTON')part.classList.toggle('faint',\
+name!==undefined&&part.dataset.series!==name)})};\
+document.addEventListener('mouseover',fade);document.addEventListener('mouseout',fade);";
 
 /// A report page under construction; each call adds below what is there.
 #[derive(Debug, Clone)]
@@ -71,7 +94,8 @@ impl Page {
     #[must_use]
     pub fn chart(mut self, chart: &dyn Chart) -> Page {
         let drawing = chart.draw().into_element();
-        self.put(format_args!("<figure>{drawing}</figure>\n"));
+        let switches = buttons(&chart.switches());
+        self.put(format_args!("<figure>{switches}{drawing}</figure>\n"));
         self
     }
 
@@ -121,11 +145,39 @@ impl Page {
         if !self.foot.is_empty() {
             html.push_str(&format!("<footer>{}</footer>\n", self.foot.join("<br>")));
         }
-        html.push_str(&format!("<script>{SORT_SCRIPT}</script>\n</body></html>\n"));
+        let scripts = format!("<script>{SORT_SCRIPT}{SWITCH_SCRIPT}</script>");
+        html.push_str(&format!("{scripts}\n</body></html>\n"));
         html
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         self.body.write_fmt(text).expect("writing to a string does not fail");
     }
+}
+
+/// Buttons that switch series, a row a group.
+fn buttons(switches: &[Switch<'_>]) -> String {
+    let mut groups: Vec<&str> = Vec::new();
+    for switch in switches {
+        if !groups.contains(&switch.group) {
+            groups.push(switch.group);
+        }
+    }
+    let mut html = String::new();
+    for group in groups {
+        html.push_str("<div class=\"switches\">");
+        if !group.is_empty() {
+            html.push_str(&format!("<button type=\"button\">{}</button>", Escaped(group)));
+        }
+        for switch in switches.iter().filter(|switch| switch.group == group) {
+            let later = if switch.shown { "" } else { " data-later" };
+            let name = Escaped(switch.name);
+            html.push_str(&format!(
+                "<button type=\"button\" data-series=\"{name}\" aria-pressed=\"true\"{later}>\
+                 {name}</button>"
+            ));
+        }
+        html.push_str("</div>\n");
+    }
+    html
 }

@@ -54,6 +54,15 @@ impl Canvas {
         self.body.push('\n');
     }
 
+    /// What follows belongs to the series `name`, up to [`Canvas::end_series`].
+    pub(super) fn begin_series(&mut self, name: &str) {
+        self.raw(format_args!(r#"<g data-series="{}">"#, Escaped(name)));
+    }
+
+    pub(super) fn end_series(&mut self) {
+        self.raw(format_args!("</g>"));
+    }
+
     pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

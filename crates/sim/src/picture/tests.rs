@@ -16,6 +16,22 @@ fn curves(names: &[&str], points: &[(f64, f64)]) -> LineChart {
     }
 }
 
+#[test]
+fn many_series_have_switches_by_group_and_few_have_none() {
+    let points = vec![(4096.0, 0.1), (8192.0, 0.4)];
+    let mut chart = curves(&["a<b", "c", "d"], &points);
+    let page = |chart: &LineChart| Page::new("t").chart(chart).to_html();
+    assert!(!page(&chart).contains("<div class=\"switches\">"));
+    let late = Series::new("late", points).in_group("managers", false);
+    chart.series.push(late);
+    let html = page(&chart);
+    assert_eq!(html.matches("<div class=\"switches\">").count(), 2, "one row a group");
+    assert!(html.contains("data-series=\"a&lt;b\" aria-pressed=\"true\">a&lt;b</button>"));
+    assert!(html.contains("data-series=\"late\" aria-pressed=\"true\" data-later>late</button>"));
+    assert!(html.contains("<g data-series=\"late\">"), "what the switch acts on");
+    assert_well_formed(&chart.to_svg());
+}
+
 fn map(cells: Vec<f64>, columns: usize) -> HeatMap {
     HeatMap {
         title: "Popularity".to_string(),

@@ -73,6 +73,12 @@ nav{margin:14px 0 0;font-size:14px}nav a{color:var(--link);margin-right:18px;tex
 nav a:hover{text-decoration:underline}\
 figure{margin:18px 0 26px;overflow-x:auto}\
 figure svg{max-width:100%;height:auto;display:block}\
+.switches{margin:2px 0;font-size:13px;line-height:1.9}\
+.switches button{font:inherit;color:inherit;background:var(--band);border:1px solid var(--rule);\
+border-radius:4px;padding:0 7px;margin-right:5px;cursor:pointer}\
+.switches button:not([data-series]){border:0;background:none;color:var(--soft);padding-left:0}\
+.switches button[aria-pressed=false]{opacity:.45}\
+.off{display:none}.faint{opacity:.12}\
 .scroll{overflow-x:auto;margin:14px 0 24px}\
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}\
 caption{text-align:left;font-weight:600;padding:0 0 8px}\
@@ -88,7 +94,7 @@ th[aria-sort=descending] button::after{content:' ▼';font-size:9px}\
 footer{max-width:920px;margin:24px auto 0;padding:14px 28px 36px;color:var(--soft);\
 font-size:13px;border-top:1px solid var(--rule)}\
 footer code{font-size:12px;overflow-wrap:anywhere}\
-@media print{main{padding:0}figure,tr{break-inside:avoid}nav{display:none}}";
+@media print{main{padding:0}.switches{display:none}figure,tr{break-inside:avoid}nav{display:none}}";
 
 /// The class names of the `index`-th series' stroke.
 pub(super) fn stroke(index: usize) -> String {

@@ -83,6 +83,16 @@ impl Warmup {
     }
 }
 
+impl std::fmt::Display for Warmup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Warmup::Fraction(part) => write!(f, "{}% of the requests", part * 100.0),
+            Warmup::Requests(count) => write!(f, "{count} requests"),
+            Warmup::Time(time) => time.fmt(f),
+        }
+    }
+}
+
 /// Looks for the end of the warm-up as blocks pass.
 #[derive(Debug)]
 pub(crate) struct WarmUp {

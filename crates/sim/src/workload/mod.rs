@@ -18,6 +18,7 @@ mod stream;
 pub(crate) mod tests;
 
 pub use names::Names;
+pub use sample::{Sample, SampleSize, Touch};
 pub use stream::Stream;
 
 use dense::Address;
@@ -35,20 +36,30 @@ pub enum WorkloadError {
     #[error("the trace holds no read and no write: there is nothing to cache")]
     Empty,
     /// More volumes than the laboratory tells apart.
-    #[error("the trace has more than {max} volumes; choose some with `trace convert --volume`")]
+    #[error(
+        "{place}the trace has more than {max} volumes; choose some with `trace convert --volume`"
+    )]
     Volumes {
+        /// The input and the place in it, with `: `; empty where it is not known.
+        place: String,
         /// How many it can tell apart.
         max: u32,
     },
     /// More distinct lines than fit in 32 bits.
-    #[error("the trace has more than {max} distinct lines; use larger ones (`--line`)")]
+    #[error("{place}the trace has more than {max} distinct lines; use larger ones (`--line`)")]
     Lines {
+        /// The input and the place in it, with `: `; empty where it is not known.
+        place: String,
         /// How many fit.
         max: u32,
     },
     /// One request touches absurdly many lines.
-    #[error("request {index} is {length} long: more than {max} lines; is the trace's unit right?")]
+    #[error(
+        "{place}request {index} is {length} long: more than {max} lines; is the trace's unit right?"
+    )]
     Huge {
+        /// The input and the place in it, with `: `; empty where it is not known.
+        place: String,
         /// Which request, counted from 1.
         index: u64,
         /// Its length.
@@ -56,6 +67,22 @@ pub enum WorkloadError {
         /// The bound.
         max: u64,
     },
+}
+
+impl WorkloadError {
+    /// The same with the place that `reader` has come to.
+    fn in_input(self, reader: &dyn TraceReader) -> WorkloadError {
+        let position = reader.position();
+        let at = if position.is_empty() { position } else { position + ": " };
+        match self {
+            WorkloadError::Volumes { max, .. } => WorkloadError::Volumes { place: at, max },
+            WorkloadError::Lines { max, .. } => WorkloadError::Lines { place: at, max },
+            WorkloadError::Huge { index, length, max, .. } => {
+                WorkloadError::Huge { place: at, index, length, max }
+            }
+            other => other,
+        }
+    }
 }
 
 /// What a cached unit is.
@@ -66,6 +93,16 @@ pub enum Unit {
     /// Each request is one object of unit size, named by volume and offset: what libCacheSim
     /// simulates with `--ignore-obj-size 1`.
     Objects,
+}
+
+impl Unit {
+    /// Bytes of one; objects count as one byte each.
+    pub fn line_bytes(self) -> Bytes {
+        match self {
+            Unit::Lines(bytes) => bytes,
+            Unit::Objects => Bytes(1),
+        }
+    }
 }
 
 /// How a trace is cut.
@@ -153,25 +190,14 @@ impl Block {
         Block { chunks: cut.chunk.map(|_| Touches::default()), ..Block::default() }
     }
 
+    /// Lines touched for the first time, before [`Names::learn`] takes them over.
+    pub fn new_lines(&self) -> u32 {
+        self.lines.new.len() as u32
+    }
+
     /// Reads and writes in it.
     pub fn requests(&self) -> u64 {
         self.heads.iter().filter(|head| !head.discard).count() as u64
-    }
-}
-
-/// How much of the lines a workload holds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sampling {
-    /// Share of the distinct lines kept, 0 < rate ≤ 1.
-    pub rate: f64,
-    /// Lines touched before sampling.
-    pub touches: u64,
-}
-
-impl Sampling {
-    /// Whether every line is there.
-    pub fn is_whole(&self) -> bool {
-        self.rate == 1.0
     }
 }
 
@@ -186,8 +212,8 @@ pub struct Workload {
     pub flushes: u64,
     /// What the reader repaired.
     pub repairs: Vec<String>,
-    /// What sampling left out.
-    pub sampling: Sampling,
+    /// Lines touched.
+    touches: u64,
 }
 
 impl Workload {
@@ -222,7 +248,7 @@ impl Workload {
             repairs: stream.repairs(),
             names,
             blocks,
-            sampling: Sampling { rate: 1.0, touches },
+            touches,
         })
     }
 
@@ -247,17 +273,23 @@ impl Workload {
         self.blocks.iter().map(|block| block.heads.len() as u64).sum()
     }
 
-    /// Lines touched, after sampling.
+    /// When the last request came; 0 when there is none.
+    pub fn last_time(&self) -> Nanos {
+        let last = self.blocks.iter().rev().find_map(|block| block.heads.last());
+        last.map_or(Nanos(0), |head| head.time)
+    }
+
+    /// Lines touched.
     pub fn touches(&self) -> u64 {
-        self.blocks.iter().map(|block| block.lines.ids.len() as u64).sum()
+        self.touches
     }
 
-    /// Distinct lines, before sampling (then an estimate).
+    /// Distinct lines.
     pub fn distinct(&self) -> f64 {
-        f64::from(self.names.distinct_lines()) / self.sampling.rate
+        f64::from(self.names.distinct_lines())
     }
 
-    /// Distinct lines times their size, before sampling.
+    /// Distinct lines times their size.
     pub fn working_set(&self) -> Bytes {
         Bytes(self.distinct() as u64 * self.names.line_bytes().0)
     }

@@ -59,10 +59,7 @@ impl Names {
 
     /// Bytes of one line; objects count as one byte each.
     pub fn line_bytes(&self) -> Bytes {
-        match self.cut.unit {
-            Unit::Lines(bytes) => bytes,
-            Unit::Objects => Bytes(1),
-        }
+        self.cut.unit.line_bytes()
     }
 
     /// Bytes of one chunk, when the workload is cut into chunks too.

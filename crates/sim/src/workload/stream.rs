@@ -2,6 +2,7 @@
 
 use super::dense::{Address, DenseIds};
 use super::{Block, Cut, Head, Mix, Touches, Unit, WorkloadError};
+use std::ops::Range;
 use thermocline_policy::cache::Tag;
 use thermocline_trace::{Batch, Op, Request, TraceReader};
 use thermocline_units::{Bytes, LineId};
@@ -67,16 +68,17 @@ impl<'a> Stream<'a> {
             while !requests.is_empty() {
                 requests = &requests[self.take_objects(requests, block)..];
                 if let Some((request, others)) = requests.split_first() {
-                    self.take(request, block)?;
+                    let taken = self.take(request, block);
+                    taken.map_err(|error| error.in_input(self.reader))?;
                     requests = others;
                 }
             }
             if self.pending_lines.len() >= PENDING_TOUCHES {
-                self.settle(block)?;
+                self.settle(block).map_err(|error| error.in_input(self.reader))?;
             }
             self.batch = batch;
         }
-        self.settle(block)?;
+        self.settle(block).map_err(|error| error.in_input(self.reader))?;
         block.new_volumes.extend_from_slice(&self.reader.volumes()[self.volumes..]);
         self.volumes += block.new_volumes.len();
         Ok(!block.heads.is_empty())
@@ -143,9 +145,9 @@ impl<'a> Stream<'a> {
             return Ok(());
         }
         if request.volume.0 > Tag::VOLUME_MAX {
-            return Err(WorkloadError::Volumes { max: Tag::VOLUME_MAX + 1 });
+            return Err(WorkloadError::Volumes { place: String::new(), max: Tag::VOLUME_MAX + 1 });
         }
-        self.check_length(request)?;
+        check_length(self.unit, request, self.seen)?;
         let before = block.lines.ids.len() + self.pending_lines.len();
         if request.op == Op::Trim {
             self.discard(request, block)?;
@@ -173,22 +175,6 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    fn check_length(&self, request: &Request) -> Result<(), WorkloadError> {
-        let overflows = request.offset.0.checked_add(request.length.0).is_none();
-        let too_long = overflows
-            || request.op != Op::Trim
-                && (request.length.0 > u64::from(u32::MAX)
-                    || count(self.unit, request) > TOUCHES_PER_REQUEST_MAX);
-        if too_long {
-            return Err(WorkloadError::Huge {
-                index: self.seen,
-                length: request.length,
-                max: TOUCHES_PER_REQUEST_MAX,
-            });
-        }
-        Ok(())
-    }
-
     /// A discard touches only units that it covers whole and that were seen before.
     fn discard(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
         self.settle(block)?;
@@ -202,7 +188,7 @@ impl<'a> Stream<'a> {
 
     /// Numbers what is pending.
     fn settle(&mut self, block: &mut Block) -> Result<(), WorkloadError> {
-        let too_many = |_| WorkloadError::Lines { max: LineId::MAX.0 };
+        let too_many = |_| WorkloadError::Lines { place: String::new(), max: LineId::MAX.0 };
         let Touches { ids, new, .. } = &mut block.lines;
         self.lines.number(&self.pending_lines, ids, new).map_err(too_many)?;
         self.pending_lines.clear();
@@ -233,6 +219,29 @@ fn strangeness(request: &Request) -> u64 {
         | u64::from(request.op as u8 >> 1)
 }
 
+/// That a request touches no more lines than can be taken; `index` counts requests from 1.
+pub(super) fn check_length(unit: Unit, request: &Request, index: u64) -> Result<(), WorkloadError> {
+    let overflows = request.offset.0.checked_add(request.length.0).is_none();
+    let too_long = overflows
+        || request.op != Op::Trim
+            && (request.length.0 > u64::from(u32::MAX)
+                || count(unit, request) > TOUCHES_PER_REQUEST_MAX);
+    if too_long {
+        let (length, max) = (request.length, TOUCHES_PER_REQUEST_MAX);
+        return Err(WorkloadError::Huge { place: String::new(), index, length, max });
+    }
+    Ok(())
+}
+
+/// The units that `request` touches.
+pub(super) fn units(unit: Unit, request: &Request) -> Range<u64> {
+    let first = match unit {
+        Unit::Objects => request.offset.0,
+        Unit::Lines(Bytes(bytes)) => request.offset.0 / bytes,
+    };
+    first..first + count(unit, request)
+}
+
 /// How many units the request touches.
 fn count(unit: Unit, request: &Request) -> u64 {
     match unit {
@@ -247,16 +256,14 @@ fn add(unit: Unit, request: &Request, pending: &mut Vec<Address>) {
     let volume = request.volume.0;
     match unit {
         Unit::Objects => pending.push(Address { volume, unit: request.offset.0 }),
-        Unit::Lines(Bytes(bytes)) => {
-            let first = request.offset.0 / bytes;
-            let units = first..first + count(unit, request);
-            pending.extend(units.map(|unit| Address { volume, unit }));
+        Unit::Lines(_) => {
+            pending.extend(units(unit, request).map(|unit| Address { volume, unit }));
         }
     }
 }
 
 /// Appends the units that `request` covers whole and that have numbers.
-fn known(ids: &DenseIds, unit: Unit, request: &Request, out: &mut Vec<LineId>) {
+pub(super) fn known(ids: &DenseIds, unit: Unit, request: &Request, out: &mut Vec<LineId>) {
     let volume = request.volume.0;
     let units = match unit {
         Unit::Objects => request.offset.0..request.offset.0 + 1,

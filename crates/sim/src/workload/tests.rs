@@ -1,7 +1,6 @@
 //! Requests become lines and chunks exactly, and what cannot be replayed is refused.
 
-use super::{Cut, Touches, Unit, Workload, WorkloadError};
-use thermocline_policy::mrc::shards::Sampler;
+use super::{Cut, Sample, SampleSize, Touches, Unit, Workload, WorkloadError};
 use thermocline_trace::{Batch, HashRange, Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, ChunkId, LineId, Nanos, VolumeId};
 
@@ -139,20 +138,48 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     assert!(error(vec![request(0, 0, Op::Read, u64::MAX - 5, 4096)]).contains("request 1 "));
 }
 
+/// Touches of 20,000 lines on two volumes, three times each, and a discard.
+fn for_sampling() -> Vec<Request> {
+    let line = |i: u64| request(i / 1000, (i % 2) as u32, Op::Read, (i % 10_000) * 4096, 4096);
+    let mut requests: Vec<Request> = (0..60_000).map(line).collect();
+    requests.push(request(61, 0, Op::Trim, 0, 1 << 30));
+    requests
+}
+
+fn sample_of(size: SampleSize, seed: u64) -> Sample {
+    Sample::read(&mut listed(for_sampling()), LINES_4K.unit, size, seed, &|_| ()).unwrap()
+}
+
 #[test]
-fn a_sample_keeps_about_its_share_of_the_lines_and_all_their_accesses() {
-    let mut rng = thermocline_units::Rng::seeded(9);
-    let requests: Vec<_> =
-        (0..300_000).map(|_| request(0, 0, Op::Read, rng.below(50_000) * 4096, 4096)).collect();
-    let whole = workload_of(requests, LINES_4K).unwrap();
-    let sample = whole.sample(&Sampler::new(0.1, 1, 1));
-    let share = f64::from(sample.names.distinct_lines()) / whole.distinct();
-    assert!((share - 0.1).abs() < 0.01, "{share}");
-    assert!((sample.distinct() / whole.distinct() - 1.0).abs() < 0.1);
-    let kept = sample.names.line(LineId(7));
-    let count = |w: &Workload| {
-        let touched = w.blocks.iter().flat_map(|block| &block.lines.ids);
-        touched.filter(|id| w.names.line(**id) == kept).count()
-    };
-    assert_eq!(count(&sample), count(&whole));
+fn a_sample_keeps_about_its_share_of_the_lines_and_all_their_touches() {
+    let sample = sample_of(SampleSize { rate: 0.1, lines_min: 1 }, 1);
+    assert!((0.09..0.11).contains(&(f64::from(sample.lines()) / 10_000.0)), "{}", sample.lines());
+    assert!((sample.distinct() / 10_000.0 - 1.0).abs() < 0.1);
+    let accesses = sample.touches.iter().filter(|touch| !touch.discard).count();
+    assert_eq!(accesses as u32, 6 * sample.lines());
+    let dropped = sample.touches.iter().filter(|touch| touch.discard).count();
+    assert!(dropped > 0 && dropped < sample.lines() as usize, "one volume's lines are dropped");
+    assert_eq!(sample.touches_from(0), 60_000);
+    assert!(sample.touches_from(30_000).abs_diff(30_000) < 1024);
+}
+
+#[test]
+fn a_sample_has_its_minimum_of_lines_however_low_the_rate() {
+    // A share of 0.0001 used to be taken as asked for: one line of these 10,000.
+    for (rate, lines_min) in [(0.0001, 2000), (0.0, 2000), (0.1, 2000)] {
+        let sample = sample_of(SampleSize { rate, lines_min }, 3);
+        assert!((1999..=2000).contains(&sample.lines()), "{rate}: {}", sample.lines());
+        assert!((0.18..0.22).contains(&sample.rate), "{}", sample.rate);
+    }
+    let all = sample_of(SampleSize { rate: 0.0001, lines_min: 20_000 }, 3);
+    assert_eq!((all.lines(), all.rate), (10_000, 1.0));
+}
+
+#[test]
+fn a_sample_that_shrinks_while_reading_is_one_that_was_small_from_the_start() {
+    let small = sample_of(SampleSize { rate: 0.0, lines_min: 500 }, 9);
+    let at_once = sample_of(SampleSize { rate: small.rate, lines_min: 1 }, 9);
+    assert_eq!(small.rate, at_once.rate);
+    assert_eq!(small.touches, at_once.touches);
+    assert_eq!(small.groups, at_once.groups);
 }

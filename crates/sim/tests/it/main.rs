@@ -7,3 +7,5 @@ mod car_model;
 mod fixtures;
 mod oracle_counts;
 mod oracle_ratios;
+mod own_policy;
+mod sampled_curves;

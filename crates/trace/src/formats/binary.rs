@@ -17,6 +17,8 @@ use thermocline_units::Nanos;
 pub(crate) trait RecordFormat: Send + 'static {
     /// How far a time may run backwards and be lifted.
     const TOLERANCE: Nanos;
+    /// True if records name objects and not addresses.
+    const NAMES_OBJECTS: bool = false;
 
     /// Bytes of a record.
     fn record_bytes(&self) -> usize;
@@ -148,6 +150,14 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
         self.state.repairs(&mut repairs);
         self.format.repairs(&mut repairs);
         repairs
+    }
+
+    fn names_objects(&self) -> bool {
+        F::NAMES_OBJECTS
+    }
+
+    fn position(&self) -> String {
+        format!("{} at byte {} or before", self.records.name(), self.records.position(0))
     }
 
     fn bytes_read(&self) -> u64 {

@@ -72,6 +72,7 @@ fn volume_above(high: u64, volumes: &mut Volumes) -> Result<VolumeId, Problem> {
 
 impl RecordFormat for OracleGeneral {
     const TOLERANCE: Nanos = Nanos::from_secs(10);
+    const NAMES_OBJECTS: bool = true;
 
     fn record_bytes(&self) -> usize {
         RECORD_BYTES

@@ -298,6 +298,10 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         repairs
     }
 
+    fn position(&self) -> String {
+        format!("{}:{} or before", self.lines.name(), self.lines.number())
+    }
+
     fn bytes_read(&self) -> u64 {
         self.lines.raw_bytes()
     }

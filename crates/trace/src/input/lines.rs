@@ -133,6 +133,11 @@ impl Lines {
         self.unended
     }
 
+    /// What the input is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.source.name
+    }
+
     /// Bytes taken from the input as it lies there.
     pub(crate) fn raw_bytes(&self) -> u64 {
         self.source.raw_bytes()

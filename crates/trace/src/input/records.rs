@@ -66,6 +66,11 @@ impl Records {
         self.position + (self.start + ahead * self.record_bytes) as u64
     }
 
+    /// What the input is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.source.name
+    }
+
     /// Bytes taken from the input as it lies there.
     pub(crate) fn raw_bytes(&self) -> u64 {
         self.source.raw_bytes()

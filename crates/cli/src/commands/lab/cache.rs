@@ -1,16 +1,15 @@
 //! `thermocline lab cache`: which cache or flash manager, at which size, serves a trace best, and
 //! at what cost.
 
-use super::table;
-use crate::config::library;
+use super::{curves, policies, table};
 use crate::error::CliError;
 use crate::output::{self, OutputFile};
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thermocline_policy::registry::{self, PolicySpec};
-use thermocline_sim::lab::{self, CacheSize, CurveMethod, LabOptions, Report, Row, Seen};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_sim::lab::{self, CacheSize, CurveMethod, LabOptions, Needs, Report, Row, Seen};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
 use thermocline_sim::workload::{Cut, Stream, Unit, Workload};
@@ -19,7 +18,7 @@ use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline lab cache --synth mixed                    every policy on a made multi-VM workload
+  thermocline lab cache --synth mixed                    the usual policies on a made workload
   thermocline lab cache web.csv.gz --policy lru,arc,g2-vfrm --size 1GiB,4GiB,10%
   thermocline lab cache a.csv b.csv --policy larc+arc --size 5% --write through --json
 
@@ -32,29 +31,29 @@ a name with settings (lirs:hir=0.02), with an admission filter in front if wante
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    source: SourceArgs,
-    /// Policies, separated by commas; `all` for every one.
-    #[arg(long, short, value_name = "POLICIES", default_value = "all", value_delimiter = ',')]
-    policy: Vec<String>,
-    /// Cache sizes, separated by commas.
-    #[arg(long, short, value_name = "SIZES", default_value = "1%,5%,20%", value_delimiter = ',')]
-    size: Vec<CacheSize>,
+    pub(super) source: SourceArgs,
+    /// Policies, separated by commas; `usual` for a selection (the default), `all` for every one.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',')]
+    pub(super) policy: Vec<String>,
+    /// Cache sizes, separated by commas; 1%,5%,20% when not given.
+    #[arg(long, short, value_name = "SIZES", value_delimiter = ',')]
+    pub(super) size: Option<Vec<CacheSize>>,
     #[command(flatten)]
-    model: Model,
+    pub(super) model: Model,
     #[command(flatten)]
-    output: Output,
+    pub(super) output: Output,
 }
 
 /// How the replay works.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
-struct Model {
+pub(super) struct Model {
     /// Bytes of a cache line.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     line: Bytes,
     /// Take each request as one object of unit size, named by its offset (as libCacheSim does with
     /// object sizes ignored), instead of splitting it into lines.
-    #[arg(long, conflicts_with = "line")]
+    #[arg(long, conflicts_with_all = ["line", "chunk"])]
     objects: bool,
     /// Bytes of a chunk that flash managers move (the sources' bin).
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
@@ -68,9 +67,10 @@ struct Model {
     /// Leave the beginning out of the counts: 10%, 1h, or a number of requests.
     #[arg(long, value_name = "PART", default_value = "0")]
     warmup: Warmup,
-    /// Print miss-ratio curves instead: `exact` for LRU, or `shards:RATE` for every policy by
-    /// miniature simulation of a share of the lines.
+    /// Print miss-ratio curves instead: `exact` for LRU, or for every cache policy by miniature
+    /// simulation of a sample, `shards:0.01` (a share of the lines) or `shards:20000lines`.
     #[arg(long, value_name = "METHOD")]
+    #[arg(conflicts_with_all = ["parquet", "profile", "chunk", "write"])]
     mrc: Option<CurveMethod>,
     /// Device latencies, a TOML file; the sources' SSD and disk when not given.
     #[arg(long, value_name = "FILE")]
@@ -78,7 +78,7 @@ struct Model {
     /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads; all cores when not given.
+    /// Threads, at most one a core; all cores when not given.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 }
@@ -86,13 +86,13 @@ struct Model {
 /// Where the results go.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
-struct Output {
+pub(super) struct Output {
     /// Print JSON instead of tables.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Print CSV instead of tables.
     #[arg(long, conflicts_with = "json")]
-    csv: bool,
+    pub(super) csv: bool,
     /// Also write the rows as a Parquet file.
     #[arg(long, value_name = "OUT")]
     parquet: Option<PathBuf>,
@@ -105,100 +105,138 @@ struct Output {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let specs = parse_policies(&args.policy)?;
+    let chosen = policies::chosen(&args.policy, args.model.objects)?;
     let options = lab_options(&args.model)?;
     if let Some(threads) = args.model.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
-    let cut = cut(&args.model, &specs)?;
-    let mut reader = args.source.open()?;
+    let cut = cut(&args.model, &chosen.specs)?;
     if let Some(method) = args.model.mrc {
-        let workload = read(&args, &mut *reader, cut)?;
-        return curves(&args, &workload, &specs, method, &options);
+        return curves::run(&args, chosen, cut, method, &options);
     }
-    let (rows, seen) = match lab::needs_whole(&specs, &args.size, &options.replay) {
-        None => stream(&args, &mut *reader, cut, &specs, &options)?,
-        Some(_) => {
-            let workload = read(&args, &mut *reader, cut)?;
-            drop(reader);
-            (replay(&args, &workload, &specs, &options)?, Seen::of(&workload))
+    let sizes = args.size.clone().unwrap_or_else(usual_sizes);
+    let mut reader = args.source.open()?;
+    let (rows, seen) = match Needs::of(&chosen.specs, &sizes, &options.replay) {
+        Needs::Nothing => {
+            args.stream(&mut *reader, cut, (&chosen.specs, &sizes), &options, None)?
+        }
+        Needs::Totals if args.source.can_be_read_again() => {
+            let seen = args.survey(&mut *reader, cut)?;
+            let mut again = args.source.open()?;
+            args.stream(&mut *again, cut, (&chosen.specs, &sizes), &options, Some(&seen))?
+        }
+        _ => {
+            let workload = args.read(&mut *reader, cut)?;
+            (args.replay(&workload, (&chosen.specs, &sizes), &options)?, Seen::of(&workload))
         }
     };
-    let report = Report::new(cut, &seen, args.traces(), &options, rows);
+    let mut notes = notes(&*reader, cut, &chosen.specs, &seen, &options);
+    notes.extend(chosen.note);
+    let report = Report::new(cut, &seen, args.traces(), &options, rows).with_notes(notes);
     args.output.deliver(&report)
 }
 
+/// Sizes when none are asked for.
+fn usual_sizes() -> Vec<CacheSize> {
+    [0.01, 0.05, 0.2].map(CacheSize::Share).to_vec()
+}
+
+/// Epochs below which decisions once an epoch say little.
+const EPOCHS_FEW: u64 = 24;
+
+/// What to know before trusting the figures.
+fn notes(
+    reader: &dyn TraceReader,
+    cut: Cut,
+    specs: &[PolicySpec],
+    seen: &Seen,
+    options: &LabOptions,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let (Unit::Lines(line), true) = (cut.unit, reader.names_objects()) {
+        let ids = line.0 / 512;
+        notes.push(format!(
+            "this trace names objects, not addresses: {ids} neighbouring ids share a line of \
+             {line}; --objects caches each by itself"
+        ));
+    }
+    let by_epoch = |spec: &&PolicySpec| spec.is_placement() || spec.needs_volumes();
+    let slow: Vec<&str> = specs.iter().filter(by_epoch).map(|spec| spec.entry.name).collect();
+    let epochs = seen.last.0 / options.replay.epoch.0;
+    if !slow.is_empty() && epochs < EPOCHS_FEW {
+        notes.push(format!(
+            "the trace lasts {epochs} epochs of {}: too few to judge what decides once an epoch \
+             ({}); --epoch makes them shorter",
+            options.replay.epoch,
+            slow.join(", ")
+        ));
+    }
+    notes
+}
+
+/// Policies and sizes.
+type Contest<'a> = (&'a [PolicySpec], &'a [CacheSize]);
+
 impl Args {
+    /// True if objects of unit size are cached.
+    pub(super) fn objects(&self) -> bool {
+        self.model.objects
+    }
+
     fn traces(&self) -> Vec<String> {
         self.source.sources().iter().map(ToString::to_string).collect()
     }
-}
 
-/// Replays while reading, in memory that does not grow with the trace.
-fn stream(
-    args: &Args,
-    reader: &mut dyn TraceReader,
-    cut: Cut,
-    specs: &[PolicySpec],
-    options: &LabOptions,
-) -> Result<(Vec<Row>, Seen), CliError> {
-    let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "replaying");
-    let mut stream = Stream::new(reader, cut);
-    lab::run_stream(&mut stream, cut, specs, &args.size, options, &|bytes| bar.at(bytes))
-        .map_err(CliError::input)
-}
+    /// Replays while reading, in memory that does not grow with the requests.
+    fn stream(
+        &self,
+        reader: &mut dyn TraceReader,
+        cut: Cut,
+        (specs, sizes): Contest<'_>,
+        options: &LabOptions,
+        known: Option<&Seen>,
+    ) -> Result<(Vec<Row>, Seen), CliError> {
+        let bar = self.reading("replaying");
+        let mut stream = Stream::new(reader, cut);
+        lab::run_stream(&mut stream, cut, specs, sizes, options, known, &|bytes| bar.at(bytes))
+            .map_err(CliError::input)
+    }
 
-/// Reads the whole trace, for runs that must know it beforehand.
-fn read(args: &Args, reader: &mut dyn TraceReader, cut: Cut) -> Result<Workload, CliError> {
-    let bar = Progress::bar(args.source.size_bytes(), Counted::Bytes, "reading");
-    Workload::read(reader, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
-}
+    /// Counts what must be known before a stream can be replayed.
+    fn survey(&self, reader: &mut dyn TraceReader, cut: Cut) -> Result<Seen, CliError> {
+        let bar = self.reading("counting");
+        let mut stream = Stream::new(reader, cut);
+        lab::survey(&mut stream, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
+    }
 
-fn replay(
-    args: &Args,
-    workload: &Workload,
-    specs: &[PolicySpec],
-    options: &LabOptions,
-) -> Result<Vec<Row>, CliError> {
-    let touches = workload.touches() * (specs.len() * args.size.len()) as u64;
-    let bar = Progress::bar(Some(touches), Counted::Things, "replaying lines");
-    let done = AtomicU64::new(0);
-    let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
-    lab::run(workload, specs, &args.size, options, &progress).map_err(CliError::input)
-}
+    /// Reads the whole trace, for runs that must know it beforehand.
+    fn read(&self, reader: &mut dyn TraceReader, cut: Cut) -> Result<Workload, CliError> {
+        let bar = self.reading("reading");
+        Workload::read(reader, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
+    }
 
-fn curves(
-    args: &Args,
-    workload: &Workload,
-    specs: &[PolicySpec],
-    method: CurveMethod,
-    options: &LabOptions,
-) -> Result<(), CliError> {
-    let curves = match method {
-        CurveMethod::Exact => vec![lab::exact_curve(workload)],
-        CurveMethod::Shards(rate) => {
-            let caches: Vec<PolicySpec> =
-                specs.iter().filter(|spec| !spec.is_placement()).cloned().collect();
-            let bar = Progress::bar(None, Counted::Things, "replaying sampled lines");
-            let done = AtomicU64::new(0);
-            let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
-            lab::sampled_curves(workload, &caches, rate, options, &progress)
-                .map_err(CliError::input)?
-        }
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    args.output.write_html(|command| lab::curves_html(&curves, method, version, command))?;
-    let printed = if args.output.json {
-        table::curves_json(&curves, method)?
-    } else {
-        table::curves_text(&curves, method)
-    };
-    output::print(&printed)
+    fn replay(
+        &self,
+        workload: &Workload,
+        (specs, sizes): Contest<'_>,
+        options: &LabOptions,
+    ) -> Result<Vec<Row>, CliError> {
+        let touches = workload.touches() * (specs.len() * sizes.len()) as u64;
+        let bar = Progress::bar(Some(touches), Counted::Things, "replaying lines");
+        let done = AtomicU64::new(0);
+        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        lab::run(workload, specs, sizes, options, &progress).map_err(CliError::input)
+    }
+
+    /// Progress through the input's bytes.
+    pub(super) fn reading(&self, what: &'static str) -> Progress {
+        Progress::bar(self.source.size_bytes(), Counted::Bytes, what)
+    }
 }
 
 impl Output {
     /// Writes the page, if one was asked for.
-    fn write_html(&self, page: impl FnOnce(&str) -> String) -> Result<(), CliError> {
+    pub(super) fn write_html(&self, page: impl FnOnce(&str) -> String) -> Result<(), CliError> {
         let Some(path) = &self.html else { return Ok(()) };
         let command: Vec<String> = std::env::args().skip(1).collect();
         let page = page(&format!("thermocline {}", command.join(" ")));
@@ -224,19 +262,6 @@ impl Output {
             output::print(&table::text(report))
         }
     }
-}
-
-fn parse_policies(words: &[String]) -> Result<Vec<PolicySpec>, CliError> {
-    let mut specs = Vec::new();
-    for word in words {
-        if word == "all" {
-            let every = registry::entries().map(|entry| PolicySpec::parse(entry.name));
-            specs.extend(every.filter_map(Result::ok));
-        } else {
-            specs.push(library::policy(word).map_err(CliError::input)?);
-        }
-    }
-    Ok(specs)
 }
 
 fn lab_options(model: &Model) -> Result<LabOptions, CliError> {

@@ -3,6 +3,8 @@
 mod balance;
 mod balance_table;
 mod cache;
+mod curves;
+mod policies;
 mod run;
 mod table;
 pub(crate) mod volume;

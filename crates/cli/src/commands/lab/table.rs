@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::table;
 use comfy_table::Table;
 use std::fmt::Write;
-use thermocline_sim::lab::{Curve, CurveMethod, Report, Row};
+use thermocline_sim::lab::{Curves, Point, Report, Row};
 use thermocline_units::{Bytes, Nanos};
 
 /// Columns: heading, and how a row fills it.
@@ -22,8 +22,8 @@ const COLUMNS: [Column; 13] = [
     ("I/O cost\nas in 001", |row| seconds(row.cost_source_s)),
     ("I/O cost\nreal sizes", |row| seconds(row.cost_real_s)),
     ("disk head\nbusy", |row| seconds(row.disk_head_s)),
-    ("flash\nwrites", |row| Bytes(row.flash_written_bytes).to_string()),
-    ("moved", |row| Bytes(row.moved_bytes).to_string()),
+    ("flash\nwrites", |row| of_row(row, row.flash_written_bytes)),
+    ("moved", |row| of_row(row, row.moved_bytes)),
     ("written\nback", |row| row.written_back.to_string()),
     ("policy\nmemory", |row| Bytes(row.memory_resident_bytes + row.memory_index_bytes).to_string()),
 ];
@@ -50,24 +50,45 @@ pub(crate) fn text(report: &Report) -> String {
 }
 
 /// Miss-ratio curves as JSON.
-pub(crate) fn curves_json(curves: &[Curve], method: CurveMethod) -> Result<String, CliError> {
-    let value = serde_json::json!({ "method": method.to_string(), "curves": curves });
-    let text = serde_json::to_string_pretty(&value).map_err(CliError::failed)?;
+pub(crate) fn curves_json(curves: &Curves) -> Result<String, CliError> {
+    let text = serde_json::to_string_pretty(curves).map_err(CliError::failed)?;
     Ok(text + "\n")
 }
 
-/// Miss-ratio curves as one table: a row a size, a column a policy.
-pub(crate) fn curves_text(curves: &[Curve], method: CurveMethod) -> String {
-    let Some(first) = curves.first() else { return String::new() };
-    let names = curves.iter().map(|curve| curve.policy.clone());
+/// Miss-ratio curves as one table: a row a size, a column a policy, errors behind the ratios.
+pub(crate) fn curves_text(curves: &Curves, objects: bool) -> String {
+    let names = curves.curves.iter().map(|curve| curve.policy.clone());
     let mut table = table::plain(std::iter::once("cache size".to_string()).chain(names));
-    for (i, point) in first.points.iter().enumerate() {
-        let ratio = |curve: &Curve| curve.points.get(i).map_or(0.0, |point| point.miss_ratio);
-        let cells = curves.iter().map(|curve| percent(ratio(curve)));
-        table.add_row(std::iter::once(Bytes(point.bytes).to_string()).chain(cells));
+    let points = curves.curves.first().map_or(&[][..], |curve| &curve.points);
+    for (i, point) in points.iter().enumerate() {
+        let cells = curves.curves.iter().map(|curve| with_error(&curve.points[i]));
+        table.add_row(std::iter::once(amount(point.bytes, objects)).chain(cells));
     }
     table::align_numbers(&mut table);
-    format!("Miss ratio by line, % ({method})\n{table}\n")
+    let mut text = format!("Miss ratio by line, % ({})\n", curves.made_from());
+    for repair in &curves.repairs {
+        text.push_str(&format!("note: {repair}\n"));
+    }
+    text.push_str(&format!("{table}\n"));
+    if curves.rate < 1.0 {
+        text.push_str("± is where the true ratio lies in 95 of 100 samples.\n");
+    }
+    text
+}
+
+fn with_error(point: &Point) -> String {
+    let ratio = percent(point.miss_ratio);
+    if point.error == 0.0 { ratio } else { format!("{ratio} ±{}", percent(point.error)) }
+}
+
+/// Bytes, or a number of objects.
+fn amount(bytes: u64, objects: bool) -> String {
+    if objects { format!("{bytes} objects") } else { Bytes(bytes).to_string() }
+}
+
+/// An amount of a row, which counts objects of unit size where it caches objects.
+fn of_row(row: &Row, bytes: u64) -> String {
+    amount(bytes, row.unit_bytes == 1)
 }
 
 fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
@@ -76,11 +97,11 @@ fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
         "{} requests, {} lines touched, working set {}, {} volume(s); writes go {}",
         report.requests,
         report.lines,
-        Bytes(report.working_set_bytes),
+        amount(report.working_set_bytes, report.counts_objects()),
         report.volumes,
         report.write_mode,
     )?;
-    for repair in &report.repairs {
+    for repair in report.repairs.iter().chain(&report.notes) {
         writeln!(out, "note: {repair}")?;
     }
     for size in report.sizes() {
@@ -94,7 +115,7 @@ fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
 
 fn heading(report: &Report, size: &str, row: &Row) -> String {
     let share = row.capacity_bytes as f64 / report.working_set_bytes as f64 * 100.0;
-    let capacity = Bytes(row.capacity_bytes);
+    let capacity = of_row(row, row.capacity_bytes);
     if size.ends_with('%') {
         format!("Flash of {size} of the working set ({capacity})")
     } else {
