@@ -45,7 +45,7 @@ fn main() -> Result<(), Failure> {
         report(&format!("{policy} of {size} objects, all of it"), || {
             let mut reader = open()?;
             let mut stream = Stream::new(&mut *reader, CUT);
-            let (_, seen) = run_stream(&mut stream, CUT, &spec, &lines, &options, &|_| ())?;
+            let (_, seen) = run_stream(&mut stream, CUT, &spec, &lines, &options, None, &|_| ())?;
             Ok(seen.requests)
         })?;
     }
