@@ -393,6 +393,13 @@ impl Group {
         );
     }
 
+    /// Whether a pool has died that may have a superblock which is not in force yet.
+    pub(crate) fn has_lost_a_coming_home(&self) -> bool {
+        let dead = |home: &PoolId| !self.pool(*home).is_alive();
+        let written = matches!(self.checkpoint.stage, Stage::Spreading | Stage::Spread);
+        written && self.checkpoint.homes.iter().any(dead)
+    }
+
     /// Whether one of the coming homes lives; if none does, the checkpoint begins anew.
     fn has_living_home(&mut self) -> bool {
         self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
@@ -400,6 +407,7 @@ impl Group {
             if self.checkpoint.stage == Stage::Spreading {
                 met("last coming replica died while its superblock was written");
                 // One may have it and come back: the next one is younger, and in the same place.
+                self.commit.supersede();
                 self.checkpoint.sequence += if mutant("sequence_not_skipped") { 0 } else { 2 };
             }
             self.checkpoint.stage = Stage::Idle;
@@ -457,6 +465,10 @@ impl Group {
             }
         }
         self.homes_in_force();
+        match self.commit.homes.is_empty() {
+            true => self.commit.supersede(),
+            false => self.release_held(),
+        }
         if self.opening_ends() {
             self.service = Service::Ready;
             for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {

@@ -110,6 +110,12 @@ pub(crate) struct Commit {
     pub(crate) homes: Vec<PoolId>,
     /// Whether the cycle under way has written its records and waits for homes to be in force.
     awaits_homes: bool,
+    /// Whether a superblock that never came in force may be durable on a pool that has died. If it
+    /// comes back, that one counts, and the journal of the homes that it names, until there is a
+    /// younger one.
+    superseded: bool,
+    /// Records and waiters of cycles that were written meanwhile.
+    held: (Vec<Change>, Vec<Waiter>),
 }
 
 impl Commit {
@@ -134,6 +140,8 @@ impl Commit {
             blocks: 0,
             homes,
             awaits_homes: false,
+            superseded: false,
+            held: (Vec::new(), Vec::new()),
         }
     }
 
@@ -214,7 +222,12 @@ impl Commit {
 
     /// Whether some queued record will free a slot.
     pub(crate) fn will_free(&self) -> bool {
-        self.queue.iter().chain(&self.taken).any(|change| !change.left.is_empty())
+        self.changes().any(|change| !change.left.is_empty())
+    }
+
+    /// Records that nothing may rely on yet.
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.queue.iter().chain(&self.taken).chain(&self.held.0)
     }
 
     /// Whether nothing is queued, under way or wanted.
@@ -224,6 +237,8 @@ impl Commit {
             && self.waiters.is_empty()
             && self.later_waiters.is_empty()
             && self.next_waiters.is_empty()
+            && self.held.0.is_empty()
+            && self.held.1.is_empty()
     }
 
     /// Whether the checkpoint in force has everything: a recovery would find no block to replay.
@@ -233,6 +248,11 @@ impl Commit {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
+    }
+
+    /// A superblock that is younger than the one in force may come back.
+    pub(crate) fn supersede(&mut self) {
+        self.superseded = true;
     }
 
     /// Unflushed writes to `pool` are gone: the next flush says so.
@@ -251,8 +271,7 @@ impl Commit {
 
     /// Slots that queued records will free.
     pub(crate) fn places_left(&self) -> impl Iterator<Item = Place> + '_ {
-        let changes = self.queue.iter().chain(&self.taken);
-        changes.flat_map(|change| change.left.iter().map(|&(_, place)| place))
+        self.changes().flat_map(|change| change.left.iter().map(|&(_, place)| place))
     }
 }
 
@@ -405,7 +424,7 @@ impl Group {
         self.commit.stage = Stage::Writing;
         if self.commit.taken.is_empty() {
             self.commit.blocks = 0;
-            return self.cycle_done(self.now);
+            return self.cycle_written(self.now);
         }
         let (blocks, count) = self.seal_journal_blocks();
         self.commit.blocks = count;
@@ -501,7 +520,36 @@ impl Group {
             }
             return;
         }
-        self.cycle_done(now);
+        self.cycle_written(now);
+    }
+
+    /// The records are on every home. They count, unless a superblock may come back that names
+    /// homes which lack them: then they do as soon as a younger one is in force. Only the
+    /// checkpoint that makes that one does not wait for it.
+    fn cycle_written(&mut self, now: Nanos) {
+        let superseded = self.commit.superseded || self.has_lost_a_coming_home();
+        if !superseded || mutant("commit_counts_though_superseded") {
+            return self.cycle_done(now);
+        }
+        met("commit waited for a younger superblock");
+        self.commit.next += std::mem::take(&mut self.commit.blocks);
+        self.commit.stage = Stage::Idle;
+        self.commit.held.0.append(&mut self.commit.taken);
+        for waiter in std::mem::take(&mut self.commit.waiters) {
+            match waiter {
+                Waiter::Checkpoint(attempt) => self.checkpoint.covered(attempt),
+                waiter => self.commit.held.1.push(waiter),
+            }
+        }
+    }
+
+    /// A checkpoint is in force, and nothing younger than its superblock can come back.
+    pub(crate) fn release_held(&mut self) {
+        self.commit.superseded = false;
+        let (taken, waiters) = std::mem::take(&mut self.commit.held);
+        if !taken.is_empty() || !waiters.is_empty() {
+            self.settle_cycle(self.now, taken, waiters);
+        }
     }
 
     /// A checkpoint has put homes in force: ends the cycle whose records only those have.
@@ -520,6 +568,11 @@ impl Group {
         self.commit.stage = Stage::Idle;
         let taken = std::mem::take(&mut self.commit.taken);
         let waiters = std::mem::take(&mut self.commit.waiters);
+        self.settle_cycle(now, taken, waiters);
+    }
+
+    /// Tells everybody who waited, and lets go of slots.
+    fn settle_cycle(&mut self, now: Nanos, taken: Vec<Change>, waiters: Vec<Waiter>) {
         let lost = std::mem::take(&mut self.commit.lost);
         if !lost.is_empty() && !mutant("loss_told_to_nobody") {
             let lose = |chunk: &ChunkId| self.has_lost_part(*chunk, &lost);

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 81] = [
+const MUTANTS: [(&str, &str, Caught); 82] = [
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Quickly),
@@ -66,6 +66,11 @@ const MUTANTS: [(&str, &str, Caught); 81] = [
         "coming_replicas_without_journal",
         "the journal on replicas that a checkpoint will put in force",
         Quickly,
+    ),
+    (
+        "commit_counts_though_superseded",
+        "waiting for a younger superblock when one may come back that never was in force",
+        ByPlan,
     ),
     ("commit_without_its_wrapped_part", "the part of a commit behind the end of the ring", Seldom),
     ("copies_equal_under_a_write", "calling copies equal only when nobody writes", Seldom),
@@ -162,7 +167,7 @@ const MUTANTS: [(&str, &str, Caught); 81] = [
     ("spoiled_piece_kept", "copying again what was written while it was copied", Quickly),
     ("superblock_crc_of_one_sector", "a checksum over all of a superblock", Quickly),
     ("superblock_not_forced", "forcing superblocks to the medium", Quickly),
-    ("superblocks_all_at_once", "superblocks on the metadata replicas first", Seldom),
+    ("superblocks_all_at_once", "superblocks on the metadata replicas first", Equivalent),
     ("switch_not_taken_back", "taking a switch back when a write failed on one side", ByPlan),
     ("switch_says_copies_are_equal", "saying that new copies may differ", Seldom),
     ("third_pool_not_flushed", "flushing the third pool and those behind it", Quickly),
