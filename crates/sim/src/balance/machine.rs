@@ -274,7 +274,8 @@ impl<'a> Machine<'a> {
             }
             Next::Places => {
                 let (at, index) = under_way.awaiting.pop_front().expect("one is placed next");
-                self.place(at, index);
+                let site = self.pick(at, index);
+                self.take(at, index, site);
             }
         }
     }
@@ -353,16 +354,16 @@ impl<'a> Machine<'a> {
                 return;
             }
         }
-        self.place(now, index);
+        let site = self.pick(now, index);
         if probing == Probing::Aside {
             self.probe(number, now);
         }
+        self.take(now, index, site);
     }
 
-    /// A request goes to a site.
-    fn place(&mut self, now: Nanos, index: u32) {
+    /// A site takes a request.
+    fn take(&mut self, now: Nanos, index: u32, site: SiteId) {
         let job = &self.jobs[index as usize];
-        let site = self.pick(now, job);
         let (start, done) = self.sites[site.index()].take(now, job.work, self.end);
         let watched = &mut self.watched[site.index()];
         watched.arrivals.push(now);
@@ -377,7 +378,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn pick(&mut self, now: Nanos, job: &Job) -> SiteId {
+    /// Where a request goes.
+    fn pick(&mut self, now: Nanos, index: u32) -> SiteId {
+        let job = &self.jobs[index as usize];
         let number = job.balancer as usize;
         if self.clairvoyant {
             let present = self.watched.iter().map(|watched| watched.present);

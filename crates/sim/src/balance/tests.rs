@@ -154,9 +154,9 @@ fn alone_water_filling_is_least_and_among_many_it_is_far_better() {
     assert!((0.97..1.03).contains(&learning), "equal sites are hardly told apart: {learning}");
     let many = Scenario { balancers: 16, ..scenario };
     let many = rows(&many, &["water-fill", unprobed, "least"], &[1]);
-    for policy in ["water-fill", unprobed] {
-        assert!(wait(&many, policy) * 10.0 < wait(&many, "least"), "{many:?}");
-    }
+    assert!(wait(&many, unprobed) * 10.0 < wait(&many, "least"), "{many:?}");
+    // Where reports are as young as this, three probes know less than they do.
+    assert!(wait(&many, "water-fill") * 4.0 < wait(&many, "least"), "{many:?}");
 }
 
 #[test]
@@ -297,10 +297,10 @@ fn golden_waits() {
         li-own 335.076
         water-fill:probes=0:learn=0 337.824
         water-fill:probes=0 337.824
-        water-fill 341.188
-        lsq 345.352
-        scd 338.360
-        twf 338.360
+        water-fill 341.418
+        lsq 351.356
+        scd 337.832
+        twf 337.832
         ara-opt 341.188
     "#]]
     .assert_eq(&text);
