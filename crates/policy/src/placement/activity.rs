@@ -17,8 +17,8 @@
 //! The size of a chunk is first known at the end of the first epoch; until then it is taken for 1
 //! MiB, the machine's default, and may misjudge who is sequential. Counters saturate.
 //!
-//! State: 58 B a chunk: 12 of address, 44 of counters, 2 for where it is; and 32 B for each MiB of a
-//! chunk that was written in the epoch. O(1) an access, O(chunks met) an epoch, in the order of
+//! State: 58 B a chunk: 12 of address, 44 of counters, 2 for where it is; and 32 B for each MiB of
+//! a chunk that was written in the epoch. O(1) an access, O(chunks met) an epoch, in the order of
 //! memory: a list of those that were touched would be in another.
 
 use super::chunks::Chunks;
