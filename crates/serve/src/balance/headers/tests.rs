@@ -48,7 +48,6 @@ fn what_is_between_neighbours_stays_there() {
         "proxy-connection: keep-alive",
         "transfer-encoding: chunked",
         "proxy-authorization: Basic eA==",
-        "trailer: x-sum",
         "upgrade: h2c",
         "expect: 100-continue",
         "te: deflate",
@@ -56,12 +55,14 @@ fn what_is_between_neighbours_stays_there() {
     assert_eq!(sent(&gone), [""; 0]);
     assert_eq!(sent(&["accept: */*", "te: trailers, deflate"]), ["accept: */*", "te: trailers"]);
     assert_eq!(sent(&["connection: TE", "te: trailers"]), ["te: trailers"]);
+    assert_eq!(sent(&["trailer: x-sum"]), ["trailer: x-sum"], "it is the whole way's");
 }
 
 #[test]
 fn hops_are_in_their_places() {
     assert!(HOPS.iter().all(|(text, name)| name == text));
-    let places = [(Hops::CONNECTION, CONNECTION), (Hops::TE, TE), (Hops::UPGRADE, UPGRADE)];
+    let coding = (Hops::CODING, TRANSFER_ENCODING);
+    let places = [(Hops::CONNECTION, CONNECTION), (Hops::TE, TE), (Hops::UPGRADE, UPGRADE), coding];
     for (hop, name) in places {
         let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
         assert_eq!(Hops::of(&headers).0, hop.0);
