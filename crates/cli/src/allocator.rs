@@ -16,16 +16,6 @@ const PAGE_BYTES: usize = 64 << 10;
 /// The system's allocator with huge pages for large allocations.
 pub(crate) struct HugePages;
 
-/// Gives free memory between allocations back to the system; takes some milliseconds for each 100
-/// MiB. The system's allocator keeps it otherwise.
-pub(crate) fn give_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it touches free memory only, and takes the allocator's own locks.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
 /// Advises the kernel on an allocation of `size` bytes at `address`, which may be null.
 fn advise(address: *mut u8, size: usize) -> *mut u8 {
     #[cfg(target_os = "linux")]

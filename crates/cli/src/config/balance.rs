@@ -114,8 +114,7 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
     live.access_log = access_log(keys.table("access-log")?, beside)?;
     let admin = http(keys.table("admin")?, beside, &beside.join(SOCKET))?;
     keys.finish()?;
-    let give_back = crate::allocator::give_back;
-    Ok(BalanceConfig { proxy: Config { listen, threads, connections_max, give_back, live }, admin })
+    Ok(BalanceConfig { proxy: Config { listen, threads, connections_max, live }, admin })
 }
 
 fn listen(keys: &mut Keys<'_>, beside: &Path) -> Result<Vec<Listen>, ConfigError> {

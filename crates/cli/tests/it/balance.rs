@@ -241,3 +241,31 @@ fn when_nobody_can_take_over_the_balancer_goes_on() {
     assert!(balance.get("/", "").ends_with("one"));
     assert_eq!(status(&folder)["requests"], 1);
 }
+
+/// The old process had stopped when the new one found that its API could not be opened, and ended.
+#[test]
+fn a_new_process_without_its_api_goes_on_serving() {
+    let folder = program::folder("balance-upgrade-api");
+    let one = server("one");
+    std::fs::create_dir(folder.join("run")).unwrap();
+    let admin = "[admin]\nsocket = \"run/b.sock\"\n";
+    let text =
+        format!("[[listen]]\naddress = \"127.0.0.1:0\"\n[[backend]]\naddress = \"{one}\"\n{admin}");
+    std::fs::write(folder.join("b.toml"), text).unwrap();
+    let mut balance = Balance::start(&folder, "b.toml");
+    std::fs::remove_dir_all(folder.join("run")).unwrap();
+    let pid = balance.child.id().to_string();
+    assert!(Command::new("kill").args(["-USR2", &pid]).status().unwrap().success());
+    let told = || std::fs::read_to_string(folder.join("stderr")).unwrap();
+    wait_until("another goes on", || told().contains("goes on"));
+    let text = told();
+    let successor = text.split(" goes on").next().and_then(|text| text.rsplit(' ').next());
+    let successor = Orphan(successor.unwrap().to_string());
+    assert!(balance.child.wait().unwrap().success());
+    wait_until("it says what is wrong", || told().contains("the API is not there"));
+    assert!(get(&balance.address, "/", "").ends_with("one"));
+    std::fs::create_dir(folder.join("run")).unwrap();
+    wait_until("the API is there", || folder.join("run/b.sock").exists());
+    assert!(successor.signal("-TERM"));
+    wait_until("it has ended", || !folder.join("run/b.sock").exists());
+}

@@ -1,6 +1,7 @@
 //! A client's connection, as its requests see it, and the deadline that a request minds.
 
 use super::core::Shared;
+use super::crowd::Member;
 use super::headers::Caller;
 use super::interim::Interim;
 use super::upstream::Pool;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 /// One thread: what its connections share.
@@ -20,6 +22,9 @@ pub(super) struct Thread {
     pub(super) shared: Arc<Shared>,
     pub(super) pool: Pool,
 }
+
+/// Lets a connection count, for as long as there is a copy of it.
+pub(super) type Admission = (Member, OwnedSemaphorePermit);
 
 /// How a client talks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +38,8 @@ pub(super) struct Client {
     pub(super) thread: Arc<Thread>,
     pub(super) peer: SocketAddr,
     pub(super) caller: Caller,
+    /// Its place among all connections and among its address's; kept by tunnels, too.
+    pub(super) admission: Arc<Admission>,
     pub(super) spoken: Spoken,
     /// Of the connection; streams of HTTP/2 each have their own beside it.
     pub(super) watch: Arc<Watch>,
@@ -71,6 +78,7 @@ impl Client {
         encrypted: bool,
         spoken: Spoken,
         watch: Arc<Watch>,
+        admission: Arc<Admission>,
     ) -> Client {
         let address = HeaderValue::from_str(&peer.ip().to_canonical().to_string());
         Client {
@@ -80,6 +88,7 @@ impl Client {
                 address: address.expect("addresses are plain"),
                 protocol: HeaderValue::from_static(if encrypted { "https" } else { "http" }),
             },
+            admission,
             spoken,
             watch,
             asked: AtomicU64::new(0),

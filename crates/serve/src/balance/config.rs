@@ -18,9 +18,6 @@ pub struct Config {
     pub threads: usize,
     /// Connections of clients at the same time, of all threads; more wait to be accepted.
     pub connections_max: usize,
-    /// Called when much memory has been freed, to give it back to the system where the allocator
-    /// would keep it; on a thread that proxies nothing.
-    pub give_back: fn(),
     /// What may change while it runs.
     pub live: Live,
 }

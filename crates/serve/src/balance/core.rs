@@ -78,8 +78,6 @@ pub(super) struct Counts {
     pub(super) connections: AtomicU64,
     pub(super) accepted: AtomicU64,
     pub(super) bad_requests: AtomicU64,
-    /// Connections that were parked: hyper's state was given up until they ask again.
-    pub(super) parked: AtomicU64,
     /// Connections that were closed at once: too many from one address.
     pub(super) refused: AtomicU64,
     pub(super) bytes_in: AtomicU64,

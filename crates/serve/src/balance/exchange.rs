@@ -380,6 +380,7 @@ impl Exchange {
         answered: Answered,
         switch: Option<OnUpgrade>,
     ) -> Response<AnswerBody> {
+        self.end_interim();
         let Answered { response, conn } = answered;
         let (mut parts, body) = response.into_parts();
         self.take_report(&sent, &mut parts.headers);
@@ -398,7 +399,8 @@ impl Exchange {
                 return self.refuse(&Refusal::Broken);
             };
             self.alarm.watch.enter(Phase::Answer, self.current.live.timeouts.idle);
-            tunnel::switch(switch, conn, sent, self.alarm.watch, self.journal);
+            let admission = self.client.admission.clone();
+            tunnel::switch(switch, conn, sent, self.alarm.watch, self.journal, admission);
             return Response::from_parts(parts, AnswerBody::empty());
         }
         let flow = Box::new(Flow {
@@ -436,8 +438,16 @@ impl Exchange {
         });
     }
 
+    /// The final answer comes: interim ones go directly before it, or never.
+    fn end_interim(&self) {
+        if !self.client.watch.is_flushed() {
+            self.client.interim.take();
+        }
+    }
+
     /// Answers without a server.
     fn refuse(mut self, refusal: &Refusal) -> Response<AnswerBody> {
+        self.end_interim();
         let (status, text) = (refusal.status(), format!("{refusal}\n"));
         if status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED {
             self.client.thread.shared.counts.bad_requests.fetch_add(1, Relaxed);

@@ -9,7 +9,7 @@
 //! first request within the time for a head, and later ones within the time for keeping it;
 //! frames that are no requests do not count.
 
-use super::client::{Client, Spoken, Thread};
+use super::client::{Admission, Client, Spoken, Thread};
 use super::config::FIELDS_MAX;
 use super::core::NoPlace;
 use super::exchange::exchange;
@@ -27,7 +27,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use thermocline_balancer::Outcome;
@@ -44,8 +43,6 @@ const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
 /// A pause before a client is looked at again that has begun to say what it speaks.
 const BREATH: Duration = Duration::from_millis(5);
-/// How long a connection must ask for nothing before it is parked.
-const PARK: Duration = Duration::from_secs(2);
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -56,6 +53,7 @@ pub(super) async fn serve_http(
     peer: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
     stop: Arc<Stop>,
+    admission: Arc<Admission>,
 ) {
     let header = thread.shared.current().live.timeouts.header;
     let encrypted = tls.is_some();
@@ -64,7 +62,7 @@ pub(super) async fn serve_http(
     let opened = tokio::time::timeout(header, Box::pin(open(stream, tls))).await;
     let Ok(Some((wire, spoken))) = opened else { return };
     let watch = Arc::new(Watch::new(&thread.shared.ticks, header));
-    let client = Arc::new(Client::new(&thread, peer, encrypted, spoken, watch.clone()));
+    let client = Arc::new(Client::new(&thread, peer, encrypted, spoken, watch.clone(), admission));
     match spoken {
         Spoken::Http1 => {
             let stream = Stream::client(wire, Some(watch)).with_interim(&client.interim);
@@ -103,90 +101,37 @@ async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Serves HTTP/1.1. A connection that asks for nothing is parked: hyper's buffers and state, some
-/// 14 KiB, are given back, and made anew with the first byte of the next request.
-async fn serve_http1(client: Arc<Client>, mut stream: Stream, stop: &Stop) {
-    // In a box: what is parked does not keep the room for it.
-    while let Some(idle) = Box::pin(ask_and_answer(&client, stream, stop)).await {
-        stream = idle;
-        client.thread.shared.counts.parked.fetch_add(1, Relaxed);
-        if !wait_for_bytes(&client, &mut stream, stop).await {
-            return;
-        }
-    }
-}
-
-/// Takes requests until the connection is over, or idle for a while; then it is returned.
-async fn ask_and_answer(client: &Arc<Client>, stream: Stream, stop: &Stop) -> Option<Stream> {
-    let (watch, of) = (&client.watch, client.clone());
+async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
+    let (watch, of) = (client.watch.clone(), client.clone());
     let fields_max = client.thread.shared.current().live.limits.fields_max;
-    let service = service_fn(move |request: Request<Incoming>| exchange(of.clone(), request));
+    let service = service_fn(move |request: Request<Incoming>| exchange(client.clone(), request));
     let mut builder = http1::Builder::new();
     builder.auto_date_header(false).header_read_timeout(None).max_header_size(HEAD_BYTES_MAX);
     // Another number than hyper's own costs an allocation for each head.
     if fields_max != FIELDS_MAX {
         builder.max_headers(fields_max);
     }
-    let mut connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = pin!(connection);
     let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
-    let mut park = pin!(tokio::time::sleep(PARK));
     let mut stopping = pin!(stop.stopped());
-    let (mut is_stopping, mut is_told, mut asked) = (false, false, client.asked());
-    let is_idle = std::future::poll_fn(|cx| {
+    let (mut is_stopping, mut is_told) = (false, false);
+    std::future::poll_fn(|cx| {
         is_stopping = is_stopping || stopping.as_mut().poll(cx).is_ready();
         loop {
             // Who has been let in may ask once: a request may be on its way.
-            if is_stopping && !is_told && client.asked() > 0 {
+            if is_stopping && !is_told && of.asked() > 0 {
                 is_told = true;
-                Pin::new(&mut connection).graceful_shutdown();
+                connection.as_mut().graceful_shutdown();
             }
             // That a client broke off is nobody's fault here.
-            if poll_in_time(cx, Pin::new(&mut connection), watch, timer.as_mut()).is_ready() {
-                return Poll::Ready(false);
+            let polled = poll_in_time(cx, connection.as_mut(), &watch, timer.as_mut());
+            if polled.is_ready() || !is_stopping || is_told || of.asked() == 0 {
+                return polled;
             }
-            if !is_stopping || is_told || client.asked() == 0 {
-                break;
-            }
-        }
-        while park.as_mut().poll(cx).is_ready() {
-            if watch.is_at_rest() && !is_stopping && client.asked() == asked {
-                return Poll::Ready(true);
-            }
-            asked = client.asked();
-            park.as_mut().reset(tokio::time::Instant::now() + PARK);
-        }
-        Poll::Pending
-    });
-    if !is_idle.await {
-        return None;
-    }
-    let parts = connection.into_parts()?;
-    let mut stream = parts.io.into_inner();
-    stream.put_back(parts.read_buf);
-    Some(stream)
-}
-
-/// Waits for a client's next byte; `false` when the connection is over.
-async fn wait_for_bytes(client: &Client, stream: &mut Stream, stop: &Stop) -> bool {
-    let watch = &client.watch;
-    let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
-    let mut stopping = pin!(stop.stopped());
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(bytes) = stream.poll_first(cx) {
-            return Poll::Ready(bytes);
-        }
-        loop {
-            let is_stopping = client.asked() > 0 && stopping.as_mut().poll(cx).is_ready();
-            if is_stopping || watch.is_over() {
-                return Poll::Ready(false);
-            }
-            if timer.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            timer.as_mut().reset(watch.instant());
         }
     })
-    .await
+    .await;
 }
 
 /// Drives what a watch is kept of, and gives it up when its time is over. A request that waits for

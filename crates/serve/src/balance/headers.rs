@@ -11,8 +11,7 @@
 //! 5. The only transfer coding is `chunked`. `Trailer` stays: fields behind a body are passed on
 //!    when they were announced.
 //!
-//! Not here: paths are passed on as they came, letter by letter, but for three signs that
-//! [`super::stream`] escapes.
+//! Not here: paths are passed on as they came, letter by letter.
 
 use super::config::Forwarded;
 use hyper::header::{
@@ -20,7 +19,7 @@ use hyper::header::{
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
-use hyper::http::uri::PathAndQuery;
+use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, Uri, Version};
 
 /// Where a client came from.
@@ -108,6 +107,8 @@ pub(super) enum BadRequest {
     NoHost,
     #[error("the request names two hosts")]
     TwoHosts,
+    #[error("the request's host is no host")]
+    NoSuchHost,
     #[error("this is no forward proxy: CONNECT is not served")]
     Connect,
     #[error("the request's target is no path")]
@@ -239,7 +240,8 @@ fn name_host(parts: &mut Parts) -> Result<(), BadRequest> {
     }
     let mut hosts = parts.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(_), None) => Ok(()),
+        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
+        (Some(_), None) => Err(BadRequest::NoSuchHost),
         (None, _) if parts.version == Version::HTTP_10 => {
             // HTTP/1.1, which servers are spoken to, needs the field, not a name in it.
             parts.headers.insert(HOST, HeaderValue::from_static(""));
@@ -248,6 +250,12 @@ fn name_host(parts: &mut Parts) -> Result<(), BadRequest> {
         (None, _) => Err(BadRequest::NoHost),
         (Some(_), Some(_)) => Err(BadRequest::TwoHosts),
     }
+}
+
+/// Returns true if this may name a host, and a port; nobody is named by nothing. A server of HTTP/2
+/// is told it in the target, where signs that end a host would mean something else.
+fn is_host(host: &[u8]) -> bool {
+    host.is_empty() || (!host.contains(&b'@') && Authority::try_from(host).is_ok())
 }
 
 fn join_cookies(headers: &mut HeaderMap) {

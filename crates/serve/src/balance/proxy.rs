@@ -177,9 +177,8 @@ impl Proxy {
         }
         let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
         let desk = proxy.desk.clone();
-        let give_back = config.give_back;
         proxy.beside.push(spawn("balance-upkeep", move || {
-            upkeep::run(&shared, &desk, threads, give_back, &cut);
+            upkeep::run(&shared, &desk, threads, &cut);
         })?);
         let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
         proxy.beside.push(spawn("balance-probes", move || probing::run(&shared, &cut))?);
@@ -393,13 +392,16 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
             continue;
         };
         let counted = Counted::new(&thread.shared);
-        let mode = door.mode;
+        let (mode, admission) = (door.mode, Arc::new((member, place)));
         tokio::spawn(async move {
             match mode {
-                Mode::Http => front::serve_http(thread, stream, peer, tls, stop).await,
-                Mode::Tcp => Box::pin(front::serve_tcp(thread, stream, peer, tls)).await,
+                Mode::Http => front::serve_http(thread, stream, peer, tls, stop, admission).await,
+                Mode::Tcp => {
+                    Box::pin(front::serve_tcp(thread, stream, peer, tls)).await;
+                    drop(admission);
+                }
             }
-            drop((counted, member, place));
+            drop(counted);
         });
     }
 }

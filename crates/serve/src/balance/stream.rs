@@ -2,8 +2,7 @@
 //! every byte.
 
 use super::interim::Interim;
-use super::watch::{Phase, Watch};
-use bytes::Bytes;
+use super::watch::Watch;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,11 +13,6 @@ use tokio::net::TcpStream;
 /// Pieces that are this long together are copied and sent as one: sending a list costs the kernel
 /// more than copying so little.
 const GATHERED_MAX: usize = 2048;
-
-/// What is not written as it is in a request's first line, and how it is written.
-const ESCAPED: [(u8, &[u8]); 3] = [(b'"', b"%22"), (b'<', b"%3C"), (b'>', b"%3E")];
-/// Bytes of a request that are read while its connection is parked.
-const FIRST_BYTES: usize = 256;
 
 /// One connection.
 pub(super) enum Wire {
@@ -39,10 +33,8 @@ pub(super) struct Stream {
     interim: Option<Arc<Interim>>,
     /// Of that, what is being written, and how much has been.
     sending: (Vec<u8>, usize),
-    /// What was read already, and is to be read first.
-    ahead: Bytes,
-    /// Whether the next byte belongs to a request's first line.
-    is_first_line: bool,
+    /// Whether writing to a neighbour that has closed is no error: it may have answered before.
+    is_forgiving: bool,
 }
 
 /// Does the same to whatever the wire is.
@@ -56,6 +48,11 @@ macro_rules! on_wire {
     };
 }
 
+/// Returns true if an error says that the other side has closed.
+fn has_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
 impl Stream {
     /// A client's.
     pub(super) fn client(wire: Wire, watch: Option<Arc<Watch>>) -> Stream {
@@ -64,15 +61,7 @@ impl Stream {
 
     fn new(wire: Wire, watch: Option<Arc<Watch>>, is_client: bool) -> Stream {
         let sending = (Vec::new(), 0);
-        Stream {
-            wire,
-            watch,
-            is_client,
-            interim: None,
-            sending,
-            ahead: Bytes::new(),
-            is_first_line: false,
-        }
+        Stream { wire, watch, is_client, interim: None, sending, is_forgiving: false }
     }
 
     /// Writes what comes to `interim` between two messages.
@@ -115,58 +104,32 @@ impl Stream {
         Stream::new(wire, None, false)
     }
 
-    /// Has `watch` hear of every byte from now on.
+    /// Takes writing to a neighbour that has closed for done: a server may answer before it has
+    /// the whole request, and close. Its answer, or the end, is what reading brings.
+    pub(super) fn forgiving(mut self) -> Stream {
+        self.is_forgiving = true;
+        self
+    }
+
+    /// Has `watch` hear of every byte from now on; whoever writes hears of every error.
     pub(super) fn watched(&mut self, watch: &Arc<Watch>) {
         self.watch = Some(watch.clone());
+        self.is_forgiving = false;
+    }
+
+    fn forgive(&self, result: Poll<io::Result<usize>>, count: usize) -> Poll<io::Result<usize>> {
+        match result {
+            Poll::Ready(Err(error)) if self.is_forgiving && has_closed(&error) => {
+                Poll::Ready(Ok(count))
+            }
+            other => other,
+        }
     }
 
     fn set_flushed(&self, is_flushed: bool) {
         if let Some(watch) = &self.watch {
             watch.set_flushed(is_flushed);
         }
-    }
-
-    fn read_ahead(&mut self, buffer: &mut ReadBuf<'_>) {
-        let count = buffer.remaining().min(self.ahead.len());
-        let bytes = self.ahead.split_to(count);
-        buffer.put_slice(&bytes);
-    }
-
-    /// Writes `"`, `<` and `>` in a request's first line as `%22`, `%3C` and `%3E`: clients send
-    /// them as they are, servers take them, and the library in between does not.
-    fn escape(&mut self, buffer: &mut ReadBuf<'_>, from: usize) {
-        let fresh = &buffer.filled()[from..];
-        let end = fresh.iter().position(|byte| *byte == b'\n');
-        let line = &fresh[..end.unwrap_or(fresh.len())];
-        self.is_first_line = end.is_none();
-        if !line.iter().any(|byte| ESCAPED.iter().any(|(raw, _)| raw == byte)) {
-            return;
-        }
-        let mut escaped = Vec::with_capacity(fresh.len() + 16);
-        for byte in line {
-            match ESCAPED.iter().find(|(raw, _)| raw == byte) {
-                Some((_, text)) => escaped.extend_from_slice(text),
-                None => escaped.push(*byte),
-            }
-        }
-        escaped.extend_from_slice(&fresh[line.len()..]);
-        self.ahead = escaped.into();
-        buffer.set_filled(from);
-        self.read_ahead(buffer);
-    }
-
-    /// Has these bytes, which came from here, be read again.
-    pub(super) fn put_back(&mut self, bytes: Bytes) {
-        self.ahead = bytes;
-    }
-
-    /// Waits for bytes and keeps them to be read again; `false` at the end.
-    pub(super) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let mut space = [0; FIRST_BYTES];
-        let mut buffer = ReadBuf::new(&mut space);
-        let result = ready!(Pin::new(&mut *self).poll_read(cx, &mut buffer));
-        self.ahead = Bytes::copy_from_slice(buffer.filled());
-        Poll::Ready(result.is_ok() && !self.ahead.is_empty())
     }
 
     fn wrote(&self, result: &Poll<io::Result<usize>>) {
@@ -188,21 +151,12 @@ impl AsyncRead for Stream {
         if let Poll::Ready(Err(error)) = self.poll_interim(cx) {
             return Poll::Ready(Err(error));
         }
-        if !self.ahead.is_empty() {
-            self.read_ahead(buffer);
-            return Poll::Ready(Ok(()));
-        }
-        let is_idle = |watch: &Arc<Watch>| watch.phase() == Phase::Idle;
-        self.is_first_line |= self.is_client && self.watch.as_ref().is_some_and(is_idle);
         let before = buffer.filled().len();
         let result = on_wire!(self, stream => Pin::new(stream).poll_read(cx, buffer));
         if let Some(watch) = &self.watch
             && buffer.filled().len() > before
         {
             if self.is_client { watch.moved() } else { watch.progress() }
-        }
-        if self.is_first_line {
-            self.escape(buffer, before);
         }
         result
     }
@@ -218,7 +172,7 @@ impl AsyncWrite for Stream {
         self.set_flushed(false);
         let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, bytes));
         self.wrote(&result);
-        result
+        self.forgive(result, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -232,7 +186,7 @@ impl AsyncWrite for Stream {
             self.set_flushed(false);
             let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
             self.wrote(&result);
-            return result;
+            return self.forgive(result, total);
         }
         let (mut gathered, mut length) = ([0; GATHERED_MAX], 0);
         for slice in slices {
@@ -252,7 +206,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = on_wire!(self, stream => Pin::new(stream).poll_flush(cx));
-        if let Poll::Ready(Ok(())) = result {
+        if matches!(result, Poll::Ready(Ok(()))) && self.sending.0.is_empty() {
             self.set_flushed(true);
         }
         result

@@ -3,7 +3,7 @@
 //! Each direction ends by itself: when one side has nothing more to say, that is passed on, and the
 //! other may go on (half-close). A tunnel through which nothing moves for the idle time is closed.
 
-use super::client::Alarm;
+use super::client::{Admission, Alarm};
 use super::core::Sent;
 use super::journal::Journal;
 use super::proxy::Counted;
@@ -28,11 +28,12 @@ pub(super) fn switch(
     sent: Sent,
     watch: Arc<Watch>,
     mut journal: Journal,
+    admission: Arc<Admission>,
 ) {
     let shared = sent.shared().clone();
     let counted = Counted::new(&shared);
     tokio::spawn(async move {
-        let _counted = counted;
+        let _counted = (counted, admission);
         let ended = std::future::poll_fn(|cx| {
             conn.drive(cx);
             if conn.is_over() { Poll::Ready(()) } else { Poll::Pending }

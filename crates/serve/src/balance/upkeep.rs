@@ -18,7 +18,6 @@ use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, Response};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use thermocline_units::{Rng, SiteId};
 
@@ -26,27 +25,17 @@ use thermocline_units::{Rng, SiteId};
 const REPORT_BYTES_MAX: usize = 4096;
 /// Ticks between looks through the pools, the history, and lists of reports to fetch.
 const SECOND_TICKS: u32 = 10;
-/// Connections that must have been parked before their memory is given back, and how often that
-/// is looked at.
-const PARKED_MIN: u64 = 500;
-const GIVE_BACK_TICKS: u32 = 5 * SECOND_TICKS;
 /// Part of the interval by which reports are fetched sooner or later.
 const JITTER: f64 = 0.1;
 
 /// Runs until `cut`.
-pub(super) fn run(
-    shared: &Arc<Shared>,
-    desk: &Arc<Desk>,
-    threads: Vec<Arc<Thread>>,
-    give_back: fn(),
-    cut: &Stop,
-) {
+pub(super) fn run(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>, cut: &Stop) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Requests are proxied all the same; nothing is checked.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         let mut stopped = cut.stopped();
-        let mut work = pin!(keep(shared, desk, threads, give_back));
+        let mut work = pin!(keep(shared, desk, threads));
         std::future::poll_fn(|cx| {
             let _ = work.as_mut().poll(cx);
             Pin::new(&mut stopped).poll(cx)
@@ -55,10 +44,10 @@ pub(super) fn run(
     });
 }
 
-async fn keep(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>, give_back: fn()) {
+async fn keep(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut due, mut ticks, mut given_back) = (Vec::new(), 0u32, 0);
+    let (mut due, mut ticks) = (Vec::new(), 0u32);
     let mut polls = Polls { rng: Rng::seeded(desk.next_seed()), next: Vec::new() };
     loop {
         interval.tick().await;
@@ -74,11 +63,6 @@ async fn keep(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>,
             let targets = shared.targets();
             threads.iter().for_each(|thread| thread.pool.sweep(&current.live, &targets));
             desk.end_second();
-            let parked = shared.counts.parked.load(Relaxed);
-            if parked - given_back >= PARKED_MIN && ticks.is_multiple_of(GIVE_BACK_TICKS) {
-                given_back = parked;
-                give_back();
-            }
         }
         desk.note_events();
     }

@@ -3,7 +3,7 @@
 //! When a request fails, somebody is to blame. A server that breaks off or does not answer is
 //! ejected in the end; one whose client hung up in the middle of an upload must not be. So the
 //! body writes down where it stands ([`Upload`]), and whoever judges a failure asks it
-//! ([`Fate::client_fault`]).
+//! ([`Fate::upload`]).
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};

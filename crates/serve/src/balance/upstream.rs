@@ -256,8 +256,9 @@ impl Connector {
 
     /// A connection that speaks HTTP.
     pub(super) async fn connect_http(&self, target: &Target) -> Result<Conn, ConnectError> {
-        let stream = TokioIo::new(self.connect(target).await?);
+        let stream = self.connect(target).await?;
         if self.http2 {
+            let stream = TokioIo::new(stream);
             let builder = http2::Builder::new(TokioExecutor::new());
             let (sender, driver) = builder.handshake(stream).await?;
             tokio::spawn(async move {
@@ -271,6 +272,7 @@ impl Connector {
         if self.fields_max != FIELDS_MAX {
             builder.max_headers(self.fields_max);
         }
+        let stream = TokioIo::new(stream.forgiving());
         let (sender, driver) = builder.handshake(stream).await?;
         Ok(Conn::Http1(Box::new(Http1::new(sender, driver))))
     }

@@ -114,12 +114,11 @@ impl Watch {
         }
     }
 
-    /// Goes on to `phase`; from now on each byte that moves gives it `limit` more.
+    /// Goes on to `phase`; from now on each byte that moves gives it `limit` more, but for a head's.
     pub(super) fn enter(&self, phase: Phase, limit: Duration) {
         let limit = nanos(limit).0;
         self.phase.store(phase as u8, Relaxed);
-        let moves = matches!(phase, Phase::Exchange | Phase::Answer);
-        self.step.store(if moves { limit } else { 0 }, Relaxed);
+        self.step.store(if phase == Phase::Head { 0 } else { limit }, Relaxed);
         self.deadline.store(self.ticks.after(limit), Relaxed);
     }
 
@@ -144,16 +143,12 @@ impl Watch {
         self.is_flushed.load(Relaxed)
     }
 
-    /// Returns true between two requests, when the answer to the first has been sent.
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.phase() == Phase::Idle && self.is_flushed()
-    }
-
     /// Bytes have moved.
     pub(super) fn moved(&self) {
         match self.phase() {
             Phase::Idle => {
                 self.phase.store(Phase::Head as u8, Relaxed);
+                self.step.store(0, Relaxed);
                 self.deadline.store(self.ticks.after(self.head.0), Relaxed);
             }
             Phase::Head => {}
@@ -161,7 +156,8 @@ impl Watch {
         }
     }
 
-    /// Bytes have moved that do not begin a request.
+    /// Bytes have moved that do not begin a request. Of an idle connection they are the end of an
+    /// answer, which a slow client still takes.
     pub(super) fn progress(&self) {
         let step = self.step.load(Relaxed);
         if step > 0 {

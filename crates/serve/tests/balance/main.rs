@@ -35,7 +35,7 @@ fn live(servers: &[&Server]) -> Live {
 fn config(live: Live, mode: Mode) -> Config {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listen = vec![Listen { address, mode, tls: None }];
-    Config { listen, threads: 1, connections_max: 1000, give_back: || {}, live }
+    Config { listen, threads: 1, connections_max: 1000, live }
 }
 
 /// A proxy for HTTP.

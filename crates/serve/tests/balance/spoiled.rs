@@ -122,3 +122,56 @@ fn an_upload_that_breaks_off_behind_an_early_answer_ejects_nobody() {
     }
     assert_blameless(&proxy, 8);
 }
+
+/// A server that answers before it has the whole request, and closes with some of it unread: its
+/// kernel resets the connection. What it said is passed on, and it is not to blame.
+#[test]
+fn a_server_that_answers_early_and_closes_is_heard() {
+    let server = Server::new(|mut connection| {
+        if connection.head().is_some() {
+            connection.write(
+                b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno",
+            );
+        }
+    });
+    let proxy = proxy(live(&[&server]));
+    let mut heard = 0;
+    for _ in 0..30 {
+        let mut client = client(&proxy);
+        client.write("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n");
+        let mut sender = client.reader.get_ref().try_clone().unwrap();
+        let sending = std::thread::spawn(move || {
+            let _ = std::io::Write::write_all(&mut sender, &[b'x'; 300_000]);
+        });
+        // The proxy, too, closes with some of it unread: this client may be reset itself.
+        let mut head = String::new();
+        let _ = std::io::BufRead::read_line(&mut client.reader, &mut head);
+        assert!(head.is_empty() || head.starts_with("HTTP/1.1 413 "), "{head}");
+        heard += u32::from(!head.is_empty());
+        drop(client);
+        sending.join().unwrap();
+    }
+    let backend = &proxy.desk().status().backends[0];
+    assert_eq!((backend.counters.broken, backend.counters.ejections), (0, 0), "{backend:?}");
+    assert!(heard > 0, "no client heard the answer");
+}
+
+/// An answer that comes to its end while a slow client still takes it was cut off after
+/// `keep-alive`.
+#[test]
+fn a_slow_reader_gets_the_whole_answer() {
+    let server = Server::answering(|_, _| ok(&"x".repeat(4_000_000)));
+    let mut live = live(&[&server]);
+    live.timeouts.keep_alive = Duration::from_millis(300);
+    let proxy = proxy(live);
+    let mut client = client(&proxy);
+    client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(status(&client.head()), 200);
+    let (mut piece, mut got) = (vec![0; 64 * 1024], 0);
+    while got < 4_000_000 {
+        let count = std::io::Read::read(&mut client.reader, &mut piece).unwrap();
+        assert!(count > 0, "it was cut off after {got} bytes");
+        got += count;
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}

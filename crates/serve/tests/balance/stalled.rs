@@ -224,3 +224,50 @@ fn a_refused_stream_goes_elsewhere_and_ejects_nobody() {
     let backend = &proxy.desk().status().backends[0];
     assert_eq!((backend.state.as_str(), backend.counters.broken), ("up", 0));
 }
+
+/// The target of HTTP/2 could not be made of such a host, and the server was blamed: five of these
+/// ejected it.
+#[test]
+fn a_host_that_is_none_is_refused_and_ejects_nobody() {
+    let server = agreeing();
+    let mut live = live(&[&server]);
+    live.upstream.http2 = true;
+    let proxy = proxy(live);
+    for host in ["a b", "x/y", "a?b", "u@a", "a#b", "<a>"] {
+        let mut client = client(&proxy);
+        client.write(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(clients::status(&client.head()), 400, "{host}");
+    }
+    for host in ["", "a", "a:80", "[::1]:80", "10.0.0.1"] {
+        let mut client = client(&proxy);
+        client.write(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(clients::status(&client.head()), 200, "{host}");
+    }
+    let backend = &proxy.desk().status().backends[0];
+    assert_eq!((backend.state.as_str(), backend.counters.broken), ("up", 0));
+}
+
+#[test]
+fn tunnels_count_among_the_connections_of_an_address() {
+    let server = Server::new(|mut connection| {
+        connection.head();
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+        connection.write(head.as_bytes());
+        let _ = connection.reader.read_to_end(&mut Vec::new());
+    });
+    let mut live = live(&[&server]);
+    live.limits.client_connections_max = 3;
+    let proxy = proxy(live);
+    let switch = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+    let mut tunnels: Vec<Client> = (0..3).map(|_| client(&proxy)).collect();
+    for tunnel in &mut tunnels {
+        tunnel.write(switch);
+        assert_eq!(clients::status(&tunnel.head()), 101);
+    }
+    assert_eq!(client(&proxy).rest(), b"", "the fourth is closed at once");
+    tunnels.pop();
+    wait_until("one has gone", || proxy.desk().status().connections == 2);
+    let mut again = client(&proxy);
+    again.write(switch);
+    assert_eq!(clients::status(&again.head()), 101);
+}

@@ -88,10 +88,21 @@ pub(super) fn run(
     let proxy = proxy.map_err(CliError::failed)?;
     let desk = proxy.desk();
     let follows = predecessor.as_ref().map(|predecessor| predecessor.process.clone());
-    if let Some(predecessor) = predecessor {
-        predecessor.take_over().map_err(CliError::failed)?;
+    if let Some(Err(error)) = predecessor.map(upgrade::Predecessor::take_over) {
+        // This process serves already: it must not end for want of the other's last word.
+        let text = format!("the process before this one did not say that it has ended: {error}");
+        desk.note(Severity::Warning, "balancer", text);
     }
-    let (http, told) = open_desk(&config, path.is_none(), desk.clone())?;
+    let opened = open_desk(&config, path.is_none(), desk.clone());
+    let (http, told) = match (opened, &follows) {
+        (Ok((http, told)), _) => (Some(http), told),
+        (Err(error), None) => return Err(error),
+        (Err(error), Some(_)) => {
+            let text = format!("the API is not there, and is tried again: {error}");
+            desk.note(Severity::Error, "balancer", text);
+            (None, String::new())
+        }
+    };
     if let Err(files) = enough {
         let text = format!("only {files} files may be open: too few for all connections");
         desk.note(Severity::Warning, "balancer", text);
@@ -103,14 +114,21 @@ pub(super) fn run(
         }
         None => tell(&config.proxy, &proxy, &told)?,
     }
+    let is_simple = path.is_none();
     let mut reload = path.map(|path| Reload::new(path, mark, text, config.proxy.clone()));
-    let (mut told_until, mut http) = (0, Some(http));
+    let (mut told_until, mut http) = (0, http);
     while !signals.stop.load(Ordering::Relaxed) {
         signals.wait();
         if let Some(reload) = &mut reload {
             reload.look(&proxy, signals.reload.swap(false, Ordering::Relaxed));
         }
         told_until = tell_events(&desk, told_until, log);
+        if http.is_none()
+            && let Ok((opened, _)) = open_desk(&config, is_simple, desk.clone())
+        {
+            http = Some(opened);
+            desk.note(Severity::Info, "balancer", "the API is there".to_string());
+        }
         if signals.upgrade.swap(false, Ordering::Relaxed) {
             match proxy.listeners().and_then(|sockets| upgrade::start(&sockets)) {
                 Ok(successor) => {
@@ -171,7 +189,6 @@ impl SimpleArgs {
             listen: vec![Listen { address: self.listen, mode, tls: None }],
             threads: self.threads.into(),
             connections_max: CONNECTIONS_MAX,
-            give_back: crate::allocator::give_back,
             live,
         };
         Ok(BalanceConfig { proxy, admin: HttpConfig { socket: self.api.clone(), tcp: None } })
