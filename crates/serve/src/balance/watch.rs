@@ -114,7 +114,8 @@ impl Watch {
         }
     }
 
-    /// Goes on to `phase`; from now on each byte that moves gives it `limit` more, but for a head's.
+    /// Goes on to `phase`; from now on each byte that moves gives it `limit` more, but for those of
+    /// a head.
     pub(super) fn enter(&self, phase: Phase, limit: Duration) {
         let limit = nanos(limit).0;
         self.phase.store(phase as u8, Relaxed);

@@ -81,76 +81,114 @@ pub(super) fn run(
         }
         None => (simple.config()?, String::new()),
     };
-    let enough = open_files(config.proxy.connections_max);
-    let inherited = upgrade::inherit().map_err(CliError::failed)?;
-    let (predecessor, sockets) = inherited.unzip();
-    let proxy = Proxy::start(&config.proxy, doors::random()?, sockets.unwrap_or_default());
-    let proxy = proxy.map_err(CliError::failed)?;
-    let desk = proxy.desk();
-    let follows = predecessor.as_ref().map(|predecessor| predecessor.process.clone());
-    if let Some(Err(error)) = predecessor.map(upgrade::Predecessor::take_over) {
-        // This process serves already: it must not end for want of the other's last word.
-        let text = format!("the process before this one did not say that it has ended: {error}");
-        desk.note(Severity::Warning, "balancer", text);
-    }
-    let opened = open_desk(&config, path.is_none(), desk.clone());
-    let (http, told) = match (opened, &follows) {
-        (Ok((http, told)), _) => (Some(http), told),
-        (Err(error), None) => return Err(error),
-        (Err(error), Some(_)) => {
-            let text = format!("the API is not there, and is tried again: {error}");
-            desk.note(Severity::Error, "balancer", text);
-            (None, String::new())
-        }
-    };
-    if let Err(files) = enough {
-        let text = format!("only {files} files may be open: too few for all connections");
-        desk.note(Severity::Warning, "balancer", text);
-    }
-    match follows {
-        // Whoever read what the first process said need not be there any more.
-        Some(process) => {
-            desk.note(Severity::Info, "balancer", format!("follows process {process}"))
-        }
-        None => tell(&config.proxy, &proxy, &told)?,
-    }
-    let is_simple = path.is_none();
-    let mut reload = path.map(|path| Reload::new(path, mark, text, config.proxy.clone()));
-    let (mut told_until, mut http) = (0, http);
+    let mut running = Running::start(config, path.is_none())?;
+    let started = running.config.proxy.clone();
+    let mut reload = path.map(|path| Reload::new(path, mark, text, started));
+    let mut told_until = 0;
     while !signals.stop.load(Ordering::Relaxed) {
         signals.wait();
         if let Some(reload) = &mut reload {
-            reload.look(&proxy, signals.reload.swap(false, Ordering::Relaxed));
+            reload.look(&running.proxy, signals.reload.swap(false, Ordering::Relaxed));
         }
-        told_until = tell_events(&desk, told_until, log);
-        if http.is_none()
-            && let Ok((opened, _)) = open_desk(&config, is_simple, desk.clone())
-        {
-            http = Some(opened);
-            desk.note(Severity::Info, "balancer", "the API is there".to_string());
-        }
-        if signals.upgrade.swap(false, Ordering::Relaxed) {
-            match proxy.listeners().and_then(|sockets| upgrade::start(&sockets)) {
-                Ok(successor) => {
-                    let text = format!("process {} goes on", successor.process);
-                    desk.note(Severity::Info, "balancer", text);
-                    drop(http.take());
-                    successor.release();
-                    break;
-                }
-                Err(error) => {
-                    let text = format!("nobody takes over, this process goes on: {error}");
-                    desk.note(Severity::Error, "balancer", text);
-                }
-            }
+        told_until = tell_events(&running.desk, told_until, log);
+        running.open_api_again();
+        if signals.upgrade.swap(false, Ordering::Relaxed) && running.hand_over() {
+            break;
         }
     }
-    let is_clean = proxy.stop();
-    tell_events(&desk, told_until, log);
-    drop(http);
+    let is_clean = running.proxy.stop();
+    tell_events(&running.desk, told_until, log);
+    drop(running.http);
     let text = if is_clean { "stopped; nothing was cut off" } else { "stopped; some were cut off" };
     doors::say(text);
     Ok(())
+}
+
+/// A balancer that runs.
+struct Running {
+    config: BalanceConfig,
+    /// Whether there is no configuration file.
+    is_simple: bool,
+    proxy: Proxy,
+    desk: Arc<Desk>,
+    /// The API; `None`: it could not be opened when this process took over, or another one has it.
+    http: Option<Http>,
+}
+
+impl Running {
+    /// Listens, or takes over from another process, and says what runs.
+    fn start(config: BalanceConfig, is_simple: bool) -> Result<Running, CliError> {
+        let enough = open_files(config.proxy.connections_max);
+        let inherited = upgrade::inherit().map_err(CliError::failed)?;
+        let (predecessor, sockets) = inherited.unzip();
+        let proxy = Proxy::start(&config.proxy, doors::random()?, sockets.unwrap_or_default());
+        let proxy = proxy.map_err(CliError::failed)?;
+        let desk = proxy.desk();
+        let mut running = Running { config, is_simple, proxy, desk, http: None };
+        match predecessor {
+            None => {
+                let (http, told) = running.open_api()?;
+                running.http = Some(http);
+                tell(&running.config.proxy, &running.proxy, &told)?;
+            }
+            Some(predecessor) => running.follow(predecessor),
+        }
+        if let Err(files) = enough {
+            let text = format!("only {files} files may be open: too few for all connections");
+            running.desk.note(Severity::Warning, "balancer", text);
+        }
+        Ok(running)
+    }
+
+    /// Takes over. This process serves already: nothing that fails from here on may end it.
+    fn follow(&mut self, predecessor: upgrade::Predecessor) {
+        // Whoever read what the first process said need not be there any more.
+        let text = format!("follows process {}", predecessor.process);
+        self.desk.note(Severity::Info, "balancer", text);
+        if let Err(error) = predecessor.take_over() {
+            let text = format!("the process before did not say that it has ended: {error}");
+            self.desk.note(Severity::Warning, "balancer", text);
+        }
+        match self.open_api() {
+            Ok((http, _)) => self.http = Some(http),
+            Err(error) => {
+                let text = format!("the API is not there, and is tried again: {error}");
+                self.desk.note(Severity::Error, "balancer", text);
+            }
+        }
+    }
+
+    fn open_api(&self) -> Result<(Http, String), CliError> {
+        open_desk(&self.config, self.is_simple, self.desk.clone())
+    }
+
+    /// Opens the API where that failed before.
+    fn open_api_again(&mut self) {
+        if self.http.is_none()
+            && let Ok((opened, _)) = self.open_api()
+        {
+            self.http = Some(opened);
+            self.desk.note(Severity::Info, "balancer", "the API is there".to_string());
+        }
+    }
+
+    /// Has a new process take over; `false`: it did not come up, and this one goes on.
+    fn hand_over(&mut self) -> bool {
+        match self.proxy.listeners().and_then(|sockets| upgrade::start(&sockets)) {
+            Ok(successor) => {
+                let text = format!("process {} goes on", successor.process);
+                self.desk.note(Severity::Info, "balancer", text);
+                self.http = None;
+                successor.release();
+                true
+            }
+            Err(error) => {
+                let text = format!("nobody takes over, this process goes on: {error}");
+                self.desk.note(Severity::Error, "balancer", text);
+                false
+            }
+        }
+    }
 }
 
 impl SimpleArgs {
