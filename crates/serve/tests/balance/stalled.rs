@@ -174,9 +174,9 @@ fn an_address_has_no_more_connections_than_it_may() {
     assert_eq!(client(&proxy).get("/").0, 200);
 }
 
-/// A server of HTTP/2 that refuses streams before anything is done with them.
-fn refusing() -> Server {
-    Server::new(|mut connection| {
+/// A server of HTTP/2 that answers each request with what `answer` makes of its stream's number.
+fn answering(answer: fn(u32) -> Vec<u8>) -> Server {
+    Server::new(move |mut connection| {
         let mut preface = [0; PREFACE.len()];
         if connection.reader.read_exact(&mut preface).is_err() {
             return;
@@ -184,26 +184,20 @@ fn refusing() -> Server {
         connection.write(&frame(SETTINGS, 0, 0, b""));
         while let Some((kind, _, stream, _)) = read_frame(&mut connection.reader) {
             if kind == HEADERS {
-                connection.write(&frame(RST_STREAM, 0, stream, &7u32.to_be_bytes()));
+                connection.write(&answer(stream));
             }
         }
     })
 }
 
+/// One that refuses streams before anything is done with them.
+fn refusing() -> Server {
+    answering(|stream| frame(RST_STREAM, 0, stream, &7u32.to_be_bytes()))
+}
+
 /// One that says 200 to everything.
 fn agreeing() -> Server {
-    Server::new(|mut connection| {
-        let mut preface = [0; PREFACE.len()];
-        if connection.reader.read_exact(&mut preface).is_err() {
-            return;
-        }
-        connection.write(&frame(SETTINGS, 0, 0, b""));
-        while let Some((kind, _, stream, _)) = read_frame(&mut connection.reader) {
-            if kind == HEADERS {
-                connection.write(&frame(HEADERS, 5, stream, b"\x88"));
-            }
-        }
-    })
+    answering(|stream| frame(HEADERS, 5, stream, b"\x88"))
 }
 
 #[test]
