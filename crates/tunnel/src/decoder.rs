@@ -1,0 +1,313 @@
+//! The receiving half of a flow: segments in, bytes out.
+//!
+//! 1. Bytes of segments come in any pieces; a segment is read when it is all there.
+//! 2. Its bytes are put together from literals, which the store gets, and from chunks that the store
+//!    holds. Chunks that it does not hold are asked for ([`Decoded::missing`]) and filled in later.
+//! 3. When nothing is missing, the bytes are held against the segment's check. If they differ and
+//!    chunks came from the store, those are asked for again; if they differ after that, the flow ends
+//!    with an error. Nothing else is ever handed out.
+//! 4. Segments are handed out in order. While more than [`WAITING_BYTES_MAX`] wait, because a segment
+//!    is incomplete or because nobody takes them, no further segment is read: whatever a few bytes
+//!    may stand for, memory is bounded.
+
+use crate::format::{
+    Codec, Expected, FormatError, SEGMENT_HEADER_BYTES, SegmentHeader, Token, value,
+};
+use crate::shared::Shared;
+use crate::store::{Name, Owner};
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes that may wait before further segments stay unread.
+pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// A chunk that is not there yet.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    at: usize,
+    length: usize,
+    name: Name,
+}
+
+/// A segment that was read.
+struct Assembled {
+    segment: u64,
+    bytes: BytesMut,
+    check: u32,
+    /// Chunks that came from the store, by index.
+    from_store: BTreeMap<u16, Gap>,
+    gaps: BTreeMap<u16, Gap>,
+    /// The chunks from the store were asked for again.
+    is_asked_again: bool,
+    /// Nothing is missing and the check is right.
+    is_sound: bool,
+}
+
+/// Chunks of a segment that the other end is to be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) segment: u64,
+    pub(crate) tokens: Vec<u16>,
+}
+
+/// The receiving half of a flow.
+pub(crate) struct Decoder {
+    scope: u64,
+    input: BytesMut,
+    expected: Expected,
+    segments: u64,
+    waiting: VecDeque<Assembled>,
+    /// Bytes in `waiting`, and those that were handed out and not taken.
+    waiting_bytes: usize,
+    missing: Vec<Missing>,
+    /// Bytes of segments that were read.
+    read: u64,
+    /// Bytes for which the other end has its credit back.
+    credited: u64,
+    /// Segments whose bytes were handed out.
+    complete: u64,
+}
+
+impl Decoder {
+    pub(crate) fn new(scope: u64) -> Decoder {
+        Decoder {
+            scope,
+            input: BytesMut::new(),
+            expected: Expected::default(),
+            segments: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            missing: Vec::new(),
+            read: 0,
+            credited: 0,
+            complete: 0,
+        }
+    }
+
+    /// Takes bytes of segments, and reads as many as may wait.
+    pub(crate) fn push(&mut self, bytes: &[u8], shared: &mut Shared) -> Result<(), FormatError> {
+        self.input.extend_from_slice(bytes);
+        self.read(shared)
+    }
+
+    /// The caller is done with `bytes` bytes that it got.
+    pub(crate) fn taken(&mut self, bytes: usize, shared: &mut Shared) -> Result<(), FormatError> {
+        assert!(bytes <= self.waiting_bytes, "more is taken than was handed out");
+        self.waiting_bytes -= bytes;
+        self.read(shared)
+    }
+
+    /// Fills in a chunk that was missing.
+    ///
+    /// # Errors
+    /// When it was not missing, or has another length.
+    pub(crate) fn fill(
+        &mut self,
+        segment: u64,
+        token: u16,
+        bytes: &[u8],
+        shared: &mut Shared,
+    ) -> Result<(), FormatError> {
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.segment == segment);
+        let gap = waiting.and_then(|waiting| Some((waiting.gaps.remove(&token)?, waiting)));
+        let Some((gap, waiting)) = gap else {
+            return Err(value("the index of a fill", token.into(), "a chunk that is missing"));
+        };
+        if bytes.len() != gap.length {
+            let expected = "what the reference said";
+            return Err(value("the length of a fill", bytes.len() as u64, expected));
+        }
+        waiting.bytes[gap.at..gap.at + gap.length].copy_from_slice(bytes);
+        let fingerprint = shared.fingerprint(self.scope, bytes);
+        shared.store.restore(gap.name, fingerprint, bytes);
+        self.check()
+    }
+
+    /// The next bytes of the flow, in order.
+    pub(crate) fn next_bytes(&mut self) -> Option<Bytes> {
+        if !self.waiting.front()?.is_sound {
+            return None;
+        }
+        self.complete += 1;
+        Some(self.waiting.pop_front()?.bytes.freeze())
+    }
+
+    /// Chunks to ask the other end for.
+    pub(crate) fn take_missing(&mut self) -> Vec<Missing> {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// Segments whose bytes were handed out.
+    pub(crate) fn complete(&self) -> u64 {
+        self.complete
+    }
+
+    /// Bytes of segments that the other end may send anew in place of what was read, or is needed to
+    /// read the next segment.
+    pub(crate) fn take_credit(&mut self) -> u64 {
+        let needed = match SegmentHeader::read(&self.input) {
+            Ok(header) => SEGMENT_HEADER_BYTES + header.body_length(),
+            Err(_) => SEGMENT_HEADER_BYTES,
+        };
+        let is_stuck = self.input.len() < needed;
+        let used = self.read + if is_stuck { self.input.len() as u64 } else { 0 };
+        // What was needed for a segment stays credited while that segment waits to be read.
+        let credit = used.saturating_sub(self.credited);
+        self.credited += credit;
+        credit
+    }
+
+    /// True if everything that came was handed out.
+    pub(crate) fn is_done(&self) -> bool {
+        self.input.is_empty() && self.waiting.is_empty()
+    }
+
+    /// True if bytes are left of a segment whose rest did not come.
+    pub(crate) fn is_broken_off(&self) -> bool {
+        let header = SegmentHeader::read(&self.input);
+        let is_whole = header.is_ok_and(|header| {
+            self.input.len() >= SEGMENT_HEADER_BYTES + header.body_length()
+        });
+        !self.input.is_empty() && !is_whole
+    }
+
+    /// True if nothing has to be asked for.
+    #[cfg(test)]
+    pub(crate) fn missing_is_empty(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    fn read(&mut self, shared: &mut Shared) -> Result<(), FormatError> {
+        while self.waiting_bytes < WAITING_BYTES_MAX && self.input.len() >= SEGMENT_HEADER_BYTES {
+            let header = SegmentHeader::read(&self.input)?;
+            let length = SEGMENT_HEADER_BYTES + header.body_length();
+            if self.input.len() < length {
+                break;
+            }
+            let mut segment = self.input.split_to(length).freeze();
+            self.read += length as u64;
+            segment.advance(SEGMENT_HEADER_BYTES);
+            let assembled = self.assemble(&header, segment, shared)?;
+            self.segments += 1;
+            self.waiting_bytes += assembled.bytes.len();
+            self.waiting.push_back(assembled);
+        }
+        self.check()
+    }
+
+    fn assemble(
+        &mut self,
+        header: &SegmentHeader,
+        body: Bytes,
+        shared: &mut Shared,
+    ) -> Result<Assembled, FormatError> {
+        let (mut packed, stored) = body.split_at(header.tokens_length as usize);
+        let mut tokens = Vec::with_capacity(usize::from(header.tokens).min(packed.len()));
+        for _ in 0..header.tokens {
+            tokens.push(self.expected.read(&mut packed)?);
+        }
+        if !packed.is_empty() {
+            return Err(value("bytes behind a segment's tokens", packed.len() as u64, "0"));
+        }
+        let sum: u64 = tokens.iter().map(|token| u64::from(token.length())).sum();
+        if sum != u64::from(header.bytes) {
+            return Err(value("the sum of a segment's chunks", sum, "the segment's length"));
+        }
+        let literals = literals(header.codec, stored, &tokens, shared)?;
+        let mut assembled = Assembled {
+            segment: self.segments,
+            bytes: BytesMut::with_capacity(header.bytes as usize),
+            check: header.check,
+            from_store: BTreeMap::new(),
+            gaps: BTreeMap::new(),
+            is_asked_again: false,
+            is_sound: false,
+        };
+        self.fill_in(&tokens, &literals, &mut assembled, shared);
+        if !assembled.gaps.is_empty() {
+            let tokens = assembled.gaps.keys().copied().collect();
+            self.missing.push(Missing { segment: assembled.segment, tokens });
+        }
+        Ok(assembled)
+    }
+
+    fn fill_in(
+        &self,
+        tokens: &[Token],
+        mut literals: &[u8],
+        assembled: &mut Assembled,
+        shared: &mut Shared,
+    ) {
+        for (index, token) in tokens.iter().enumerate() {
+            let length = token.length() as usize;
+            let at = assembled.bytes.len();
+            match *token {
+                Token::Plain { .. } | Token::Literal { .. } => {
+                    let (chunk, rest) = literals.split_at(length);
+                    literals = rest;
+                    assembled.bytes.extend_from_slice(chunk);
+                    if let Token::Literal { number, .. } = *token {
+                        let fingerprint = shared.fingerprint(self.scope, chunk);
+                        let name = Name { owner: Owner::Peer, number };
+                        shared.store.insert(name, fingerprint, chunk);
+                    }
+                }
+                Token::Reference { name, .. } => {
+                    let gap = Gap { at, length, name };
+                    match shared.store.get(name).filter(|chunk| chunk.len() == length) {
+                        Some(chunk) => {
+                            assembled.bytes.extend_from_slice(chunk);
+                            assembled.from_store.insert(index as u16, gap);
+                        }
+                        None => {
+                            assembled.bytes.resize(at + length, 0);
+                            assembled.gaps.insert(index as u16, gap);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Holds whole segments at the front against their checks.
+    fn check(&mut self) -> Result<(), FormatError> {
+        for waiting in &mut self.waiting {
+            if waiting.is_sound || !waiting.gaps.is_empty() {
+                continue;
+            }
+            if crc32c::crc32c(&waiting.bytes) == waiting.check {
+                waiting.is_sound = true;
+                continue;
+            }
+            if waiting.is_asked_again || waiting.from_store.is_empty() {
+                let check = u64::from(waiting.check);
+                return Err(value("the check of a segment", check, "that of its bytes"));
+            }
+            // A chunk of ours went bad: none of those that were used is trusted.
+            waiting.is_asked_again = true;
+            waiting.gaps = std::mem::take(&mut waiting.from_store);
+            let tokens = waiting.gaps.keys().copied().collect();
+            self.missing.push(Missing { segment: waiting.segment, tokens });
+        }
+        Ok(())
+    }
+}
+
+/// The literals of a segment, exactly as long as its tokens say.
+fn literals(
+    codec: Codec,
+    stored: &[u8],
+    tokens: &[Token],
+    shared: &mut Shared,
+) -> Result<Vec<u8>, FormatError> {
+    let is_reference = |token: &&Token| matches!(token, Token::Reference { .. });
+    let of_literals = tokens.iter().filter(|token| !is_reference(token));
+    let expected: usize = of_literals.map(|token| token.length() as usize).sum();
+    let literals = match codec {
+        Codec::Plain => Some(stored.to_vec()),
+        Codec::Zstd => shared.decompress(stored, expected),
+    };
+    literals
+        .filter(|literals| literals.len() == expected)
+        .ok_or(FormatError::Literals { stored: stored.len(), expected })
+}

@@ -1,0 +1,315 @@
+//! The chunk cache of one end: bytes in a ring, found by content and by name.
+//!
+//! 1. Chunks lie one behind the other in an arena of fixed size, in the order in which they came. A
+//!    new one overwrites the oldest.
+//! 2. A chunk that was used since it came (or was moved) is not overwritten: it moves to the front
+//!    once, as in CLOCK. At most [`MOVES_MAX`] are moved for one new chunk, so that inserting stays
+//!    O(1).
+//! 3. Two indices hold numbers of entries: by fingerprint (what the sender asks: has this content
+//!    been sent?) and by name (what the receiver is asked for). A fingerprint only leads to
+//!    candidates: whoever asks by content compares the bytes.
+//!
+//! Source of the idea that the cache is a ring of what was sent: Spring and Wetherall, SIGCOMM 2000.
+//! VNRE evicts the least recently used chunk; CLOCK comes near it without a list (8 B less a chunk).
+//!
+//! Memory: 24 to 27 B an entry and 4 B a slot of each index, which are 0.7 to 7/8 full: 33 to 39 B a
+//! chunk beside its bytes. Invariants: entries are in the order of the ring; what an index holds is an
+//! entry; every byte that is handed out was inserted under that very name.
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+use index::Index;
+use std::collections::VecDeque;
+use thermocline_units::Bytes;
+
+/// Chunks that are kept for one that comes.
+const MOVES_MAX: u32 = 8;
+/// A longer chunk is not kept, bytes: what an entry can say.
+pub const CHUNK_BYTES_MAX: usize = (1 << 23) - 1;
+/// Entries are counted modulo this, so that one value of 32 bits is free for empty slots.
+const NUMBERS: u64 = u32::MAX as u64;
+
+/// The end that gave a chunk its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// This end.
+    Us,
+    /// The other end.
+    Peer,
+}
+
+/// The name of a chunk: who sent it first, and its number among what they sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// The end that gave it.
+    pub owner: Owner,
+    /// Counted from 0 in each run of that end; below 2^63.
+    pub number: u64,
+}
+
+impl Name {
+    fn packed(self) -> u64 {
+        assert!(self.number < 1 << 63, "names last for 2^63 chunks");
+        self.number << 1 | u64::from(self.owner == Owner::Peer)
+    }
+
+    fn unpacked(packed: u64) -> Name {
+        let owner = if packed & 1 == 1 { Owner::Peer } else { Owner::Us };
+        Name { owner, number: packed >> 1 }
+    }
+}
+
+/// Place (40 bits), length (23 bits) and the mark of use, in one word.
+#[derive(Debug, Clone, Copy)]
+struct Extent(u64);
+
+impl Extent {
+    fn new(place: usize, length: usize) -> Extent {
+        assert!(place < 1 << 40 && length <= CHUNK_BYTES_MAX, "{place}, {length} do not fit");
+        Extent((place as u64) << 24 | (length as u64) << 1)
+    }
+
+    fn place(self) -> usize {
+        (self.0 >> 24) as usize
+    }
+
+    fn length(self) -> usize {
+        (self.0 >> 1) as usize & CHUNK_BYTES_MAX
+    }
+
+    fn is_used(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    fingerprint: u64,
+    name: u64,
+    extent: Extent,
+}
+
+/// Counts of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreCounts {
+    /// Chunks that came.
+    pub inserted: u64,
+    /// Chunks that were overwritten.
+    pub evicted: u64,
+    /// Chunks that were kept because they had been used.
+    pub kept: u64,
+}
+
+/// A bounded cache of chunks.
+pub struct Store {
+    arena: Vec<u8>,
+    capacity: usize,
+    /// Where the next chunk goes.
+    head: usize,
+    /// Oldest first.
+    entries: VecDeque<Entry>,
+    /// Number of the oldest entry, modulo [`NUMBERS`].
+    oldest: u64,
+    by_content: Index,
+    by_name: Index,
+    counts: StoreCounts,
+}
+
+impl Store {
+    /// An empty store that holds up to `capacity` bytes of chunks; below 1 TiB. Memory is taken as
+    /// chunks come.
+    ///
+    /// # Panics
+    /// If the capacity is 1 TiB or more.
+    pub fn new(capacity: Bytes) -> Store {
+        assert!(capacity.0 < 1 << 40, "{capacity} are more than an entry can say");
+        Store {
+            arena: Vec::new(),
+            capacity: capacity.0 as usize,
+            head: 0,
+            entries: VecDeque::new(),
+            oldest: 0,
+            by_content: Index::new(),
+            by_name: Index::new(),
+            counts: StoreCounts::default(),
+        }
+    }
+
+    /// Chunks in the store.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Counts since the beginning.
+    pub fn counts(&self) -> StoreCounts {
+        self.counts
+    }
+
+    /// Memory beside the arena, bytes.
+    pub fn overhead(&self) -> Bytes {
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        Bytes((entries + self.by_content.memory() + self.by_name.memory()) as u64)
+    }
+
+    /// Keeps a chunk under `name`, with its fingerprint. A chunk that is longer than an eighth of
+    /// the capacity is not kept, so that one cannot drive out all others. The caller guarantees that
+    /// names are not given twice.
+    pub fn insert(&mut self, name: Name, fingerprint: u64, bytes: &[u8]) {
+        if bytes.is_empty() || bytes.len() > (self.capacity / 8).min(CHUNK_BYTES_MAX) {
+            return;
+        }
+        self.make_room(bytes.len());
+        if self.arena.len() < self.head + bytes.len() {
+            self.arena.resize(self.head + bytes.len(), 0);
+        }
+        self.arena[self.head..][..bytes.len()].copy_from_slice(bytes);
+        let extent = Extent::new(self.head, bytes.len());
+        self.head += bytes.len();
+        self.counts.inserted += 1;
+        self.append(Entry { fingerprint, name: name.packed(), extent });
+    }
+
+    /// The name of a chunk with this content, and notes its use.
+    pub fn find(&mut self, fingerprint: u64, bytes: &[u8]) -> Option<Name> {
+        let at = self.by_content.find(fingerprint, |number| {
+            let entry = self.entry(number);
+            entry.fingerprint == fingerprint && self.bytes_of(entry) == bytes
+        })?;
+        Some(Name::unpacked(self.touch(at).name))
+    }
+
+    /// The bytes of a chunk, and notes its use; `None` if it is not (or no longer) here.
+    pub fn get(&mut self, name: Name) -> Option<&[u8]> {
+        let packed = name.packed();
+        let at = self.by_name.find(spread(packed), |number| self.entry(number).name == packed)?;
+        let entry = self.touch(at);
+        Some(self.bytes_of(&entry))
+    }
+
+    /// Keeps a chunk whose bytes were lost or went bad here, under the name that it has.
+    pub fn restore(&mut self, name: Name, fingerprint: u64, bytes: &[u8]) {
+        let packed = name.packed();
+        let at = self.by_name.find(spread(packed), |number| self.entry(number).name == packed);
+        match at.map(|number| self.entry(number).extent) {
+            Some(extent) if extent.length() == bytes.len() => {
+                self.arena[extent.place()..][..bytes.len()].copy_from_slice(bytes);
+            }
+            Some(_) => {} // Not the chunk that was meant; what is here stays findable by content.
+            None => self.insert(name, fingerprint, bytes),
+        }
+    }
+
+    /// Drops every chunk that `owner` named: their names mean nothing any more.
+    pub fn forget(&mut self, owner: Owner) {
+        let kept: Vec<Entry> = std::mem::take(&mut self.entries)
+            .into_iter()
+            .filter(|entry| Name::unpacked(entry.name).owner != owner)
+            .collect();
+        self.by_content = Index::new();
+        self.by_name = Index::new();
+        self.oldest = 0;
+        for entry in kept {
+            self.append(entry);
+        }
+    }
+
+    /// Changes a byte of some chunk, as a bad memory would.
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self, rng: &mut thermocline_units::Rng) {
+        if !self.entries.is_empty() {
+            let entry = self.entries[rng.below(self.entries.len() as u64) as usize];
+            self.arena[entry.extent.place()] ^= 0x40;
+        }
+    }
+
+    /// Evicts from the oldest on until `length` bytes fit at the head.
+    fn make_room(&mut self, length: usize) {
+        let mut moves_left = MOVES_MAX;
+        loop {
+            let wraps = self.head + length > self.capacity;
+            // The oldest chunk lies ahead of the head, or the ring has not come round.
+            let in_the_way = self.entries.front().is_some_and(|oldest| {
+                let place = oldest.extent.place();
+                place >= self.head && (wraps || place < self.head + length)
+            });
+            if in_the_way {
+                self.evict(&mut moves_left);
+            } else if wraps {
+                self.head = 0;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Takes the oldest entry out; one that was used goes to the head, if moves are left.
+    fn evict(&mut self, moves_left: &mut u32) {
+        let number = self.oldest as u32;
+        let entry = *self.entries.front().expect("the caller saw one");
+        let Store { entries, oldest, by_content, by_name, .. } = self;
+        let entry_of = |number| &entries[offset(*oldest, number)];
+        by_content.remove(entry.fingerprint, number, |n| entry_of(n).fingerprint);
+        by_name.remove(spread(entry.name), number, |n| spread(entry_of(n).name));
+        self.entries.pop_front();
+        self.oldest = (self.oldest + 1) % NUMBERS;
+        if entry.extent.is_used() && *moves_left > 0 {
+            *moves_left -= 1;
+            self.counts.kept += 1;
+            let (place, length) = (entry.extent.place(), entry.extent.length());
+            assert!(place >= self.head, "a chunk moves towards the head only");
+            self.arena.copy_within(place..place + length, self.head);
+            let extent = Extent::new(self.head, length);
+            self.head += length;
+            self.append(Entry { extent, ..entry });
+        } else {
+            self.counts.evicted += 1;
+        }
+    }
+
+    fn append(&mut self, entry: Entry) {
+        let number = ((self.oldest + self.entries.len() as u64) % NUMBERS) as u32;
+        if self.entries.len() == self.entries.capacity() {
+            // By an eighth: doubling would leave half of the memory unused.
+            self.entries.reserve_exact(self.entries.len() / 8 + 64);
+        }
+        self.entries.push_back(entry);
+        let Store { entries, oldest, by_content, by_name, .. } = self;
+        let entry_of = |number| &entries[offset(*oldest, number)];
+        by_content.insert(entry.fingerprint, number, |n| entry_of(n).fingerprint);
+        by_name.insert(spread(entry.name), number, |n| spread(entry_of(n).name));
+    }
+
+    fn entry(&self, number: u32) -> &Entry {
+        &self.entries[offset(self.oldest, number)]
+    }
+
+    fn touch(&mut self, number: u32) -> Entry {
+        let at = offset(self.oldest, number);
+        let entry = &mut self.entries[at];
+        entry.extent.0 |= 1;
+        *entry
+    }
+
+    fn bytes_of(&self, entry: &Entry) -> &[u8] {
+        &self.arena[entry.extent.place()..][..entry.extent.length()]
+    }
+}
+
+/// Position of an entry among those from `oldest` on.
+fn offset(oldest: u64, number: u32) -> usize {
+    ((u64::from(number) + NUMBERS - oldest) % NUMBERS) as usize
+}
+
+/// Spreads names, which are counted, over 64 bits (Steele, Lea, Flood, SplitMix, 2014).
+fn spread(name: u64) -> u64 {
+    let mixed = (name ^ (name >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}

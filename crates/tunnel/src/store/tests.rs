@@ -1,0 +1,108 @@
+//! The store against a plain list, and what it costs.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use thermocline_units::Rng;
+
+fn us(number: u64) -> Name {
+    Name { owner: Owner::Us, number }
+}
+
+fn content(number: u64, length: usize) -> Vec<u8> {
+    let mut rng = Rng::seeded(number);
+    (0..length).map(|_| rng.next_u64() as u8).collect()
+}
+
+/// A weak fingerprint on purpose: equal ones for unlike content.
+fn weak(bytes: &[u8]) -> u64 {
+    u64::from(bytes[0] % 16) << 60
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is found has the very bytes that were inserted under its name; what is asked for
+    /// right after it came is there.
+    #[test]
+    fn what_is_found_is_what_was_inserted(seed: u64, capacity in 600_u64..5000, steps in 1_u64..600) {
+        let mut store = Store::new(Bytes(capacity));
+        let mut model = BTreeMap::new();
+        let mut rng = Rng::seeded(seed);
+        for number in 0..steps {
+            let bytes = content(seed ^ number, 1 + rng.below(capacity / 8) as usize);
+            store.insert(us(number), weak(&bytes), &bytes);
+            model.insert(number, bytes.clone());
+            prop_assert_eq!(store.get(us(number)), Some(&bytes[..]));
+            let asked = rng.below(number + 1);
+            if let Some(found) = store.get(us(asked)) {
+                prop_assert_eq!(found, &model[&asked][..]);
+            }
+            let other = &model[&rng.below(number + 1)];
+            if let Some(name) = store.find(weak(other), other) {
+                prop_assert_eq!(&model[&name.number], other);
+            }
+            let held: usize = store.entries.iter().map(|entry| entry.extent.length()).sum();
+            prop_assert!(held as u64 <= capacity && store.arena.len() as u64 <= capacity);
+            prop_assert_eq!(store.by_name.find(spread(us(steps).packed()), |_| false), None);
+        }
+        // Every entry is still found both ways.
+        for entry in store.entries.clone() {
+            let name = Name::unpacked(entry.name);
+            let bytes = model[&name.number].clone();
+            prop_assert_eq!(store.get(name), Some(&bytes[..]));
+            prop_assert!(store.find(weak(&bytes), &bytes).is_some());
+        }
+    }
+}
+
+#[test]
+fn a_chunk_in_use_outlives_those_that_are_not() {
+    let mut store = Store::new(Bytes(10_000));
+    for number in 0..1000 {
+        store.insert(us(number), number << 54, &content(number, 100));
+        assert!(store.get(us(0)).is_some(), "used at every step, gone after {number}");
+    }
+    assert!(store.get(us(500)).is_none());
+    assert!(store.counts().kept > 5);
+}
+
+#[test]
+fn names_of_an_end_that_began_anew_are_forgotten_and_others_kept() {
+    let mut store = Store::new(Bytes(100_000));
+    for number in 0..300 {
+        let owner = if number % 3 == 0 { Owner::Peer } else { Owner::Us };
+        store.insert(Name { owner, number }, number << 54, &content(number, 100));
+    }
+    store.forget(Owner::Peer);
+    assert_eq!(store.len(), 200);
+    assert!(store.get(Name { owner: Owner::Peer, number: 3 }).is_none());
+    assert_eq!(store.get(us(4)), Some(&content(4, 100)[..]));
+    // The room of what was forgotten is used again.
+    for number in 300..3000 {
+        store.insert(us(number), number << 54, &content(number, 100));
+    }
+    assert_eq!(store.get(us(2999)), Some(&content(2999, 100)[..]));
+}
+
+#[test]
+fn a_chunk_that_would_drive_out_all_others_is_not_kept() {
+    let mut store = Store::new(Bytes(800));
+    store.insert(us(0), 1, &[7; 101]);
+    assert!(store.is_empty());
+    store.insert(us(1), 1, &[7; 100]);
+    assert_eq!(store.find(1, &[7; 100]), Some(us(1)));
+    assert_eq!(store.find(1, &[8; 100]), None, "the same fingerprint, other bytes");
+}
+
+#[test]
+fn memory_beside_the_bytes_is_at_most_forty_bytes_a_chunk() {
+    let mut store = Store::new(Bytes::from_mib(64));
+    for number in 0..2_000_000_u64 {
+        store.insert(us(number), spread(number), &number.to_le_bytes());
+        if number > 10_000 && number % 997 == 0 {
+            let each = store.overhead().0 as f64 / store.len() as f64;
+            assert!(each <= 40.0, "{each} B a chunk with {number}");
+        }
+    }
+}
