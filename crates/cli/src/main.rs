@@ -74,6 +74,9 @@ enum Command {
     Shadow(commands::engine::shadow::Args),
     /// Put a balancer in front of servers: HTTP and TCP, with the laboratory's policies.
     Balance(commands::balance::Args),
+    /// How much of some data repeats itself, and what a tunnel would save.
+    #[command(subcommand)]
+    Dedup(commands::dedup::Command),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Policy(args) => commands::engine::policy::run(args),
         Command::Shadow(args) => commands::engine::shadow::run(args),
         Command::Balance(args) => commands::balance::run(args),
+        Command::Dedup(command) => commands::dedup::run(command),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

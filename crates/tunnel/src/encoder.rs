@@ -64,6 +64,23 @@ pub struct Encoded {
     pub saved: u64,
 }
 
+impl Encoded {
+    /// Adds another's figures.
+    pub fn add(&mut self, other: &Encoded) {
+        self.bytes += other.bytes;
+        self.sent += other.sent;
+        self.chunks += other.chunks;
+        self.references += other.references;
+        self.saved += other.saved;
+    }
+
+    /// The share of the flow's bytes that need not be sent, at most 1; below 0 when more was sent.
+    /// `None` without bytes.
+    pub fn re_ratio(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| 1.0 - self.sent as f64 / self.bytes as f64)
+    }
+}
+
 /// A segment that the other end may still ask about.
 struct Retained {
     segment: u64,
@@ -299,6 +316,11 @@ impl Encoder {
             self.retained_bytes -= gone.bytes.len();
         }
         Ok(())
+    }
+
+    /// The other end has everything that was sent.
+    pub(crate) fn complete_all(&mut self) {
+        self.complete(self.segments).expect("what was sent is no more than what was sent");
     }
 
     /// The bytes of chunks that the other end does not hold, with their indices.

@@ -1,11 +1,27 @@
-//! t
+//! Redundancy elimination between two ends of a link: what was sent before is sent as a reference.
+//!
+//! A flow has two halves at each end. The sending half ([`encoder`](self)) cuts what a client says
+//! into chunks, and sends references in place of chunks that the other end holds; the receiving half
+//! puts the bytes together again. The ends' caches may differ in size, be lost, or come from an
+//! older run: then more is sent, and nothing wrong is delivered.
+//!
+//! - `store`: the cache of one end, found by content and by name.
+//! - `encoder`, `decoder`: the halves of a flow. `shared`: what the flows of an end share.
+//! - `format`: the bytes, drawn in `docs/formats/tunnel.md`.
+//! - [`Trial`]: the sending half alone, to say what a tunnel would save.
+//!
+//! Not here: sockets, clocks, threads, encryption.
 
 mod decoder;
 mod encoder;
 mod format;
 mod shared;
 mod store;
-pub use store::*;
-
 #[cfg(test)]
 mod tests;
+mod trial;
+
+pub use encoder::{Encoded, Limits};
+pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
+pub use store::{CHUNK_BYTES_MAX, Name, Owner, Store, StoreCounts};
+pub use trial::Trial;

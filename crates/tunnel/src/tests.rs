@@ -49,11 +49,7 @@ impl Pair {
         while let Some((parts, encoded)) = self.encoder.next_segment(&mut self.sender) {
             let length: usize = parts.iter().map(bytes::Bytes::len).sum();
             assert_eq!(encoded.sent, length as u64);
-            self.sent.bytes += encoded.bytes;
-            self.sent.sent += encoded.sent;
-            self.sent.chunks += encoded.chunks;
-            self.sent.references += encoded.references;
-            self.sent.saved += encoded.saved;
+            self.sent.add(&encoded);
             let segment = parts.concat();
             let mut rest = &segment[..];
             while !rest.is_empty() {

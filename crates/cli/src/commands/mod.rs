@@ -3,6 +3,7 @@
 pub(crate) mod balance;
 pub(crate) mod calibrate;
 pub(crate) mod check;
+pub(crate) mod dedup;
 pub(crate) mod engine;
 pub(crate) mod fs;
 pub(crate) mod lab;

@@ -1,0 +1,278 @@
+//! `thermocline dedup estimate`: what a tunnel would save of some files.
+//!
+//! Each file is a flow, one after the other in the order of their names, through the tunnel's own
+//! sending half. Every chunking starts with an empty cache.
+
+use crate::error::CliError;
+use crate::output;
+use crate::progress::{Progress, Unit};
+use crate::table;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use thermocline_chunking::Chunking;
+use thermocline_sim::format::{Quantity, count, share};
+use thermocline_sim::picture::{Axis, LineChart, Page, Series};
+use thermocline_tunnel::{Encoded, Trial};
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline dedup estimate images/                      every chunking, four sizes
+  thermocline dedup estimate a.tar b.tar --chunking gear:2KiB,rabin16:2KiB,none
+  thermocline dedup estimate backups/ --cache 64GiB --plot saved.html
+
+saved: bytes of chunks that the other end would hold already. sent: what goes over the link, with
+references, headers, and literals compressed by zstd where that pays. A chunking is METHOD:SIZE;
+methods: none, fixed, gear, rabin16, rabin-source, modp, maxp.";
+
+const READ_BYTES: usize = 1 << 20;
+
+/// The chunkings of the published table, and what they are compared with.
+const DEFAULT: &str = "none,fixed:128B,fixed:512B,fixed:2KiB,fixed:8KiB,\
+                       rabin16:128B,rabin16:512B,rabin16:2KiB,rabin16:8KiB,\
+                       gear:2KiB,rabin-source:2KiB,modp,maxp";
+
+/// What to look at, and how.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Files, and folders whose files are taken with those below.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// Chunkings, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT)]
+    chunking: Vec<Chunking>,
+    /// Bytes of chunks that each end keeps; as much memory is used.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    cache: Bytes,
+    /// Also draw what is sent by chunk size: NAME.html.
+    #[arg(long, value_name = "OUT")]
+    plot: Option<PathBuf>,
+    /// Write over a file that exists.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// The form of the result.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+struct Form {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Print CSV instead of a table.
+    #[arg(long)]
+    csv: bool,
+}
+
+/// What one chunking gave.
+struct Row {
+    chunking: Chunking,
+    totals: Encoded,
+    took: Duration,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    if args.cache.0 == 0 || args.cache.0 >= 1 << 40 {
+        let given = args.cache;
+        return Err(CliError::input(format!("--cache {given} must be above 0 and below 1 TiB")));
+    }
+    let files = files(&args.paths)?;
+    let bytes: u64 = files.iter().map(|(_, length)| length).sum();
+    let work = bytes * args.chunking.len() as u64;
+    let progress = Progress::bar(Some(work), Unit::Bytes, "reading");
+    let mut done = 0;
+    let mut rows = Vec::new();
+    for &chunking in &args.chunking {
+        progress.label(format!("{chunking}"));
+        rows.push(try_out(&files, chunking, args.cache, &mut |read| {
+            done += read;
+            progress.at(done);
+        })?);
+    }
+    drop(progress);
+    if let Some(path) = &args.plot {
+        output::write_text(path, &page(&args, &files, &rows), args.force)?;
+    }
+    let text = match &args.form {
+        Form { json: true, .. } => as_json(&files, &rows)?,
+        Form { csv: true, .. } => as_csv(&rows),
+        Form { .. } => as_table(&files, &rows),
+    };
+    output::print(&text)
+}
+
+/// Regular files with their lengths: those that were named, and those below named folders, in the
+/// order of their names. Links inside folders are not followed.
+fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, u64)>, CliError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let named = |error| CliError::input(format!("{}: {error}", path.display()));
+        let met = std::fs::metadata(path).map_err(named)?;
+        if met.is_dir() {
+            below(path, &mut files)?;
+        } else if met.is_file() {
+            files.push((path.clone(), met.len()));
+        } else {
+            let path = path.display();
+            return Err(CliError::input(format!("{path} is neither a file nor a folder")));
+        }
+    }
+    match files.is_empty() {
+        true => Err(CliError::input("there is no file in what was named")),
+        false => Ok(files),
+    }
+}
+
+fn below(folder: &Path, files: &mut Vec<(PathBuf, u64)>) -> Result<(), CliError> {
+    let named = |error| CliError::input(format!("{}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(named)?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(named)?;
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        let met = entry.metadata().map_err(named)?;
+        if met.is_dir() {
+            below(&entry.path(), files)?;
+        } else if met.is_file() {
+            files.push((entry.path(), met.len()));
+        }
+    }
+    Ok(())
+}
+
+fn try_out(
+    files: &[(PathBuf, u64)],
+    chunking: Chunking,
+    cache: Bytes,
+    read: &mut dyn FnMut(u64),
+) -> Result<Row, CliError> {
+    let mut trial = Trial::new(cache, chunking);
+    let mut took = Duration::ZERO;
+    let mut buffer = vec![0; READ_BYTES];
+    for (path, _) in files {
+        let named = |error| CliError::input(format!("{}: {error}", path.display()));
+        let mut file = File::open(path).map_err(named)?;
+        loop {
+            let length = file.read(&mut buffer).map_err(named)?;
+            let started = Instant::now();
+            match length {
+                0 => trial.end_flow(),
+                _ => trial.push(&buffer[..length]),
+            }
+            took += started.elapsed();
+            if length == 0 {
+                break;
+            }
+            read(length as u64);
+        }
+    }
+    Ok(Row { chunking, totals: trial.totals(), took })
+}
+
+impl Row {
+    fn mean(&self) -> Option<Bytes> {
+        self.totals.bytes.checked_div(self.totals.chunks).map(Bytes)
+    }
+
+    fn part(&self, of: u64) -> f64 {
+        of as f64 / self.totals.bytes.max(1) as f64
+    }
+
+    fn bytes_per_s(&self) -> f64 {
+        self.totals.bytes as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+fn as_table(files: &[(PathBuf, u64)], rows: &[Row]) -> String {
+    let heading = ["chunking", "mean chunk", "chunks", "found again", "saved", "sent", "rate"];
+    let mut out = table::plain(heading);
+    for row in rows {
+        let totals = &row.totals;
+        out.add_row([
+            row.chunking.to_string(),
+            row.mean().map_or_else(|| "–".to_string(), |mean| mean.to_string()),
+            count(totals.chunks),
+            count(totals.references),
+            share(row.part(totals.saved)),
+            share(row.part(totals.sent)),
+            format!("{}/s", Quantity::Bytes.show(row.bytes_per_s())),
+        ]);
+    }
+    table::align_numbers(&mut out);
+    let bytes: u64 = files.iter().map(|(_, length)| length).sum();
+    let files = count(files.len() as u64);
+    format!("{files} files, {}; saved and sent in parts of that\n{out}\n", Bytes(bytes))
+}
+
+fn as_csv(rows: &[Row]) -> String {
+    let mut text =
+        "chunking,expected_bytes,bytes,chunks,references,saved_bytes,sent_bytes,bytes_per_s\n"
+            .to_string();
+    for row in rows {
+        let Encoded { bytes, sent, chunks, references, saved } = row.totals;
+        let expected = row.chunking.expected().map_or(String::new(), |size| size.0.to_string());
+        let rate = row.bytes_per_s();
+        let _ = writeln!(
+            text,
+            "{},{expected},{bytes},{chunks},{references},{saved},{sent},{rate:.0}",
+            row.chunking
+        );
+    }
+    text
+}
+
+fn as_json(files: &[(PathBuf, u64)], rows: &[Row]) -> Result<String, CliError> {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "chunking": row.chunking.to_string(),
+                "expected_bytes": row.chunking.expected().map(|size| size.0),
+                "bytes": row.totals.bytes,
+                "chunks": row.totals.chunks,
+                "references": row.totals.references,
+                "saved_bytes": row.totals.saved,
+                "sent_bytes": row.totals.sent,
+                "bytes_per_s": row.bytes_per_s(),
+            })
+        })
+        .collect();
+    let value = json!({ "files": files.len(), "chunkings": rows });
+    Ok(serde_json::to_string_pretty(&value).map_err(CliError::failed)? + "\n")
+}
+
+fn page(args: &Args, files: &[(PathBuf, u64)], rows: &[Row]) -> String {
+    let mut series: Vec<Series> = Vec::new();
+    let mut methods: Vec<&str> = rows.iter().map(|row| row.chunking.method().name()).collect();
+    methods.dedup();
+    for method in methods {
+        let of = rows.iter().filter(|row| row.chunking.method().name() == method);
+        let points = of.filter_map(|row| {
+            Some((row.mean()?.0 as f64, row.part(row.totals.sent)))
+        });
+        let points: Vec<_> = points.collect();
+        if !points.is_empty() {
+            series.push(Series::new(method, points));
+        }
+    }
+    let bytes: u64 = files.iter().map(|(_, length)| length).sum();
+    let chart = LineChart {
+        title: "What is sent, by mean chunk size".to_string(),
+        note: format!("{} files, {}, cache {}", files.len(), Bytes(bytes), args.cache),
+        x: Axis::log("mean chunk", Quantity::Bytes),
+        y: Axis::linear("sent", Quantity::Share),
+        series,
+    };
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    Page::new("Redundancy by chunking")
+        .lede("The share of the bytes that a tunnel would send, with references and compression.")
+        .chart(&chart)
+        .made_by(env!("CARGO_PKG_VERSION"), &command)
+        .to_html()
+}
