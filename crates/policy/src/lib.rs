@@ -1,12 +1,14 @@
 //! Every decision of the project, pure: which line a cache keeps, what a filter admits, which chunk
-//! lives on flash, which site a request is sent to.
+//! lives on flash, which site a request is sent to, how a tunnel cuts a flow.
 //!
-//! Three shapes of policy and one registry that names them all:
+//! Four shapes of policy and one registry that names them all:
 //! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted
 //!   and evicted;
 //! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a
 //!   read-only view; the machine validates and acts;
-//! - *per request* ([`balance::Balancer`]): told what it may know of its sites, picks one.
+//! - *per request* ([`balance::Balancer`]): told what it may know of its sites, picks one;
+//! - *per segment* ([`tunnel::Controller`]): told what cutting a flow cost and saved, chooses the
+//!   next segment's chunking.
 //!
 //! Beside them [`hints`]: what users of data say of it, and the moves that follow.
 //!
@@ -19,6 +21,7 @@ pub mod hints;
 pub mod mrc;
 pub mod placement;
 pub mod registry;
+pub mod tunnel;
 
 /// Bytes of memory a policy needs, said apart because they grow with different things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

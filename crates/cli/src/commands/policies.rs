@@ -1,5 +1,5 @@
-//! `thermocline policies`: every policy, balancer and admission filter with its source and
-//! settings.
+//! `thermocline policies`: every policy, balancer, controller of a tunnel and admission filter with
+//! its source and settings.
 //!
 //! Prints what the registry says and knows no policy itself. A word narrows the list; one that
 //! leaves a single policy, or is the name of one, shows that policy with its settings. Beside that,
@@ -115,6 +115,7 @@ fn kind(entry: &Entry) -> &'static str {
         Build::Placement(_) => "placement",
         Build::Admission(_) => "filter",
         Build::Balancer(_) => "balancer",
+        Build::Tunnel(_) => "tunnel",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::balance::{self, Rule};
 use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
 use crate::placement::{self, Placement};
+use crate::tunnel::{self, Controller};
 use std::sync::Arc;
 use thermocline_units::Bytes;
 
@@ -46,6 +47,9 @@ pub type BuiltAdmission = Result<Box<dyn Admission>, SettingsError>;
 /// A balancer's rule, or which setting is wrong.
 pub type BuiltRule = Result<Box<dyn Rule>, SettingsError>;
 
+/// A tunnel's controller, or which setting is wrong.
+pub type BuiltController = Result<Box<dyn Controller>, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
@@ -62,6 +66,8 @@ pub enum Build {
     Balancer(fn(&Settings) -> BuiltRule),
     /// A balancer's rule that is told the truth: a bound, in the laboratory only.
     Oracle(fn(&Settings) -> BuiltRule),
+    /// A controller of a tunnel.
+    Tunnel(fn(&Settings) -> BuiltController),
 }
 
 /// One policy in the registry.
@@ -89,14 +95,19 @@ pub fn balancers() -> impl Iterator<Item = &'static Entry> {
     balance::ENTRIES.iter()
 }
 
+/// Every controller of a tunnel.
+pub fn controllers() -> impl Iterator<Item = &'static Entry> {
+    tunnel::ENTRIES.iter()
+}
+
 /// Every admission filter.
 pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
-/// Everything there is: caches, placements, balancers, filters.
+/// Everything there is: caches, placements, balancers, controllers, filters.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    entries().chain(balancers()).chain(filters())
+    entries().chain(balancers()).chain(controllers()).chain(filters())
 }
 
 /// The policy or filter called `name`; no two share one.

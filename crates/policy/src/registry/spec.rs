@@ -2,12 +2,14 @@
 //! `filter+name`: `lru`, `lirs:hir=0.02`, `larc+arc`.
 
 use super::{
-    Build, Entry, Geometry, Settings, SettingsError, balancers, entries, filters, find, nearest,
+    Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
+    find, nearest,
 };
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
 use crate::cache::{self, CachePolicy};
 use crate::placement::Placement;
+use crate::tunnel::Controller;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,6 +75,8 @@ pub enum Built {
     Placement(Box<dyn Placement>),
     /// Asked for a site for each request.
     Balancer(Box<dyn Rule>),
+    /// Asked for a chunking for each segment of a flow.
+    Controller(Box<dyn Controller>),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -97,7 +101,8 @@ impl PolicySpec {
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
         let filter = filter.map(parse_filter).transpose()?;
-        let (entry, settings) = parse_part(policy, || entries().chain(balancers()))?;
+        let (entry, settings) =
+            parse_part(policy, || entries().chain(balancers()).chain(controllers()))?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
                 "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",
@@ -105,6 +110,10 @@ impl PolicySpec {
             ))),
             (Build::Balancer(_) | Build::Oracle(_), Some(filter)) => Err(compose(format!(
                 "`{}` balances requests; filters such as `{}` go before caches like lru",
+                entry.name, filter.entry.name
+            ))),
+            (Build::Tunnel(_), Some(filter)) => Err(compose(format!(
+                "`{}` controls a tunnel; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
             (Build::Placement(_) | Build::Clairvoyant(_), Some(filter)) => Err(compose(format!(
@@ -168,6 +177,26 @@ impl PolicySpec {
         }
     }
 
+    /// True if this chooses how a tunnel cuts flows.
+    pub fn is_controller(&self) -> bool {
+        matches!(self.entry.build, Build::Tunnel(_))
+    }
+
+    /// The tunnel's controller, for one class of flows.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or this is no controller; the message names those.
+    pub fn build_controller(&self) -> Result<Box<dyn Controller>, SpecError> {
+        let Build::Tunnel(build) = self.entry.build else {
+            let names: Vec<_> = controllers().map(|entry| entry.name).collect();
+            return Err(SpecError::Compose {
+                text: self.label.clone(),
+                reason: format!("not a tunnel's controller; those are {}", names.join(", ")),
+            });
+        };
+        Ok(build(&self.settings)?)
+    }
+
     /// Whether it must know beforehand how many volumes share the cache.
     pub fn needs_volumes(&self) -> bool {
         cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
@@ -196,6 +225,7 @@ impl PolicySpec {
             Build::Balancer(build) | Build::Oracle(build) => {
                 return Ok(Built::Balancer(build(&self.settings)?));
             }
+            Build::Tunnel(build) => return Ok(Built::Controller(build(&self.settings)?)),
             Build::Cache(build) => build(geometry, &self.settings)?,
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");

@@ -79,6 +79,12 @@ pub enum LabError {
         /// The policy.
         policy: String,
     },
+    /// A policy keeps nothing.
+    #[error("`{policy}` chooses how a tunnel cuts flows and keeps nothing")]
+    Controller {
+        /// The policy.
+        policy: String,
+    },
     /// Only caches have curves.
     #[error("`{policy}` is no cache: miss-ratio curves are of caches, such as lru")]
     NoCache {
@@ -348,6 +354,7 @@ impl Planner<'_> {
                 Replay::Flash(FlashReplay::new(placement, capacity, &self.replay))
             }
             Built::Balancer(_) => return Err(LabError::Balancer { policy: place.spec.label }),
+            Built::Controller(_) => return Err(LabError::Controller { policy: place.spec.label }),
         };
         Ok(Job::new(replay, vec![place]))
     }
