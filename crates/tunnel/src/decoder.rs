@@ -6,9 +6,9 @@
 //! 3. When nothing is missing, the bytes are held against the segment's check. If they differ and
 //!    chunks came from the store, those are asked for again; if they differ after that, the flow ends
 //!    with an error. Nothing else is ever handed out.
-//! 4. Segments are handed out in order. While more than [`WAITING_BYTES_MAX`] wait, because a segment
-//!    is incomplete or because nobody takes them, no further segment is read: whatever a few bytes
-//!    may stand for, memory is bounded.
+//! 4. Segments are handed out in order. While more than a limit wait, because a segment is incomplete
+//!    or because nobody takes them, no further segment is read: whatever a few bytes may stand for,
+//!    memory is bounded.
 
 use crate::format::{
     Codec, Expected, FormatError, SEGMENT_HEADER_BYTES, SegmentHeader, Token, value,
@@ -18,7 +18,7 @@ use crate::store::{Name, Owner};
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes that may wait before further segments stay unread.
+/// Bytes of one flow that may wait before further segments stay unread.
 pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A chunk that is not there yet.
@@ -85,16 +85,31 @@ impl Decoder {
     }
 
     /// Takes bytes of segments, and reads as many as may wait.
-    pub(crate) fn push(&mut self, bytes: &[u8], shared: &mut Shared) -> Result<(), FormatError> {
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        waiting_max: usize,
+        shared: &mut Shared,
+    ) -> Result<(), FormatError> {
         self.input.extend_from_slice(bytes);
-        self.read(shared)
+        self.read(waiting_max, shared)
     }
 
-    /// The caller is done with `bytes` bytes that it got.
-    pub(crate) fn taken(&mut self, bytes: usize, shared: &mut Shared) -> Result<(), FormatError> {
+    /// The caller is done with `bytes` bytes that it got; reads as many more as may wait.
+    pub(crate) fn taken(
+        &mut self,
+        bytes: usize,
+        waiting_max: usize,
+        shared: &mut Shared,
+    ) -> Result<(), FormatError> {
         assert!(bytes <= self.waiting_bytes, "more is taken than was handed out");
         self.waiting_bytes -= bytes;
-        self.read(shared)
+        self.read(waiting_max, shared)
+    }
+
+    /// Bytes that wait here, or were handed out and not taken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting_bytes
     }
 
     /// Fills in a chunk that was missing.
@@ -177,8 +192,8 @@ impl Decoder {
         self.missing.is_empty()
     }
 
-    fn read(&mut self, shared: &mut Shared) -> Result<(), FormatError> {
-        while self.waiting_bytes < WAITING_BYTES_MAX && self.input.len() >= SEGMENT_HEADER_BYTES {
+    fn read(&mut self, waiting_max: usize, shared: &mut Shared) -> Result<(), FormatError> {
+        while self.waiting_bytes < waiting_max && self.input.len() >= SEGMENT_HEADER_BYTES {
             let header = SegmentHeader::read(&self.input)?;
             let length = SEGMENT_HEADER_BYTES + header.body_length();
             if self.input.len() < length {

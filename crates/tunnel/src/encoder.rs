@@ -31,8 +31,6 @@ use thermocline_chunking::{Chunker, Chunking, Method};
 const SEGMENT_BYTES: i64 = 64 * 1024;
 /// Segments that go plain after one that did not get shorter.
 const PLAIN_AFTER: u32 = 16;
-/// zstd's level for literals: the fastest one that finds matches and codes entropy.
-const ZSTD_LEVEL: i32 = 1;
 /// Shorter literals are sent plain: a frame's header eats what is won.
 const ZSTD_BYTES_MIN: usize = 64;
 
@@ -129,10 +127,14 @@ impl Encoder {
         }
     }
 
+    /// Bytes that wait here or for the other end to have them.
+    pub(crate) fn held(&self) -> usize {
+        self.retained_bytes + self.pending.len()
+    }
+
     /// Bytes that the flow may give now.
     pub(crate) fn room(&self) -> usize {
-        let held = self.retained_bytes + self.pending.len();
-        self.limits.retained_bytes_max.saturating_sub(held)
+        self.limits.retained_bytes_max.saturating_sub(self.held())
     }
 
     /// Bytes that no segment has yet.

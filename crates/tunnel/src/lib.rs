@@ -7,21 +7,32 @@
 //!
 //! - `store`: the cache of one end, found by content and by name.
 //! - `encoder`, `decoder`: the halves of a flow. `shared`: what the flows of an end share.
+//! - `end`: one end of a connection with all its flows; `flow`, `talk` (what the ends say to each other),
+//!   `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
+//! - `config`: settings, targets, the cache that outlives connections.
 //! - `format`: the bytes, drawn in `docs/formats/tunnel.md`.
 //! - [`Trial`]: the sending half alone, to say what a tunnel would save.
 //!
 //! Not here: sockets, clocks, threads, encryption.
 
+mod classes;
+mod config;
 mod decoder;
 mod encoder;
+mod end;
+mod flow;
 mod format;
 mod shared;
 mod store;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod trial;
 
+pub use classes::ClassReport;
+pub use config::{Cache, Settings, Sharing, TARGET_BYTES_MAX, Target};
 pub use encoder::{Encoded, Limits};
+pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};
 pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
 pub use store::{CHUNK_BYTES_MAX, Name, Owner, Store, StoreCounts};
 pub use trial::Trial;

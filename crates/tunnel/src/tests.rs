@@ -1,6 +1,6 @@
 //! One flow's two halves against each other, with stores that lose, differ and rot.
 
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, WAITING_BYTES_MAX};
 use crate::encoder::{Encoded, Encoder, Limits};
 use crate::format::FormatError;
 use crate::shared::Shared;
@@ -54,7 +54,7 @@ impl Pair {
             let mut rest = &segment[..];
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(1 + rng.below(rest.len() as u64) as usize);
-                self.decoder.push(now, &mut self.receiver)?;
+                self.decoder.push(now, WAITING_BYTES_MAX, &mut self.receiver)?;
                 self.settle()?;
                 rest = later;
             }
@@ -77,7 +77,7 @@ impl Pair {
                 taken += bytes.len();
                 self.got.extend_from_slice(&bytes);
             }
-            self.decoder.taken(taken, &mut self.receiver)?;
+            self.decoder.taken(taken, WAITING_BYTES_MAX, &mut self.receiver)?;
             self.encoder.complete(self.decoder.complete())?;
             if missing.is_empty() && taken == 0 {
                 return Ok(());
@@ -165,7 +165,7 @@ proptest! {
             let mut changed = pair.wire.clone();
             changed[at] ^= 1 << rng.below(8);
             let (mut decoder, mut shared) = (Decoder::new(0), Shared::new(store, 5));
-            if decoder.push(&changed, &mut shared).is_err() {
+            if decoder.push(&changed, WAITING_BYTES_MAX, &mut shared).is_err() {
                 continue;
             }
             let mut got = Vec::new();
@@ -178,7 +178,7 @@ proptest! {
         }
         for length in 0..pair.wire.len() {
             let (mut decoder, mut shared) = (Decoder::new(0), Shared::new(store, 5));
-            decoder.push(&pair.wire[..length], &mut shared).unwrap();
+            decoder.push(&pair.wire[..length], WAITING_BYTES_MAX, &mut shared).unwrap();
             while decoder.next_bytes().is_some() {}
             prop_assert!(decoder.is_done() || decoder.is_broken_off() || !decoder.missing_is_empty());
         }
@@ -235,7 +235,7 @@ fn a_small_frame_cannot_stand_for_more_than_its_segment() {
     crate::format::put_varint(100 << 2 | 3, &mut segment);
     segment.extend(&frame);
     let (mut decoder, mut shared) = (Decoder::new(0), Shared::new(Bytes::from_mib(1), 0));
-    let error = decoder.push(&segment, &mut shared).unwrap_err();
+    let error = decoder.push(&segment, WAITING_BYTES_MAX, &mut shared).unwrap_err();
     assert_eq!(error, FormatError::Literals { stored: frame.len(), expected: 100 });
 }
 

@@ -1,0 +1,110 @@
+//! Classes of flows: the controller of each, and what came of it.
+
+use crate::encoder::Encoded;
+use std::collections::BTreeMap;
+use thermocline_chunking::{Chunking, Engine, Method};
+use thermocline_policy::registry::{PolicySpec, SpecError};
+use thermocline_policy::tunnel::{Choice, Conditions, Controller, Sample, Why};
+use thermocline_units::{Bytes, Nanos};
+
+/// What came of a class of flows, and what is in force for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClassReport {
+    /// The class: the server's port, unless a rule says otherwise.
+    pub class: u16,
+    /// What this end sent for its flows.
+    pub sent: Encoded,
+    /// Processor time that took.
+    pub processing: Nanos,
+    /// How the next segment is cut.
+    pub choice: Choice,
+    /// The reason for that.
+    pub why: Why,
+}
+
+struct Class {
+    controller: Box<dyn Controller>,
+    sent: Encoded,
+    processing: Nanos,
+    choice: Choice,
+}
+
+/// The classes that this end has seen.
+pub(crate) struct Classes {
+    spec: PolicySpec,
+    conditions: Conditions,
+    classes: BTreeMap<u16, Class>,
+}
+
+impl Classes {
+    /// No classes yet; each gets a controller of this name.
+    pub(crate) fn new(controller: &str) -> Result<Classes, SpecError> {
+        let spec = PolicySpec::parse(controller)?;
+        spec.build_controller()?;
+        Ok(Classes { spec, conditions: Conditions::default(), classes: BTreeMap::new() })
+    }
+
+    /// What the flows can have from now on.
+    pub(crate) fn set_conditions(&mut self, now: Nanos, conditions: Conditions) {
+        self.conditions = conditions;
+        for class in self.classes.values_mut() {
+            class.controller.conditions(now, &conditions);
+        }
+    }
+
+    /// How the next segment of a class is cut.
+    pub(crate) fn choose(&mut self, now: Nanos, class: u16) -> Choice {
+        let Classes { spec, conditions, classes } = self;
+        let class = classes.entry(class).or_insert_with(|| {
+            let mut controller = spec.build_controller().expect("it was built before");
+            controller.conditions(now, conditions);
+            let (sent, processing) = (Encoded::default(), Nanos(0));
+            Class { controller, sent, processing, choice: Choice::None }
+        });
+        class.choice = class.controller.choose(now);
+        class.choice
+    }
+
+    /// A segment of a class was cut by `choice`.
+    pub(crate) fn observe(
+        &mut self,
+        now: Nanos,
+        class: u16,
+        choice: Choice,
+        encoded: &Encoded,
+        processing: Nanos,
+    ) {
+        let class = self.classes.get_mut(&class).expect("a segment was chosen for");
+        class.sent.add(encoded);
+        class.processing.0 += processing.0;
+        let (bytes, sent) = (Bytes(encoded.bytes), Bytes(encoded.sent));
+        let sample = Sample { choice, bytes, sent, chunks: encoded.chunks, processing };
+        class.controller.observe(now, &sample);
+    }
+
+    pub(crate) fn reports(&self) -> impl Iterator<Item = ClassReport> {
+        self.classes.iter().map(|(&number, class)| ClassReport {
+            class: number,
+            sent: class.sent,
+            processing: class.processing,
+            choice: class.choice,
+            why: class.controller.why(),
+        })
+    }
+}
+
+/// The chunking of a choice. Content is cut by the method that is fastest on this processor; the
+/// other end need not know which.
+pub(crate) fn chunking(choice: Choice) -> Chunking {
+    let sized = |method, bytes: u32| {
+        Chunking::new(method, Bytes(bytes.into())).expect("choices are powers of two in range")
+    };
+    match choice {
+        Choice::None => Chunking::NONE,
+        Choice::Fixed(size) => sized(Method::Fixed, size.bytes()),
+        Choice::Content(size) if Engine::fastest() == Engine::Avx512 => {
+            sized(Method::Rabin16, size.bytes())
+        }
+        Choice::Content(size) => sized(Method::Gear, size.bytes()),
+    }
+}

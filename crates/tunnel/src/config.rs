@@ -1,0 +1,173 @@
+//! Settings of an end, and what ends tell each other of a flow. Plain data.
+
+use crate::format::{FormatError, value};
+use crate::shared::Shared;
+use bytes::Buf;
+use thermocline_units::Bytes;
+use thermocline_wire::Role;
+
+/// The version of segments, control messages and headers that this end speaks.
+pub(crate) const VERSION: u8 = 1;
+/// Bytes of a flow's target at most: a name of 253 and a port.
+pub const TARGET_BYTES_MAX: usize = 259;
+
+/// Flows that may find each other's chunks.
+///
+/// Lengths of what is sent show what was found, even through encryption: whoever can put bytes of
+/// their own into one flow, and see lengths, learns whether another flow that shares with it had the
+/// same. `docs/guides/tunnel.md` has the threat model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// None: a flow finds its own chunks only.
+    Flow,
+    /// Flows of one class (server port).
+    #[default]
+    Class,
+    /// All flows of the tunnel.
+    All,
+}
+
+/// Where a flow goes, and how it is treated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Host and port, as the other end is to resolve them: 1 to [`TARGET_BYTES_MAX`] bytes.
+    pub address: String,
+    /// The class of the flow: the server's port, unless a rule says otherwise.
+    pub class: u16,
+    /// Flows that it shares chunks with.
+    pub sharing: Sharing,
+}
+
+impl Target {
+    /// The header that a flow is opened with.
+    pub(crate) fn header(&self) -> Vec<u8> {
+        let sharing = match self.sharing {
+            Sharing::Flow => 0,
+            Sharing::Class => 1,
+            Sharing::All => 2,
+        };
+        let mut header = vec![VERSION, sharing];
+        header.extend(self.class.to_le_bytes());
+        header.extend(self.address.as_bytes());
+        header
+    }
+
+    pub(crate) fn read(mut header: &[u8]) -> Result<Target, FormatError> {
+        if header.len() < 4 {
+            return Err(FormatError::Truncated { what: "a flow's header" });
+        }
+        let (version, sharing) = (header.get_u8(), header.get_u8());
+        if version != VERSION {
+            return Err(value("the version of a flow's header", version.into(), "1"));
+        }
+        let sharing = match sharing {
+            0 => Sharing::Flow,
+            1 => Sharing::Class,
+            2 => Sharing::All,
+            other => return Err(value("a flow's sharing", other.into(), "0, 1 or 2")),
+        };
+        let class = header.get_u16_le();
+        let length = header.len();
+        let is_plain = header.iter().all(|byte| byte.is_ascii_graphic());
+        if length == 0 || length > TARGET_BYTES_MAX || !is_plain {
+            return Err(value("a flow's target", length as u64, "1 to 259 printable characters"));
+        }
+        let address = String::from_utf8_lossy(header).into_owned();
+        Ok(Target { address, class, sharing })
+    }
+
+    /// What keeps fingerprints of different scopes apart.
+    pub(crate) fn scope(&self, flow: u32, run: u64) -> u64 {
+        match self.sharing {
+            Sharing::All => 0,
+            Sharing::Class => 1 << 32 | u64::from(self.class),
+            // A flow's number is used again by later connections; what is drawn for each is not.
+            Sharing::Flow => run ^ (2 << 32 | u64::from(flow)),
+        }
+    }
+}
+
+/// Settings of an end.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The connection's settings; its `epoch` and `parameters` are the end's to set.
+    pub wire: thermocline_wire::Config,
+    /// Bytes of one flow that may wait for the other end to have them; 4 MiB.
+    pub flow_bytes_max: usize,
+    /// The same of all flows together; 256 MiB. Each flow may have a share of 64 KiB in any case.
+    pub flows_bytes_max: usize,
+    /// The controller of each class of flows, by its name in the registry: `goodput`.
+    pub controller: String,
+    /// Draws what must not be guessed, anew for each connection.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The defaults for an end in this role.
+    pub fn new(role: Role, seed: u64) -> Settings {
+        Settings {
+            wire: thermocline_wire::Config::new(role, [0; 16]),
+            flow_bytes_max: 4 << 20,
+            flows_bytes_max: 256 << 20,
+            controller: thermocline_policy::tunnel::DEFAULT.to_string(),
+            seed,
+        }
+    }
+}
+
+/// The chunks that an end keeps, which outlive its connections.
+pub struct Cache {
+    pub(crate) shared: Shared,
+    /// The run in which this end's names were given.
+    pub(crate) epoch: [u8; 16],
+    /// The run of the other end whose names are in the store.
+    pub(crate) peer_epoch: [u8; 16],
+}
+
+impl Cache {
+    /// An empty cache of this capacity. `epoch` must never have been used before, and must not be
+    /// guessed: draw it.
+    ///
+    /// # Panics
+    /// If the capacity is 1 TiB or more.
+    pub fn new(capacity: Bytes, epoch: [u8; 16]) -> Cache {
+        let (mut seed, _) = epoch.split_at(8);
+        let shared = Shared::new(capacity, seed.get_u64_le());
+        Cache { shared, epoch, peer_epoch: [0; 16] }
+    }
+
+    /// Chunks in the cache.
+    pub fn chunks(&self) -> usize {
+        self.shared.store.len()
+    }
+
+    /// What this end tells the other one first: the version, and the run of the other end whose names
+    /// it knows.
+    pub(crate) fn parameters(&self) -> Vec<u8> {
+        let mut parameters = vec![VERSION];
+        parameters.extend(self.peer_epoch);
+        parameters
+    }
+
+    /// Makes the names of both ends agree with what the other end said first.
+    pub(crate) fn meet(&mut self, epoch: [u8; 16], parameters: &[u8]) -> Result<(), FormatError> {
+        let Some((&version, known)) = parameters.split_first() else {
+            return Err(FormatError::Truncated { what: "the other end's parameters" });
+        };
+        if version != VERSION {
+            return Err(value("the version of the other end's tunnel", version.into(), "1"));
+        }
+        if known.len() != 16 {
+            let expected = "16 bytes behind the version";
+            return Err(value("the length of the parameters", known.len() as u64, expected));
+        }
+        if known != self.epoch {
+            self.shared.store.forget(crate::store::Owner::Us);
+        }
+        if epoch != self.peer_epoch {
+            self.shared.store.forget(crate::store::Owner::Peer);
+            self.peer_epoch = epoch;
+        }
+        Ok(())
+    }
+}

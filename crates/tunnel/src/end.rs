@@ -1,0 +1,552 @@
+//! One end of a tunnel: many flows over one connection, with one cache.
+//!
+//! 1. The end is told bytes of the connection ([`End::receive`]) and of its clients ([`End::give`]),
+//!    and says what the connection ([`End::transmit`]) and the clients ([`End::next_event`]) get.
+//! 2. A flow's segments travel on a stream of their own. What the ends ask of each other (chunks that
+//!    one lost, segments that are complete) travels on the first stream, so that a flow that waits
+//!    for a chunk cannot hold back the answer.
+//! 3. Before each segment the controller of the flow's class is asked how it is cut, and afterwards
+//!    told what came of it.
+//!
+//! Invariants: a client gets the very bytes that the other one said, in order, up to an end that was
+//! said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads holds no
+//! other one back. An error ends the connection; the cache outlives it ([`End::into_cache`]).
+
+use crate::classes::{ClassReport, Classes, chunking};
+use crate::config::{Cache, Settings, Target};
+use crate::decoder::{Decoder, WAITING_BYTES_MAX};
+use crate::encoder::Limits;
+use crate::flow::Flow;
+use crate::format::{Control, FormatError, value};
+use crate::shared::Shared;
+use crate::talk::Talk;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use thermocline_policy::registry::SpecError;
+use thermocline_policy::tunnel::Conditions;
+use thermocline_units::Nanos;
+use thermocline_units::situations::{met, met_if};
+use thermocline_wire::{ConfigError, Event, OpenError, Role, Session, StreamId, WireError};
+
+/// Bytes that every flow may hold, however many there are.
+const FLOW_BYTES_MIN: usize = 64 * 1024;
+
+/// Bytes that every flow may have waiting for its client, however many there are.
+const WAITING_BYTES_MIN: usize = 64 * 1024;
+/// Bytes that wait for clients, of all flows, from which on a flow gets no more than that.
+const WAITING_BYTES_IN_ALL: usize = 256 << 20;
+
+/// Code of a reset because a flow's bytes broke off.
+pub const RESET_BROKEN_OFF: u32 = 1;
+
+/// Number of a flow on its connection; never used again there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(u32);
+
+/// Something that a client is to hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlowEvent {
+    /// The other end is there: flows can be opened. The first event.
+    Ready,
+    /// The other end wants a flow to this target.
+    Opened {
+        /// The flow.
+        flow: FlowId,
+        /// Where it is to go.
+        target: Target,
+    },
+    /// Bytes for the client, 1 or more. Tell [`End::taken`] when it has them.
+    Bytes {
+        /// The flow.
+        flow: FlowId,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// The other client says nothing more; ours may.
+    Ended {
+        /// The flow.
+        flow: FlowId,
+    },
+    /// The flow is gone, both ways.
+    Reset {
+        /// The flow.
+        flow: FlowId,
+        /// The other end's reason, or [`RESET_BROKEN_OFF`].
+        code: u32,
+    },
+    /// A flow that had no room takes bytes again.
+    Room {
+        /// The flow.
+        flow: FlowId,
+    },
+    /// The other end wants no new flows.
+    Closing {
+        /// Its words, foreign text.
+        reason: String,
+    },
+}
+
+/// The end of a connection, by what the other end sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TunnelError {
+    /// The connection's frames.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// What they carry.
+    #[error(
+        "the other end broke the protocol: {0}; look whether both ends run a release of this program"
+    )]
+    Format(#[from] FormatError),
+}
+
+/// Settings that an end cannot begin with.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The connection's.
+    #[error(transparent)]
+    Wire(#[from] ConfigError),
+    /// The controller's.
+    #[error(transparent)]
+    Controller(#[from] SpecError),
+}
+
+/// A clock for the processor time that segments take.
+pub type Stopwatch = Box<dyn FnMut() -> Nanos + Send>;
+
+/// One end of a tunnel.
+pub struct End {
+    role: Role,
+    session: Session,
+    cache: Cache,
+    limits: Limits,
+    held_max: usize,
+    /// Bytes that all flows hold.
+    held: usize,
+    /// Bytes that wait for clients, of all flows.
+    waiting: usize,
+    run: u64,
+    classes: Classes,
+    stopwatch: Stopwatch,
+    flows: BTreeMap<u32, Flow>,
+    talk: Talk,
+    events: VecDeque<FlowEvent>,
+}
+
+impl End {
+    /// An end of a connection that was just made, with what it kept of earlier ones.
+    ///
+    /// # Errors
+    /// A setting does not fit, or there is no such controller.
+    pub fn new(
+        settings: Settings,
+        cache: Cache,
+        stopwatch: Stopwatch,
+        now: Nanos,
+    ) -> Result<End, SettingsError> {
+        let mut wire = settings.wire;
+        wire.epoch = cache.epoch;
+        wire.parameters = cache.parameters().into();
+        Ok(End {
+            role: wire.role,
+            session: Session::new(wire, now)?,
+            cache,
+            limits: Limits { retained_bytes_max: settings.flow_bytes_max },
+            held_max: settings.flows_bytes_max,
+            held: 0,
+            waiting: 0,
+            run: settings.seed,
+            classes: Classes::new(&settings.controller)?,
+            stopwatch,
+            flows: BTreeMap::new(),
+            talk: Talk::default(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Takes in bytes of the connection, in pieces of any size. Take the events after each call.
+    ///
+    /// # Errors
+    /// The other end broke a rule: the connection is over, and nothing more is delivered.
+    pub fn receive(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), TunnelError> {
+        let received = self.session.receive(now, bytes);
+        if received.is_ok() {
+            while let Some(event) = self.session.next_event() {
+                self.on_event(now, event)?;
+            }
+        }
+        Ok(received?)
+    }
+
+    /// The next thing that a client is to hear of.
+    pub fn next_event(&mut self) -> Option<FlowEvent> {
+        self.events.pop_front()
+    }
+
+    /// Opens a flow.
+    ///
+    /// # Errors
+    /// It cannot be opened, at least not now; nothing happened.
+    pub fn open(&mut self, now: Nanos, target: &Target) -> Result<FlowId, OpenError> {
+        if self.talk.stream().is_none() {
+            return Err(OpenError::NotYet);
+        }
+        let stream = self.session.open(&target.header())?;
+        self.add(now, stream, target);
+        Ok(FlowId(stream.number()))
+    }
+
+    /// Bytes that a flow may give now. If that is 0, [`FlowEvent::Room`] comes when it is not.
+    pub fn room(&mut self, flow: FlowId) -> usize {
+        let others = self.held_max.saturating_sub(self.held);
+        let Some(flow) = self.flows.get_mut(&flow.0).filter(|flow| !flow.is_ending) else {
+            return 0;
+        };
+        let guaranteed = FLOW_BYTES_MIN.saturating_sub(flow.held());
+        let room = flow.encoder.room().min(others.max(guaranteed));
+        flow.wants_room = room == 0;
+        room
+    }
+
+    /// Takes bytes of a client, at most [`End::room`]. They may wait for more: see [`End::flush`].
+    ///
+    /// # Panics
+    /// If there are more than the flow has room for.
+    pub fn give(&mut self, now: Nanos, flow: FlowId, bytes: &[u8]) {
+        let room = self.room(flow);
+        let Some(state) = self.flows.get_mut(&flow.0) else { return };
+        assert!(bytes.len() <= room, "{} bytes are given, there is room for {room}", bytes.len());
+        let before = state.held();
+        let started = (self.stopwatch)();
+        state.encoder.push(bytes);
+        let took = (self.stopwatch)().saturating_sub(started);
+        self.held += state.held() - before;
+        self.send_segments(now, flow.0, took);
+    }
+
+    /// Sends what waits, because the client says nothing more for now.
+    pub fn flush(&mut self, now: Nanos, flow: FlowId) {
+        if let Some(state) = self.flows.get_mut(&flow.0) {
+            state.flushes = true;
+            self.send_segments(now, flow.0, Nanos(0));
+        }
+    }
+
+    /// Bytes of a flow that wait for more to come, or for [`End::flush`].
+    pub fn pending(&self, flow: FlowId) -> usize {
+        self.flows.get(&flow.0).map_or(0, |flow| flow.encoder.pending())
+    }
+
+    /// The client said its last byte.
+    pub fn end(&mut self, now: Nanos, flow: FlowId) {
+        if let Some(state) = self.flows.get_mut(&flow.0) {
+            state.is_ending = true;
+            state.flushes = true;
+            self.send_segments(now, flow.0, Nanos(0));
+        }
+    }
+
+    /// Drops a flow, both ways; no more events of it come.
+    pub fn reset(&mut self, flow: FlowId, code: u32) {
+        if let Some(state) = self.flows.get(&flow.0) {
+            self.session.reset(state.stream, code);
+            self.drop_flow(flow.0);
+        }
+    }
+
+    /// The client has taken bytes that it got.
+    ///
+    /// # Errors
+    /// What may be read now breaks a rule: the connection is over.
+    ///
+    /// # Panics
+    /// If the client got fewer.
+    pub fn taken(&mut self, flow: FlowId, bytes: usize) -> Result<(), TunnelError> {
+        self.decode(flow.0, |decoder, limit, shared| decoder.taken(bytes, limit, shared))
+    }
+
+    /// Appends what the connection gets, about `max_bytes` of it; how many bytes. 0: nothing.
+    pub fn transmit(&mut self, now: Nanos, out: &mut VecDeque<Bytes>, max_bytes: usize) -> usize {
+        self.talk.pump(&mut self.session);
+        self.session.transmit(now, out, max_bytes)
+    }
+
+    /// True if [`End::transmit`] may have something.
+    pub fn wants_transmit(&self) -> bool {
+        self.talk.has_something() || self.session.wants_transmit()
+    }
+
+    /// Time at which [`End::tick`] has something to do.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.session.next_deadline()
+    }
+
+    /// Does what is due.
+    ///
+    /// # Errors
+    /// The other end has said nothing for too long: the connection is over.
+    pub fn tick(&mut self, now: Nanos) -> Result<(), TunnelError> {
+        Ok(self.session.tick(now)?)
+    }
+
+    /// Lets no new flows begin; those that are there go on.
+    pub fn close(&mut self, reason: &str) {
+        self.session.close(0, reason);
+    }
+
+    /// Says what the link and the processor can give from now on.
+    pub fn set_conditions(&mut self, now: Nanos, conditions: Conditions) {
+        self.classes.set_conditions(now, conditions);
+    }
+
+    /// Flows that are not over.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// True if both ends want no new flows and none is left.
+    pub fn is_drained(&self) -> bool {
+        self.flows.is_empty() && self.session.is_drained()
+    }
+
+    /// What came of each class of flows that this end sent for.
+    pub fn reports(&self) -> impl Iterator<Item = ClassReport> {
+        self.classes.reports()
+    }
+
+    /// Chunks that the other end had to ask for, and that this end asked for.
+    pub fn asked(&self) -> (u64, u64) {
+        self.talk.asked()
+    }
+
+    /// Time from the last ping to its answer.
+    pub fn round_trip(&self) -> Option<Nanos> {
+        self.session.round_trip()
+    }
+
+    /// The cache, when the connection is over.
+    pub fn into_cache(self) -> Cache {
+        self.cache
+    }
+
+    fn add(&mut self, now: Nanos, stream: StreamId, target: &Target) {
+        let choice = self.classes.choose(now, target.class);
+        let flow = Flow::new(stream, target, self.limits, self.run, chunking(choice), choice);
+        let earlier = self.flows.insert(stream.number(), flow);
+        assert!(earlier.is_none(), "streams' numbers are never used again");
+    }
+
+    fn drop_flow(&mut self, number: u32) {
+        if let Some(flow) = self.flows.remove(&number) {
+            self.held -= flow.held();
+            self.waiting -= flow.decoder.waiting();
+        }
+    }
+
+    fn on_event(&mut self, now: Nanos, event: Event) -> Result<(), TunnelError> {
+        match event {
+            Event::Hello { epoch, parameters, .. } => {
+                self.cache.meet(epoch, &parameters)?;
+                if self.role == Role::Connector {
+                    let opened = self.session.open(&[]);
+                    let expected = "1 or more";
+                    let opened = opened
+                        .map_err(|_| value("the streams that the other end takes", 0, expected))?;
+                    self.talk.begin(opened);
+                    self.events.push_back(FlowEvent::Ready);
+                }
+            }
+            Event::Opened { stream, header } => self.on_opened(now, stream, &header)?,
+            Event::Data { stream, bytes } if self.talk.stream() == Some(stream) => {
+                self.session.consumed(stream, bytes.len());
+                for message in self.talk.receive(&bytes)? {
+                    self.on_control(now, message)?;
+                }
+            }
+            Event::Data { stream, bytes } => self.on_data(stream, &bytes)?,
+            Event::Ended { stream } | Event::Reset { stream, .. }
+                if self.talk.stream() == Some(stream) =>
+            {
+                return Err(value("the end of the first stream", 0, "that of the connection").into());
+            }
+            Event::Ended { stream } => {
+                if let Some(flow) = self.flows.get_mut(&stream.number()) {
+                    flow.peer_ended = true;
+                    self.deliver(stream.number());
+                }
+            }
+            Event::Reset { stream, code } => {
+                if self.flows.contains_key(&stream.number()) {
+                    self.drop_flow(stream.number());
+                    self.events.push_back(FlowEvent::Reset { flow: FlowId(stream.number()), code });
+                }
+            }
+            Event::Writable { stream } => self.send_segments(now, stream.number(), Nanos(0)),
+            Event::Closing { reason, .. } => self.events.push_back(FlowEvent::Closing { reason }),
+        }
+        Ok(())
+    }
+
+    fn on_opened(
+        &mut self,
+        now: Nanos,
+        stream: StreamId,
+        header: &[u8],
+    ) -> Result<(), TunnelError> {
+        if self.role == Role::Acceptor && self.talk.stream().is_none() {
+            if !header.is_empty() {
+                let length = header.len() as u64;
+                return Err(value("the header of the first stream", length, "empty").into());
+            }
+            self.talk.begin(stream);
+            self.events.push_back(FlowEvent::Ready);
+            return Ok(());
+        }
+        let target = Target::read(header)?;
+        self.add(now, stream, &target);
+        self.events.push_back(FlowEvent::Opened { flow: FlowId(stream.number()), target });
+        Ok(())
+    }
+
+    fn on_data(&mut self, stream: StreamId, bytes: &[u8]) -> Result<(), TunnelError> {
+        if !self.flows.contains_key(&stream.number()) {
+            // It was reset here, and what was on its way came after all.
+            self.session.consumed(stream, bytes.len());
+        }
+        self.decode(stream.number(), |decoder, limit, shared| decoder.push(bytes, limit, shared))
+    }
+
+    /// Lets a flow's receiving half work, with the bytes that may wait for its client.
+    fn decode(
+        &mut self,
+        number: u32,
+        work: impl FnOnce(&mut Decoder, usize, &mut Shared) -> Result<(), FormatError>,
+    ) -> Result<(), TunnelError> {
+        let Some(flow) = self.flows.get_mut(&number) else { return Ok(()) };
+        let is_crowded = self.waiting >= WAITING_BYTES_IN_ALL;
+        let limit = if is_crowded { WAITING_BYTES_MIN } else { WAITING_BYTES_MAX };
+        self.waiting -= flow.decoder.waiting();
+        let worked = work(&mut flow.decoder, limit, &mut self.cache.shared);
+        self.waiting += flow.decoder.waiting();
+        worked?;
+        self.deliver(number);
+        Ok(())
+    }
+
+    fn on_control(&mut self, now: Nanos, message: Control) -> Result<(), TunnelError> {
+        let (Control::Complete { flow: number, .. }
+        | Control::Missing { flow: number, .. }
+        | Control::Fill { flow: number, .. }) = message;
+        // Of a flow that was reset, or is over: messages cross each other.
+        let Some(flow) = self.flows.get_mut(&number) else { return Ok(()) };
+        match message {
+            Control::Complete { segments, .. } => {
+                let before = flow.held();
+                flow.encoder.complete(segments)?;
+                self.held -= before - flow.held();
+                self.send_segments(now, number, Nanos(0));
+                self.tell_room(number);
+                self.finish(number);
+            }
+            Control::Missing { segment, tokens, .. } => {
+                met("the other end asked for chunks");
+                for (token, bytes) in flow.encoder.missing(segment, &tokens)? {
+                    self.talk.say(Control::Fill { flow: number, segment, token, bytes });
+                }
+            }
+            Control::Fill { segment, token, bytes, .. } => {
+                flow.decoder.fill(segment, token, &bytes, &mut self.cache.shared)?;
+                self.deliver(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out what a flow's receiving half has, and tells the other end about it.
+    fn deliver(&mut self, number: u32) {
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        let id = FlowId(number);
+        for missing in flow.decoder.take_missing() {
+            met("chunks were missing");
+            let (segment, tokens) = (missing.segment, missing.tokens);
+            self.talk.say(Control::Missing { flow: number, segment, tokens });
+        }
+        while let Some(bytes) = flow.decoder.next_bytes() {
+            self.events.push_back(FlowEvent::Bytes { flow: id, bytes });
+        }
+        if flow.decoder.complete() > flow.told_complete {
+            flow.told_complete = flow.decoder.complete();
+            self.talk.say(Control::Complete { flow: number, segments: flow.told_complete });
+        }
+        let credit = flow.decoder.take_credit();
+        if credit > 0 {
+            self.session.consumed(flow.stream, credit as usize);
+        }
+        if flow.peer_ended && !flow.told_end {
+            if flow.decoder.is_done() {
+                flow.told_end = true;
+                self.events.push_back(FlowEvent::Ended { flow: id });
+            } else if flow.decoder.is_broken_off() {
+                met("a flow broke off inside a segment");
+                self.session.reset(flow.stream, RESET_BROKEN_OFF);
+                self.drop_flow(number);
+                self.events.push_back(FlowEvent::Reset { flow: id, code: RESET_BROKEN_OFF });
+                return;
+            }
+        }
+        self.finish(number);
+    }
+
+    /// Sends what a flow has, as far as the connection takes it. `took` is processor time that was
+    /// spent on the next segment already.
+    fn send_segments(&mut self, now: Nanos, number: u32, mut took: Nanos) {
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        loop {
+            while let Some(part) = flow.outgoing.front_mut() {
+                if self.session.send(flow.stream, part).is_err() || !part.is_empty() {
+                    met_if(!part.is_empty(), "a segment waits for the connection");
+                    return;
+                }
+                flow.outgoing.pop_front();
+            }
+            if flow.flushes {
+                flow.encoder.flush();
+            }
+            if !flow.encoder.is_full() && !flow.flushes {
+                return self.tell_room(number);
+            }
+            let before = flow.held();
+            let started = (self.stopwatch)();
+            let Some((parts, encoded)) = flow.encoder.next_segment(&mut self.cache.shared) else {
+                break;
+            };
+            took.0 += (self.stopwatch)().saturating_sub(started).0;
+            self.held -= before - flow.held();
+            flow.outgoing.extend(parts);
+            self.classes.observe(now, flow.class, flow.choice, &encoded, took);
+            took = Nanos(0);
+            flow.choice = self.classes.choose(now, flow.class);
+            met_if(chunking(flow.choice) != flow.encoder.chunking(), "a flow is cut in another way");
+            flow.encoder.set_chunking(chunking(flow.choice));
+        }
+        flow.flushes = false;
+        if flow.is_ending && !flow.has_ended {
+            flow.has_ended = true;
+            self.session.end(flow.stream);
+        }
+        self.tell_room(number);
+        self.finish(number);
+    }
+
+    fn tell_room(&mut self, number: u32) {
+        let waits = self.flows.get(&number).is_some_and(|flow| flow.wants_room);
+        if waits && self.room(FlowId(number)) > 0 {
+            self.events.push_back(FlowEvent::Room { flow: FlowId(number) });
+        }
+    }
+
+    fn finish(&mut self, number: u32) {
+        if self.flows.get(&number).is_some_and(Flow::is_over) {
+            self.drop_flow(number);
+        }
+    }
+}
