@@ -18,14 +18,15 @@
 //! check of the segment guards what lies in the other end's store.
 
 use crate::format::{
-    Codec, Expected, FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, TOKENS_MAX,
-    Token, value,
+    Codec, Expected, FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
+    TOKENS_MAX, Token, value,
 };
 use crate::shared::Shared;
 use crate::store::{Name, Owner};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use thermocline_chunking::{Chunker, Chunking, Method};
+use thermocline_units::mutants::mutant;
 
 /// Bytes after which a segment is closed at the next cut.
 const SEGMENT_BYTES: i64 = 64 * 1024;
@@ -167,7 +168,9 @@ impl Encoder {
         let end = self.origin + self.pending.len() as i64;
         if !self.pending.is_empty() && self.cuts.back() != Some(&end) {
             self.chunker.cut();
-            self.cuts.push_back(end);
+            if !mutant("the_last_chunk_is_not_flushed") {
+                self.cuts.push_back(end);
+            }
         }
     }
 
@@ -241,7 +244,7 @@ impl Encoder {
         let (codec, stored) = self.compress(literals, shared);
         let head = self.head(&bytes, &tokens, codec, stored.len());
         encoded.sent = (head.len() + stored.len()) as u64;
-        if encoded.references > 0 {
+        if encoded.references > 0 && !mutant("retained_until_sent_only") {
             self.retained_bytes += bytes.len();
             let (segment, answered) = (self.segments, Vec::new());
             self.retained.push_back(Retained { segment, bytes, tokens, answered });

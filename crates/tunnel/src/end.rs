@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::registry::SpecError;
 use thermocline_policy::tunnel::Conditions;
 use thermocline_units::Nanos;
+use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 use thermocline_wire::{ConfigError, Event, OpenError, Role, Session, StreamId, WireError};
 
@@ -204,6 +205,7 @@ impl End {
         let guaranteed = FLOW_BYTES_MIN.saturating_sub(flow.held());
         let room = flow.encoder.room().min(others.max(guaranteed));
         flow.wants_room = room == 0;
+        met_if(room == 0, "a flow waits for the other end");
         room
     }
 
@@ -366,7 +368,9 @@ impl End {
             Event::Ended { stream } | Event::Reset { stream, .. }
                 if self.talk.stream() == Some(stream) =>
             {
-                return Err(value("the end of the first stream", 0, "that of the connection").into());
+                return Err(
+                    value("the end of the first stream", 0, "that of the connection").into()
+                );
             }
             Event::Ended { stream } => {
                 if let Some(flow) = self.flows.get_mut(&stream.number()) {
@@ -482,7 +486,7 @@ impl End {
             self.session.consumed(flow.stream, credit as usize);
         }
         if flow.peer_ended && !flow.told_end {
-            if flow.decoder.is_done() {
+            if flow.decoder.is_done() || mutant("end_before_fills") {
                 flow.told_end = true;
                 self.events.push_back(FlowEvent::Ended { flow: id });
             } else if flow.decoder.is_broken_off() {
@@ -525,7 +529,10 @@ impl End {
             self.classes.observe(now, flow.class, flow.choice, &encoded, took);
             took = Nanos(0);
             flow.choice = self.classes.choose(now, flow.class);
-            met_if(chunking(flow.choice) != flow.encoder.chunking(), "a flow is cut in another way");
+            met_if(
+                chunking(flow.choice) != flow.encoder.chunking(),
+                "a flow is cut in another way",
+            );
             flow.encoder.set_chunking(chunking(flow.choice));
         }
         flow.flushes = false;
