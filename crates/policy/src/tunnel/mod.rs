@@ -24,10 +24,12 @@
 //! flow table, how long a segment is, how a shadow index is made.
 
 mod choice;
+mod goodput;
 mod log;
 mod steady;
 #[cfg(test)]
 mod tests;
+mod vnre;
 mod why;
 
 pub use choice::{Choice, Choices, ChunkSize, Kind};
@@ -38,7 +40,7 @@ use thermocline_units::{Bytes, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
 pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[steady::NONE, steady::FIXED, steady::CONTENT];
+    &[goodput::ENTRY, vnre::ENTRY, steady::CONTENT, steady::FIXED, steady::NONE];
 
 /// What runs when nobody names a policy.
 pub const DEFAULT: &str = "goodput";

@@ -1,5 +1,7 @@
 //! Choices, the log and the static policies.
 
+pub(super) mod world;
+
 use super::{Choice, Choices, ChunkSize, LogLine, Monitor, Totals};
 use crate::registry::{PolicySpec, controllers};
 use thermocline_units::{Bytes, Nanos};
@@ -122,7 +124,10 @@ fn a_size_that_cannot_be_is_refused() {
 #[test]
 fn only_controllers_control() {
     let error = PolicySpec::parse("lru").unwrap().build_controller().err().unwrap().to_string();
-    assert!(error.contains("not a tunnel's controller; those are none, fixed, content"), "{error}");
+    assert!(
+        error.contains("not a tunnel's controller; those are goodput, vnre, content, fixed"),
+        "{error}"
+    );
     let error = PolicySpec::parse("larc+content").err().unwrap().to_string();
     assert!(error.contains("controls a tunnel"), "{error}");
     for entry in controllers() {
