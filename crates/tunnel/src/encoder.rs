@@ -61,6 +61,8 @@ pub struct Encoded {
     pub references: u64,
     /// Bytes of those.
     pub saved: u64,
+    /// Bytes of literals that compression was tried on.
+    pub tried: u64,
 }
 
 impl Encoded {
@@ -71,6 +73,7 @@ impl Encoded {
         self.chunks += other.chunks;
         self.references += other.references;
         self.saved += other.saved;
+        self.tried += other.tried;
     }
 
     /// The share of the flow's bytes that need not be sent, at most 1; below 0 when more was sent.
@@ -241,7 +244,7 @@ impl Encoder {
         if self.chunking.method() != Method::None {
             encoded.chunks = tokens.len() as u64;
         }
-        let (codec, stored) = self.compress(literals, shared);
+        let (codec, stored) = self.compress(literals, &mut encoded, shared);
         let head = self.head(&bytes, &tokens, codec, stored.len());
         encoded.sent = (head.len() + stored.len()) as u64;
         if encoded.references > 0 && !mutant("retained_until_sent_only") {
@@ -269,7 +272,12 @@ impl Encoder {
         Token::Literal { length, number }
     }
 
-    fn compress(&mut self, literals: Vec<u8>, shared: &mut Shared) -> (Codec, Bytes) {
+    fn compress(
+        &mut self,
+        literals: Vec<u8>,
+        encoded: &mut Encoded,
+        shared: &mut Shared,
+    ) -> (Codec, Bytes) {
         if literals.len() < ZSTD_BYTES_MIN {
             return (Codec::Plain, literals.into());
         }
@@ -277,6 +285,7 @@ impl Encoder {
             self.plain_left -= 1;
             return (Codec::Plain, literals.into());
         }
+        encoded.tried = literals.len() as u64;
         match shared.compress(&literals) {
             // It must win more than noise to be worth the other end's time.
             Some(short) if short.len() + literals.len() / 32 < literals.len() => {

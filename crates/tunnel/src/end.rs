@@ -12,7 +12,7 @@
 //! said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads holds no
 //! other one back. An error ends the connection; the cache outlives it ([`End::into_cache`]).
 
-use crate::classes::{ClassReport, Classes, chunking};
+use crate::classes::{ClassReport, Classes, Costs, chunking};
 use crate::config::{Cache, Settings, Target};
 use crate::decoder::{Decoder, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
@@ -128,6 +128,10 @@ pub struct End {
     run: u64,
     classes: Classes,
     stopwatch: Stopwatch,
+    /// Counts instead of the stopwatch, where time is virtual.
+    costs: Option<Costs>,
+    /// Processor time of all segments so far.
+    spent: Nanos,
     flows: BTreeMap<u32, Flow>,
     talk: Talk,
     events: VecDeque<FlowEvent>,
@@ -158,10 +162,31 @@ impl End {
             run: settings.seed,
             classes: Classes::new(&settings.controller)?,
             stopwatch,
+            costs: None,
+            spent: Nanos(0),
             flows: BTreeMap::new(),
             talk: Talk::default(),
             events: VecDeque::new(),
         })
+    }
+
+    /// The same in virtual time: processor time is counted by `costs`, and nothing is measured.
+    ///
+    /// # Errors
+    /// As [`End::new`].
+    pub fn modelled(
+        settings: Settings,
+        cache: Cache,
+        costs: Costs,
+        now: Nanos,
+    ) -> Result<End, SettingsError> {
+        let end = End::new(settings, cache, Box::new(|| Nanos(0)), now)?;
+        Ok(End { costs: Some(costs), ..end })
+    }
+
+    /// Processor time of all segments so far.
+    pub fn spent(&self) -> Nanos {
+        self.spent
     }
 
     /// Takes in bytes of the connection, in pieces of any size. Take the events after each call.
@@ -524,6 +549,8 @@ impl End {
                 break;
             };
             took.0 += (self.stopwatch)().saturating_sub(started).0;
+            took = self.costs.map_or(took, |costs| costs.of(&encoded));
+            self.spent.0 += took.0;
             self.held -= before - flow.held();
             flow.outgoing.extend(parts);
             self.classes.observe(now, flow.class, flow.choice, &encoded, took);
