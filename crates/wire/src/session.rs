@@ -129,8 +129,8 @@ pub struct Session {
     /// Streams of `streams` that this end opened.
     opened: u32,
     /// The next number of this end's streams, and of the other's; beyond 32 bits: used up.
-    next_ours: u64,
-    next_theirs: u64,
+    pub(crate) next_ours: u64,
+    pub(crate) next_theirs: u64,
     control: VecDeque<Control>,
     /// Streams that want to send, each at most once; the first one has `turn_left` bytes.
     row: VecDeque<u32>,

@@ -1,6 +1,9 @@
 //! Two ends that talk: what each test of this crate begins with, and the simplest of them.
 
+mod pieces;
+mod rules;
 mod simulation;
+mod streams;
 mod turns;
 
 use crate::{Config, Event, Role, Session, StreamId};

@@ -6,6 +6,8 @@
 //! are a function of stream, direction and place. docs/testing/simulation.md tells what mutants and
 //! situations are.
 
+#![allow(clippy::disallowed_macros)] // The report of what was reached is printed.
+
 mod world;
 
 use super::turns;
