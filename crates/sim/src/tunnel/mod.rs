@@ -197,7 +197,8 @@ impl<'a> Stage<'a> {
     fn open(&mut self, offered: Offered) {
         let (class, sharing) = (offered.class, self.scene.sharing);
         let target = Target { address: "client:0".to_string(), class, sharing };
-        let flow = self.far.end.open(self.now, &target).expect("few flows, and both ends are there");
+        let flow =
+            self.far.end.open(self.now, &target).expect("few flows, and both ends are there");
         self.flows.push(Served { flow, offered, is_ended: false, is_over: false });
     }
 
@@ -273,10 +274,8 @@ impl<'a> Stage<'a> {
 
     /// Goes on to the next moment at which something can happen.
     fn wait(&mut self) {
-        let mut next = [self.far.link.next_event(), self.near.link.next_event()]
-            .into_iter()
-            .flatten()
-            .min();
+        let mut next =
+            [self.far.link.next_event(), self.near.link.next_event()].into_iter().flatten().min();
         for site in [&self.far, &self.near] {
             if site.end.wants_transmit() {
                 next = Some(next.map_or(site.link_free, |next| next.min(site.link_free)));

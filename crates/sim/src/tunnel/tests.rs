@@ -10,7 +10,7 @@ const FREE: Costs =
 fn scene(controller: &str, bytes_per_s: u64) -> Scene {
     let lane = Lane { bytes_per_s, command: Nanos(0) };
     Scene {
-        link: LinkProfile { latency: Nanos::from_millis(20), jitter: Nanos(0), lane },
+        link: LinkProfile { latency: Nanos::from_micros(20_000), jitter: Nanos(0), lane },
         cache: Size::from_mib(64),
         controller: controller.to_string(),
         sharing: Sharing::All,
@@ -55,7 +55,7 @@ fn a_slow_processor_is_what_bounds_a_fast_link() {
     let played = play(&scene, [flow(80, random(4_000_000, 3))]).unwrap();
     let took = played.took.as_secs_f64();
     assert!((0.04..0.09).contains(&took), "40 ms of processor, 40 ms there and back: {took} s");
-    assert_eq!(played.spent, Nanos::from_millis(40));
+    assert_eq!(played.spent, Nanos::from_micros(40_000));
 }
 
 #[test]

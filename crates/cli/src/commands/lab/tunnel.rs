@@ -15,12 +15,11 @@ use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline lab tunnel releases/ --rate 12.5MB --delay 20ms
-  thermocline lab tunnel old.tar new.tar --policy none,content:size=2KiB,goodput --rate 1MB
-  thermocline lab tunnel images/ --rate 125MB --parallel 8 --json
+  thermocline lab tunnel releases/ --rate 100Mbit --delay 20ms
+  thermocline lab tunnel old.tar new.tar --policy none,content:size=2KiB,goodput --rate 10Mbit
+  thermocline lab tunnel images/ --rate 1Gbit --parallel 8 --json
 
-Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix. The rate is
-in bytes a second.";
+Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix.";
 
 /// What to play.
 #[derive(clap::Args)]
@@ -32,9 +31,9 @@ pub(crate) struct Args {
     /// Controllers, separated by commas (`thermocline policies` lists them).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "none,goodput")]
     policy: Vec<String>,
-    /// Bytes that the link carries in a second, each way.
-    #[arg(long, value_name = "SIZE", default_value = "12.5MB")]
-    rate: Bytes,
+    /// What the link carries in a second, each way: kbit, Mbit or Gbit.
+    #[arg(long, value_name = "RATE", default_value = "100Mbit", value_parser = rate)]
+    rate: Rate,
     /// Time from one end to the other.
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     delay: Nanos,
@@ -57,6 +56,26 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// A link's rate, as it was written.
+#[derive(Debug, Clone)]
+struct Rate {
+    bytes_per_s: u64,
+    text: String,
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let units = [("kbit", 1e3), ("Mbit", 1e6), ("Gbit", 1e9)];
+    let wrong = || "write it like 100Mbit: kbit, Mbit or Gbit, a second".to_string();
+    let unit = units.iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
+    let (number, bits) = unit.ok_or_else(wrong)?;
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let bytes_per_s = number * bits / 8.0;
+    if !(125.0..=1.25e12).contains(&bytes_per_s) {
+        return Err("give a rate from 1kbit to 10000Gbit".to_string());
+    }
+    Ok(Rate { bytes_per_s: bytes_per_s as u64, text: text.to_string() })
+}
+
 fn sharing(text: &str) -> Result<Sharing, String> {
     match text {
         "flow" => Ok(Sharing::Flow),
@@ -67,8 +86,8 @@ fn sharing(text: &str) -> Result<Sharing, String> {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    if args.rate.0 == 0 || args.cache.0 == 0 || args.cache.0 >= 1 << 40 || args.parallel > 1000 {
-        let message = "--rate and --cache must be above 0, --cache below 1 TiB, --parallel at most 1000";
+    if args.cache.0 == 0 || args.cache.0 >= 1 << 40 || !(1..=1000).contains(&args.parallel) {
+        let message = "--cache must be above 0 and below 1 TiB, --parallel from 1 to 1000";
         return Err(CliError::input(message));
     }
     let [relay, cut, chunk, compress] = args.costs[..] else {
@@ -81,7 +100,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         compress_per_byte: compress,
     };
     let files = files::below_all(&args.paths)?;
-    let lane = Lane { bytes_per_s: args.rate.0, command: Nanos(0) };
+    let lane = Lane { bytes_per_s: args.rate.bytes_per_s, command: Nanos(0) };
     let mut outcomes = Vec::new();
     for policy in &args.policy {
         let scene = Scene {
@@ -164,7 +183,7 @@ fn as_table(args: &Args, outcomes: &[Played]) -> String {
     }
     table::align_numbers(&mut out);
     let bytes = outcomes.first().map_or(Bytes(0), |(_, played, _)| played.bytes);
-    format!("{bytes} over {}/s, {} each way\n{out}\n{reasons}", args.rate, args.delay)
+    format!("{bytes} over {} a second, {} each way\n{out}\n{reasons}", args.rate.text, args.delay)
 }
 
 fn as_json(outcomes: &[Played]) -> Result<String, CliError> {
