@@ -3,8 +3,8 @@
 //! 1. A flow is segments of 256 KiB. Its *nature* says what each choice saves in the long run.
 //! 2. A repeated byte was first seen a distance before that is exponential with mean `reuse`. It is
 //!    saved if that earlier byte was cut by the same choice: each choice has a *coverage*, the
-//!    share of the flow's past that it has cut, weighted by that distance. So the first pass after a
-//!    switch saves nothing, and an experiment leaves a hole.
+//!    share of the flow's past that it has cut, weighted by that distance. So the first pass after
+//!    a switch saves nothing, and an experiment leaves a hole.
 //! 3. A segment's saving varies by ±60 % of 1 − saving or saving, whichever is smaller: mostly as
 //!    its content does, equally for all choices, a third of it by choice.
 //! 4. Cost is a · bytes + b · chunks, with a by kind, ±20 %; one segment in 200 takes ten times as
