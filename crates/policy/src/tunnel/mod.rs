@@ -14,14 +14,14 @@
 //! minutes ([`Monitor`]) and compares them with expectations: `vnre`. The default, `goodput`, is
 //! ours.
 //!
-//! **A choice finds its own chunks only.** Content that was cut at another size is in the cache, but
-//! not as chunks that this choice will ask for. So the first pass after a switch saves nothing, and
-//! an experiment with a rival choice costs twice: while it runs, and afterwards, by what the choice
-//! in force does not find of these bytes.
+//! **A choice finds its own chunks only.** Content that was cut at another size is in the cache,
+//! but not as chunks that this choice will ask for. So the first pass after a switch saves
+//! nothing, and an experiment with a rival choice costs twice: while it runs, and afterwards, by
+//! what the choice in force does not find of these bytes.
 //!
-//! Invariants: sizes are powers of two from 128 B to 64 KiB; equal calls give equal choices; no call
-//! allocates; every call is O(number of choices), and there are 21. Not here: chunking, caches, the
-//! flow table, how long a segment is, how a shadow index is made.
+//! Invariants: sizes are powers of two from 128 B to 64 KiB; equal calls give equal choices; no
+//! call allocates; every call is O(number of choices), and there are 21. Not here: chunking,
+//! caches, the flow table, how long a segment is, how a shadow index is made.
 
 mod choice;
 mod goodput;

@@ -2,8 +2,8 @@
 //!
 //! 1. Its samples are summed for a period of ten minutes, as the monitor does. At the period's end:
 //! 2. *Warm-up* (§4.3.1: "decrease the chunk size until arriving at a certain RE ratio"): from a
-//!    start "in the kilobyte range" the expected size is halved at the end of each period, until the
-//!    RE ratio is the expectation, or halving brought less than `pays`, or 128 B are reached. A
+//!    start "in the kilobyte range" the expected size is halved at the end of each period, until
+//!    the RE ratio is the expectation, or halving brought less than `pays`, or 128 B are reached. A
 //!    halving that did not pay is taken back.
 //! 3. Afterwards (§4.3.3): RE ratio near zero → no chunking; else throughput below the expectation
 //!    → twice the size; else RE ratio below the expectation → half the size.

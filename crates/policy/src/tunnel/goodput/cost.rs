@@ -9,7 +9,7 @@
 //!    fingerprints are not equally fast at all sizes, so the line is no more than a guide.
 //!
 //! Means of choices that are not in force grow old; their weight in the fit halves in each `stale`
-//! bytes. State: 40 B a choice.
+//! bytes. State: 32 B a choice.
 
 use crate::tunnel::{Choice, Kind, Sample};
 

@@ -45,7 +45,7 @@ impl Goodput {
         let real = self.real[index].share();
         match self.shadowed(choice) {
             Some(shadow) if choice == self.current => {
-                real.map(|real| Share { variance: shadow.variance, ..real })
+                real.map(|real| Share { variance: shadow.variance, ..real }).or(Some(shadow))
             }
             Some(shadow) => Some(shadow),
             None if choice == self.current => real,
@@ -110,7 +110,9 @@ impl Goodput {
         let margin = self.knobs.margin;
         let (now, then) = (1.0 / mine.goodput, 1.0 / best.goodput);
         let cold = 1.0 / self.goodput(best.choice, best.share.mean * 0.5);
-        let relearning = self.knobs.relearn * (cold - now).max(0.0);
+        // What was never filled is not lost.
+        let lost = if mine.choice == Choice::None { self.warm } else { self.warm.min(self.steady) };
+        let relearning = lost * (cold - now).max(0.0);
         let alike = best.goodput <= mine.goodput * (1.0 + margin);
         if alike {
             let cheaper = self.cost.of(best.choice) <= (1.0 - CHEAPER) * self.cost.of(mine.choice);

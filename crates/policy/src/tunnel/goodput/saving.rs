@@ -80,10 +80,10 @@ impl Saving {
 
 /// What shadows say, all of them.
 ///
-/// The longer nothing changes, the longer the memory, up to [`GROWTH`] times `age`: choices that are
-/// nearly alike can be told apart, and noise does not make them change places. What rounds have in
-/// common tells of change: when its mean over a quarter of `age` leaves its long mean, the memory
-/// shrinks to that quarter.
+/// The longer nothing changes, the longer the memory, up to [`GROWTH`] times `age`: choices that
+/// are nearly alike can be told apart, and noise does not make them change places. What rounds
+/// have in common tells of change: when its mean over a quarter of `age` leaves its long mean,
+/// the memory shrinks to that quarter.
 pub(super) struct Told {
     savings: [Saving; Choice::COUNT],
     fast: Saving,

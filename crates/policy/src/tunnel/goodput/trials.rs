@@ -69,7 +69,8 @@ impl Goodput {
             return;
         }
         let doubting = self.current == Choice::None;
-        if !doubting && self.steady < 2.0 * self.knobs.relearn {
+        let told = self.real[self.current.index()].weight >= 0.5 * self.knobs.age;
+        if !doubting && (self.steady < 2.0 * self.knobs.relearn || !told) {
             return;
         }
         let whole = 2.0 * self.knobs.relearn;
@@ -137,7 +138,7 @@ impl Goodput {
         most.map(|(rival, _)| rival)
     }
 
-    /// True if a gain by the factor `hoped` would pay for a trial in which half of `share` is saved.
+    /// True if a gain by the factor `hoped` would pay for a trial that saves half of `share`.
     fn is_worth_a_trial(&self, rival: Choice, share: f64, hoped: f64) -> bool {
         let mine = self.known(self.current).map_or(0.0, |mine| mine.mean);
         let now = 1.0 / self.goodput(self.current, mine);
@@ -200,8 +201,8 @@ impl Goodput {
     /// as long as a trial fills it: that is what a rival is compared with. When the class has
     /// changed since, that is out of date.
     fn at_this_stage(&self, share: f64) -> f64 {
-        match self.early {
-            Some(early) if early <= share && early >= 0.6 * share => early,
+        match self.early.share() {
+            Some(early) if early.mean <= share && early.mean >= 0.3 * share => early.mean,
             _ => share,
         }
     }
@@ -228,11 +229,12 @@ impl Goodput {
             self.switch(rival);
             // The trial has filled the cache, and measured.
             self.steady = 2.0 * self.knobs.relearn;
+            self.filled = true;
             self.returned = true;
-            self.early = self.real[rival.index()].share().map(|share| share.mean);
+            self.early = self.real[rival.index()];
         } else {
             // The cache has none of the trial's bytes in chunks of the choice in force.
-            self.steady = -self.knobs.relearn;
+            self.refill(-self.knobs.relearn);
             self.returned = true;
         }
     }

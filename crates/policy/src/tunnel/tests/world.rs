@@ -1,10 +1,10 @@
 //! A tunnel as the tests model it: what flows would save, what cutting costs, what the cache has.
 //!
-//! 1. A flow is segments of 256 KiB. Its *nature* says what each choice saves of it in the long run.
+//! 1. A flow is segments of 256 KiB. Its *nature* says what each choice saves in the long run.
 //! 2. A repeated byte was first seen a distance before that is exponential with mean `reuse`. It is
-//!    saved if that earlier byte was cut by the same choice: each choice has a *coverage*, the share
-//!    of the flow's past that it has cut, weighted by that distance. So the first pass after a
-//!    switch saves nothing, and an experiment leaves a hole.
+//!    saved if that earlier byte was cut by the same choice: each choice has a *coverage*, the
+//!    share of the flow's past that it has cut, weighted by that distance. So the first pass after
+//!    a switch saves nothing, and an experiment leaves a hole.
 //! 3. A segment's saving varies by ±60 % of 1 − saving or saving, whichever is smaller: mostly as
 //!    its content does, equally for all choices, a third of it by choice.
 //! 4. Cost is a · bytes + b · chunks, with a by kind, ±20 %; one segment in 200 takes ten times as
@@ -40,6 +40,19 @@ pub(crate) const MAIL: Nature = Nature {
     name: "mail",
     content: [0.48, 0.47, 0.455, 0.44, 0.42, 0.40, 0.36, 0.30, 0.22, 0.15],
     fixed: [0.10, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.0, 0.0],
+};
+
+/// Logs, with many short repetitions; not used in tuning.
+pub(crate) const LOGS: Nature = Nature {
+    name: "logs",
+    content: [0.66, 0.58, 0.49, 0.38, 0.27, 0.18, 0.11, 0.06, 0.03, 0.02],
+    fixed: [0.05, 0.03, 0.02, 0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+};
+/// Snapshots of databases, whose pages stay in place; not used in tuning.
+pub(crate) const SNAPSHOTS: Nature = Nature {
+    name: "snapshots",
+    content: [0.93, 0.925, 0.92, 0.91, 0.90, 0.87, 0.83, 0.76, 0.66, 0.55],
+    fixed: [0.93, 0.928, 0.925, 0.92, 0.91, 0.90, 0.885, 0.80, 0.71, 0.60],
 };
 
 impl Nature {
