@@ -20,8 +20,9 @@
 //!    choice it holds; it compares means, but each segment waits for the slower of the two. And at
 //!    1 Gbit/s, 7 %: tours, whose bytes cost 20 times as much there.
 //!
-//! The controller was tuned on seeds 7, 101 and 102, with a reuse distance of 48 MiB and one core;
-//! seeds 201 and 202 were run when it was done.
+//! The controller was tuned on seeds 7, 101, 102, 201 and 202, with a reuse distance of 48 MiB and
+//! one core, and mended once after logs and snapshots had been seen (it switched without end
+//! where `relearn` is too short); seeds 401 and 402 were run when it was done.
 
 use super::{CREDIT, ENTRY};
 use crate::registry::{PolicySpec, Settings};
@@ -33,7 +34,7 @@ use thermocline_units::{Bytes, Nanos};
 
 const FLOW: u64 = 8 << 30;
 const NATURES: [&Nature; 4] = [&TEXT, &VIDEO, &IMAGES, &MAIL];
-const SEEDS: [u64; 3] = [7, 201, 202];
+const SEEDS: [u64; 3] = [7, 401, 402];
 
 fn controller(text: &str) -> Box<dyn Controller> {
     PolicySpec::parse(text).unwrap().build_controller().unwrap()
@@ -82,21 +83,13 @@ fn with_shadows_each_flow_is_within_5_percent_of_its_best_choice_and_all_above_a
         let mut ours = 0.0;
         for (name, nature, link, best, ratios) in scenes(seed) {
             let world = ran(controller("goodput"), World::new(link, true, seed), nature);
-            let (ratio, (most, share)) = (world.goodput() / best, world.mostly());
-            let which = Choice::all().find(|choice| ratios[choice.index()] == 1.0).unwrap();
-            println!(
-                "{name:30} best {which:16} {:7.1} MB/s; ours {ratio:.3}, {most} for {:.0} %, {} in force",
-                best / 1e6,
-                share * 100.0,
-                world.put_in_force
-            );
+            let ratio = world.goodput() / best;
             if ratio < 0.95 || world.put_in_force > 4 {
                 missed.push(format!("{name}: {ratio:.3}, {} put in force", world.put_in_force));
             }
             ours += ratio / 16.0;
             single.iter_mut().zip(&ratios).for_each(|(sum, ratio)| *sum += ratio / 16.0);
         }
-        println!("seed {seed}: ours {ours:.3}, best single {:.3}", most(&single));
         assert!(ours > most(&single), "{ours:.3} of {:.3}", most(&single));
     }
     assert!(missed.is_empty(), "{missed:#?}");
@@ -109,7 +102,6 @@ fn without_shadows_each_flow_is_within_10_percent_of_its_best_choice() {
         for (name, nature, link, best, _) in scenes(seed) {
             let world = ran(controller("goodput"), World::new(link, false, seed), nature);
             let ratio = world.goodput() / best;
-            println!("{name:30} ours {ratio:.3}, {} in force", world.put_in_force);
             if ratio < 0.90 {
                 missed.push(format!("{name}: {ratio:.3}"));
             }
@@ -134,7 +126,6 @@ fn unlike(nature: &Nature) -> Vec<(String, u32, f64)> {
             let ours = ran(controller("goodput"), world(true), nature);
             let ratio = ours.goodput() / most(&all);
             let name = format!("{} at {rate}, reuse {reuse} MiB, {cores} cores", nature.name);
-            println!("{name:50} {ratio:.3} {}, {} in force", ours.mostly().0, ours.put_in_force);
             ratios.push((name, reuse, ratio));
         }
     }
@@ -175,7 +166,6 @@ fn snapshots_of_64_gib_are_within_10_percent_of_their_best_choice() {
         let best = most(&best.collect::<Vec<_>>());
         let ours = goodput(controller("goodput"), true);
         let ratio = ours.goodput() / best;
-        println!("{rate}: {ratio:.3} {}, {} in force", ours.mostly().0, ours.put_in_force);
         assert!(ratio >= 0.90, "{rate}: {ratio:.3}");
     }
 }
@@ -226,7 +216,6 @@ fn check_following(shadows: bool, within: fn(&str) -> u64) {
         {
             let passed = followed(before, after, link, shadows, seed);
             let name = format!("{} to {} at {rate}, seed {seed}", before.name, after.name);
-            println!("{name:40} {} MiB", passed >> 20);
             if passed > within(rate) {
                 late.push(name);
             }
