@@ -1,12 +1,11 @@
 //! Chunkers side by side over the same bytes: speed, mean size, share found again.
-//!
-//! `cargo run --release -p thermocline-chunking --example chunkers -- FILE… [--size 8192] [--repeat 5]`
-//! reads the files one after the other as one stream; `random` and `zeroes` are 256 MiB of those.
-//! `fastcdc` is the crate of that name (v2020, normalization 1) with the same sizes. Repeats go
-//! round robin over the chunkers; speed is the median with the least and the greatest. What is found
-//! again is judged by SipHash of whole chunks, for every chunker alike.
+//!  `cargo run --release -p thermocline-chunking --example chunkers -- FILE… [--size 8192]
+//! [--repeat 5]` reads the files one after the other as one stream; `random` and `zeroes` are 256
+//! MiB of those. `fastcdc` is the crate of that name (v2020, normalization 1) with the same sizes.
+//! Repeats go round robin over the chunkers; speed is the median with the least and the greatest.
+//! What is found again is judged by SipHash of whole chunks, for every chunker alike.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // A program that people read.
+#![allow(clippy::print_stdout)] // A program that people read.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,14 +18,14 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--size" => size = arguments.next().unwrap().parse().unwrap(),
-            "--repeat" => repeats = arguments.next().unwrap().parse().unwrap(),
+            "--size" => size = number(arguments.next()),
+            "--repeat" => repeats = number(arguments.next()),
             "zeroes" => bytes.resize(bytes.len() + (256 << 20), 0),
             "random" => {
                 let mut rng = Rng::seeded(1);
                 bytes.extend((0..32 << 20).flat_map(|_| rng.next_u64().to_le_bytes()));
             }
-            path => bytes.extend(std::fs::read(path).unwrap()),
+            path => bytes.extend(std::fs::read(path).expect("a file that can be read")),
         }
     }
     let gib = bytes.len() as f64 / f64::from(1 << 30);
@@ -52,6 +51,10 @@ fn main() {
     }
 }
 
+fn number<T: std::str::FromStr>(argument: Option<String>) -> T {
+    argument.and_then(|text| text.parse().ok()).expect("a number behind the option")
+}
+
 type Cut = Box<dyn Fn(&[u8]) -> Vec<u64>>;
 
 fn chunkers(size: u32) -> Vec<(String, Cut)> {
@@ -65,10 +68,10 @@ fn chunkers(size: u32) -> Vec<(String, Cut)> {
         }),
     ));
     for method in ["gear", "rabin-source"] {
-        let chunking: Chunking = format!("{method}:{size}B").parse().unwrap();
+        let chunking: Chunking = format!("{method}:{size}B").parse().expect("a power of two");
         all.push((method.to_string(), Box::new(move |bytes| run(chunking.chunker(), bytes))));
     }
-    let sizes = format!("rabin16:{size}B").parse::<Chunking>().unwrap().sizes();
+    let sizes = format!("rabin16:{size}B").parse::<Chunking>().expect("a power of two").sizes();
     for engine in [Engine::Scalar, Engine::Avx2, Engine::Avx512] {
         if engine.is_available() {
             let name = format!("rabin16 {engine:?}").to_lowercase();

@@ -4,9 +4,8 @@
 //! a function of the last 32 bytes. A byte is a candidate when the highest bits are zero: those
 //! depend on the whole window. Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta
 //! Compression Approach", Performance Evaluation 79, 2014, §3.2; the two strengths are FastCDC's.
-//!
-//! The block is cut in four stripes that are hashed side by side, because one hash waits for the one
-//! before it. Stripes start 31 bytes early: that is all they need to know of their neighbours.
+//!  The block is cut in four stripes that are hashed side by side, because one hash waits for the
+//! one before it. Stripes start 31 bytes early: that is all they need to know of their neighbours.
 
 use crate::candidates::{Candidates, Marks};
 use crate::method::Strengths;

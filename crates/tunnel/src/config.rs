@@ -14,10 +14,9 @@ pub(crate) const VERSION: u8 = 1;
 pub const TARGET_BYTES_MAX: usize = 259;
 
 /// Flows that may find each other's chunks.
-///
-/// Lengths of what is sent show what was found, even through encryption: whoever can put bytes of
-/// their own into one flow, and see lengths, learns whether another flow that shares with it had the
-/// same. `docs/guides/tunnel.md` has the threat model.
+///  Lengths of what is sent show what was found, even through encryption: whoever can put bytes of
+/// their own into one flow, and see lengths, learns whether another flow that shares with it had
+/// the same. `docs/guides/tunnel.md` has the threat model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharing {
     /// None: a flow finds its own chunks only.
@@ -143,8 +142,8 @@ impl Cache {
         self.shared.store.len()
     }
 
-    /// What this end tells the other one first: the version, and the run of the other end whose names
-    /// it knows.
+    /// What this end tells the other one first: the version, and the run of the other end whose
+    /// names it knows.
     pub(crate) fn parameters(&self) -> Vec<u8> {
         let mut parameters = vec![VERSION];
         parameters.extend(self.peer_epoch);

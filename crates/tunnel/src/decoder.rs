@@ -1,14 +1,15 @@
 //! The receiving half of a flow: segments in, bytes out.
 //!
 //! 1. Bytes of segments come in any pieces; a segment is read when it is all there.
-//! 2. Its bytes are put together from literals, which the store gets, and from chunks that the store
-//!    holds. Chunks that it does not hold are asked for ([`Decoded::missing`]) and filled in later.
+//! 2. Its bytes are put together from literals, which the store gets, and from chunks that the
+//!    store holds. Chunks that it does not hold are asked for ([`Decoded::missing`]) and filled in
+//!    later.
 //! 3. When nothing is missing, the bytes are held against the segment's check. If they differ and
-//!    chunks came from the store, those are asked for again; if they differ after that, the flow ends
-//!    with an error. Nothing else is ever handed out.
-//! 4. Segments are handed out in order. While more than a limit wait, because a segment is incomplete
-//!    or because nobody takes them, no further segment is read: whatever a few bytes may stand for,
-//!    memory is bounded.
+//!    chunks came from the store, those are asked for again; if they differ after that, the flow
+//!    ends with an error. Nothing else is ever handed out.
+//! 4. Segments are handed out in order. While more than a limit wait, because a segment is
+//!    incomplete or because nobody takes them, no further segment is read: whatever a few bytes may
+//!    stand for, memory is bounded.
 
 use crate::format::{
     Codec, Expected, FormatError, SEGMENT_HEADER_BYTES, SegmentHeader, Token, value,
@@ -162,8 +163,8 @@ impl Decoder {
         self.complete
     }
 
-    /// Bytes of segments that the other end may send anew in place of what was read, or is needed to
-    /// read the next segment.
+    /// Bytes of segments that the other end may send anew in place of what was read, or is needed
+    /// to read the next segment.
     pub(crate) fn take_credit(&mut self) -> u64 {
         let needed = match SegmentHeader::read(&self.input) {
             Ok(header) => SEGMENT_HEADER_BYTES + header.body_length(),

@@ -2,13 +2,13 @@
 //!
 //! 1. Bytes of the flow wait until enough have come for a segment, or until the caller says that
 //!    nothing more comes for now ([`Encoder::flush`]).
-//! 2. A segment is cut into chunks. A chunk that the store holds, byte for byte, becomes a reference
-//!    to its name; any other is a literal, which gets the next name of this end and goes into the
-//!    store.
-//! 3. Literals are compressed together when that pays; after a segment that did not get shorter, some
-//!    go plain without a try.
-//! 4. A segment with references is retained until the other end says that it has all its bytes, so a
-//!    chunk that the other end lost can be sent after all. Retained bytes are bounded
+//! 2. A segment is cut into chunks. A chunk that the store holds, byte for byte, becomes a
+//!    reference to its name; any other is a literal, which gets the next name of this end and goes
+//!    into the store.
+//! 3. Literals are compressed together when that pays; after a segment that did not get shorter,
+//!    some go plain without a try.
+//! 4. A segment with references is retained until the other end says that it has all its bytes, so
+//!    a chunk that the other end lost can be sent after all. Retained bytes are bounded
 //!    ([`Limits::retained_bytes_max`]); when they are used up, the flow waits. That is the back
 //!    pressure.
 //!

@@ -1,16 +1,17 @@
 //! One end of a tunnel: many flows over one connection, with one cache.
 //!
-//! 1. The end is told bytes of the connection ([`End::receive`]) and of its clients ([`End::give`]),
-//!    and says what the connection ([`End::transmit`]) and the clients ([`End::next_event`]) get.
-//! 2. A flow's segments travel on a stream of their own. What the ends ask of each other (chunks that
-//!    one lost, segments that are complete) travels on the first stream, so that a flow that waits
-//!    for a chunk cannot hold back the answer.
+//! 1. The end is told bytes of the connection ([`End::receive`]) and of its clients
+//!    ([`End::give`]), and says what the connection ([`End::transmit`]) and the clients
+//!    ([`End::next_event`]) get.
+//! 2. A flow's segments travel on a stream of their own. What the ends ask of each other (chunks
+//!    that one lost, segments that are complete) travels on the first stream, so that a flow that
+//!    waits for a chunk cannot hold back the answer.
 //! 3. Before each segment the controller of the flow's class is asked how it is cut, and afterwards
 //!    told what came of it.
-//!
-//! Invariants: a client gets the very bytes that the other one said, in order, up to an end that was
-//! said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads holds no
-//! other one back. An error ends the connection; the cache outlives it ([`End::into_cache`]).
+//!  Invariants: a client gets the very bytes that the other one said, in order, up to an end that
+//! was said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads
+//! holds no other one back. An error ends the connection; the cache outlives it
+//! ([`End::into_cache`]).
 
 use crate::classes::{ClassReport, Classes, Costs, chunking};
 use crate::config::{Cache, Settings, Target};

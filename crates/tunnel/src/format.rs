@@ -1,9 +1,8 @@
 //! The layout of segments, control messages and what ends tell each other first. Drawn in
 //! `docs/formats/tunnel.md`.
-//!
-//! All integers are little-endian; `varint` is LEB128 of at most ten bytes. Everything read here was
-//! sent by the other end, which is authenticated and still not believed: every length has a limit
-//! with a name, and what breaks a rule is a [`FormatError`].
+//!  All integers are little-endian; `varint` is LEB128 of at most ten bytes. Everything read here
+//! was sent by the other end, which is authenticated and still not believed: every length has a
+//! limit with a name, and what breaks a rule is a [`FormatError`].
 
 use crate::store::{CHUNK_BYTES_MAX, Name, Owner};
 use bytes::{Buf, Bytes};
@@ -255,8 +254,8 @@ impl Control {
         head
     }
 
-    /// Length of the body of the message that begins with these bytes; `None` when the header is not
-    /// all there.
+    /// Length of the body of the message that begins with these bytes; `None` when the header is
+    /// not all there.
     pub(crate) fn body_length(from: &[u8]) -> Result<Option<usize>, FormatError> {
         let Some(header) = from.first_chunk::<CONTROL_HEADER_BYTES>() else { return Ok(None) };
         let length = u32::from_le_bytes([header[1], header[2], header[3], header[4]]);

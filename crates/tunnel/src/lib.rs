@@ -1,14 +1,13 @@
 //! Redundancy elimination between two ends of a link: what was sent before is sent as a reference.
-//!
-//! A flow has two halves at each end. The sending half ([`encoder`](self)) cuts what a client says
-//! into chunks, and sends references in place of chunks that the other end holds; the receiving half
-//! puts the bytes together again. The ends' caches may differ in size, be lost, or come from an
-//! older run: then more is sent, and nothing wrong is delivered.
+//!  A flow has two halves at each end. The sending half ([`encoder`](self)) cuts what a client says
+//! into chunks, and sends references in place of chunks that the other end holds; the receiving
+//! half puts the bytes together again. The ends' caches may differ in size, be lost, or come from
+//! an older run: then more is sent, and nothing wrong is delivered.
 //!
 //! - `store`: the cache of one end, found by content and by name.
 //! - `encoder`, `decoder`: the halves of a flow. `shared`: what the flows of an end share.
-//! - `end`: one end of a connection with all its flows; `flow`, `talk` (what the ends say to each other),
-//!   `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
+//! - `end`: one end of a connection with all its flows; `flow`, `talk` (what the ends say to each
+//!   other), `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
 //! - `config`: settings, targets, the cache that outlives connections.
 //! - `format`: the bytes, drawn in `docs/formats/tunnel.md`.
 //! - [`Trial`]: the sending half alone, to say what a tunnel would save.

@@ -1,5 +1,5 @@
-//! 64 positions in a register: AVX-512 with GFNI. Values of earlier positions come from shifting two
-//! registers by whole words; for the first doublings they are loads at odd addresses.
+//! 64 positions in a register: AVX-512 with GFNI. Values of earlier positions come from shifting
+//! two registers by whole words; for the first doublings they are loads at odd addresses.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]

@@ -1,19 +1,18 @@
 //! Rabin's fingerprint over GF(2) in 16 bits, for all windows of 32 bytes at once.
 //!
 //! 1. A window `b0 … b31` is the polynomial whose coefficients are its bits, `b31` lowest; its
-//!    fingerprint is the remainder modulo [`POLYNOMIAL`], which is primitive (Rabin, "Fingerprinting
-//!    by random polynomials", 1981).
-//! 2. The remainder is linear, so windows double: with `f1(i) = b(i)`,
-//!    `f2k(i) = f_k(i − k) · x^(8k) + f_k(i)`. After five doublings `f32` is the fingerprint. No step
-//!    waits for the byte before it, so 64 positions go through in one register.
-//! 3. Multiplication by the constant `x^(8k)` is a linear map of 16 bits: four 8 × 8 bit matrices for
-//!    GFNI's affine instruction (with AVX-512), or eight tables of 16 nibbles for byte shuffles
+//!    fingerprint is the remainder modulo [`POLYNOMIAL`], which is primitive (Rabin,
+//!    "Fingerprinting by random polynomials", 1981).
+//! 2. The remainder is linear, so windows double: with `f1(i) = b(i)`, `f2k(i) = f_k(i − k) ·
+//!    x^(8k) + f_k(i)`. After five doublings `f32` is the fingerprint. No step waits for the byte
+//!    before it, so 64 positions go through in one register.
+//! 3. Multiplication by the constant `x^(8k)` is a linear map of 16 bits: four 8 × 8 bit matrices
+//!    for GFNI's affine instruction (with AVX-512), or eight tables of 16 nibbles for byte shuffles
 //!    (AVX2).
-//! 4. A byte is a candidate where the lowest bits of the fingerprint are zero. Runs of zeroes have the
-//!    fingerprint 0: they are cut at the least size, and all such chunks are equal.
-//!
-//! The three engines give the same bits; the scalar one rolls (as LBFS does), so it checks the others
-//! by another method.
+//! 4. A byte is a candidate where the lowest bits of the fingerprint are zero. Runs of zeroes have
+//!    the fingerprint 0: they are cut at the least size, and all such chunks are equal.
+//!  The three engines give the same bits; the scalar one rolls (as LBFS does), so it checks the
+//! others by another method.
 
 mod avx2;
 mod avx512;

@@ -8,13 +8,12 @@
 //! 3. Two indices hold numbers of entries: by fingerprint (what the sender asks: has this content
 //!    been sent?) and by name (what the receiver is asked for). A fingerprint only leads to
 //!    candidates: whoever asks by content compares the bytes.
-//!
-//! Source of the idea that the cache is a ring of what was sent: Spring and Wetherall, SIGCOMM 2000.
-//! VNRE evicts the least recently used chunk; CLOCK comes near it without a list (8 B less a chunk).
-//!
-//! Memory: 24 to 27 B an entry and 4 B a slot of each index, which are 0.7 to 7/8 full: 33 to 39 B a
-//! chunk beside its bytes. Invariants: entries are in the order of the ring; what an index holds is an
-//! entry; every byte that is handed out was inserted under that very name.
+//!  Source of the idea that the cache is a ring of what was sent: Spring and Wetherall, SIGCOMM
+//! 2000. VNRE evicts the least recently used chunk; CLOCK comes near it without a list (8 B less a
+//! chunk).
+//!  Memory: 24 to 27 B an entry and 4 B a slot of each index, which are 0.7 to 7/8 full: 33 to 39 B
+//! a chunk beside its bytes. Invariants: entries are in the order of the ring; what an index holds
+//! is an entry; every byte that is handed out was inserted under that very name.
 
 mod index;
 #[cfg(test)]
@@ -160,8 +159,8 @@ impl Store {
     }
 
     /// Keeps a chunk under `name`, with its fingerprint. A chunk that is longer than an eighth of
-    /// the capacity is not kept, so that one cannot drive out all others. The caller guarantees that
-    /// names are not given twice.
+    /// the capacity is not kept, so that one cannot drive out all others. The caller guarantees
+    /// that names are not given twice.
     pub fn insert(&mut self, name: Name, fingerprint: u64, bytes: &[u8]) {
         if bytes.is_empty() || bytes.len() > (self.capacity / 8).min(CHUNK_BYTES_MAX) {
             return;

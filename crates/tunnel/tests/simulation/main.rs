@@ -1,8 +1,7 @@
 //! Two ends of a tunnel, a link that breaks and caches that are lost, by seed.
-//!
-//! `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that fails
-//! prints the line that runs its seed alone. The run reports which situations its seeds met; one that
-//! none met is a failure. Every mutant must be caught.
+//!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
+//! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
+//! one that none met is a failure. Every mutant must be caught.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -26,8 +25,8 @@ const SITUATIONS: [&str; 8] = [
     "a flow waits for the other end",
 ];
 
-/// What no seed may meet, because no store goes bad here: the check of a segment would hide that a name
-/// stood for other bytes.
+/// What no seed may meet, because no store goes bad here: the check of a segment would hide that a
+/// name stood for other bytes.
 const NEVER: &str = "a chunk of the store went bad";
 
 /// Bugs that a seed must catch.

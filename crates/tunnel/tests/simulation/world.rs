@@ -1,9 +1,8 @@
 //! Two ends, their clients, the link between them, and what goes wrong.
-//!
-//! Each seed draws caches (of unlike sizes), controllers, flows and their contents, how fast clients
-//! read, and accidents: the link breaks, an end loses its cache, or finds one of an older run. Every
-//! byte that a client gets is held against what the other one said; at the end everything that was
-//! not reset must have arrived.
+//!  Each seed draws caches (of unlike sizes), controllers, flows and their contents, how fast
+//! clients read, and accidents: the link breaks, an end loses its cache, or finds one of an older
+//! run. Every byte that a client gets is held against what the other one said; at the end
+//! everything that was not reset must have arrived.
 
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_tunnel::{Cache, End, FlowEvent, FlowId, Settings, Sharing, Target};
@@ -251,8 +250,8 @@ impl World {
         }
     }
 
-    /// What an end's clients hear. Of a flow that was reset here meanwhile, what was said before is let
-    /// go.
+    /// What an end's clients hear. Of a flow that was reset here meanwhile, what was said before is
+    /// let go.
     fn hear(&mut self, side: usize) {
         while let Some(event) = self.ends[side].as_mut().and_then(End::next_event) {
             match event {
