@@ -20,7 +20,8 @@
 //! destination meanwhile queues a second record, which takes the first one back. The record of a
 //! move names the old copy behind the new one, as one that may differ: the new pool may die in that
 //! very commit. When it is durable another record drops the old copy, and its slot is free after
-//! that; flushes and forced writes wait for it, so nothing that was promised is on one of them only.
+//! that; flushes and forced writes wait for it, so nothing that was promised is on one of them
+//! only.
 //!
 //! The throttle: bytes a second and requests in flight for each pool, and operations hold back
 //! while the foreground uses the pool, up to a bound on their patience.
