@@ -33,6 +33,21 @@ fn small(latency_us: u32) -> PoolPlan {
     PoolPlan { roomy: false, ..pool(12, latency_us) }
 }
 
+/// A chunk on each of two pools; the second, which holds the metadata, is about to be removed.
+fn replica_goes() -> [Step; 9] {
+    [
+        CREATE,
+        write(0, 2 * CHUNK, false),
+        FLUSH,
+        Step::Settle,
+        operate(OperationKind::Migrate, 1, 1),
+        Step::Settle,
+        Step::DrainPool { pool: 1 },
+        Step::Wait { us: 3_000_000 },
+        Step::RemovePool { pool: 1 },
+    ]
+}
+
 /// All plans end well, and one notices the mutant.
 fn only_fails_with(mutant: &'static str, plans: &[Plan]) {
     plans.iter().for_each(plan_ends_well);
@@ -116,16 +131,7 @@ fn a_slot_is_not_discarded_under_the_last_read_on_it() {
 #[test]
 fn a_superblock_that_never_came_in_force_is_older_than_the_next() {
     let plan = |events: u16| {
-        let steps = vec![
-            CREATE,
-            write(0, 2 * CHUNK, false),
-            FLUSH,
-            Step::Settle,
-            operate(OperationKind::Migrate, 1, 1),
-            Step::Settle,
-            Step::DrainPool { pool: 1 },
-            Step::Wait { us: 3_000_000 },
-            Step::RemovePool { pool: 1 },
+        let then = [
             Step::Events { count: events },
             Step::Unplug { pool: 2 },
             Step::Read(span(CHUNK, CHUNK)),
@@ -138,6 +144,7 @@ fn a_superblock_that_never_came_in_force_is_older_than_the_next() {
             LOST,
             ALL,
         ];
+        let steps = replica_goes().into_iter().chain(then).collect();
         let pools = vec![small(100), pool(200, 50), pool(200, 60), pool(200, 5000)];
         Plan { seed: 0, settings: settings(), pools, steps }
     };
@@ -221,16 +228,7 @@ fn a_flush_waits_for_a_superblock_that_is_younger_than_one_that_may_come_back() 
     let mut rng = Rng::seeded(7);
     let plan = |seed| {
         let mut some = |most: u64| Step::Events { count: rng.below(most) as u16 };
-        let steps = vec![
-            CREATE,
-            write(0, 2 * CHUNK, false),
-            FLUSH,
-            Step::Settle,
-            operate(OperationKind::Migrate, 1, 1),
-            Step::Settle,
-            Step::DrainPool { pool: 1 },
-            Step::Wait { us: 3_000_000 },
-            Step::RemovePool { pool: 1 },
+        let then = [
             some(4),
             write(5 * CHUNK, 8, false),
             some(4),
@@ -243,6 +241,7 @@ fn a_flush_waits_for_a_superblock_that_is_younger_than_one_that_may_come_back() 
             LOST,
             ALL,
         ];
+        let steps = replica_goes().into_iter().chain(then).collect();
         let data = PoolPlan { zeroed: true, ..small(20) };
         let pools = vec![data, pool(200, 2000), pool(200, 60), pool(200, 500)];
         Plan { seed, settings: settings(), pools, steps }
