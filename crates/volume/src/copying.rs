@@ -17,7 +17,11 @@
 //!
 //! *Switching.* With all blocks present, the record that names the destination is queued. Until it
 //! is durable writes go to both places, so that either map is right; a write that fails on the
-//! destination meanwhile queues a second record, which takes the first one back.
+//! destination meanwhile queues a second record, which takes the first one back. The record of a
+//! move names the old copy behind the new one, as one that may differ: the new pool may die in that
+//! very commit. When it is durable another record drops the old copy, and its slot is free after
+//! that; flushes and forced writes wait for it, so nothing that was promised is on one of them
+//! only.
 //!
 //! The throttle: bytes a second and requests in flight for each pool, and operations hold back
 //! while the foreground uses the pool, up to a bound on their patience.
@@ -112,8 +116,14 @@ impl Copy {
             (None, OperationKind::Replicate | OperationKind::Prefetch) => state.copies.push(copy),
             (Some(Goal::Above) | None, _) => {
                 state.copies.retain(|other| other.place != self.source);
+                let alone = state.copies.is_empty() && self.goal.is_none();
                 state.copies.insert(0, copy);
                 state.overlay = None;
+                if alone && !mutant("old_copy_forgotten_at_once") {
+                    // Until a later record drops it: the new pool may die under this one. Said to
+                    // be prefetched, so that nobody makes it anew.
+                    state.copies.push(ChunkCopy { place: self.source, prefetched: true });
+                }
             }
         }
         state.dirty |= state.copies.len() > 1 && !mutant("switch_says_copies_are_equal");

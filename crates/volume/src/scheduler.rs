@@ -70,6 +70,8 @@ struct Queues {
     waiting: BTreeMap<(Nanos, u64), u32>,
     under_way: u32,
     background_under_way: u32,
+    /// Places of this pool; `None`: as many as most.
+    depth: Option<u32>,
 }
 
 impl Queues {
@@ -126,7 +128,7 @@ pub(crate) struct Scheduler {
     /// By lane.
     queues: Vec<Queues>,
     arrivals: u64,
-    /// Of each pool.
+    /// Of each pool that has none of its own.
     depth: u32,
 }
 
@@ -134,6 +136,15 @@ impl Scheduler {
     /// At most `depth` parts are under way on a pool at once, an eighth of them for the background.
     pub(crate) fn new(depth: u32) -> Scheduler {
         Scheduler { depth: depth.max(1), ..Scheduler::default() }
+    }
+
+    /// So many parts at once are under way on the pool of a lane; `None`: as many as on most.
+    pub(crate) fn set_depth(&mut self, lane: Lane, depth: Option<u32>) {
+        self.queues(lane).depth = depth.map(|depth| depth.max(1));
+    }
+
+    fn has_place(&self, queues: &Queues) -> bool {
+        queues.under_way < queues.depth.unwrap_or(self.depth)
     }
 
     fn queues(&mut self, lane: Lane) -> &mut Queues {
@@ -171,7 +182,8 @@ impl Scheduler {
     pub(crate) fn pop(&mut self, now: Nanos, is_free: impl Fn(Lane) -> bool) -> Option<u32> {
         let lanes = self.queues.iter().enumerate();
         let ready = lanes.filter_map(|(at, queues)| {
-            let (source, arrival) = queues.next(now, self.depth, || is_free(Lane(at as u16)))?;
+            let depth = queues.depth.unwrap_or(self.depth);
+            let (source, arrival) = queues.next(now, depth, || is_free(Lane(at as u16)))?;
             Some((arrival, at, source))
         });
         let (_, at, source) = ready.min_by_key(|&(arrival, ..)| arrival)?;
@@ -195,12 +207,12 @@ impl Scheduler {
 
     /// Whether `pop` would give something at once, waiting parts aside.
     pub(crate) fn has_work(&self) -> bool {
-        self.queues.iter().any(|queues| queues.under_way < self.depth && queues.has_work())
+        self.queues.iter().any(|queues| self.has_place(queues) && queues.has_work())
     }
 
     /// When a waiting part becomes due; `None` while no part could start anyway.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
-        let open = self.queues.iter().filter(|queues| queues.under_way < self.depth);
+        let open = self.queues.iter().filter(|queues| self.has_place(queues));
         open.filter_map(|queues| queues.waiting.first_key_value()).map(|((at, _), _)| *at).min()
     }
 

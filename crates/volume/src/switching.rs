@@ -102,7 +102,10 @@ impl Group {
             return self.end_operation(now, index, Outcome::Done);
         }
         let had_source = goal.is_some() || self.map.copies(chunk).any(|c| c.place == source);
-        let state = self.durable_state(chunk);
+        let mut state = self.durable_state(chunk);
+        let named = moved && state.copies.iter().any(|copy| copy.place == source);
+        state.copies.retain(|copy| !(named && copy.place == source));
+        state.dirty &= state.may_differ();
         self.copier.overlays -= usize::from(goal.is_some());
         let dirty = state.dirty && state.copies.len() > 1;
         self.break_seal(now, chunk);
@@ -112,7 +115,11 @@ impl Group {
             self.touch_copies(now, chunk);
         }
         self.end_operation(now, index, Outcome::Done);
-        if moved && had_source {
+        if named {
+            // The record of the switch has the old copy still: this one drops it.
+            let state = self.durable_state(chunk);
+            self.change(Record::Chunk(chunk, state), chunk, &[source]);
+        } else if moved && had_source {
             self.leave(now, chunk, source);
         }
     }

@@ -13,6 +13,7 @@
 //! - *Objects*: a request takes the mean time to the first byte, of a lognormal.
 
 use crate::group::Group;
+use crate::scheduler;
 use thermocline_policy::placement::{PoolTraits, Service};
 use thermocline_ports::model::{Disk, Flash, Lane, Medium, Object, Parallel, Profile};
 use thermocline_units::{Nanos, PoolId};
@@ -28,6 +29,14 @@ impl Group {
     pub fn set_traits(&mut self, pool: PoolId, traits: Option<PoolTraits>) {
         if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
             pool.traits = traits;
+        }
+    }
+
+    /// Lets so many parts of requests be under way on a pool at once; `None`: as many as the
+    /// settings say for all of them. Nothing happens when there is no such pool.
+    pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
+        if usize::from(pool.0) < self.pools.len() {
+            self.scheduler.set_depth(scheduler::Lane::of(pool), depth);
         }
     }
 }

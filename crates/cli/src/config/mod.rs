@@ -93,6 +93,8 @@ pub(crate) struct PoolConfig {
     pub(crate) profile: Option<Profile>,
     /// Kept free for prefetched copies.
     pub(crate) reserve: Bytes,
+    /// Parts of requests on it at once; `None`: as on all.
+    pub(crate) depth: Option<u32>,
     /// Who says that it is there.
     pub(crate) named_by: NamedBy,
 }

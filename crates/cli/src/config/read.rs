@@ -20,6 +20,8 @@ use thermocline_volume::{Fill, Settings, check_pool_name};
 
 /// Epochs: shorter ones cost more than they tell.
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
+/// Parts of requests on a pool at once.
+const DEPTHS: std::ops::RangeInclusive<u32> = 1..=4096;
 /// Pieces of a copy.
 const PIECE: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(16);
 /// Times after which a device that does not answer may be called suspect.
@@ -93,7 +95,7 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
         settings.journal_blocks = (size.value.0 / block) as u32;
     }
     settings.checksums = keys.flag("checksums")?.unwrap_or(settings.checksums);
-    settings.depth = keys.count("depth", 1..=4096)?.unwrap_or(settings.depth);
+    settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
     if let Some(fill) = keys.text("fill")? {
         settings.fill = match &*fill.value {
             "fastest" => Fill::FastestFirst,
@@ -160,8 +162,10 @@ fn pool(
     let fits = |reserve: &Bytes| *reserve < limit;
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
+    let depth = keys.count("depth", DEPTHS)?;
     keys.finish()?;
-    Ok(PoolConfig { name, device, cache, profile, reserve, named_by: NamedBy::Configuration })
+    let named_by = NamedBy::Configuration;
+    Ok(PoolConfig { name, device, cache, profile, reserve, depth, named_by })
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.

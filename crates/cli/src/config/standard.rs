@@ -63,6 +63,7 @@ impl Standard {
                 patience: Patience::DEFAULT,
                 bucket: None,
             },
+            depth: None,
             cache: None,
             profile: None,
             reserve: Bytes(0),

@@ -234,6 +234,18 @@ fn a_limit_of_clients_that_does_not_fit_names_its_line_and_what_would() {
 }
 
 #[test]
+fn a_pool_may_have_a_depth_of_its_own() {
+    let of = |more: &str| {
+        let text = format!("data = \"pools\"\ndepth = 64\n[[pool]]\nname = \"a\"\n{more}");
+        read(&format!("{text}size = \"8GiB\"\n[[volume]]\nsize = \"4GiB\"\n"))
+    };
+    let config = of("depth = 4\n").unwrap();
+    assert_eq!((config.settings.depth, config.pools[0].depth), (64, Some(4)));
+    assert_eq!(of("").unwrap().pools[0].depth, None);
+    assert!(of("depth = 0\n").unwrap_err().to_string().contains("line 5: `depth` must be"));
+}
+
+#[test]
 fn the_other_values_are_read_too() {
     let more = "[copying]\nrate = \"none\"\n[nbd]\ntcp = [\"127.0.0.2:1\"]\n";
     let text = format!("fill = \"slowest\"\n{SMALLEST}{more}");

@@ -90,6 +90,7 @@ fn restart(
     let mut group = may.damage.open(config.settings, &geometries);
     for (id, pool) in (0..).zip(&configs) {
         group.set_traits(PoolId(id), pool.and_then(traits));
+        group.set_pool_depth(PoolId(id), pool.and_then(|pool| pool.depth));
     }
     let clock = ways.started;
     Ok(Started { group, disks, names, clock })
@@ -144,6 +145,7 @@ fn make<'a>(
     let mut group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
     for (id, pool) in (0..).zip(of) {
         group.set_traits(PoolId(id), traits(pool));
+        group.set_pool_depth(PoolId(id), pool.depth);
     }
     for (disk, id) in disks.iter().flatten().zip(0..) {
         let head = group.pool_head(PoolId(id)).expect("it was just made");

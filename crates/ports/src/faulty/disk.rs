@@ -129,6 +129,11 @@ impl SimDisk {
         self.submitted
     }
 
+    /// Whether the first so many requests since the disk was made are answered, or were dropped.
+    pub fn has_answered(&self, requests: u64) -> bool {
+        self.in_flight.iter().all(|pending| pending.sequence > requests)
+    }
+
     /// The `n`-th request from now (1 is the next one) fails with [`DeviceError::Io`]; replaces an
     /// earlier call's choice.
     ///

@@ -74,6 +74,24 @@ fn background_parts_wait_while_their_pool_serves_the_foreground() {
 }
 
 #[test]
+fn a_pool_may_have_a_depth_of_its_own() {
+    let mut scheduler = Scheduler::new(4);
+    scheduler.set_depth(SLOW, Some(1));
+    (0..8).for_each(|part| scheduler.push(part, SLOW, FOREGROUND));
+    (10..18).for_each(|part| scheduler.push(part, FAST, FOREGROUND));
+    let started = |scheduler: &mut Scheduler| -> Vec<u32> {
+        std::iter::from_fn(|| scheduler.pop(Nanos(0), |_| true)).collect()
+    };
+    assert_eq!(started(&mut scheduler), [0, 10, 11, 12, 13]);
+    assert!(!scheduler.has_work());
+    scheduler.set_depth(SLOW, Some(3));
+    assert!(scheduler.has_work(), "it can be changed while parts wait");
+    assert_eq!(started(&mut scheduler), [1, 2]);
+    scheduler.set_depth(SLOW, None);
+    assert_eq!(started(&mut scheduler), [3]);
+}
+
+#[test]
 fn background_parts_do_not_fill_the_depth() {
     let mut scheduler = Scheduler::new(16);
     (0..10).for_each(|part| scheduler.push(part, FAST, background(900)));

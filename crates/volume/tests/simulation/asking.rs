@@ -120,6 +120,11 @@ impl Runner<'_> {
         }
     }
 
+    /// Whether pools were added, or have grown: their chunks may take what was kept for volumes.
+    pub(crate) fn has_more_room_than_at_first(&self) -> bool {
+        self.grown || self.pools.len() > self.plan.pools.len()
+    }
+
     /// The disk is larger also when the pool does not grow, and what lies behind the pool then is
     /// not known to read as zeroes any more.
     fn grow_pool(&mut self, number: u8, chunks: u32) {
@@ -139,6 +144,7 @@ impl Runner<'_> {
         self.world.tell(|| format!("{pool:?} shall have {size}: {grown:?}"));
         if grown.is_ok() {
             self.mark("pools grown");
+            self.grown = true;
         }
     }
 
@@ -286,8 +292,8 @@ impl Runner<'_> {
         let (now, size) = (self.world.now, Bytes(u64::from(sectors) * SECTOR_BYTES));
         match self.world.group_mut().create_volume(now, size) {
             Ok(id) => self.model.create(id, sectors.into()),
-            // Chunks of pools that came later have taken the room that was kept for volumes.
-            Err(AdminError::VolumeRoom) if self.pools.len() > self.plan.pools.len() => {
+            // Chunks that came later have taken the room that was kept for volumes.
+            Err(AdminError::VolumeRoom) if self.has_more_room_than_at_first() => {
                 self.mark("volumes refused for want of room");
                 Ok(())
             }

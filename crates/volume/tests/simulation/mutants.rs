@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 86] = [
+const MUTANTS: [(&str, &str, Caught); 87] = [
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Quickly),
@@ -141,6 +141,11 @@ const MUTANTS: [(&str, &str, Caught); 86] = [
     ("last_block_not_replayed", "the last block of the journal", Quickly),
     ("loss_told_to_nobody", "telling clients who flush later what a dead pool lost", Quickly),
     ("losses_told_again", "telling a loss to whoever flushes first, and to nobody else", ByPlan),
+    (
+        "old_copy_forgotten_at_once",
+        "naming the old copy of a chunk in the record that moves it",
+        ByPlan,
+    ),
     ("operation_carries_rot", "verifying what an operation reads", Quickly),
     ("other_side_not_stale", "calling the other side of a mirror stale after a write", Quickly),
     ("piece_copied_under_a_write", "waiting for a write before its piece is copied", Quickly),

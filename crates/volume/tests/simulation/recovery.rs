@@ -7,7 +7,7 @@ use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
-use thermocline_volume::{AdminError, PoolState, Service};
+use thermocline_volume::{AdminError, Operation, OperationKind, PoolState, Service};
 
 /// Reads of a chunk that may fail before it counts as lost.
 const PROBES_MAX: u32 = 50;
@@ -24,7 +24,9 @@ impl Runner<'_> {
             Service::Failed(_) => "groups given up",
         });
         self.placing = false;
+        self.bound = self.bound_for_dead_pools();
         self.model.crash();
+        self.gone_wrong.clear();
         self.operations.clear();
         self.excused.clear();
         self.losses.clear();
@@ -41,6 +43,60 @@ impl Runner<'_> {
         }
         let said = self.world.exchange();
         self.hear(said)
+    }
+
+    /// Moves to dead pools that are under way or have failed, of chunks that are whole on a pool
+    /// that lives; with the birth of each one's volume.
+    fn bound_for_dead_pools(&self) -> Vec<(u32, Operation)> {
+        if *self.world.group().service() != Service::Ready {
+            return Vec::new();
+        }
+        let moves = self.operations.values().chain(&self.gone_wrong).filter(|operation| {
+            let (chunk, to) = (operation.chunk, usize::from(operation.to.0));
+            let whole = |pool: usize| pool != to && self.serves(pool);
+            operation.kind == OperationKind::Migrate
+                && !self.world.is_usable(to)
+                && self.redirected(chunk).is_none()
+                && self.places_of(chunk).iter().any(|place| whole(usize::from(place.pool.0)))
+        });
+        let volumes = self.model.volumes();
+        let birth = |operation: &Operation| {
+            let volume = volumes.iter().find(|volume| volume.id == operation.chunk.volume);
+            volume.map(|volume| volume.birth)
+        };
+        moves.filter_map(|operation| Some((birth(operation)?, *operation))).collect()
+    }
+
+    /// Whether the group has the pool in use, and its disk answers.
+    fn serves(&self, pool: usize) -> bool {
+        let state = self.state_of(pool);
+        let used = matches!(state, Some(PoolState::Active | PoolState::Draining));
+        used && self.world.is_usable(pool)
+    }
+
+    /// What was whole when the power failed is not lost with a pool that it never came to.
+    fn check_bound(&mut self) -> Result<(), String> {
+        for (birth, operation) in std::mem::take(&mut self.bound) {
+            let (chunk, to) = (operation.chunk, operation.to);
+            let per_chunk = self.sectors_per_chunk();
+            let has = self.model.volumes().iter().any(|volume| {
+                let chunks = volume.sectors.count().div_ceil(per_chunk);
+                volume.birth == birth
+                    && volume.id == chunk.volume
+                    && u64::from(chunk.index) < chunks
+            });
+            let places = if has { self.places_of(chunk) } else { Vec::new() };
+            if self.world.is_usable(usize::from(to.0)) || places.is_empty() {
+                continue; // It is back with what it had, or the chunk has no contents.
+            }
+            self.mark("moves to a dead pool cut short by a crash");
+            if places.iter().all(|place| place.pool == to) {
+                return Err(format!(
+                    "{chunk} was whole, and is lost with {to:?}: it had not moved"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The group gave up because of a device: it is opened again once the devices behave.
@@ -135,6 +191,7 @@ impl Runner<'_> {
         let found: Vec<(VolumeId, u64)> =
             volumes.map(|volume| (volume.id, volume.size.0 / u64::from(SECTOR))).collect();
         self.model.adopt(&found)?;
+        self.check_bound()?;
         for id in self.model.doubtful() {
             let (_, sectors) = found.iter().find(|(found, _)| *found == id).expect("just adopted");
             // By chunks: what a dead pool keeps from us does not hide the rest.
@@ -186,6 +243,7 @@ impl Runner<'_> {
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.world.calm();
         self.world.group_mut().set_placement(None);
+        self.await_fates()?;
         self.settle()?;
         self.verify(8)?;
         // A flush that failed meanwhile may have put the group out of service.
@@ -200,8 +258,8 @@ impl Runner<'_> {
         }
         let size = Bytes(u64::from(SECTOR));
         let created = self.world.group_mut().create_volume(now, size);
-        if created == Err(AdminError::VolumeRoom) && self.pools.len() > self.plan.pools.len() {
-            // Chunks of pools that came later have taken the room that was kept for volumes.
+        if created == Err(AdminError::VolumeRoom) && self.has_more_room_than_at_first() {
+            // Chunks that came later have taken the room that was kept for volumes.
             self.mark("volumes refused for want of room");
             self.settle()?;
             return self.until("giving slots back", |runner| runner.slots_used() == 0);
@@ -220,6 +278,17 @@ impl Runner<'_> {
             0 => Ok(()),
             leaked => Err(format!("{leaked} slots are taken again after a crash")),
         }
+    }
+
+    /// Lets what was asked of disks before they behaved come to its end: a flush among it may fail,
+    /// and put the group out of service later than anybody expects it.
+    fn await_fates(&mut self) -> Result<(), String> {
+        self.await_ready()?;
+        let asked: Vec<u64> = (0..self.pools.len()).map(|p| self.world.submitted(p)).collect();
+        self.until("what was asked before", |runner| {
+            let mut begun = asked.iter().enumerate();
+            begun.all(|(pool, asked)| runner.world.has_answered(pool, *asked))
+        })
     }
 
     /// Disks of removed pools are taken away.

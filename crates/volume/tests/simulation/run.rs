@@ -126,6 +126,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) losses: Vec<Loss>,
     /// A bit that flipped and was not yet found.
     pub(crate) rot: Option<Rot>,
+    /// Whether some pool grew, ever.
+    pub(crate) grown: bool,
+    /// Operations that have failed since the group was opened.
+    pub(crate) gone_wrong: Vec<Operation>,
+    /// Chunks that were on their way to a pool that was dead when the power failed.
+    pub(crate) bound: Vec<(u32, Operation)>,
     /// Whether a placement moves chunks.
     pub(crate) placing: bool,
     placement: Option<&'static str>,
@@ -165,6 +171,9 @@ impl<'a> Runner<'a> {
             opened: 0,
             flushed: BTreeMap::new(),
             excused: BTreeSet::new(),
+            grown: false,
+            gone_wrong: Vec::new(),
+            bound: Vec::new(),
             full: None,
             losses: Vec::new(),
             rot: None,
@@ -347,6 +356,9 @@ impl<'a> Runner<'a> {
         for finished in said.finished {
             if !self.ended.insert(finished.id) {
                 return Err(format!("{finished:?} has ended before"));
+            }
+            if finished.outcome == Outcome::Failed {
+                self.gone_wrong.push(finished.operation);
             }
             // What the group starts by itself ends here, too.
             if let Some(asked) = self.operations.remove(&finished.id)

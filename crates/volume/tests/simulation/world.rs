@@ -134,6 +134,11 @@ impl World {
         self.drives[pool].disk.submitted()
     }
 
+    /// Whether a disk has answered the first so many requests.
+    pub(crate) fn has_answered(&self, pool: usize, requests: u64) -> bool {
+        self.drives.get(pool).is_none_or(|drive| drive.disk.has_answered(requests))
+    }
+
     pub(crate) fn is_dead(&self, pool: usize) -> bool {
         self.drives[pool].disk.is_dead()
     }
