@@ -1,8 +1,8 @@
 //! One LRU queue a VM through common slots, each with a quota.
 //!
 //! 1. A hit moves the line to the front of the queue of the VM that brought it in.
-//! 2. A miss of a VM with a quota of 0 bypasses. Where free slots are lent, any other miss takes one
-//!    while there is one, whatever the quota: nobody is served by an empty slot.
+//! 2. A miss of a VM with a quota of 0 bypasses. Where free slots are lent, any other miss takes
+//!    one while there is one, whatever the quota: nobody is served by an empty slot.
 //! 3. Otherwise a miss of a VM at or above its quota evicts that VM's oldest line, and a miss of a
 //!    VM below its quota takes a free slot, or else the oldest line of a VM above its own.
 //!
