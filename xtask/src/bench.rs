@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: speed, side by side with the rival, as ratios with their spread.
 //!
 //! - `caches [ARGUMENT…]`: replay speed of every policy beside libCacheSim's, one thread, one size
-//!   at a time, in turn on the same file: a Zipf load, or with `--pages TRACE` a block trace page
-//!   by page; arguments go to `xtask/bench/caches.py`;
+//!   at a time, in turn on the same file, with its default table and a fitting one: a Zipf load,
+//!   with `--pages TRACE` a block trace page by page, with `--suite FOLDER` six loads; arguments go
+//!   to `xtask/bench/caches.py`;
 //! - `sweep`: sixteen sizes against one, and two threads against one;
 //! - `nbd [ARGUMENT…]`: the live engine beside nbdkit and qemu-nbd, with fio; `moving [ARGUMENT…]`:
 //!   its latency while chunks move; arguments go to `xtask/bench/nbd.py`;

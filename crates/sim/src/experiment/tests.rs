@@ -106,7 +106,7 @@ fn published_figures_stand_beside_ours() {
     );
     let rows = rows();
     let most = rows.iter().map(|row| row.request_hit_ratio).fold(0.0, f64::max);
-    assert_eq!(hits.ours(&[rows.clone()]).unwrap().mean, most * 100.0);
+    assert_eq!(hits.ours(std::slice::from_ref(&rows)).unwrap().mean, most * 100.0);
     assert_eq!(cost.ours(&[rows]).unwrap().mean, 100.0, "both hold everything at 60 lines");
     assert_eq!(
         figure("measure = \"cost\"\npolicies = [\"arc\"]\nat = \"x\"\npercent = 9")

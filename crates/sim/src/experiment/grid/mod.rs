@@ -1,7 +1,7 @@
 //! What experiments of several kinds come to: panels of tables, rows of what was tried under
 //! columns of loads, repeated over seeds.
 //!
-//! [`Row`] and the measures are the description's; `expect` judges the runs seed by seed, so that
+//! Rows and measures are those of a description; `expect` judges the runs seed by seed, so that
 //! what all rows of a seed share (load, devices) does not count as uncertainty. Nothing here runs
 //! anything.
 
