@@ -253,9 +253,7 @@ fn page(args: &Args, files: &[(PathBuf, u64)], rows: &[Row]) -> String {
     methods.dedup();
     for method in methods {
         let of = rows.iter().filter(|row| row.chunking.method().name() == method);
-        let points = of.filter_map(|row| {
-            Some((row.mean()?.0 as f64, row.part(row.totals.sent)))
-        });
+        let points = of.filter_map(|row| Some((row.mean()?.0 as f64, row.part(row.totals.sent))));
         let points: Vec<_> = points.collect();
         if !points.is_empty() {
             series.push(Series::new(method, points));
