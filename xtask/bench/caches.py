@@ -5,7 +5,10 @@ replay the same oracleGeneral file, one policy and one size at a time, on one th
 `--pages TRACE` a block trace read 512 B page by page, `--times K` over. What is compared is
 requests per second of CPU (user and system). Ours counts the whole process: start, parsing, numbering
 the objects, replay and output. libCacheSim's counts the call that opens and replays the trace, without the
-start of Python. Prints one JSON document.
+start of Python. It runs with the hash table it has by default (2^24 buckets, 128 MiB) and with one that fits what
+is cached; a ratio is told beside each. `--suite FOLDER` takes six loads in turn: the traces OLTP, P3 and P6 of the
+ARC paper from that folder, page by page, and Zipf loads of 20 thousand, 300 thousand and 4 million objects. Prints
+one JSON document.
 """
 
 import argparse
@@ -24,18 +27,23 @@ import numpy as np
 RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 PAGE = 512
 POLICIES = {
-    "lru": lambda n: lcs.LRU(n),
-    "fifo": lambda n: lcs.FIFO(n),
-    "clock": lambda n: lcs.Clock(n),
-    "sieve": lambda n: lcs.Sieve(n),
-    "s3-fifo": lambda n: lcs.S3FIFO(n),
-    "arc": lambda n: lcs.ARC(n),
-    "lirs": lambda n: lcs.LIRS(n),
-    "w-tiny-lfu": lambda n: lcs.WTinyLFU(n),
-    "2q": lambda n: lcs.TwoQ(n),
+    "lru": lcs.LRU,
+    "fifo": lcs.FIFO,
+    "clock": lcs.Clock,
+    "sieve": lcs.Sieve,
+    "s3-fifo": lcs.S3FIFO,
+    "arc": lcs.ARC,
+    "lirs": lcs.LIRS,
+    "w-tiny-lfu": lcs.WTinyLFU,
+    "2q": lcs.TwoQ,
     # libCacheSim has no Merlin: its S3-FIFO, the nearest relative, stands beside ours.
-    "merlin": lambda n: lcs.S3FIFO(n),
+    "merlin": lcs.S3FIFO,
 }
+# The power of two of its table's buckets unless told otherwise.
+DEFAULT_TABLE = 24
+# A suite: traces by file, made loads by their objects.
+TRACES = {"OLTP": ("arc_OLTP.lis.zst", 20), "P3": ("arc_P3.lis.zst", 4), "P6": ("arc_P6.lis.zst", 1)}
+MADE = {"small": 20_000, "middle": 300_000, "large": 4_000_000}
 
 
 def make_zipf(path, requests, objects, alpha, seed):
@@ -84,12 +92,17 @@ def run_ours(binary, trace, policy, sizes, threads):
     return cpu, wall, json.loads(done.stdout)["rows"]
 
 
-def run_theirs(trace, policy, size):
+def run_theirs(trace, policy, size, table):
     start = time.process_time()
     reader = lcs.TraceReader(trace, lcs.TraceType.ORACLE_GENERAL_TRACE,
                              lcs.ReaderInitParam(ignore_obj_size=True))
-    miss, _ = POLICIES[policy](size).process_trace(reader)
+    miss, _ = POLICIES[policy](size, hashpower=table).process_trace(reader)
     return time.process_time() - start, miss
+
+
+def fitting(size):
+    """The least power of two with two buckets at least for each object cached."""
+    return max(8, (2 * size - 1).bit_length())
 
 
 def spread(values):
@@ -97,27 +110,31 @@ def spread(values):
 
 
 def caches(options, trace, requests, distinct):
-    """Every policy at 1 % and 10 % of the objects, in turn with libCacheSim's."""
+    """Every policy at 1 % and 10 % of the objects, in turn with libCacheSim's at both tables."""
     rows = []
-    lines = ["| policy | objects | ours, Mreq/CPU-s | libCacheSim | ratio | misses equal |",
-             "|---|---:|---:|---:|---:|---|"]
+    lines = ["| policy | objects | ours, Mreq/CPU-s | libCacheSim, default table | ratio | fitting table | ratio | "
+             "misses equal |",
+             "|---|---:|---:|---:|---:|---:|---:|---|"]
     for policy in options.policies.split(","):
         for share in (0.01, 0.1):
-            size = int(distinct * share)
-            a, b = [], []
+            size = max(int(distinct * share), 1)
+            tables = {"default": DEFAULT_TABLE, "fitting": fitting(size)}
+            mine, theirs = [], {name: [] for name in tables}
             for _ in range(options.repeats):
                 cpu, _, ours = run_ours(options.binary, trace, policy, [size], 1)
-                a.append(cpu)
-                cpu, rival_miss = run_theirs(trace, policy, size)
-                b.append(cpu)
+                mine.append(cpu)
+                for name, table in tables.items():
+                    cpu, rival_miss = run_theirs(trace, policy, size, table)
+                    theirs[name].append(cpu)
             miss = ours[0]["line_misses"] / requests
-            ratios = [theirs / mine for mine, theirs in zip(a, b)]
             same = abs(miss - rival_miss) * requests < 0.5
-            rows.append({"policy": policy, "objects": size, "ours_cpu_s": a,
-                         "libcachesim_cpu_s": b, "ratios": ratios, "miss_ratio": miss,
+            ratios = {name: [other / own for own, other in zip(mine, theirs[name])] for name in tables}
+            rows.append({"policy": policy, "objects": size, "ours_cpu_s": mine, "tables": tables,
+                         "libcachesim_cpu_s": theirs, "ratios": ratios, "miss_ratio": miss,
                          "libcachesim_miss_ratio": rival_miss})
-            lines.append(f"| {policy} | {size} | {spread([requests / x / 1e6 for x in a])} | "
-                         f"{spread([requests / x / 1e6 for x in b])} | {spread(ratios)} | "
+            speeds = " | ".join(f"{spread([requests / x / 1e6 for x in theirs[name]])} | {spread(ratios[name])}"
+                                for name in tables)
+            lines.append(f"| {policy} | {size} | {spread([requests / x / 1e6 for x in mine])} | {speeds} | "
                          f"{'yes' if same else f'{miss:.6f} / {rival_miss:.6f}'} |")
             print(lines[-1], file=sys.stderr, flush=True)
     return rows, lines
@@ -144,6 +161,40 @@ def sweep(options, trace, requests, distinct):
     return rows, lines
 
 
+def pages_of(options, trace, times):
+    """The file with a block trace page by page, made when it is not there."""
+    name = os.path.basename(trace).split(".")[0]
+    path = os.path.join(options.folder, f"{name}-pages-{times}.oracleGeneral")
+    if not os.path.exists(path):
+        make_pages(path + ".part", options.binary, trace, times)
+        os.rename(path + ".part", path)
+    return path
+
+
+def zipf_of(options, objects):
+    """The file with a Zipf load, made when it is not there."""
+    path = os.path.join(options.folder, f"zipf-{options.requests}-{objects}.oracleGeneral")
+    if not os.path.exists(path):
+        make_zipf(path + ".part", options.requests, objects, 1.0, 1)
+        os.rename(path + ".part", path)
+    return path
+
+
+def loads(options):
+    """Names and files of what is replayed."""
+    if options.suite:
+        for name, (trace, times) in TRACES.items():
+            yield name, pages_of(options, os.path.join(options.suite, trace), times)
+        for name, objects in MADE.items():
+            yield f"Zipf, {name}", zipf_of(options, objects)
+    elif options.pages:
+        yield os.path.basename(options.pages), pages_of(options, options.pages, options.times)
+    elif options.trace:
+        yield os.path.basename(options.trace), options.trace
+    else:
+        yield "Zipf", zipf_of(options, options.objects)
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("what", choices=["caches", "sweep"])
@@ -156,29 +207,21 @@ def main():
     arguments.add_argument("--trace", help="an oracleGeneral file instead of the Zipf one")
     arguments.add_argument("--pages", help="a block trace, page by page, instead of the Zipf one")
     arguments.add_argument("--times", type=int, default=1, help="replay the block trace so often")
+    arguments.add_argument("--suite", help="six loads, three of them traces in this folder")
     options = arguments.parse_args()
-    trace = options.trace
-    if options.pages:
-        name = os.path.basename(options.pages).split(".")[0]
-        trace = os.path.join(options.folder, f"{name}-pages-{options.times}.oracleGeneral")
-        if not os.path.exists(trace):
-            make_pages(trace + ".part", options.binary, options.pages, options.times)
-            os.rename(trace + ".part", trace)
-    elif trace is None:
-        trace = os.path.join(options.folder,
-                             f"zipf-{options.requests}-{options.objects}.oracleGeneral")
-        if not os.path.exists(trace):
-            make_zipf(trace + ".part", options.requests, options.objects, 1.0, 1)
-            os.rename(trace + ".part", trace)
-    ids = np.fromfile(trace, dtype=RECORD)["id"]
-    requests, distinct = len(ids), len(np.unique(ids))
-    del ids
-    rows, lines = (caches if options.what == "caches" else sweep)(
-        options, trace, requests, distinct)
-    head = f"{requests} requests, {distinct} objects, {options.repeats} repeats, median [min-max]\n\n"
-    json.dump({"trace": trace, "requests": requests, "distinct": distinct,
-               "repeats": options.repeats, "rows": rows,
-               "table": head + "\n".join(lines) + "\n"}, sys.stdout, indent=1)
+    results, text = [], ""
+    for name, trace in loads(options):
+        ids = np.fromfile(trace, dtype=RECORD)["id"]
+        requests, distinct = len(ids), len(np.unique(ids))
+        del ids
+        head = (f"{name}: {requests} requests, {distinct} objects, {options.repeats} repeats, "
+                "median [min-max]")
+        print(head, file=sys.stderr, flush=True)
+        rows, lines = (caches if options.what == "caches" else sweep)(options, trace, requests, distinct)
+        results.append({"load": name, "trace": trace, "requests": requests, "distinct": distinct,
+                        "repeats": options.repeats, "rows": rows})
+        text += f"{head}\n\n" + "\n".join(lines) + "\n\n"
+    json.dump({"loads": results, "table": text}, sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

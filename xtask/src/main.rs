@@ -9,6 +9,7 @@
 mod bench;
 mod ci;
 mod deny;
+mod expectations;
 mod oracle;
 mod powerloss;
 mod simulate;
@@ -77,6 +78,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "WHAT [ARGUMENT…]",
         summary: "speed beside libCacheSim, NBD servers and the kernel's tierings; redis; readers",
         run: bench::run,
+    },
+    Subcommand {
+        name: "expectations",
+        arguments: "NAME",
+        summary: "what an experiment was expected to show, commit by commit",
+        run: expectations::run,
     },
     Subcommand {
         name: "simulate",

@@ -4,7 +4,7 @@
 //! Does not choose: whoever opens it says which.
 
 use crate::objects::{BucketStatus, ObjectDevice};
-use crate::{Emulated, FileDevice, Health, OpenDeviceError, OpenOptions, Patience};
+use crate::{Emulated, FileDevice, Grower, Health, OpenDeviceError, OpenOptions, Patience};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -61,6 +61,25 @@ impl Disk {
     /// When there is no room.
     pub fn allocate(&self, bytes: Bytes) -> std::io::Result<()> {
         self.file().map_or(Ok(()), |file| file.allocate(bytes))
+    }
+
+    /// What makes it larger; `None` for a bucket, and for what is slowed to a profile, whose model
+    /// has the size that it began with.
+    ///
+    /// # Errors
+    /// When the system gives no further handle of it.
+    pub fn grower(&self) -> io::Result<Option<Grower>> {
+        match self {
+            Disk::Plain(file) => file.grower().map(Some),
+            Disk::Emulated(_) | Disk::Objects(_) => Ok(None),
+        }
+    }
+
+    /// Takes note that it has become larger, as a [`Grower`] found.
+    pub fn has_grown(&mut self, size: Bytes) {
+        if let Disk::Plain(file) = self {
+            file.has_grown(size);
+        }
     }
 
     /// Whether it is slowed to a profile.

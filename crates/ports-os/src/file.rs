@@ -13,9 +13,11 @@
 //!    answered then. The kernel keeps the buffers of what it still has, and its answers, if they
 //!    come, are dropped. The lock stays for as long: nobody else writes there before.
 
+mod growing;
 mod opening;
 mod zeroing;
 
+pub use growing::Grower;
 pub use opening::{OpenDeviceError, OpenOptions};
 
 use crate::buffer::{Aligned, is_aligned};

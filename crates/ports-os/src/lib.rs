@@ -20,5 +20,5 @@ pub use buffer::Aligned;
 pub use closed_loop::{Budget, LoadError, run_load};
 pub use disk::Disk;
 pub use emulated::Emulated;
-pub use file::{FileDevice, OpenDeviceError, OpenOptions};
+pub use file::{FileDevice, Grower, OpenDeviceError, OpenOptions};
 pub use patience::{Health, Patience};

@@ -415,6 +415,28 @@ impl NewPool {
     }
 }
 
+/// How a pool shall grow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolGrowth {
+    /// Makes the pool's file so large; null: the file or block device has its new size already.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+}
+
+/// A pool that grows: chunks get the new room in a moment, when it is durable that it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GrownPool {
+    /// Its name.
+    pub name: String,
+    /// Bytes that its file or block device has now.
+    pub size_bytes: u64,
+    /// Chunks that the pool has room for beside those that it had.
+    pub chunks_added: u64,
+    /// The same in bytes.
+    pub bytes_added: u64,
+}
+
 /// A run of a volume that lives in one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Extent {

@@ -106,7 +106,7 @@ pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refu
     added
 }
 
-async fn ask<T: Send + 'static>(
+pub(crate) async fn ask<T: Send + 'static>(
     orders: &Orders,
     order: impl FnOnce(&mut crate::engine::Desk<'_>) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
@@ -114,7 +114,7 @@ async fn ask<T: Send + 'static>(
 }
 
 /// Runs something that may wait for a disk.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     tokio::task::spawn_blocking(work).await.map_err(Refused::unavailable)?

@@ -11,6 +11,7 @@ pub mod client;
 mod doors;
 mod engine;
 mod error;
+mod growing;
 pub mod http;
 pub mod joining;
 mod metrics;

@@ -9,11 +9,12 @@
 
 use crate::format::Quantity;
 use crate::picture::{Axis, LineChart, Page, Series};
+use crate::source::each_batch;
 use serde::Serialize;
 use thermocline_policy::placement::ChunkAccess;
 use thermocline_policy::placement::chew::analysis::{Analyzer, ChunkWindow, Mix, Order, Writing};
 use thermocline_policy::placement::chew::library::{Library, LibraryError};
-use thermocline_trace::{Batch, Op, Request, TraceError, TraceReader};
+use thermocline_trace::{Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
 /// Windows of a trace at most.
@@ -230,17 +231,11 @@ impl Survey {
             frequencies: [(0, 0); 64],
             ends: Vec::new(),
         };
-        let mut batch = Batch::default();
-        loop {
-            reader.read_batch(&mut batch)?;
-            if batch.requests.is_empty() {
-                break;
-            }
-            for request in &batch.requests {
-                maker.take(request, each)?;
-            }
+        each_batch(reader, |requests, reader| {
+            requests.iter().try_for_each(|request| maker.take(request, each))?;
             progress(reader.bytes_read());
-        }
+            Ok::<(), SurveyError>(())
+        })?;
         Ok(maker.finish(each))
     }
 

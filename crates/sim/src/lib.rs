@@ -16,4 +16,5 @@ pub mod recording;
 pub mod replay;
 pub mod source;
 pub mod synth;
+pub mod tunnel;
 pub mod workload;

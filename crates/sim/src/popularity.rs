@@ -123,7 +123,7 @@ impl Popularity {
         HeatMap {
             title: "Popularity over address and time".to_string(),
             note: format!("accesses to chunks of {} in intervals of {}", self.chunk, self.interval),
-            x: Axis::linear("time", Quantity::Seconds),
+            x: self.time(),
             y: Axis::linear("address, volumes end to end", Quantity::Bytes),
             colour: Axis::log("accesses", Quantity::Count),
             cell_width: self.interval.as_secs_f64(),
@@ -166,16 +166,27 @@ impl Popularity {
             .to_html()
     }
 
+    /// The time axis that all panels share.
+    fn time(&self) -> Axis {
+        let columns = self.columns.len();
+        let end = self.interval.as_secs_f64() * columns as f64;
+        Axis::linear("time", Quantity::Seconds).between(0.0, end).shared_by(columns)
+    }
+
     fn over_time(&self, title: &str, y: Axis, series: Vec<(&str, Figure<'_>)>) -> LineChart {
         let seconds = self.interval.as_secs_f64();
         let points = |of: Figure<'_>| {
-            let point = |(i, column)| (i as f64 * seconds, of(column));
+            // In the middle of its interval; where nothing was asked there is nothing to show.
+            let point = |(i, column): (usize, &Column)| {
+                let idle = column.reads + column.writes == 0;
+                ((i as f64 + 0.5) * seconds, if idle { f64::NAN } else { of(column) })
+            };
             self.columns.iter().enumerate().map(point).collect()
         };
         LineChart {
             title: title.to_string(),
             note: String::new(),
-            x: Axis::linear("time", Quantity::Seconds),
+            x: self.time(),
             y,
             series: series.into_iter().map(|(name, of)| Series::new(name, points(of))).collect(),
         }

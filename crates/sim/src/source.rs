@@ -11,10 +11,28 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thermocline_trace::native::open_parquet;
 use thermocline_trace::synth::{Synth, SynthSpec};
-use thermocline_trace::{Format, Place, ReadOptions, TraceError, TraceReader};
+use thermocline_trace::{Batch, Format, Place, ReadOptions, Request, TraceError, TraceReader};
 
 /// The first and the last four bytes of every Parquet file.
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
+
+/// Hands the requests of a trace to `take`, batch by batch, with the reader behind each.
+///
+/// # Errors
+/// When the trace cannot be read, or `take` has one.
+pub(crate) fn each_batch<E: From<TraceError>>(
+    reader: &mut dyn TraceReader,
+    mut take: impl FnMut(&[Request], &dyn TraceReader) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut batch = Batch::default();
+    loop {
+        reader.read_batch(&mut batch)?;
+        if batch.requests.is_empty() {
+            return Ok(());
+        }
+        take(&batch.requests, reader)?;
+    }
+}
 
 /// One trace, as a user names it.
 #[derive(Debug, Clone, PartialEq)]

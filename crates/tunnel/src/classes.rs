@@ -7,6 +7,31 @@ use thermocline_policy::registry::{PolicySpec, SpecError};
 use thermocline_policy::tunnel::{Choice, Conditions, Controller, Sample, Why};
 use thermocline_units::{Bytes, Nanos};
 
+/// Processor time by work done: a model of it, for virtual time. Nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// For each byte, in whatever way it goes.
+    pub relay_per_byte: f64,
+    /// For each byte that is cut into chunks.
+    pub cut_per_byte: f64,
+    /// For each chunk: fingerprint, index, token.
+    pub per_chunk: f64,
+    /// For each byte of literals that compression is tried on.
+    pub compress_per_byte: f64,
+}
+
+impl Costs {
+    /// Processor time of a segment.
+    pub fn of(&self, encoded: &Encoded) -> Nanos {
+        let cut = if encoded.chunks > 0 { encoded.bytes } else { 0 };
+        let spent = self.relay_per_byte * encoded.bytes as f64
+            + self.cut_per_byte * cut as f64
+            + self.per_chunk * encoded.chunks as f64
+            + self.compress_per_byte * encoded.tried as f64;
+        Nanos(spent.max(0.0) as u64)
+    }
+}
+
 /// What came of a class of flows, and what is in force for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassReport {

@@ -17,9 +17,14 @@ use crate::shared::Shared;
 use crate::store::{Name, Owner};
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 
 /// Bytes of one flow that may wait before further segments stay unread.
 pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Situation: chunks of the store are not those that the sender meant.
+const SPOILT: &str = "a chunk of the store went bad";
 
 /// A chunk that is not there yet.
 #[derive(Debug, Clone, Copy)]
@@ -164,7 +169,7 @@ impl Decoder {
             Ok(header) => SEGMENT_HEADER_BYTES + header.body_length(),
             Err(_) => SEGMENT_HEADER_BYTES,
         };
-        let is_stuck = self.input.len() < needed;
+        let is_stuck = self.input.len() < needed && !mutant("no_credit_for_a_long_segment");
         let used = self.read + if is_stuck { self.input.len() as u64 } else { 0 };
         // What was needed for a segment stays credited while that segment waits to be read.
         let credit = used.saturating_sub(self.credited);
@@ -180,9 +185,8 @@ impl Decoder {
     /// True if bytes are left of a segment whose rest did not come.
     pub(crate) fn is_broken_off(&self) -> bool {
         let header = SegmentHeader::read(&self.input);
-        let is_whole = header.is_ok_and(|header| {
-            self.input.len() >= SEGMENT_HEADER_BYTES + header.body_length()
-        });
+        let is_whole = header
+            .is_ok_and(|header| self.input.len() >= SEGMENT_HEADER_BYTES + header.body_length());
         !self.input.is_empty() && !is_whole
     }
 
@@ -298,6 +302,7 @@ impl Decoder {
                 let check = u64::from(waiting.check);
                 return Err(value("the check of a segment", check, "that of its bytes"));
             }
+            met(SPOILT);
             // A chunk of ours went bad: none of those that were used is trusted.
             waiting.is_asked_again = true;
             waiting.gaps = std::mem::take(&mut waiting.from_store);

@@ -18,14 +18,15 @@
 //! check of the segment guards what lies in the other end's store.
 
 use crate::format::{
-    Codec, Expected, FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, TOKENS_MAX,
-    Token, value,
+    Codec, Expected, FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
+    TOKENS_MAX, Token, value,
 };
 use crate::shared::Shared;
 use crate::store::{Name, Owner};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use thermocline_chunking::{Chunker, Chunking, Method};
+use thermocline_units::mutants::mutant;
 
 /// Bytes after which a segment is closed at the next cut.
 const SEGMENT_BYTES: i64 = 64 * 1024;
@@ -60,6 +61,8 @@ pub struct Encoded {
     pub references: u64,
     /// Bytes of those.
     pub saved: u64,
+    /// Bytes of literals that compression was tried on.
+    pub tried: u64,
 }
 
 impl Encoded {
@@ -70,6 +73,7 @@ impl Encoded {
         self.chunks += other.chunks;
         self.references += other.references;
         self.saved += other.saved;
+        self.tried += other.tried;
     }
 
     /// The share of the flow's bytes that need not be sent, at most 1; below 0 when more was sent.
@@ -167,7 +171,9 @@ impl Encoder {
         let end = self.origin + self.pending.len() as i64;
         if !self.pending.is_empty() && self.cuts.back() != Some(&end) {
             self.chunker.cut();
-            self.cuts.push_back(end);
+            if !mutant("the_last_chunk_is_not_flushed") {
+                self.cuts.push_back(end);
+            }
         }
     }
 
@@ -238,10 +244,10 @@ impl Encoder {
         if self.chunking.method() != Method::None {
             encoded.chunks = tokens.len() as u64;
         }
-        let (codec, stored) = self.compress(literals, shared);
+        let (codec, stored) = self.compress(literals, &mut encoded, shared);
         let head = self.head(&bytes, &tokens, codec, stored.len());
         encoded.sent = (head.len() + stored.len()) as u64;
-        if encoded.references > 0 {
+        if encoded.references > 0 && !mutant("retained_until_sent_only") {
             self.retained_bytes += bytes.len();
             let (segment, answered) = (self.segments, Vec::new());
             self.retained.push_back(Retained { segment, bytes, tokens, answered });
@@ -266,7 +272,12 @@ impl Encoder {
         Token::Literal { length, number }
     }
 
-    fn compress(&mut self, literals: Vec<u8>, shared: &mut Shared) -> (Codec, Bytes) {
+    fn compress(
+        &mut self,
+        literals: Vec<u8>,
+        encoded: &mut Encoded,
+        shared: &mut Shared,
+    ) -> (Codec, Bytes) {
         if literals.len() < ZSTD_BYTES_MIN {
             return (Codec::Plain, literals.into());
         }
@@ -274,6 +285,7 @@ impl Encoder {
             self.plain_left -= 1;
             return (Codec::Plain, literals.into());
         }
+        encoded.tried = literals.len() as u64;
         match shared.compress(&literals) {
             // It must win more than noise to be worth the other end's time.
             Some(short) if short.len() + literals.len() / 32 < literals.len() => {

@@ -12,7 +12,7 @@
 //! said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads holds no
 //! other one back. An error ends the connection; the cache outlives it ([`End::into_cache`]).
 
-use crate::classes::{ClassReport, Classes, chunking};
+use crate::classes::{ClassReport, Classes, Costs, chunking};
 use crate::config::{Cache, Settings, Target};
 use crate::decoder::{Decoder, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::registry::SpecError;
 use thermocline_policy::tunnel::Conditions;
 use thermocline_units::Nanos;
+use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 use thermocline_wire::{ConfigError, Event, OpenError, Role, Session, StreamId, WireError};
 
@@ -127,6 +128,10 @@ pub struct End {
     run: u64,
     classes: Classes,
     stopwatch: Stopwatch,
+    /// Counts instead of the stopwatch, where time is virtual.
+    costs: Option<Costs>,
+    /// Processor time of all segments so far.
+    spent: Nanos,
     flows: BTreeMap<u32, Flow>,
     talk: Talk,
     events: VecDeque<FlowEvent>,
@@ -157,10 +162,31 @@ impl End {
             run: settings.seed,
             classes: Classes::new(&settings.controller)?,
             stopwatch,
+            costs: None,
+            spent: Nanos(0),
             flows: BTreeMap::new(),
             talk: Talk::default(),
             events: VecDeque::new(),
         })
+    }
+
+    /// The same in virtual time: processor time is counted by `costs`, and nothing is measured.
+    ///
+    /// # Errors
+    /// As [`End::new`].
+    pub fn modelled(
+        settings: Settings,
+        cache: Cache,
+        costs: Costs,
+        now: Nanos,
+    ) -> Result<End, SettingsError> {
+        let end = End::new(settings, cache, Box::new(|| Nanos(0)), now)?;
+        Ok(End { costs: Some(costs), ..end })
+    }
+
+    /// Processor time of all segments so far.
+    pub fn spent(&self) -> Nanos {
+        self.spent
     }
 
     /// Takes in bytes of the connection, in pieces of any size. Take the events after each call.
@@ -204,6 +230,7 @@ impl End {
         let guaranteed = FLOW_BYTES_MIN.saturating_sub(flow.held());
         let room = flow.encoder.room().min(others.max(guaranteed));
         flow.wants_room = room == 0;
+        met_if(room == 0, "a flow waits for the other end");
         room
     }
 
@@ -366,7 +393,9 @@ impl End {
             Event::Ended { stream } | Event::Reset { stream, .. }
                 if self.talk.stream() == Some(stream) =>
             {
-                return Err(value("the end of the first stream", 0, "that of the connection").into());
+                return Err(
+                    value("the end of the first stream", 0, "that of the connection").into()
+                );
             }
             Event::Ended { stream } => {
                 if let Some(flow) = self.flows.get_mut(&stream.number()) {
@@ -482,7 +511,7 @@ impl End {
             self.session.consumed(flow.stream, credit as usize);
         }
         if flow.peer_ended && !flow.told_end {
-            if flow.decoder.is_done() {
+            if flow.decoder.is_done() || mutant("end_before_fills") {
                 flow.told_end = true;
                 self.events.push_back(FlowEvent::Ended { flow: id });
             } else if flow.decoder.is_broken_off() {
@@ -520,12 +549,17 @@ impl End {
                 break;
             };
             took.0 += (self.stopwatch)().saturating_sub(started).0;
+            took = self.costs.map_or(took, |costs| costs.of(&encoded));
+            self.spent.0 += took.0;
             self.held -= before - flow.held();
             flow.outgoing.extend(parts);
             self.classes.observe(now, flow.class, flow.choice, &encoded, took);
             took = Nanos(0);
             flow.choice = self.classes.choose(now, flow.class);
-            met_if(chunking(flow.choice) != flow.encoder.chunking(), "a flow is cut in another way");
+            met_if(
+                chunking(flow.choice) != flow.encoder.chunking(),
+                "a flow is cut in another way",
+            );
             flow.encoder.set_chunking(chunking(flow.choice));
         }
         flow.flushes = false;

@@ -29,7 +29,7 @@ mod talk;
 mod tests;
 mod trial;
 
-pub use classes::ClassReport;
+pub use classes::{ClassReport, Costs};
 pub use config::{Cache, Settings, Sharing, TARGET_BYTES_MAX, Target};
 pub use encoder::{Encoded, Limits};
 pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};

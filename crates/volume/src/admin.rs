@@ -79,6 +79,30 @@ pub enum AdminError {
         /// Its state.
         state: PoolState,
     },
+    /// Only active pools grow.
+    #[error("pool {} is {state:?}; only an active pool can grow", pool.0)]
+    CannotGrow {
+        /// The pool.
+        pool: PoolId,
+        /// Its state.
+        state: PoolState,
+    },
+    /// One at a time.
+    #[error("pool `{0}` is growing already; ask again when that is done")]
+    Growing(String),
+    /// The device has no room for another chunk.
+    #[error(
+        "the device of pool `{name}` has {size}, and the pool ends at {pool_ends}: there is no \
+         room for another chunk; a pool never shrinks"
+    )]
+    NotLarger {
+        /// The pool's name.
+        name: String,
+        /// Bytes of the device.
+        size: Bytes,
+        /// Bytes that the pool has of it.
+        pool_ends: Bytes,
+    },
     /// The last pool.
     #[error("pool {} is the last that takes chunks, or that has room for the metadata", .0.0)]
     LastPool(PoolId),

@@ -74,6 +74,8 @@ pub(crate) struct Checkpoint {
     superblock: Option<Superblock>,
     /// Pool states that the superblocks under way name.
     states: Vec<PoolState>,
+    /// Slots that they say each pool has.
+    slots: Vec<u32>,
 }
 
 impl Checkpoint {
@@ -93,6 +95,7 @@ impl Checkpoint {
             outstanding: 0,
             superblock: None,
             states: Vec::new(),
+            slots: Vec::new(),
         }
     }
 
@@ -323,6 +326,7 @@ impl Group {
         }
         let sequence = self.checkpoint.sequence + 1;
         self.checkpoint.states = self.pools.iter().map(|pool| pool.state).collect();
+        self.checkpoint.slots = self.pools.iter().map(|pool| pool.slots.total()).collect();
         let mut superblock = Superblock {
             version: VERSION,
             identity: self.identity,
@@ -434,6 +438,15 @@ impl Group {
         }
     }
 
+    /// Chunks get the slots that a durable superblock says a pool has grown by.
+    fn growth_in_force(&mut self) {
+        for (pool, &slots) in self.pools.iter_mut().zip(&self.checkpoint.slots) {
+            if pool.slots.total() == slots {
+                pool.release_held();
+            }
+        }
+    }
+
     /// The superblocks are durable: the new checkpoint is in force.
     fn checkpoint_done(&mut self) {
         let area = self.coming_area();
@@ -464,6 +477,7 @@ impl Group {
                 _ => {}
             }
         }
+        self.growth_in_force();
         self.homes_in_force();
         match self.commit.homes.is_empty() {
             true => self.commit.supersede(),

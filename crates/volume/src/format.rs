@@ -12,15 +12,21 @@ use crate::rank::Ranks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };
+use crate::tables::{Shape, Tables};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
 /// Version of the layout, written; those before it are read, later ones are refused. Version 2 has
 /// mirrored chunks. Version 3 says of each journal block which commit it belongs to, and continues
-/// checkpoint areas in slots.
-pub(crate) const VERSION: u16 = 3;
+/// checkpoint areas in slots. Version 4 has pools that grew, with checksums in slots; a group
+/// gets it when a pool grows so far.
+pub(crate) const VERSION: u16 = 4;
+/// What groups are that have no such pool.
+const VERSION_WITHOUT_GROWTH: u16 = 3;
 /// First version whose journal tells a torn end from damage before it.
 pub(crate) const VERSION_WITH_COMMITS: u16 = 3;
+/// First version whose pools may have tables of checksums in slots.
+pub(crate) const VERSION_WITH_TABLE_SLOTS: u16 = 4;
 /// First version whose superblocks list slots that continue areas.
 const VERSION_WITH_EXTENTS: u16 = 3;
 /// Unit of metadata I/O.
@@ -76,7 +82,7 @@ pub(crate) struct PoolRecord {
 /// The root of a group: written to every pool, in two alternating places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    /// Version of the layout that wrote it; what is encoded is always of [`VERSION`].
+    /// Version of the layout that wrote it; what is encoded is of [`Superblock::version_needed`].
     pub(crate) version: u16,
     pub(crate) identity: u64,
     /// Counts superblocks; the highest that is whole is the group's state.
@@ -362,7 +368,7 @@ impl Superblock {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.extend_from_slice(SUPER_MAGIC);
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version_needed().to_le_bytes());
         out.extend_from_slice(&self.this_pool.0.to_le_bytes());
         for value in [self.identity, self.sequence] {
             out.extend_from_slice(&value.to_le_bytes());
@@ -476,6 +482,27 @@ impl Superblock {
                 out.extend_from_slice(&run.slots.to_le_bytes());
             }
         }
+    }
+
+    /// The oldest version of the layout, of those that are written, that has all that this says.
+    fn version_needed(&self) -> u16 {
+        let mut pools = self.pools.iter();
+        match pools.all(|pool| self.tables_of(pool).all_before(pool.slots)) {
+            true => VERSION_WITHOUT_GROWTH,
+            false => VERSION,
+        }
+    }
+
+    /// Where the tables of a pool's checksums stand.
+    pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
+        Tables::new(Shape {
+            journal_blocks: self.journal_blocks,
+            area_blocks: self.area_blocks,
+            chunk_size: self.chunk_size,
+            checksums: self.checksums,
+            has_region: pool.has_metadata_region,
+            first_slot: pool.first_slot,
+        })
     }
 
     /// An area of a pool that the superblock names.

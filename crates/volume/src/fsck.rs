@@ -32,6 +32,12 @@ impl Group {
             for slot in pool.extents.iter().flat_map(|extents| extents.slots()) {
                 own(Place { pool: PoolId(index as u16), slot }, "the metadata".to_string());
             }
+            for slot in pool.tables.among(0..pool.slots.total()) {
+                own(Place { pool: PoolId(index as u16), slot }, "checksums".to_string());
+            }
+            for &slot in &pool.held {
+                own(Place { pool: PoolId(index as u16), slot }, "the pool's growth".to_string());
+            }
         }
         for place in self.commit.places_left() {
             own(place, "a queued record".to_string());

@@ -4,11 +4,14 @@
 //! 0        4 KiB     8 KiB                                              first slot
 //! | super 0 | super 1 | journal ring | checkpoint area 0 | area 1 | seals | slot 0 | slot 1 …
 //! ```
+//! The seals of slots by which a pool grew later stand in slots of their own (`tables`).
+//!
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
 use crate::copying::REDIRECT_CHUNK_MAX;
-use crate::format::{BLOCK_BYTES, Superblock};
+use crate::extents::Extents;
+use crate::format::{BLOCK_BYTES, Superblock, VERSION_WITH_TABLE_SLOTS};
 use crate::settings::Limits;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
@@ -119,15 +122,24 @@ pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
     (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
 }
 
-/// Whether each pool's metadata and seals lie before its first slot, and that where slots begin.
+/// Whether each pool's metadata and seals lie before its first slot, or in slots that nothing else
+/// has, and that where slots begin.
 pub(crate) fn holds(superblock: &Superblock) -> bool {
     superblock.pools.iter().all(|pool| {
-        let has_region = pool.has_metadata_region;
-        let head = head_bytes(superblock.journal_blocks, superblock.area_blocks, has_region);
-        let seal = if superblock.checksums { seal_bytes(superblock.chunk_size) } else { 0 };
-        head + u64::from(pool.slots) * seal <= pool.first_slot
+        let tables = superblock.tables_of(pool);
+        let grew = superblock.version >= VERSION_WITH_TABLE_SLOTS;
+        let mut areas = pool.extents.iter().flat_map(Extents::slots);
+        tables.has_head()
+            && (grew || tables.all_before(pool.slots))
+            && !areas.any(|slot| tables.is_on(slot))
             && pool.first_slot.is_multiple_of(ALIGNMENT)
     })
+}
+
+/// Number of slots from `first_slot` on on a device of `size`.
+pub(crate) fn slots_from(size: Bytes, first_slot: u64, chunk_size: u32) -> u32 {
+    let slots = size.0.saturating_sub(first_slot) / u64::from(chunk_size);
+    u32::try_from(slots).unwrap_or(u32::MAX).min(u32::MAX - 1)
 }
 
 /// (Slots, offset of the first) on a device of `size` behind `head`, with or without seals.

@@ -10,11 +10,33 @@
 
 use crate::checkpoint::REPLICAS;
 use crate::extents::{Area, Extents, RUNS_MAX};
-use crate::format::BLOCK_BYTES;
+use crate::format::{BLOCK_BYTES, PoolRecord};
 use crate::group::Group;
 use crate::layout::{self, Need};
-use crate::pool::PoolState;
+use crate::pool::{Pool, PoolState};
+use crate::slots::Slots;
+use crate::tables::{Shape, Tables};
 use thermocline_units::PoolId;
+use thermocline_units::situations::met;
+
+impl Pool {
+    /// Slots that metadata may have: free ones, and those that chunks do not get yet. A superblock
+    /// that puts a checkpoint in force says also how large the pool is.
+    fn free_for_metadata(&self) -> u32 {
+        self.free_beside_reserve().saturating_add(self.held.len() as u32)
+    }
+}
+
+/// Takes a slot for metadata; of those that are held back first.
+fn take_for_metadata(slots: &mut Slots, held: &mut Vec<u32>) -> u32 {
+    let Some(slot) = held.pop() else {
+        return slots.take().expect("enough slots are free").0;
+    };
+    met("metadata went on in slots that a pool grew by");
+    slots.release(slot);
+    slots.claim(slot);
+    slot
+}
 
 impl Group {
     /// One of the two checkpoint areas of a pool.
@@ -28,6 +50,18 @@ impl Group {
             first_slot: state.first_slot,
             extents: &state.extents[usize::from(area)],
         }
+    }
+
+    /// Where the tables of a pool's checksums stand.
+    pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
+        Tables::new(Shape {
+            journal_blocks: self.settings.journal_blocks,
+            area_blocks: self.area_blocks,
+            chunk_size: self.chunk_size,
+            checksums: self.settings.checksums,
+            has_region: pool.has_metadata_region,
+            first_slot: pool.first_slot,
+        })
     }
 
     /// Number of slots that chunks of the map may be on.
@@ -122,14 +156,13 @@ impl Group {
         };
         let missing = [missing(0), missing(1)];
         let state = self.pool_mut(pool);
-        if missing[0].saturating_add(missing[1]) > state.free_beside_reserve() {
+        if missing[0].saturating_add(missing[1]) > state.free_for_metadata() {
             return false;
         }
         let before = state.extents.clone();
         for (extents, missing) in state.extents.iter_mut().zip(missing) {
             for _ in 0..missing {
-                let (slot, _) = state.slots.take().expect("enough slots are free");
-                extents.push(slot);
+                extents.push(take_for_metadata(&mut state.slots, &mut state.held));
             }
         }
         let lists = self.pools.iter().flat_map(|pool| &pool.extents);

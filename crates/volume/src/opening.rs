@@ -240,7 +240,8 @@ impl Group {
                 Some(geometry) => (*geometry, PoolState::Active),
                 None => (nowhere, PoolState::Dead),
             };
-            group.pools.push(Pool::new(&unknown_pool(), geometry, state, false));
+            let (record, tables) = (unknown_pool(), group.tables_of(&unknown_pool()));
+            group.pools.push(Pool::new(&record, tables, geometry, state, false));
             if device.is_some_and(|geometry| geometry.size.0 >= 2 * BLOCK_BYTES as u64) {
                 let io = Io::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 };
                 let pool = PoolId(index as u16);
@@ -524,7 +525,8 @@ pub(crate) fn new_pool(
         has_metadata_region: has_region,
         extents: Default::default(),
     };
-    Ok(Pool::new(&record, spec.geometry, PoolState::Joining, spec.zeroed))
+    let tables = group.tables_of(&record);
+    Ok(Pool::new(&record, tables, spec.geometry, PoolState::Joining, spec.zeroed))
 }
 
 fn unknown_pool() -> PoolRecord {

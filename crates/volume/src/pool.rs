@@ -6,6 +6,7 @@ use crate::map::Place;
 use crate::opening::CreateError;
 use crate::settings::Copying;
 use crate::slots::Slots;
+use crate::tables::Tables;
 use thermocline_policy::balance::Latency;
 use thermocline_policy::placement::{PoolLoad, PoolTraits};
 use thermocline_ports::Geometry;
@@ -170,6 +171,10 @@ pub(crate) struct Pool {
     pub(crate) has_region: bool,
     /// The slots that continue each of its checkpoint areas.
     pub(crate) extents: [Extents; 2],
+    /// Where the tables of its checksums stand.
+    pub(crate) tables: Tables,
+    /// Slots that it has grown by, highest first, which chunks get when a superblock says so.
+    pub(crate) held: Vec<u32>,
     /// When it is to be asked whether it has room again; `None`: it has.
     pub(crate) probe_at: Option<Nanos>,
     /// Whether writes completed since the last flush was sent.
@@ -200,12 +205,14 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(
         record: &PoolRecord,
+        tables: Tables,
         geometry: Geometry,
         state: PoolState,
         clean: bool,
     ) -> Pool {
         let mut slots = Slots::new(record.slots, clean);
         record.extents.iter().flat_map(Extents::slots).for_each(|slot| slots.claim(slot));
+        tables.among(0..record.slots).for_each(|slot| slots.claim(slot));
         Pool {
             name: record.name.clone(),
             state,
@@ -218,6 +225,8 @@ impl Pool {
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
             extents: record.extents.clone(),
+            tables,
+            held: Vec::new(),
             probe_at: None,
             dirty: false,
             in_flight: 0,
@@ -262,17 +271,18 @@ impl Pool {
 
     /// Number of slots that hold metadata.
     pub(crate) fn metadata_slots(&self) -> u32 {
-        self.extents.iter().map(Extents::count).sum()
+        let areas: u32 = self.extents.iter().map(Extents::count).sum();
+        areas + self.tables.count(self.slots.total())
     }
 
     /// Number of slots that chunks are on, or on their way to or from.
     pub(crate) fn slots_used(&self) -> u32 {
-        self.slots.used() - self.metadata_slots()
+        self.slots.used() - self.metadata_slots() - self.held.len() as u32
     }
 
     /// Number of slots that chunks may have.
     pub(crate) fn slots_for_chunks(&self) -> u32 {
-        self.slots.total() - self.metadata_slots()
+        self.slots.total() - self.metadata_slots() - self.held.len() as u32
     }
 
     /// Whether it lies across a network: what keeps it from being first choice.

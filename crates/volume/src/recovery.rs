@@ -99,7 +99,8 @@ impl Group {
             if geometry.is_some_and(|g| g.size.0 < bytes) && state != PoolState::Removed {
                 return Err(OpenError::Shrunk(PoolId(index as u16)));
             }
-            self.pools.push(Pool::new(record, geometry.unwrap_or(nowhere), state, false));
+            let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(nowhere));
+            self.pools.push(Pool::new(record, tables, geometry, state, false));
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::flight::Owner;
 use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
-use crate::layout::{head_bytes, seal_bytes};
+use crate::layout::seal_bytes;
 use crate::map::{ChunkMap, NONE, Place, Table};
 use crate::settings::BLOCK;
 use crate::sums::{SumStore, Sums};
@@ -252,10 +252,7 @@ impl Group {
     }
 
     pub(crate) fn seal_address(&self, place: Place) -> Bytes {
-        let pool = self.pool(place.pool);
-        let (ring, area) = (self.settings.journal_blocks, self.area_blocks);
-        let head = head_bytes(ring, area, pool.has_region);
-        Bytes(head + u64::from(place.slot) * seal_bytes(self.chunk_size))
+        self.pool(place.pool).tables.offset(place.slot)
     }
 
     /// Whether a chunk's checksums are in memory, where it has any; fetches them if not. Writes

@@ -31,6 +31,31 @@ impl Slots {
         self.total
     }
 
+    /// Adds slots at the end, which are taken until [`Slots::release`]; those from `clean_from` on
+    /// read as zeroes.
+    pub(crate) fn grow(&mut self, total: u32, clean_from: u32) {
+        let words = total.div_ceil(64) as usize;
+        self.taken.resize(words, 0);
+        self.clean.resize(words, 0);
+        for slot in self.total..total {
+            let (word, bit) = ((slot / 64) as usize, 1 << (slot % 64));
+            self.taken[word] |= bit;
+            match slot >= clean_from {
+                true => self.clean[word] |= bit,
+                false => self.clean[word] &= !bit,
+            }
+        }
+        self.used += total - self.total;
+        self.total = total;
+    }
+
+    /// Lets go of a slot that [`Slots::grow`] has added, and nothing has used.
+    pub(crate) fn release(&mut self, slot: u32) {
+        assert!(self.is_taken(slot), "slot {slot} is let go twice");
+        self.taken[(slot / 64) as usize] &= !(1 << (slot % 64));
+        self.used -= 1;
+    }
+
     pub(crate) fn used(&self) -> u32 {
         self.used
     }

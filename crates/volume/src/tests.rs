@@ -1,7 +1,7 @@
 //! A group on simulated disks, driven by hand: one claim a test. The corners are the simulation's
 //! part (`tests/simulation`).
 
-mod bytes_on_disk;
+pub(crate) mod bytes_on_disk;
 mod damage;
 mod draining;
 mod far;
@@ -30,41 +30,41 @@ use thermocline_ports::{Completion, Device, Geometry, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
 
 /// 64 KiB.
-pub(super) const CHUNK: u64 = 64 << 10;
+pub(crate) const CHUNK: u64 = 64 << 10;
 
 /// A group, its disks, and a client that waits for each answer.
-pub(super) struct Bench {
-    pub(super) group: Group,
-    pub(super) disks: Vec<SimDisk>,
+pub(crate) struct Bench {
+    pub(crate) group: Group,
+    pub(crate) disks: Vec<SimDisk>,
     now: Nanos,
     next_id: u64,
     settings: Settings,
     replies: Vec<Reply>,
-    pub(super) finished: Vec<Finished>,
+    pub(crate) finished: Vec<Finished>,
 }
 
 impl Bench {
     /// A group on pools of so many MiB; the first pool reads as garbage, as used media do.
-    pub(super) fn new(pools_mib: &[u64]) -> Bench {
+    pub(crate) fn new(pools_mib: &[u64]) -> Bench {
         Bench::with_reserve(pools_mib, 0)
     }
 
     /// The same, with so many chunks of the first pool kept for prefetched copies.
-    pub(super) fn with_reserve(pools_mib: &[u64], reserve: u32) -> Bench {
+    pub(crate) fn with_reserve(pools_mib: &[u64], reserve: u32) -> Bench {
         Bench::with_settings(pools_mib, reserve, Bench::settings())
     }
 
-    pub(super) fn settings() -> Settings {
+    pub(crate) fn settings() -> Settings {
         let chunk_size = Bytes(CHUNK);
         Settings { chunk_size, journal_blocks: 64, checksums: false, ..Settings::default() }
     }
 
-    pub(super) fn with_settings(pools_mib: &[u64], reserve: u32, settings: Settings) -> Bench {
+    pub(crate) fn with_settings(pools_mib: &[u64], reserve: u32, settings: Settings) -> Bench {
         Bench::with_far(pools_mib, pools_mib.len(), reserve, settings)
     }
 
     /// The same; only the first `near` pools are here, the others across a network.
-    pub(super) fn with_far(
+    pub(crate) fn with_far(
         pools_mib: &[u64],
         near: usize,
         reserve: u32,
@@ -104,15 +104,20 @@ impl Bench {
         bench
     }
 
+    /// The time of the last event.
+    pub(crate) fn now(&self) -> Nanos {
+        self.now
+    }
+
     /// Lets everything happen that needs no clock.
-    pub(super) fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         self.run_requests(u32::MAX);
         self.group.take_replies(&mut self.replies);
         self.group.take_finished(&mut self.finished);
     }
 
     /// Lets everything happen but discards, which devices do not get to before all else is done.
-    pub(super) fn run_discards_last(&mut self) {
+    pub(crate) fn run_discards_last(&mut self) {
         let (mut out, mut discards) = (Vec::new(), Vec::new());
         loop {
             self.group.take_io(&mut out);
@@ -133,7 +138,7 @@ impl Bench {
     }
 
     /// Lets so many requests reach the devices, and be answered; true if no more came.
-    pub(super) fn run_requests(&mut self, mut count: u32) -> bool {
+    pub(crate) fn run_requests(&mut self, mut count: u32) -> bool {
         while self.hand_over(&mut count) {
             if !self.answer() {
                 return true;
@@ -143,7 +148,7 @@ impl Bench {
     }
 
     /// Lets so many answers of disks arrive.
-    pub(super) fn step(&mut self, answers: usize) {
+    pub(crate) fn step(&mut self, answers: usize) {
         for _ in 0..answers {
             self.hand_over(&mut { u32::MAX });
             if !self.answer() {
@@ -186,7 +191,7 @@ impl Bench {
     }
 
     /// Lets `span` pass, with what is due by the clock.
-    pub(super) fn pass(&mut self, span: Nanos) {
+    pub(crate) fn pass(&mut self, span: Nanos) {
         let end = Nanos(self.now.0 + span.0);
         self.run();
         while let Some(at) = self.group.next_tick().filter(|at| *at <= end) {
@@ -197,11 +202,11 @@ impl Bench {
         self.now = self.now.max(end);
     }
 
-    pub(super) fn ask(&mut self, action: Action) -> Result<Vec<u8>, RequestError> {
+    pub(crate) fn ask(&mut self, action: Action) -> Result<Vec<u8>, RequestError> {
         self.ask_of(VolumeId(0), action)
     }
 
-    pub(super) fn ask_of(
+    pub(crate) fn ask_of(
         &mut self,
         volume: VolumeId,
         action: Action,
@@ -222,21 +227,21 @@ impl Bench {
         Ok(pieces.iter().flat_map(|piece| piece.payload.to_vec()).collect())
     }
 
-    pub(super) fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, RequestError> {
+    pub(crate) fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, RequestError> {
         self.ask(Action::Read { offset: Bytes(offset), length })
     }
 
-    pub(super) fn write(&mut self, offset: u64, byte: u8, length: usize) {
+    pub(crate) fn write(&mut self, offset: u64, byte: u8, length: usize) {
         let payload = Payload::from(vec![byte; length]);
         self.ask(Action::Write { offset: Bytes(offset), payload, fua: false }).expect("written");
     }
 
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.ask(Action::Flush).expect("flushed");
     }
 
     /// Loses all that is not durable, and opens the group again.
-    pub(super) fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         for disk in &mut self.disks {
             disk.crash(&mut Rng::seeded(5), Survival::Lost);
         }
@@ -247,12 +252,12 @@ impl Bench {
         self.check();
     }
 
-    pub(super) fn check(&self) {
+    pub(crate) fn check(&self) {
         assert_eq!(self.group.fsck(), []);
     }
 
     /// Runs an operation to its end.
-    pub(super) fn operate(&mut self, kind: OperationKind, chunk: u32, to: u16) -> Outcome {
+    pub(crate) fn operate(&mut self, kind: OperationKind, chunk: u32, to: u16) -> Outcome {
         let chunk = ChunkId { volume: VolumeId(0), index: chunk };
         let operation = Operation { kind, chunk, to: PoolId(to) };
         let id = self.group.start(self.now, operation).expect("accepted");
@@ -266,7 +271,7 @@ impl Bench {
     }
 
     /// The pools that hold whole copies of a chunk.
-    pub(super) fn pools_of(&self, chunk: u32) -> Vec<u16> {
+    pub(crate) fn pools_of(&self, chunk: u32) -> Vec<u16> {
         let chunk = ChunkId { volume: VolumeId(0), index: chunk };
         let status = self.group.locate(chunk).expect("the chunk exists");
         status.copies.iter().map(|copy| copy.place.pool.0).collect()

@@ -1,7 +1,7 @@
 //! One end of a connection: what its user may ask, and its state.
 //!
 //! 1. `receiving` turns frames into events, and judges whether they may come now.
-//! 2. `sending` turns what is queued into frames: control frames in their order, then data in turns.
+//! 2. `sending` turns queues into frames: control frames in their order, then data in turns.
 //!
 //! Control frames of a stream wait at most once each (OPEN, CREDIT, and RESET or CLOSED), those of
 //! the connection too; so their queue has a bound.
@@ -84,7 +84,8 @@ pub enum Event {
         /// the stream.
         code: u32,
     },
-    /// A stream that had not taken everything takes bytes again.
+    /// A stream that had not taken everything takes bytes again, unless others were faster: then it
+    /// takes none, and this comes once more.
     Writable {
         /// The stream.
         stream: StreamId,
@@ -128,8 +129,8 @@ pub struct Session {
     /// Streams of `streams` that this end opened.
     opened: u32,
     /// The next number of this end's streams, and of the other's; beyond 32 bits: used up.
-    next_ours: u64,
-    next_theirs: u64,
+    pub(crate) next_ours: u64,
+    pub(crate) next_theirs: u64,
     control: VecDeque<Control>,
     /// Streams that want to send, each at most once; the first one has `turn_left` bytes.
     row: VecDeque<u32>,
@@ -180,13 +181,13 @@ impl Session {
         })
     }
 
-    /// Takes in bytes of the other end, in pieces of any size. Take the events after each call: they
-    /// are few for few bytes, but nobody else bounds them.
+    /// Takes in bytes of the other end, in pieces of any size. Take the events after each call:
+    /// they are few for few bytes, but nothing else bounds them.
     ///
     /// # Errors
-    /// The other end broke a rule. The session is over: events that were not taken are dropped, all
-    /// calls do nothing, and [`Session::transmit`] has at most a last frame that tells the other end
-    /// why.
+    /// The other end broke a rule. The session is over: events that were not taken are dropped,
+    /// all calls do nothing, and [`Session::transmit`] has at most a last frame that tells the
+    /// other end why.
     pub fn receive(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), WireError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -264,8 +265,8 @@ impl Session {
         }
     }
 
-    /// Drops a stream, both ways: no more events of it come, what is queued is lost. Does nothing if
-    /// it is over.
+    /// Drops a stream, both ways: no more events of it come, what is queued is lost. Does nothing
+    /// if it is over.
     pub fn reset(&mut self, stream: StreamId, code: u32) {
         let Some(state) = self.streams.get_mut(&stream.0) else { return };
         if !state.is_live() {
@@ -278,8 +279,8 @@ impl Session {
         self.control.push_back(Control::Frame(Frame::Reset { stream: stream.0, code }));
     }
 
-    /// Notes that `bytes` of what was delivered of a stream are used: the other end may send as many
-    /// again. Does nothing if the stream is over.
+    /// Notes that `bytes` of what was delivered of a stream are used: the other end may send as
+    /// many again. Does nothing if the stream is over.
     ///
     /// # Panics
     /// When more is used than was received.
@@ -342,7 +343,8 @@ impl Session {
         Ok(())
     }
 
-    /// Asks the other end for an answer, if none is outstanding: [`Session::round_trip`] is new then.
+    /// Asks the other end for an answer, if none is outstanding: [`Session::round_trip`] is new
+    /// then.
     pub fn ping(&mut self) {
         if self.peer.is_none() || self.failed.is_some() {
             return;

@@ -1,5 +1,11 @@
 //! Two ends that talk: what each test of this crate begins with, and the simplest of them.
 
+mod pieces;
+mod rules;
+mod simulation;
+mod streams;
+mod turns;
+
 use crate::{Config, Event, Role, Session, StreamId};
 use bytes::Bytes;
 use std::collections::VecDeque;

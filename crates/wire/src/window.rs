@@ -3,8 +3,8 @@
 //! 1. A window begins at the floor and is the sum of four parts: what the other end may still send,
 //!    what it sent and was not consumed, what was consumed and not told, what is told in a CREDIT
 //!    that has not left.
-//! 2. A frame costs its bytes, but at least [`crate::CHARGE_BYTES_MIN`]: what keeping it costs. What is
-//!    consumed sets free the same share of the charges as of the bytes.
+//! 2. A frame costs its bytes, but at least [`crate::CHARGE_BYTES_MIN`]: what keeping it costs.
+//!    What is consumed sets free the same share of the charges as of the bytes.
 //! 3. When half a window has been consumed, credit goes back. A window that is used like that
 //!    doubles, up to its maximum and up to the floor plus a 64th of what is left of the pool
 //!    (dynamic thresholds: Choudhury & Hahne 1998); a window above that gives back what it can.

@@ -1,11 +1,19 @@
 //! 32 positions in a register: AVX2, with multiplication by shuffles of tables of 16 nibbles.
+//!
+//! One doubling goes over the whole block before the next, so that its eight tables stay in registers;
+//! the values of a block (two planes of a byte each) stay in the first-level cache. Each doubling
+//! works in place, from the end to the beginning: what lies before a position is still to be doubled.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod x86 {
     use super::super::{Tests, times_x};
-    use crate::candidates::Marks;
+    use crate::candidates::{BLOCK_BYTES, Marks};
     use std::arch::x86_64::*;
+
+    /// Zeroes before a block, for the positions before its first.
+    const MARGIN: usize = 32;
+    const PLANE_BYTES: usize = MARGIN + BLOCK_BYTES;
 
     pub(in super::super) fn is_available() -> bool {
         is_x86_feature_detected!("avx2")
@@ -14,7 +22,7 @@ mod x86 {
     pub(in super::super) fn mark(tests: Tests, bytes: &[u8], marks: &mut Marks) {
         assert!(is_available(), "the engine was chosen for this processor");
         // SAFETY: the processor has the feature that the function is compiled for.
-        unsafe { mark_blocks(tests, bytes, marks) }
+        unsafe { mark_block(tests, bytes, marks) }
     }
 
     /// A multiplication by `x^(8k)`: for each nibble of 16 bits, lowest first, the low and the high
@@ -50,11 +58,10 @@ mod x86 {
         Products::times_x(128),
     ];
 
-    /// A plane of low bytes and one of high bytes: 32 values of 16 bits.
-    #[derive(Clone, Copy)]
-    struct Values {
-        low: __m256i,
-        high: __m256i,
+    /// The low and the high bytes of the values of a block, behind a margin.
+    struct Planes {
+        low: [u8; PLANE_BYTES],
+        high: [u8; PLANE_BYTES],
     }
 
     #[inline]
@@ -64,82 +71,77 @@ mod x86 {
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
-    /// Out of `before` and `now`, the 32 bytes that lie `16 − REST` before `now`.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn earlier<const REST: i32>(before: __m256i, now: __m256i) -> __m256i {
-        let middle = _mm256_permute2x128_si256::<0x21>(before, now);
-        _mm256_alignr_epi8::<REST>(now, middle)
+    fn store(into: &mut [u8; 32], value: __m256i) {
+        // SAFETY: 32 bytes are writable; the instruction asks for no alignment.
+        unsafe { _mm256_storeu_si256(into.as_mut_ptr().cast(), value) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn earlier_values<const REST: i32>(before: Values, now: Values) -> Values {
-        Values {
-            low: earlier::<REST>(before.low, now.low),
-            high: earlier::<REST>(before.high, now.high),
-        }
+    fn load_at(plane: &[u8; PLANE_BYTES], at: usize) -> __m256i {
+        load(plane[at..].first_chunk().expect("a plane goes on for 32 bytes"))
     }
 
-    #[inline]
+    /// Doubles the windows of all values: `value(i) += value(i − BACK) · x^(8·BACK)`.
     #[target_feature(enable = "avx2")]
-    fn double(step: &Products, earlier: Values, now: Values) -> Values {
+    fn double<const BACK: usize>(products: &Products, planes: &mut Planes, registers: usize) {
+        let tables = products.0.each_ref().map(|of| [load(&of[0]), load(&of[1])]);
         let nibble = _mm256_set1_epi8(15);
-        let low_of = |plane| _mm256_and_si256(plane, nibble);
-        let high_of = |plane| _mm256_and_si256(_mm256_srli_epi16::<4>(plane), nibble);
-        let nibbles = [
-            low_of(earlier.low),
-            high_of(earlier.low),
-            low_of(earlier.high),
-            high_of(earlier.high),
-        ];
-        let mut sums = [now.low, now.high];
-        for (nibble, products) in nibbles.into_iter().zip(&step.0) {
-            for (sum, table) in sums.iter_mut().zip(products) {
-                *sum = _mm256_xor_si256(*sum, _mm256_shuffle_epi8(load(table), nibble));
+        for register in (0..registers).rev() {
+            let at = MARGIN + register * 32;
+            let low = load_at(&planes.low, at - BACK);
+            let high = load_at(&planes.high, at - BACK);
+            let parts = [
+                _mm256_and_si256(low, nibble),
+                _mm256_and_si256(_mm256_srli_epi16::<4>(low), nibble),
+                _mm256_and_si256(high, nibble),
+                _mm256_and_si256(_mm256_srli_epi16::<4>(high), nibble),
+            ];
+            let mut sums = [load_at(&planes.low, at), load_at(&planes.high, at)];
+            for (part, tables) in parts.into_iter().zip(&tables) {
+                for (sum, table) in sums.iter_mut().zip(tables) {
+                    *sum = _mm256_xor_si256(*sum, _mm256_shuffle_epi8(*table, part));
+                }
             }
+            let whole = "a plane goes on for 32 bytes";
+            store(planes.low[at..].first_chunk_mut().expect(whole), sums[0]);
+            store(planes.high[at..].first_chunk_mut().expect(whole), sums[1]);
         }
-        Values { low: sums[0], high: sums[1] }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn zero_bits(value: Values, test: u16) -> u32 {
-        let low = _mm256_and_si256(value.low, _mm256_set1_epi8(test as u8 as i8));
-        let high = _mm256_and_si256(value.high, _mm256_set1_epi8((test >> 8) as u8 as i8));
+    fn zero_bits(low: __m256i, high: __m256i, test: u16) -> u32 {
+        let low = _mm256_and_si256(low, _mm256_set1_epi8(test as u8 as i8));
+        let high = _mm256_and_si256(high, _mm256_set1_epi8((test >> 8) as u8 as i8));
         let is_zero = _mm256_cmpeq_epi8(_mm256_or_si256(low, high), _mm256_setzero_si256());
         _mm256_movemask_epi8(is_zero) as u32
     }
 
     #[target_feature(enable = "avx2")]
-    fn mark_blocks(tests: Tests, bytes: &[u8], marks: &mut Marks) {
+    fn mark_block(tests: Tests, bytes: &[u8], marks: &mut Marks) {
         marks.clear(bytes.len());
-        let zero = _mm256_setzero_si256();
-        let nothing = Values { low: zero, high: zero };
-        let mut last_bytes = zero;
-        let (mut two, mut four, mut eight, mut sixteen) = (nothing, nothing, nothing, nothing);
-        let mut padded = [0; 32];
-        for (half, block) in bytes.chunks(32).enumerate() {
-            let plane = match block.first_chunk::<32>() {
-                Some(whole) => load(whole),
-                None => {
-                    padded[..block.len()].copy_from_slice(block);
-                    load(&padded)
-                }
-            };
-            // Two bytes are their own remainder.
-            let now2 = Values { low: plane, high: earlier::<15>(last_bytes, plane) };
-            let now4 = double(&STEPS[0], earlier_values::<14>(two, now2), now2);
-            let now8 = double(&STEPS[1], earlier_values::<12>(four, now4), now4);
-            let now16 = double(&STEPS[2], earlier_values::<8>(eight, now8), now8);
-            let now32 = double(&STEPS[3], earlier_values::<0>(sixteen, now16), now16);
-            (last_bytes, two, four, eight, sixteen) = (plane, now2, now4, now8, now16);
-            let loose = zero_bits(now32, tests.loose);
+        let mut planes = Planes { low: [0; PLANE_BYTES], high: [0; PLANE_BYTES] };
+        // Two bytes are their own remainder.
+        planes.low[MARGIN..MARGIN + bytes.len()].copy_from_slice(bytes);
+        let before = bytes.len().saturating_sub(1);
+        planes.high[MARGIN + 1..MARGIN + 1 + before].copy_from_slice(&bytes[..before]);
+        let registers = bytes.len().div_ceil(32);
+        double::<2>(&STEPS[0], &mut planes, registers);
+        double::<4>(&STEPS[1], &mut planes, registers);
+        double::<8>(&STEPS[2], &mut planes, registers);
+        double::<16>(&STEPS[3], &mut planes, registers);
+        for register in 0..registers {
+            let at = MARGIN + register * 32;
+            let (low, high) = (load_at(&planes.low, at), load_at(&planes.high, at));
+            let loose = zero_bits(low, high, tests.loose);
             if loose != 0 {
-                let shift = 32 * (half % 2);
-                let strict = u64::from(zero_bits(now32, tests.strict));
-                marks.loose[half / 2] |= u64::from(loose) << shift;
-                marks.strict[half / 2] |= strict << shift;
+                let shift = 32 * (register % 2);
+                let strict = u64::from(zero_bits(low, high, tests.strict));
+                marks.loose[register / 2] |= u64::from(loose) << shift;
+                marks.strict[register / 2] |= strict << shift;
             }
         }
     }

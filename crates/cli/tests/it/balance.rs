@@ -131,6 +131,23 @@ fn two_words_put_a_balancer_before_servers() {
 }
 
 #[test]
+fn the_text_says_why_a_server_failed_last() {
+    let folder = program::folder("balance-last-error");
+    let alive = server("alive");
+    // Nobody listens where somebody just did.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let balance = Balance::start(&folder, &format!("--listen 127.0.0.1:0 --to {gone},{alive}"));
+    let failed = || !status(&folder)["backends"][0]["last_error"].is_null();
+    wait_until("the dead one was tried", || {
+        balance.get("/", "");
+        failed()
+    });
+    let text = program::run(&folder, "balance status").succeeded().stdout();
+    assert!(text.contains(&format!("{gone}: the last failure, ")), "{text}");
+    assert!(!text.contains(&format!("{alive}: the last failure")), "{text}");
+}
+
+#[test]
 fn a_changed_file_is_followed_and_a_wrong_one_refused_with_its_line() {
     let folder = program::folder("balance-reload");
     let (one, other) = (server("one"), server("other"));

@@ -442,3 +442,82 @@ fn a_pool_is_replaced_while_a_client_writes_and_not_a_byte_changes() {
     client.leave();
     assert_eq!(up.stop("-TERM"), Some(0));
 }
+
+/// Does I/O, where there are clients to do it.
+fn io(up: &Up, command: &str) {
+    if !clients_are_here() {
+        return;
+    }
+    let said = up.run("qemu-io", &["-f", "raw", URI, "-c", command, "-c", "flush"]).unwrap();
+    assert!(!said.contains("failed"), "{said}");
+}
+
+/// Chunks that the first pool has room for, once they are more than that.
+fn chunks_beyond(up: &Up, before: u64) -> u64 {
+    let now = |up: &Up| json(up, "pool list")[0]["chunks_total"].as_u64().unwrap();
+    up.wait_for(|up| now(up) > before);
+    now(up)
+}
+
+#[test]
+fn a_pool_grows_in_use_and_is_as_large_at_the_next_start() {
+    let folder = program::folder("pools-grow");
+    let engine = ["--data", "pools", "--size", "256MiB", "--no-emulation", "--policy", "none"];
+    let (up, _) = Up::start_with_arguments(&folder, &engine);
+    let first = json(&up, "pool list")[0].clone();
+    let (name, chunks) = (first["name"].as_str().unwrap(), first["chunks_total"].as_u64().unwrap());
+    let path = folder.join(first["path"].as_str().unwrap());
+    let size = std::fs::metadata(&path).unwrap().len();
+    io(&up, "write -P 4 0 32M");
+
+    let smaller = ask(&up, &format!("pool grow {name} --size 1MiB")).unwrap_err();
+    assert!(smaller.contains("a pool never shrinks"), "{smaller}");
+    let same = ask(&up, &format!("pool grow {name}")).unwrap_err();
+    assert!(same.contains("no room for another chunk"), "{same}");
+    let (status, unknown) = post(&folder, &format!("/v1/pools/{name}/grow"), r#"{"size": 1}"#);
+    assert_eq!((status, unknown.contains("size_bytes")), (400, true), "{unknown}");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), size, "refused, and nothing has changed");
+
+    let wanted = size + (512 << 20);
+    let told = ask(&up, &format!("pool grow {name} --size {}MiB", wanted >> 20)).unwrap();
+    assert!(told.contains("512 MiB more for chunks") || told.contains("511"), "{told}");
+    let grown = chunks_beyond(&up, chunks);
+    assert!((511..=512).contains(&(grown - chunks)), "{chunks}, then {grown}");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), wanted);
+    assert!(over_socket(&folder, "/v1/events").1.contains(&format!("{name} grows")));
+    io(&up, "write -P 5 32M 160M");
+    io(&up, "read -P 4 0 32M");
+
+    // Somebody else made the file larger.
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(wanted + (64 << 20)).unwrap();
+    ask(&up, &format!("pool grow {name}")).unwrap();
+    let last = chunks_beyond(&up, grown);
+    assert_eq!(last, grown + 64);
+    assert_eq!(up.stop("-KILL"), None);
+
+    let (up, _) = Up::start_with_arguments(&folder, &engine);
+    assert_eq!(chunks_beyond(&up, 0), last);
+    io(&up, "read -P 4 0 32M");
+    io(&up, "read -P 5 32M 160M");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    file.set_len(size).unwrap();
+    let program = std::process::Command::new(env!("CARGO_BIN_EXE_thermocline"))
+        .arg("up")
+        .args(engine)
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    let refused = String::from_utf8_lossy(&program.stderr);
+    assert!(!program.status.success() && refused.contains("was cut short"), "{refused}");
+}
+
+#[test]
+fn a_pool_that_is_slowed_to_a_profile_does_not_grow() {
+    let folder = program::folder("pools-grow-slowed");
+    let (up, _) = Up::start_with_arguments(&folder, &["--data", "pools", "--size", "64MiB"]);
+    let name = json(&up, "pool list")[0]["name"].as_str().unwrap().to_string();
+    let refused = ask(&up, &format!("pool grow {name} --size 2GiB")).unwrap_err();
+    assert!(refused.contains("slowed to a profile"), "{refused}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}

@@ -15,8 +15,8 @@
 //!
 //! The source gives neither m nor the threshold, the lags, or what "a change in rate" is; ours are
 //! settings. Its index is taken over both windows, since each by itself may lie on one side of the
-//! change and look calm. Step 4 is ours: without it a change that one window missed is missed for
-//! good, and a Poisson process is a burst half of the time.
+//! change and look calm. Step 4 is ours, and left out with `calm=no`: without it a change that one
+//! window missed is missed for good, and a Poisson process is a burst half of the time.
 //!
 //! Right at 98 % of the arrivals of the source's second load (`burst/tests.rs`), 96 % of its strong
 //! one, 99.8 % of a Poisson process; at 71 % of its weak one, whose bursts are of 17 arrivals, for
@@ -54,6 +54,13 @@ pub(super) const LAGS: Setting = Setting {
     help: "how far back autocorrelations in the index reach",
 };
 
+pub(super) const CALM: Setting = Setting {
+    name: "calm",
+    default: "yes",
+    unit: "yes or no",
+    help: "whether full windows are also compared with calm, which the source does not do",
+};
+
 /// Windows grow to at most so many times their first length.
 const GROWN_MAX: u64 = 8;
 
@@ -78,6 +85,8 @@ pub struct BurstPredictor {
     gaps: u64,
     index: f64,
     ratio: f64,
+    /// Whether step 4 is taken.
+    heeds_calm: bool,
     bursting: bool,
     last: Option<Nanos>,
     /// Mean gap outside bursts, seconds; 0 before the first window.
@@ -99,6 +108,7 @@ impl BurstPredictor {
             gaps,
             index,
             ratio,
+            heeds_calm: settings.choice("calm", &["yes", "no"])? == 0,
             bursting: false,
             last: None,
             calm: 0.0,
@@ -127,7 +137,9 @@ impl BurstPredictor {
             if change == Some(Change::Unclear) && self.full < self.gaps * GROWN_MAX {
                 self.full *= 2;
             } else {
-                self.compare_with_calm();
+                if self.heeds_calm {
+                    self.compare_with_calm();
+                }
                 self.close();
             }
         }

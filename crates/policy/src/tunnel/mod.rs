@@ -14,20 +14,22 @@
 //! minutes ([`Monitor`]) and compares them with expectations: `vnre`. The default, `goodput`, is
 //! ours.
 //!
-//! **A choice finds its own chunks only.** Content that was cut at another size is in the cache, but
-//! not as chunks that this choice will ask for. So the first pass after a switch saves nothing, and
-//! an experiment with a rival choice costs twice: while it runs, and afterwards, by what the choice
-//! in force does not find of these bytes.
+//! **A choice finds its own chunks only.** Content that was cut at another size is in the cache,
+//! but not as chunks that this choice will ask for. So the first pass after a switch saves
+//! nothing, and an experiment with a rival choice costs twice: while it runs, and afterwards, by
+//! what the choice in force does not find of these bytes.
 //!
-//! Invariants: sizes are powers of two from 128 B to 64 KiB; equal calls give equal choices; no call
-//! allocates; every call is O(number of choices), and there are 21. Not here: chunking, caches, the
-//! flow table, how long a segment is, how a shadow index is made.
+//! Invariants: sizes are powers of two from 128 B to 64 KiB; equal calls give equal choices; no
+//! call allocates; every call is O(number of choices), and there are 21. Not here: chunking,
+//! caches, the flow table, how long a segment is, how a shadow index is made.
 
 mod choice;
+mod goodput;
 mod log;
 mod steady;
 #[cfg(test)]
 mod tests;
+mod vnre;
 mod why;
 
 pub use choice::{Choice, Choices, ChunkSize, Kind};
@@ -38,7 +40,7 @@ use thermocline_units::{Bytes, Nanos};
 
 /// Registry entries of this folder's policies: one line each.
 pub(crate) const ENTRIES: &[crate::registry::Entry] =
-    &[steady::NONE, steady::FIXED, steady::CONTENT];
+    &[goodput::ENTRY, vnre::ENTRY, steady::CONTENT, steady::FIXED, steady::NONE];
 
 /// What runs when nobody names a policy.
 pub const DEFAULT: &str = "goodput";

@@ -1,7 +1,13 @@
 //! Choices, the log and the static policies.
 
-use super::{Choice, Choices, ChunkSize, LogLine, Monitor, Totals};
+pub(super) mod world;
+
+use super::{
+    Choice, Choices, ChunkSize, Conditions, Controller, Estimate, LogLine, Monitor, Sample, Totals,
+    Why,
+};
 use crate::registry::{PolicySpec, controllers};
+use proptest::prelude::*;
 use thermocline_units::{Bytes, Nanos};
 
 const PERIOD: Nanos = Nanos::from_secs(600);
@@ -122,7 +128,10 @@ fn a_size_that_cannot_be_is_refused() {
 #[test]
 fn only_controllers_control() {
     let error = PolicySpec::parse("lru").unwrap().build_controller().err().unwrap().to_string();
-    assert!(error.contains("not a tunnel's controller; those are none, fixed, content"), "{error}");
+    assert!(
+        error.contains("not a tunnel's controller; those are goodput, vnre, content, fixed"),
+        "{error}"
+    );
     let error = PolicySpec::parse("larc+content").err().unwrap().to_string();
     assert!(error.contains("controls a tunnel"), "{error}");
     for entry in controllers() {
@@ -132,5 +141,162 @@ fn only_controllers_control() {
         let mut controller = spec.build_controller().unwrap();
         controller.choose(Nanos(0));
         assert!(!controller.why().to_string().is_empty(), "{}", entry.name);
+    }
+}
+
+/// What a tunnel may tell a controller, sense or nonsense.
+#[derive(Debug, Clone)]
+enum Call {
+    Choose,
+    Observe {
+        choice: usize,
+        bytes: u64,
+        sent: u64,
+        chunks: u64,
+        processing: u64,
+    },
+    Conditions {
+        link: Option<u64>,
+        processor: f64,
+    },
+    Estimate {
+        choice: usize,
+        bytes: u64,
+        would_save: u64,
+        processing: u64,
+    },
+    /// A thousand segments of the choice in force, which save so many percent.
+    Pass {
+        saved: u64,
+    },
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(u64::MAX), 0..1_000_000_u64, any::<u64>()]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let cores = prop_oneof![
+        Just(0.0),
+        Just(-1.0),
+        Just(f64::NAN),
+        Just(f64::INFINITY),
+        Just(1e-300),
+        0.1..64.0_f64
+    ];
+    let choice = 0..Choice::COUNT;
+    let observed = (choice.clone(), number(), number(), number(), number());
+    prop_oneof![
+        Just(Call::Choose),
+        observed.prop_map(|(choice, bytes, sent, chunks, processing)| Call::Observe {
+            choice,
+            bytes,
+            sent,
+            chunks,
+            processing
+        }),
+        (proptest::option::of(number()), cores)
+            .prop_map(|(link, processor)| Call::Conditions { link, processor }),
+        (choice, number(), number(), number()).prop_map(
+            |(choice, bytes, would_save, processing)| Call::Estimate {
+                choice,
+                bytes,
+                would_save,
+                processing
+            }
+        ),
+        (0..=100_u64).prop_map(|saved| Call::Pass { saved }),
+    ]
+}
+
+/// Makes the calls; returns what was chosen and why, in words.
+fn answers(text: &str, calls: &[Call]) -> Vec<String> {
+    let mut controller = PolicySpec::parse(text).unwrap().build_controller().unwrap();
+    let by_index = |index: usize| Choice::all().nth(index).unwrap();
+    let mut answers = Vec::new();
+    for (step, call) in calls.iter().enumerate() {
+        let now = Nanos::from_secs(100 * step as u64);
+        match *call {
+            Call::Choose => {}
+            Call::Observe { choice, bytes, sent, chunks, processing } => {
+                let (bytes, sent, processing) = (Bytes(bytes), Bytes(sent), Nanos(processing));
+                let choice = by_index(choice);
+                controller.observe(now, &Sample { choice, bytes, sent, chunks, processing });
+            }
+            Call::Conditions { link, processor } => {
+                controller.conditions(now, &Conditions { link: link.map(Bytes), processor });
+            }
+            Call::Estimate { choice, bytes, would_save, processing } => {
+                let (bytes, would_save) = (Bytes(bytes), Bytes(would_save));
+                let (choice, processing) = (by_index(choice), Nanos(processing));
+                let estimate = Estimate { choice, bytes, would_save, processing };
+                controller.estimate(now, &estimate);
+            }
+            Call::Pass { saved } => pass(controller.as_mut(), now, saved),
+        }
+        let choice = controller.choose(now);
+        assert!(controller.wanted().iter().all(|wanted| wanted != Choice::None));
+        assert!(choice.size().is_none_or(|size| (128..=65_536).contains(&size.bytes())));
+        check(&controller.why());
+        answers.push(format!("{choice}: {}", controller.why()));
+    }
+    answers
+}
+
+fn pass(controller: &mut dyn Controller, now: Nanos, saved: u64) {
+    const BYTES: u64 = 256 << 10;
+    for _ in 0..1000 {
+        let choice = controller.choose(now);
+        let chunks = choice.size().map_or(0, |size| BYTES / u64::from(size.bytes()));
+        let sent = Bytes(BYTES - BYTES * saved / 100);
+        let processing = Nanos(BYTES + 600 * chunks);
+        controller.observe(now, &Sample { choice, bytes: Bytes(BYTES), sent, chunks, processing });
+    }
+}
+
+/// No number of a reason is anything but a number.
+fn check(why: &Why) {
+    let numbers = match *why {
+        Why::Best { goodput, re, next_goodput, .. } => vec![goodput, re, next_goodput],
+        Why::WarmUp { re } => re.into_iter().collect(),
+        Why::TooSlow { throughput, expected } => vec![throughput, expected],
+        Why::TooLittle { re, expected } => vec![re, expected],
+        Why::NoGain { re } => vec![re],
+        Why::AsExpected { throughput, re } => throughput.into_iter().chain([re]).collect(),
+        Why::Set | Why::Learning { .. } | Why::Trying { .. } | Why::Relearning { .. } => vec![],
+    };
+    assert!(numbers.iter().all(|number| number.is_finite()), "{why:?}");
+    assert!(!why.to_string().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn whatever_is_told_answers_are_in_bounds_and_equal_calls_have_equal_answers(
+        calls in proptest::collection::vec(call(), 1..60),
+    ) {
+        for entry in controllers() {
+            let answers_once = answers(entry.name, &calls);
+            prop_assert_eq!(answers_once, answers(entry.name, &calls));
+        }
+    }
+}
+
+#[test]
+fn samples_without_bytes_or_time_change_nothing() {
+    for entry in controllers() {
+        let clean: Vec<Call> = (0..40).map(|step| Call::Pass { saved: 2 * step }).collect();
+        let empty = Call::Observe { choice: 5, bytes: 0, sent: 0, chunks: 0, processing: 0 };
+        let nothing = Call::Estimate { choice: 5, bytes: 0, would_save: 0, processing: 0 };
+        let noisy: Vec<Call> =
+            clean.iter().flat_map(|call| [empty.clone(), call.clone(), nothing.clone()]).collect();
+        let last = |calls: &[Call]| answers(entry.name, calls).pop().unwrap();
+        if entry.name != "vnre" {
+            assert_eq!(last(&clean), last(&noisy), "{}", entry.name);
+        } else {
+            // Its periods are of time, of which the other calls take more.
+            assert_eq!(answers(entry.name, &noisy), answers(entry.name, &noisy));
+        }
     }
 }

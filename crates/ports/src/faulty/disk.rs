@@ -166,6 +166,16 @@ impl SimDisk {
         }
     }
 
+    /// The disk has so many bytes from now on, durably; what is new is as the disk was when made.
+    ///
+    /// # Panics
+    /// When that is less than it has, or no whole number of sectors.
+    pub fn grow(&mut self, size: Bytes) {
+        assert!(size >= self.geometry.size, "a disk that shrinks is another one");
+        assert!(size.0.is_multiple_of(u64::from(SECTOR)), "the size is whole sectors");
+        self.geometry.size = size;
+    }
+
     /// Whether some sector of a range was changed since it was last made durable.
     ///
     /// # Panics

@@ -41,6 +41,8 @@ impl From<AdminError> for Refused {
             AdminError::PoolState { .. }
             | AdminError::NotActive { .. }
             | AdminError::NotDraining { .. }
+            | AdminError::CannotGrow { .. }
+            | AdminError::Growing(_)
             | AdminError::LastPool(_)
             | AdminError::NameTaken(_)
             | AdminError::Pool(CreateError::NameTaken(_)) => Refused::conflict(error),

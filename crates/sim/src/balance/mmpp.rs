@@ -97,6 +97,32 @@ impl Mmpp {
     }
 }
 
+/// How many arrivals seconds have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seconds {
+    /// In the busiest.
+    pub most: u64,
+    /// Share of the seconds that have any.
+    pub busy: f64,
+}
+
+impl Mmpp {
+    /// The first `arrivals` of one draw by the second.
+    pub fn by_second(&self, arrivals: u64, seed: u64) -> Seconds {
+        let mut draw = Draw::new(*self, seed);
+        let (mut most, mut busy, mut here, mut second) = (0, 0_u64, 0, u64::MAX);
+        for _ in 0..arrivals {
+            let at = draw.next().0 as u64;
+            if at != second {
+                (busy, here, second) = (busy + 1, 0, at);
+            }
+            here += 1;
+            most = most.max(here);
+        }
+        Seconds { most, busy: busy as f64 / (second.wrapping_add(1)).max(1) as f64 }
+    }
+}
+
 /// Draws arrivals.
 #[derive(Debug, Clone)]
 pub(super) struct Draw {

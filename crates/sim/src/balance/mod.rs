@@ -34,7 +34,7 @@ mod tests;
 mod trail;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, read_arrivals};
-pub use mmpp::{Bursts, Mmpp};
+pub use mmpp::{Bursts, Mmpp, Seconds};
 pub use report::{BalanceReport, Row};
 pub use run::{BalanceError, run};
 pub use scenario::{ProbeCost, Probes, Scenario, Service, Slowing, View};

@@ -1,6 +1,6 @@
 //! `experiment.toml`: quantities with units in the values; unknown keys are errors.
 
-use super::expect::Expectation;
+use super::expect::{Expectation, Published};
 use crate::lab::CacheSize;
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
@@ -25,6 +25,9 @@ pub struct Set {
     pub name: String,
     /// File names; endings such as `.csv.gz` may be left out.
     pub traces: Vec<String>,
+    /// Seeds of a made workload, each another draw of it; its own when left out.
+    #[serde(default)]
+    pub seeds: Vec<u64>,
     /// Cache sizes, where they differ from the experiment's.
     #[serde(default, deserialize_with = "texts_or_none")]
     pub sizes: Option<Vec<CacheSize>>,
@@ -61,6 +64,9 @@ pub struct Config {
     pub published: Vec<Set>,
     /// Traces to use when those are not at hand.
     pub stand_ins: Vec<Set>,
+    /// Figures that the source prints, to stand beside ours.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Published>,
     /// The expected shape.
     pub expect: Vec<Expectation>,
 }

@@ -1,5 +1,6 @@
 //! The shape a figure shows, as checks with a verdict. They judge; they never tune.
 
+use crate::balance::Estimate;
 use crate::lab::Row;
 use serde::{Deserialize, Serialize};
 
@@ -47,49 +48,147 @@ pub struct Verdict {
 }
 
 impl Expectation {
-    /// Judges the rows of one workload; nothing where they lack the policies named.
-    pub fn judge(&self, rows: &[Row]) -> Option<Verdict> {
+    /// Judges the rows of one workload, a list a draw of it; nothing where they lack the policies
+    /// named. A made workload is drawn several times, and the whole 95 % interval has to keep to
+    /// what is expected; a trace is one draw, and is judged as it is.
+    pub fn judge(&self, draws: &[Vec<Row>]) -> Option<Verdict> {
         match self {
-            Expectation::CatchesUp { policy, against } => {
-                let (small, large) = (end(rows, policy, false)?, end(rows, policy, true)?);
-                let behind_small = best(rows, against, false)? - small.request_hit_ratio;
-                let behind_large = best(rows, against, true)? - large.request_hit_ratio;
-                let claim = format!(
-                    "{policy} catches up with the best of {} as flash grows: {:+.2} points at {}, \
-                     {:+.2} at {}",
-                    against.join(", "),
-                    -behind_small * 100.0,
-                    small.size,
-                    -behind_large * 100.0,
-                    large.size,
-                );
-                let holds = behind_large < behind_small || behind_large <= 0.0;
-                Some(Verdict { claim, holds })
-            }
+            Expectation::CatchesUp { policy, against } => catches_up(draws, policy, against),
             Expectation::HitRatioReaches { policy, against, within_points } => {
-                let row = end(rows, policy, true)?;
-                let (own, other) =
-                    (row.request_hit_ratio * 100.0, best(rows, against, true)? * 100.0);
-                let claim = format!(
-                    "hit ratio of {policy} at {} reaches the best of {} within {within_points} \
-                     points: {own:.2} % and {other:.2} %",
-                    row.size,
-                    against.join(", "),
-                );
-                Some(Verdict { claim, holds: own >= other - within_points })
+                reaches(draws, policy, against, *within_points)
             }
             Expectation::CostAtMost { policy, against, percent } => {
-                let (own, other) = (end(rows, policy, true)?, end(rows, against, true)?);
-                let share = own.cost_source_s / other.cost_source_s * 100.0;
-                let real = own.cost_real_s / other.cost_real_s * 100.0;
-                let claim = format!(
-                    "I/O cost of {policy} at {} is at most {percent} % of {against}'s: {share:.2} % \
-                     as the source charges it ({real:.2} % at real sizes)",
-                    own.size,
-                );
-                Some(Verdict { claim, holds: share <= *percent })
+                costs(draws, policy, against, *percent)
             }
         }
+    }
+}
+
+/// What `of` makes of each draw, and the name of the size it looks at.
+fn each(draws: &[Vec<Row>], of: impl Fn(&[Row]) -> Option<f64>) -> Option<Estimate> {
+    let values: Option<Vec<f64>> = draws.iter().map(|rows| of(rows)).collect();
+    values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values))
+}
+
+/// The interval's half width; 0 of one draw.
+fn half(estimate: &Estimate) -> f64 {
+    estimate.ci95.max(0.0)
+}
+
+/// A figure with its interval, where there is one.
+fn figure(estimate: &Estimate, signed: bool) -> String {
+    let Estimate { mean, ci95 } = estimate;
+    let mean = if signed { format!("{mean:+.2}") } else { format!("{mean:.2}") };
+    if ci95.is_finite() { format!("{mean} ±{ci95:.2}") } else { mean }
+}
+
+fn catches_up(draws: &[Vec<Row>], policy: &str, against: &[String]) -> Option<Verdict> {
+    let ahead = |large: bool| {
+        move |rows: &[Row]| {
+            let own = end(rows, policy, large)?.request_hit_ratio;
+            Some((own - best(rows, against, large)?) * 100.0)
+        }
+    };
+    let (small, large) = (each(draws, ahead(false))?, each(draws, ahead(true))?);
+    let gained = each(draws, |rows| Some(ahead(true)(rows)? - ahead(false)(rows)?))?;
+    let size = |large: bool| end(draws.first()?, policy, large).map(|row| row.size.clone());
+    Some(Verdict {
+        claim: format!(
+            "{policy} catches up with the best of {} as flash grows: {} points at {}, {} at {}",
+            against.join(", "),
+            figure(&small, true),
+            size(false)?,
+            figure(&large, true),
+            size(true)?,
+        ),
+        holds: gained.mean - half(&gained) > 0.0 || large.mean - half(&large) >= 0.0,
+    })
+}
+
+fn reaches(draws: &[Vec<Row>], policy: &str, against: &[String], within: f64) -> Option<Verdict> {
+    let own = |rows: &[Row]| Some(end(rows, policy, true)?.request_hit_ratio * 100.0);
+    let other = |rows: &[Row]| Some(best(rows, against, true)? * 100.0);
+    let apart = each(draws, |rows| Some(own(rows)? - other(rows)?))?;
+    Some(Verdict {
+        claim: format!(
+            "hit ratio of {policy} at {} reaches the best of {} within {within} points: {} % and \
+             {} %",
+            end(draws.first()?, policy, true)?.size,
+            against.join(", "),
+            figure(&each(draws, own)?, false),
+            figure(&each(draws, other)?, false),
+        ),
+        holds: apart.mean - half(&apart) >= -within,
+    })
+}
+
+fn costs(draws: &[Vec<Row>], policy: &str, against: &str, percent: f64) -> Option<Verdict> {
+    let share = |cost: fn(&Row) -> f64| {
+        each(draws, |rows| {
+            Some(cost(end(rows, policy, true)?) / cost(end(rows, against, true)?) * 100.0)
+        })
+    };
+    let charged = share(|row| row.cost_source_s)?;
+    Some(Verdict {
+        claim: format!(
+            "I/O cost of {policy} at {} is at most {percent} % of {against}'s: {} % as the source \
+             charges it ({} % at real sizes)",
+            end(draws.first()?, policy, true)?.size,
+            figure(&charged, false),
+            figure(&share(|row| row.cost_real_s)?, false),
+        ),
+        holds: charged.mean + half(&charged) <= percent,
+    })
+}
+
+/// A figure that the source prints, and ours at the largest size.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is of.
+    pub measure: PublishedMeasure,
+    /// Whose; the best of them where there are several.
+    pub policies: Vec<String>,
+    /// Of whom costs are a share.
+    pub against: Option<String>,
+    /// Where the source has it: workload and size.
+    pub at: String,
+    /// Percent.
+    pub percent: f64,
+}
+
+/// What a published figure is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PublishedMeasure {
+    /// Share of requests served by flash.
+    HitRatio,
+    /// I/O cost as the source charges it, as a share of another's.
+    Cost,
+}
+
+impl Published {
+    /// What it is, in words.
+    pub fn words(&self) -> String {
+        let policies = self.policies.join(", ");
+        match (self.measure, &self.against) {
+            (PublishedMeasure::HitRatio, _) => format!("hits of {policies}"),
+            (PublishedMeasure::Cost, against) => {
+                format!("cost of {policies} beside {}", against.as_deref().unwrap_or("lru"))
+            }
+        }
+    }
+
+    /// Ours, percent, at the largest size; nothing where the policies did not run.
+    pub fn ours(&self, draws: &[Vec<Row>]) -> Option<Estimate> {
+        each(draws, |rows| match self.measure {
+            PublishedMeasure::HitRatio => Some(best(rows, &self.policies, true)? * 100.0),
+            PublishedMeasure::Cost => {
+                let against = self.against.as_deref().unwrap_or("lru");
+                let cost = |policy: &str| Some(end(rows, policy, true)?.cost_source_s);
+                Some(cost(self.policies.first()?)? / cost(against)? * 100.0)
+            }
+        })
     }
 }
 

@@ -21,8 +21,42 @@ impl Outcome {
         for panel in &self.panels {
             panel.write(&mut out);
         }
+        self.write_figures(&mut out);
         verdicts::sum(&mut out, self.panels.iter().flat_map(|panel| &panel.verdicts));
         out
+    }
+
+    /// What the source prints, beside ours.
+    fn write_figures(&self, out: &mut String) {
+        if self.figures.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = self.panels.iter().map(|panel| panel.workload.as_str()).collect();
+        line(out, format_args!("\n## The source's figures beside ours\n"));
+        line(
+            out,
+            format_args!(
+                "Percent; ours at the largest size. ± is the 95 % confidence interval over draws of \
+                 a made workload; a trace is one draw.\n"
+            ),
+        );
+        line(out, format_args!("| | the source | {} |", names.join(" | ")));
+        line(out, format_args!("|---|---:|{}", "---:|".repeat(names.len())));
+        for (at, figure) in self.figures.iter().enumerate() {
+            let ours = |panel: &Panel| match panel.figures[at] {
+                Some(ours) if ours.ci95.is_finite() => {
+                    format!("{:.2} ±{:.2}", ours.mean, ours.ci95)
+                }
+                Some(ours) => format!("{:.2}", ours.mean),
+                None => String::new(),
+            };
+            let cells: Vec<String> = self.panels.iter().map(ours).collect();
+            let (words, place) = (figure.words(), &figure.at);
+            line(
+                out,
+                format_args!("| {words} | {} ({place}) | {} |", figure.percent, cells.join(" | ")),
+            );
+        }
     }
 
     /// Whether every expected feature appeared.
@@ -44,10 +78,15 @@ impl Panel {
         line(
             out,
             format_args!(
-                "{} requests, working set {set}, epochs of {}; {}\n",
+                "{} requests, working set {set}, epochs of {}; {}{}\n",
                 self.requests,
                 self.epoch,
                 files.join(" + "),
+                if self.draws > 1 {
+                    format!("; tables are of the first of {} draws", self.draws)
+                } else {
+                    String::new()
+                },
             ),
         );
         self.grid(out, "Requests served by flash, %", |row, _| row.request_hit_ratio * 100.0);

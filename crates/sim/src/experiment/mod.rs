@@ -6,18 +6,21 @@
 pub mod balancing;
 mod config;
 mod expect;
+pub mod grid;
 pub mod hinting;
 mod html;
 mod markdown;
 pub mod migration;
+pub mod placing;
+pub mod recorded;
 #[cfg(test)]
 mod tests;
 mod verdicts;
 
 pub use config::{Config, ConfigError, Set};
-pub use expect::{Expectation, Verdict};
+pub use expect::{Expectation, Published, PublishedMeasure, Verdict};
 
-use crate::balance::BalanceError;
+use crate::balance::{BalanceError, Estimate};
 use crate::lab::{self, CacheSize, LabError, LabOptions, Row};
 use crate::machine::MachineError;
 use crate::replay::ReplayOptions;
@@ -83,6 +86,10 @@ pub enum Experiment {
     Balance(Box<balancing::Config>),
     /// Hints of files.
     Hints(Box<hinting::Config>),
+    /// Placements on modelled pools.
+    Placements(Box<placing::Config>),
+    /// What was measured on a real machine, and is judged.
+    Recorded(Box<recorded::Config>),
 }
 
 /// What an experiment of some kind came to.
@@ -95,8 +102,10 @@ pub enum Results {
     Migration(Box<migration::Outcome>),
     /// Balancers with old knowledge.
     Balance(Box<balancing::Outcome>),
-    /// Hints of files.
-    Hints(Box<hinting::Outcome>),
+    /// Hints of files, or placements.
+    Grid(Box<grid::Outcome>),
+    /// What was recorded.
+    Recorded(Box<recorded::Outcome>),
 }
 
 impl Experiment {
@@ -115,6 +124,10 @@ impl Experiment {
                 .map(|config| Experiment::Balance(Box::new(config))),
             Some(Some("hints")) => hinting::Config::parse(text, origin)
                 .map(|config| Experiment::Hints(Box::new(config))),
+            Some(Some("placements")) => placing::Config::parse(text, origin)
+                .map(|config| Experiment::Placements(Box::new(config))),
+            Some(Some("recorded")) => recorded::Config::parse(text, origin)
+                .map(|config| Experiment::Recorded(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
                 .map(|config| Experiment::Migration(Box::new(config))),
             None => Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config))),
@@ -139,8 +152,11 @@ impl Experiment {
                 balancing::run(config, note).map(|outcome| Results::Balance(Box::new(outcome)))
             }
             Experiment::Hints(config) => {
-                hinting::run(config, note).map(|outcome| Results::Hints(Box::new(outcome)))
+                hinting::run(config, note).map(|outcome| Results::Grid(Box::new(outcome)))
             }
+            Experiment::Placements(config) => placing::experiment(config, folders, note)
+                .map(|outcome| Results::Grid(Box::new(outcome))),
+            Experiment::Recorded(config) => Ok(Results::Recorded(Box::new(config.outcome()))),
         }
     }
 }
@@ -152,7 +168,8 @@ impl Results {
             Results::Flash(outcome) => outcome.to_markdown(),
             Results::Migration(outcome) => outcome.to_markdown(),
             Results::Balance(outcome) => outcome.to_markdown(),
-            Results::Hints(outcome) => outcome.to_markdown(),
+            Results::Grid(outcome) => outcome.to_markdown(),
+            Results::Recorded(outcome) => outcome.to_markdown(),
         }
     }
 
@@ -162,7 +179,8 @@ impl Results {
             Results::Flash(outcome) => outcome.to_html(version, command),
             Results::Migration(outcome) => outcome.to_html(version, command),
             Results::Balance(outcome) => outcome.to_html(version, command),
-            Results::Hints(outcome) => outcome.to_html(version, command),
+            Results::Grid(outcome) => outcome.to_html(version, command),
+            Results::Recorded(outcome) => outcome.to_html(version, command),
         }
     }
 
@@ -172,7 +190,8 @@ impl Results {
             Results::Flash(outcome) => outcome.all_hold(),
             Results::Migration(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
             Results::Balance(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
-            Results::Hints(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
+            Results::Grid(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
+            Results::Recorded(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
         }
     }
 }
@@ -190,8 +209,12 @@ pub struct Panel {
     pub working_set_bytes: u64,
     /// Epoch, as text.
     pub epoch: String,
-    /// One a policy and size.
+    /// One a policy and size, of the first draw.
     pub rows: Vec<Row>,
+    /// Draws of a made workload, by seed; 1 of a trace.
+    pub draws: usize,
+    /// Ours for each figure that the source prints, percent, at the largest size.
+    pub figures: Vec<Option<Estimate>>,
     /// Whether the expected shape appeared.
     pub verdicts: Vec<Verdict>,
 }
@@ -205,6 +228,8 @@ pub struct Outcome {
     pub source: String,
     /// Whether the source's own traces were used.
     pub published_traces: bool,
+    /// Figures that the source prints.
+    pub figures: Vec<Published>,
     /// One a workload.
     pub panels: Vec<Panel>,
 }
@@ -248,6 +273,7 @@ pub fn run(
         title: config.title.clone(),
         source: config.source.clone(),
         published_traces: used_published,
+        figures: config.figures.clone(),
         panels,
     })
 }
@@ -296,9 +322,6 @@ fn panel(
     specs: &[PolicySpec],
 ) -> Result<Panel, ExperimentError> {
     let sources: Vec<Source> = paths.iter().map(|path| source(path)).collect::<Result<_, _>>()?;
-    let mut reader = open_all(&sources, &ReadOptions::default())?;
-    let cut = Cut { unit: Unit::Lines(config.line), chunk: Some(config.chunk) };
-    let workload = Workload::read(&mut *reader, cut, &|_| ())?;
     let epoch = set.epoch.unwrap_or(config.epoch);
     let options = LabOptions {
         replay: ReplayOptions { epoch, ..ReplayOptions::default() },
@@ -306,15 +329,41 @@ fn panel(
         seed: 1,
     };
     let sizes: &[CacheSize] = set.sizes.as_deref().unwrap_or(&config.sizes);
-    let rows = lab::run(&workload, specs, sizes, &options, &|_| ())?;
-    let verdicts = config.expect.iter().flat_map(|e| e.judge(&rows)).collect();
+    let mut draws: Vec<Vec<Row>> = Vec::new();
+    let mut first = None;
+    for sources in drawn(&sources, &set.seeds) {
+        let mut reader = open_all(&sources, &ReadOptions::default())?;
+        let cut = Cut { unit: Unit::Lines(config.line), chunk: Some(config.chunk) };
+        let workload = Workload::read(&mut *reader, cut, &|_| ())?;
+        draws.push(lab::run(&workload, specs, sizes, &options, &|_| ())?);
+        first.get_or_insert((workload.requests(), workload.working_set().0));
+    }
+    let (requests, working_set_bytes) = first.expect("a set is drawn once at least");
     Ok(Panel {
         workload: set.name.clone(),
         traces: paths.iter().map(|path| path.display().to_string()).collect(),
-        requests: workload.requests(),
-        working_set_bytes: workload.working_set().0,
+        requests,
+        working_set_bytes,
         epoch: epoch.to_string(),
-        rows,
-        verdicts,
+        figures: config.figures.iter().map(|figure| figure.ours(&draws)).collect(),
+        verdicts: config.expect.iter().flat_map(|e| e.judge(&draws)).collect(),
+        draws: draws.len(),
+        rows: draws.swap_remove(0),
     })
+}
+
+/// The sources of each draw: made ones with each seed, everything as it is where there is none.
+fn drawn(sources: &[Source], seeds: &[u64]) -> Vec<Vec<Source>> {
+    let with = |seed: u64| {
+        let seeded = |source: &Source| match source {
+            Source::Synth(spec) => {
+                let mut spec = spec.clone();
+                spec.seed = seed;
+                Source::Synth(spec)
+            }
+            other => other.clone(),
+        };
+        sources.iter().map(seeded).collect()
+    };
+    if seeds.is_empty() { vec![sources.to_vec()] } else { seeds.iter().map(|&s| with(s)).collect() }
 }

@@ -65,12 +65,53 @@ fn verdicts_follow_the_figures() {
     let catches = Expectation::CatchesUp { policy: lru(), against: against() };
     let cheaper =
         Expectation::CostAtMost { policy: lru(), against: "sieve".to_string(), percent: 99.0 };
-    let holds = |expectation: &Expectation, rows: &[Row]| expectation.judge(rows).unwrap().holds;
+    let holds = |expectation: &Expectation, rows: &[Row]| {
+        expectation.judge(&[rows.to_vec()]).unwrap().holds
+    };
     assert!(holds(&reaches, &rows), "both hold everything at 60 lines");
     assert!(holds(&catches, &rows));
     assert!(!holds(&cheaper, &rows), "they cost the same");
     rows[2].request_hit_ratio -= 0.5;
     assert!(!holds(&reaches, &rows));
     let missing = Expectation::CatchesUp { policy: "arc".to_string(), against: against() };
-    assert_eq!(missing.judge(&rows), None, "no verdict on what did not run");
+    assert_eq!(missing.judge(&[rows]), None, "no verdict on what did not run");
+}
+
+#[test]
+fn draws_that_disagree_leave_no_doubt_out() {
+    let expect = Expectation::CostAtMost {
+        policy: "lru".to_string(),
+        against: "sieve".to_string(),
+        percent: 100.0,
+    };
+    let draw = |times: f64| {
+        let mut rows = rows();
+        rows.iter_mut()
+            .filter(|row| row.policy == "lru")
+            .for_each(|row| row.cost_source_s *= times);
+        rows
+    };
+    assert!(expect.judge(&[draw(0.9), draw(0.9), draw(0.9)]).unwrap().holds);
+    let unsure = expect.judge(&[draw(0.7), draw(0.9), draw(1.08)]).unwrap();
+    assert!(!unsure.holds && unsure.claim.contains('±'), "{}", unsure.claim);
+}
+
+#[test]
+fn published_figures_stand_beside_ours() {
+    let figure = |text: &str| toml::from_str::<super::Published>(text).unwrap();
+    let hits =
+        figure("measure = \"hit-ratio\"\npolicies = [\"lru\", \"sieve\"]\nat = \"x\"\npercent = 9");
+    let cost = figure(
+        "measure = \"cost\"\npolicies = [\"sieve\"]\nagainst = \"lru\"\nat = \"x\"\npercent = 9",
+    );
+    let rows = rows();
+    let most = rows.iter().map(|row| row.request_hit_ratio).fold(0.0, f64::max);
+    assert_eq!(hits.ours(&[rows.clone()]).unwrap().mean, most * 100.0);
+    assert_eq!(cost.ours(&[rows]).unwrap().mean, 100.0, "both hold everything at 60 lines");
+    assert_eq!(
+        figure("measure = \"cost\"\npolicies = [\"arc\"]\nat = \"x\"\npercent = 9")
+            .ours(&[self::rows()])
+            .map(|ours| ours.mean),
+        None
+    );
 }

@@ -185,6 +185,11 @@ impl Session {
         self.stage.finished.clear();
     }
 
+    /// What was copied between pools since the session began, bytes.
+    pub fn copied_bytes(&self) -> u64 {
+        self.stage.pool_counters().iter().map(|pool| pool.copied_in_bytes).sum()
+    }
+
     /// Runs tasks to their end.
     ///
     /// # Errors

@@ -14,6 +14,8 @@ pub struct Axis {
     pub(super) scale: Scale,
     lower: Option<f64>,
     upper: Option<f64>,
+    /// Cells of an x axis that several charts under each other share.
+    pub(super) cells: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +28,14 @@ impl Axis {
     /// A linear axis. It starts at zero when nothing drawn is negative, because a cut-off axis
     /// exaggerates; [`Axis::between`] overrides that.
     pub fn linear(label: impl Into<String>, quantity: Quantity) -> Axis {
-        Axis { label: label.into(), quantity, scale: Scale::Linear, lower: None, upper: None }
+        Axis {
+            label: label.into(),
+            quantity,
+            scale: Scale::Linear,
+            lower: None,
+            upper: None,
+            cells: None,
+        }
     }
 
     /// A logarithmic axis: powers of two for bytes, decades otherwise. Values that are not positive
@@ -43,6 +52,15 @@ impl Axis {
         if valid && lower.is_finite() && upper.is_finite() {
             (self.lower, self.upper) = (Some(lower), Some(upper));
         }
+        self
+    }
+
+    /// Makes it an x axis of so many equal cells that charts under each other share: their plots
+    /// begin at the same place and are equally wide, so that what happened at the same time stands
+    /// one below the other. Both ends should be fixed, too.
+    #[must_use]
+    pub fn shared_by(mut self, cells: usize) -> Axis {
+        self.cells = Some(cells.max(1));
         self
     }
 

@@ -59,6 +59,7 @@ impl Chart for BarChart {
             right: 16.0,
             key: if keyed { key::height(names(), WIDTH) } else { 0.0 },
             plot: None,
+            left: None,
         };
         let heading = Heading {
             title: &self.title,

@@ -33,6 +33,19 @@ pub(super) struct Room {
     pub(super) key: f64,
     /// Width and height of the plot itself; `None` takes the usual.
     pub(super) plot: Option<(f64, f64)>,
+    /// Pixels left of the plot; `None` takes what the labels need.
+    pub(super) left: Option<f64>,
+}
+
+/// Pixels left of plots that share their x axis: enough for any label.
+pub(super) const SHARED_LEFT: f64 = 84.0;
+/// Width that is aimed at for a plot of cells; cells are whole pixels, so it may be smaller.
+pub(super) const CELLS_ROOM: f64 = 640.0;
+
+/// Whole pixels for each of `count` cells in `room`, or the fraction when there is less than one.
+pub(super) fn pixels(room: f64, count: usize) -> f64 {
+    let each = room / count as f64;
+    if each >= 1.0 { each.floor() } else { each }
 }
 
 /// A canvas with its heading drawn, and the place where the plot goes.
@@ -47,7 +60,7 @@ impl Frame {
     /// Lays out and draws the heading. `y_ticks` decide how much room the left margin needs.
     pub(super) fn new(heading: &Heading<'_>, y_ticks: &[Tick], room: &Room) -> Frame {
         let widest = y_ticks.iter().map(|t| text_width(&t.label, TEXT_PX)).fold(0.0, f64::max);
-        let left = (widest + 14.0).max(34.0).ceil();
+        let left = room.left.unwrap_or((widest + 14.0).max(34.0).ceil());
         let mut top = 8.0 + TITLE_PX;
         if !heading.note.is_empty() {
             top += TEXT_PX + 6.0;

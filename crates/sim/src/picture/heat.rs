@@ -9,13 +9,13 @@
 use super::Chart;
 use super::axis::{Axis, Interval};
 use super::colour_map::{self, STEPS};
-use super::frame::{self, Frame, Heading, Room};
+use super::frame::{self, CELLS_ROOM, Frame, Heading, Room, SHARED_LEFT, pixels};
 use super::svg::{Anchor, Canvas, N, Rect, text_width};
 use super::theme::TEXT_PX;
 use std::fmt::Write;
 
-/// Plot size that is aimed at; cells are whole pixels, so the real one may be smaller.
-const PLOT_ROOM: (f64, f64) = (640.0, 320.0);
+/// Height that is aimed at; cells are whole pixels, so the real one may be smaller.
+const ROOM_UP: f64 = 320.0;
 /// Tooltips at most, across and up.
 const TIPS: (usize, usize) = (32, 20);
 const BAR_WIDTH: f64 = 14.0;
@@ -56,12 +56,17 @@ impl Chart for HeatMap {
         let x = whole(&self.x, self.cell_width * self.columns as f64);
         let y = whole(&self.y, self.cell_height * rows as f64);
         let colour = self.colour.settle(self.cells.iter().copied(), true);
-        let cell = (pixels(PLOT_ROOM.0, self.columns), pixels(PLOT_ROOM.1, rows));
+        let cell = (pixels(CELLS_ROOM, self.columns), pixels(ROOM_UP, rows));
         let plot = (cell.0 * self.columns as f64, cell.1 * rows as f64);
         let y_ticks = frame::y_ticks(&self.y, &y, plot.1);
         let colour_ticks = frame::y_ticks(&self.colour, &colour, plot.1);
         let widest = colour_ticks.iter().map(|t| text_width(&t.label, TEXT_PX)).fold(0.0, f64::max);
-        let room = Room { right: 28.0 + BAR_WIDTH + widest + 14.0, key: 0.0, plot: Some(plot) };
+        let room = Room {
+            right: 28.0 + BAR_WIDTH + widest + 14.0,
+            key: 0.0,
+            plot: Some(plot),
+            left: self.x.cells.map(|_| SHARED_LEFT),
+        };
         let heading = Heading {
             title: &self.title,
             note: &self.note,
@@ -88,12 +93,6 @@ impl Chart for HeatMap {
 /// The axis from zero to exactly where the cells end.
 fn whole(axis: &Axis, end: f64) -> Interval {
     axis.settle([0.0, end].into_iter(), true)
-}
-
-/// Whole pixels for each of `count` cells in `room`, or the fraction when there is less than one.
-fn pixels(room: f64, count: usize) -> f64 {
-    let each = room / count as f64;
-    if each >= 1.0 { each.floor() } else { each }
 }
 
 impl HeatMap {

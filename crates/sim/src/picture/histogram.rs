@@ -43,7 +43,7 @@ impl Chart for Histogram {
             x_label: &self.x.label,
             y_label: &self.y.label,
         };
-        let room = Room { right: 28.0, key: 0.0, plot: None };
+        let room = Room { right: 28.0, key: 0.0, plot: None, left: None };
         let mut frame = Frame::new(&heading, &y_ticks, &room);
         frame.y_axis(&y_ticks, &y);
         for bar in drawn() {

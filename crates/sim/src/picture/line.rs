@@ -1,7 +1,9 @@
 //! Line charts: several curves over one x, labelled at their ends where there is room.
 
 use super::axis::{Axis, Interval};
-use super::frame::{self, Frame, Heading, PLOT_HEIGHT, Room, WIDTH};
+use super::frame::{
+    self, CELLS_ROOM, Frame, Heading, PLOT_HEIGHT, Room, SHARED_LEFT, WIDTH, pixels,
+};
 use super::key::{self, Entry, LABEL_WIDTH_MAX, Swatch};
 use super::svg::{Anchor, Canvas, N, fitted, text_width};
 use super::theme::{self, TEXT_PX};
@@ -53,7 +55,7 @@ enum Role {
 }
 
 impl Series {
-    /// A curve through `points` (x, y), which are sorted by x here.
+    /// A curve through `points` (x, y), which are sorted by x here. A y that is NaN is a gap.
     pub fn new(name: impl Into<String>, mut points: Vec<(f64, f64)>) -> Series {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Series {
@@ -107,7 +109,8 @@ impl Chart for LineChart {
         let room = Room {
             right: if direct { widest.min(LABEL_WIDTH_MAX) + 36.0 } else { 28.0 },
             key: if keyed { key::height(names(), WIDTH) } else { 0.0 },
-            plot: None,
+            plot: self.x.cells.map(|cells| (pixels(CELLS_ROOM, cells) * cells as f64, PLOT_HEIGHT)),
+            left: self.x.cells.map(|_| SHARED_LEFT),
         };
         let heading = Heading {
             title: &self.title,
@@ -182,12 +185,19 @@ impl LineChart {
         series: &Series,
         style: Option<usize>,
     ) {
-        let places: Vec<(f64, f64)> =
-            self.drawable(series).map(|p| (frame.x_of(x, p.0), frame.y_of(y, p.1))).collect();
+        let place = |p: (f64, f64)| (frame.x_of(x, p.0), frame.y_of(y, p.1));
+        let places: Vec<(f64, f64)> = self.drawable(series).map(place).collect();
         let mut path = String::new();
-        for (i, (px, py)) in places.iter().enumerate() {
-            let letter = if i == 0 { 'M' } else { 'L' };
-            write!(path, "{letter}{} {}", N(*px), N(*py)).expect("strings take all");
+        // Where there is no value the curve ends, and another begins behind it.
+        for run in series.points.split(|point| point.1.is_nan()) {
+            let drawn = run.iter().filter(|p| self.x.takes(p.0) && self.y.takes(p.1));
+            for (i, (px, py)) in drawn.map(|p| place(*p)).enumerate() {
+                let letter = if i == 0 { 'M' } else { 'L' };
+                write!(path, "{letter}{} {}", N(px), N(py)).expect("strings take all");
+            }
+            if run.len() == 1 {
+                path.push_str("h0"); // A dot, by its round ends.
+            }
         }
         let stroke = style.map_or_else(|| "cr".to_string(), theme::stroke);
         for ((px, py), error) in series.points.iter().zip(&series.errors) {

@@ -59,3 +59,22 @@ fn the_page_loads_nothing_and_keeps_hostile_names_as_text() {
     let link = |scheme: &str| page.matches(scheme).count();
     assert_eq!(link("src=") + link("@import") + link("url("), 0, "nothing is loaded");
 }
+
+#[test]
+fn panels_share_their_time_axis_and_idle_intervals_are_gaps() {
+    let cut = Cut { unit: Unit::Lines(Bytes::from_kib(4)), chunk: Some(Bytes::from_mib(1)) };
+    let at = |seconds| request(seconds, 0, Read, 0, 4096);
+    let workload = workload_of(vec![at(0), at(1), at(5), at(8), at(9)], cut).unwrap();
+    let popularity = Popularity::of(&workload, Some(Nanos::from_secs(1))).unwrap();
+    let page = popularity.to_html("a trace", "0", "thermocline");
+    let charts: Vec<&str> = page.split("<svg").skip(1).collect();
+    assert_eq!(charts.len(), 5, "the map, three curves, the sizes");
+    // Ten cells of 64 pixels right of the shared margin, in the map and below it.
+    let base = |chart: &&&str| chart.contains(r#"x1="84""#) && chart.contains(r#"x2="724""#);
+    assert_eq!(charts[..4].iter().filter(base).count(), 4, "{}", charts[1]);
+    let curve = charts[1].split(r#"d="M"#).nth(1).unwrap().split('"').next().unwrap();
+    // Busy 0 and 1, idle 2 to 4, busy 5 alone, idle 6 and 7, busy 8 and 9.
+    assert_eq!(curve.matches('M').count() + 1, 3, "three runs: {curve}");
+    assert_eq!(curve.matches('L').count(), 2, "two of them are lines: {curve}");
+    assert_eq!(curve.matches("h0").count(), 1, "one is a dot: {curve}");
+}

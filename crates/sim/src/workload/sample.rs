@@ -20,10 +20,11 @@
 use super::dense::{Address, DenseIds};
 use super::stream::{check_length, known, units};
 use super::{Unit, WorkloadError};
+use crate::source::each_batch;
 use std::collections::BinaryHeap;
 use thermocline_policy::cache::Tag;
 use thermocline_policy::mrc::shards::Sampler;
-use thermocline_trace::{Batch, Op, Request, TraceReader};
+use thermocline_trace::{Op, Request, TraceReader};
 use thermocline_units::{LineId, Nanos};
 
 /// Sets volumes apart in the sampler's key space: 2⁴⁴ lines of 4 KiB are 64 PiB.
@@ -94,18 +95,12 @@ impl Sample {
         progress: &dyn Fn(u64),
     ) -> Result<Sample, WorkloadError> {
         let mut taker = Taker::new(unit, size, seed);
-        let mut batch = Batch::default();
-        loop {
-            reader.read_batch(&mut batch)?;
-            if batch.requests.is_empty() {
-                break;
-            }
-            for request in &batch.requests {
-                taker.take(request).map_err(|error| error.in_input(reader))?;
-            }
-            taker.settle().map_err(|error| error.in_input(reader))?;
+        each_batch(reader, |requests, reader| {
+            let taken = requests.iter().try_for_each(|request| taker.take(request));
+            taken.and_then(|()| taker.settle()).map_err(|error| error.in_input(reader))?;
             progress(reader.bytes_read());
-        }
+            Ok::<(), WorkloadError>(())
+        })?;
         if taker.total == 0 {
             return Err(WorkloadError::Empty);
         }

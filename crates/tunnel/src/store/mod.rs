@@ -23,6 +23,7 @@ mod tests;
 use index::Index;
 use std::collections::VecDeque;
 use thermocline_units::Bytes;
+use thermocline_units::mutants::mutant;
 
 /// Chunks that are kept for one that comes.
 const MOVES_MAX: u32 = 8;
@@ -180,7 +181,10 @@ impl Store {
     pub fn find(&mut self, fingerprint: u64, bytes: &[u8]) -> Option<Name> {
         let at = self.by_content.find(fingerprint, |number| {
             let entry = self.entry(number);
-            entry.fingerprint == fingerprint && self.bytes_of(entry) == bytes
+            let is_blind = mutant("reference_without_a_look_at_the_bytes");
+            (entry.fingerprint == fingerprint
+                || (is_blind && entry.fingerprint >> 56 == fingerprint >> 56))
+                && (self.bytes_of(entry) == bytes || is_blind)
         })?;
         Some(Name::unpacked(self.touch(at).name))
     }

@@ -193,7 +193,7 @@ fn newest(disk: &SimDisk) -> (u64, Superblock) {
 }
 
 /// The version that a disk's newest superblock was written with.
-pub(super) fn version_of(disk: &SimDisk) -> u16 {
+pub(crate) fn version_of(disk: &SimDisk) -> u16 {
     newest(disk).1.version
 }
 

@@ -5,7 +5,7 @@ use crate::plan::{PoolPlan, Span, Step};
 use crate::run::Runner;
 use crate::stamp::{self, Place};
 use std::ops::Range;
-use thermocline_ports::SECTOR;
+use thermocline_ports::{Device, SECTOR};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
     Action, AdminError, Operation, OperationKind, PoolState, Priority, Request, RequestId,
@@ -62,6 +62,7 @@ impl Runner<'_> {
             }
             Step::AddPool(_)
             | Step::AddPoolBefore { .. }
+            | Step::GrowPool { .. }
             | Step::DrainPool { .. }
             | Step::UndrainPool { .. }
             | Step::RemovePool { .. }
@@ -79,6 +80,7 @@ impl Runner<'_> {
         match *step {
             Step::AddPool(pool) => self.add_pool(pool, None),
             Step::AddPoolBefore { pool, before } => self.add_pool(pool, Some(before)),
+            Step::GrowPool { pool, chunks } => self.grow_pool(pool, chunks),
             Step::DrainPool { pool } => {
                 let pool = self.pool(pool);
                 // Refused while nothing else takes chunks: that is the group's to judge.
@@ -115,6 +117,28 @@ impl Runner<'_> {
                 }
             }
             Err(_) => self.world.unplug(),
+        }
+    }
+
+    /// The disk is larger also when the pool does not grow, and what lies behind the pool then is
+    /// not known to read as zeroes any more.
+    fn grow_pool(&mut self, number: u8, chunks: u32) {
+        let pool = self.pool(number);
+        let index = usize::from(pool.0);
+        if !self.world.is_usable(index) {
+            return;
+        }
+        let more = u64::from(chunks) * self.plan.settings.chunk_size.0;
+        let disk = self.world.disk_mut(index);
+        let before = disk.geometry().size;
+        let size = Bytes(before.0 + more);
+        disk.grow(size);
+        let zeroed_from = if self.pools[index].zeroed { before } else { Bytes(u64::MAX) };
+        let now = self.world.now;
+        let grown = self.world.group_mut().grow_pool(now, pool, size, zeroed_from);
+        self.world.tell(|| format!("{pool:?} shall have {size}: {grown:?}"));
+        if grown.is_ok() {
+            self.mark("pools grown");
         }
     }
 

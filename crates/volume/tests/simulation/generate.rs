@@ -65,6 +65,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     add_hints(seed, &mut steps);
     move_away(seed, &mut pools, &mut steps);
     rank_and_undrain(seed, &mut steps);
+    grow_pools(seed, &settings, &mut steps);
     Plan { seed, settings, pools, steps }
 }
 
@@ -121,6 +122,40 @@ fn rank_and_undrain(seed: u64, steps: &mut Vec<Step>) {
             _ => {}
         }
         at += 1;
+    }
+}
+
+/// In a third of all runs disks become larger, half of the time shortly before the power fails; in
+/// some so much larger that the tables of their checksums stand in slots, and chunks fill them.
+/// From dice of their own, as hints.
+fn grow_pools(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
+    let mut dice = Dice::seeded(seed ^ 0x6_4077);
+    if !dice.chance(0.35) {
+        return;
+    }
+    let opened = |step: &Step| matches!(step, Step::CreateVolume { .. });
+    let first = steps.iter().position(opened).map_or(0, |at| at + 1);
+    for _ in 0..dice.between(1..=4) {
+        let at = dice.between(first as u64..=steps.len() as u64) as usize;
+        let pool = dice.between(0..=255) as u8;
+        let mut row = vec![Step::GrowPool { pool, chunks: dice.magnitude(1..=300) as u32 }];
+        if dice.chance(0.5) {
+            row.push(Step::Events { count: dice.magnitude(1..=60) as u16 - 1 });
+            row.push(Step::Crash { survival: Survival::draw(&mut dice.0) });
+            row.push(Step::Verify { eighths: 8 });
+        } else if dice.chance(0.15) {
+            let chunks = dice.between(130..=300) as u32;
+            let sectors = chunks * (settings.chunk_size.0 / SECTOR) as u32;
+            row.extend([
+                Step::GrowPool { pool, chunks: chunks + 20 },
+                Step::GrowVolume { volume: 0, sectors },
+                Step::Populate { volume: 0, first: 0, chunks },
+                Step::Place { seed: None },
+                Step::Wait { us: dice.between(11_000_000..=25_000_000) as u32 },
+                Step::Verify { eighths: 8 },
+            ]);
+        }
+        steps.splice(at..at, row);
     }
 }
 

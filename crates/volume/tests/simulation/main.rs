@@ -45,7 +45,7 @@ const SEEDS: u64 = 100;
 const THREADS: usize = 2;
 
 /// What the first [`SEEDS`] must run into, or they test less than they claim.
-const MUST_HAPPEN: [&str; 29] = [
+const MUST_HAPPEN: [&str; 30] = [
     "bits flipped",
     "crashes in service",
     "crashes while closing",
@@ -58,6 +58,7 @@ const MUST_HAPPEN: [&str; 29] = [
     "operations cancelled",
     "operations failed",
     "orderly ends",
+    "pools grown",
     "pools removed",
     "prefetches done",
     "redirections done",
@@ -81,7 +82,7 @@ const MUST_HAPPEN: [&str; 29] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 14] = [
+const RARE: [&str; 16] = [
     "drains taken back",
     "pools added before others",
     "both sides of a mirror failed a write",
@@ -92,6 +93,8 @@ const RARE: [&str; 14] = [
     "death record in front of a commit under way",
     "death record in front of others",
     "discard of a freed slot failed",
+    "metadata went on in slots that a pool grew by",
+    "pool grew beyond its first tables",
     "read failed on a side of a mirror under a write",
     "side of a mirror failed while the other was about to go",
     "two writes into one block of a mirror",

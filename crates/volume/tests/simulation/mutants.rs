@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 82] = [
+const MUTANTS: [(&str, &str, Caught); 86] = [
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Quickly),
@@ -61,6 +61,7 @@ const MUTANTS: [(&str, &str, Caught); 82] = [
         "keeping the checksums that a read under way is held against",
         Seldom,
     ),
+    ("chunks_among_grown_tables", "keeping chunks from slots that hold checksums", ByPlan),
     ("closed_with_volatile_writes", "flushing before closing", Seldom),
     (
         "coming_replicas_without_journal",
@@ -124,7 +125,14 @@ const MUTANTS: [(&str, &str, Caught); 82] = [
         "making forced zeroes wait for the record that unmaps",
         ByPlan,
     ),
+    (
+        "grown_slots_before_the_superblock",
+        "keeping slots from chunks until a superblock says that the pool grew",
+        ByPlan,
+    ),
+    ("grown_slots_called_clean", "zeroing slots that a pool grew by", Quickly),
     ("growth_not_recorded", "recording that a volume grew", Quickly),
+    ("growth_without_room_for_its_map", "more room for the map when a pool grows", Quickly),
     ("intent_not_in_the_record", "saying in later records that writes are expected", Quickly),
     ("journal_keeps_its_generation", "a new generation of the journal after a recovery", Quickly),
     ("journal_not_forced", "forcing the journal to the medium", Quickly),

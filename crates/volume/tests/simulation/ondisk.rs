@@ -47,6 +47,10 @@ pub(crate) struct OnDisk {
 pub(crate) struct Pool {
     /// Bytes from the pool's start to its first slot.
     pub(crate) first_slot: u64,
+    /// Number of slots, of which these hold tables of checksums.
+    slots: u32,
+    tables: BTreeSet<u32>,
+    has_region: bool,
     /// Whether it is neither dead nor removed.
     lives: bool,
     /// The slots in which each of its checkpoint areas goes on.
@@ -188,9 +192,9 @@ impl OnDisk {
         let mut owners: BTreeMap<Slot, (u32, u32)> = BTreeMap::new();
         for (index, pool) in self.pools.iter().enumerate() {
             let metadata = (u32::MAX, u32::MAX);
-            for &slot in pool.extents.iter().flatten() {
+            for &slot in pool.extents.iter().flatten().chain(&pool.tables) {
                 if owners.insert((index as u16, slot), metadata).is_some() {
-                    return Err(format!("slot {slot} of pool {index} is in two areas"));
+                    return Err(format!("slot {slot} of pool {index} holds metadata of two kinds"));
                 }
             }
         }
@@ -199,6 +203,9 @@ impl OnDisk {
         for (chunk, slot) in copies.chain(&self.overlays) {
             if self.dead.contains(&slot.0) {
                 continue;
+            }
+            if self.pools.get(usize::from(slot.0)).is_none_or(|pool| slot.1 >= pool.slots) {
+                return Err(format!("slot {slot:?} of {chunk:?} is beyond its pool"));
             }
             if let Some(other) = owners.insert(*slot, *chunk) {
                 return Err(format!("slot {slot:?} belongs to {other:?} and to {chunk:?}"));
@@ -308,9 +315,13 @@ fn root(block: &[u8]) -> Option<Root> {
         [bytes.u32()?, bytes.u32()?, bytes.u32()?].map(u64::from);
     let [checkpoint_generation, journal_generation, journal_start] =
         [bytes.u64()?, bytes.u64()?, bytes.u64()?];
-    let &[area, _checksums, homes, pools] = bytes.take(4)? else { return None };
+    let &[area, checksums, homes, pools] = bytes.take(4)? else { return None };
     let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
     let mut pools: Vec<Pool> = (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?;
+    if checksums == 1 {
+        let head_blocks = 2 + journal_blocks + 2 * area_blocks;
+        pools.iter_mut().for_each(|pool| add_tables(pool, head_blocks, chunk_size));
+    }
     bytes.take(8)?; // The next volume's identity.
     let &[lists] = bytes.take(1)? else { return None };
     for _ in 0..lists {
@@ -338,11 +349,23 @@ fn root(block: &[u8]) -> Option<Root> {
 
 fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
     let lives = bytes.take(1)?[0] < 2;
-    bytes.take(9)?; // Whether it has a region, slots, reserve.
+    let has_region = bytes.take(1)?[0] == 1;
+    let (slots, _reserve) = (bytes.u32()?, bytes.u32()?);
     let first_slot = bytes.u64()?;
     let &[length] = bytes.take(1)? else { return None };
     bytes.take(length.into())?;
-    Some(Pool { first_slot, lives, extents: [const { Vec::new() }; 2] })
+    let (tables, extents) = (BTreeSet::new(), [const { Vec::new() }; 2]);
+    Some(Pool { first_slot, slots, tables, has_region, lives, extents })
+}
+
+/// The slots that hold tables, in a group with checksums: from the first slot whose table has no
+/// room before all slots, the first of each run that it has room for tables of.
+fn add_tables(pool: &mut Pool, head_blocks: u64, chunk_size: u64) {
+    let table = (8 + chunk_size / BLOCK * 4).next_multiple_of(512);
+    let region = if pool.has_region { head_blocks } else { 2 };
+    let head = (region * BLOCK).next_multiple_of(64 << 10);
+    let before = ((pool.first_slot - head) / table) as u32;
+    pool.tables = (before..pool.slots).step_by((chunk_size / table) as usize).collect();
 }
 
 /// The records of a block, from the first home that has it whole.

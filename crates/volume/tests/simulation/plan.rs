@@ -43,7 +43,7 @@ pub(crate) struct Span {
 }
 
 /// Kinds of steps.
-pub(crate) const KINDS: usize = 34;
+pub(crate) const KINDS: usize = 35;
 
 /// Something done at one moment. What takes time goes on while the next steps are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +101,11 @@ pub(crate) enum Step {
     AddPoolBefore {
         pool: PoolPlan,
         before: u8,
+    },
+    /// The pool's disk becomes larger, and the pool with it.
+    GrowPool {
+        pool: u8,
+        chunks: u32,
     },
     DrainPool {
         pool: u8,

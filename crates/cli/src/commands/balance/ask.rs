@@ -150,6 +150,12 @@ fn text(status: &BalanceStatus, events: &[Event]) -> String {
         let _ = writeln!(out, "{waiting} requests wait for a place; {away} found none");
     }
     let _ = write!(out, "\n{}\n", backends(&status.backends));
+    for backend in &status.backends {
+        if let Some(error) = &backend.last_error {
+            let (name, at) = (&backend.name, moment(error.at_ms));
+            let _ = writeln!(out, "{name}: the last failure, {at}: {}", error.text);
+        }
+    }
     let troubles: Vec<&Event> =
         events.iter().filter(|event| event.severity != Severity::Info).collect();
     for event in troubles.iter().rev().take(5).rev() {

@@ -3,6 +3,7 @@
 //! Each file is a flow, one after the other in the order of their names, through the tunnel's own
 //! sending half. Every chunking starts with an empty cache.
 
+use super::files;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit};
@@ -11,7 +12,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thermocline_chunking::Chunking;
 use thermocline_sim::format::{Quantity, count, share};
@@ -83,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         let given = args.cache;
         return Err(CliError::input(format!("--cache {given} must be above 0 and below 1 TiB")));
     }
-    let files = files(&args.paths)?;
+    let files = files::below_all(&args.paths)?;
     let bytes: u64 = files.iter().map(|(_, length)| length).sum();
     let work = bytes * args.chunking.len() as u64;
     let progress = Progress::bar(Some(work), Unit::Bytes, "reading");
@@ -106,44 +107,6 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Form { .. } => as_table(&files, &rows),
     };
     output::print(&text)
-}
-
-/// Regular files with their lengths: those that were named, and those below named folders, in the
-/// order of their names. Links inside folders are not followed.
-fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, u64)>, CliError> {
-    let mut files = Vec::new();
-    for path in paths {
-        let named = |error| CliError::input(format!("{}: {error}", path.display()));
-        let met = std::fs::metadata(path).map_err(named)?;
-        if met.is_dir() {
-            below(path, &mut files)?;
-        } else if met.is_file() {
-            files.push((path.clone(), met.len()));
-        } else {
-            let path = path.display();
-            return Err(CliError::input(format!("{path} is neither a file nor a folder")));
-        }
-    }
-    match files.is_empty() {
-        true => Err(CliError::input("there is no file in what was named")),
-        false => Ok(files),
-    }
-}
-
-fn below(folder: &Path, files: &mut Vec<(PathBuf, u64)>) -> Result<(), CliError> {
-    let named = |error| CliError::input(format!("{}: {error}", folder.display()));
-    let entries = std::fs::read_dir(folder).map_err(named)?;
-    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(named)?;
-    entries.sort_by_key(|entry| entry.file_name());
-    for entry in entries {
-        let met = entry.metadata().map_err(named)?;
-        if met.is_dir() {
-            below(&entry.path(), files)?;
-        } else if met.is_file() {
-            files.push((entry.path(), met.len()));
-        }
-    }
-    Ok(())
 }
 
 fn try_out(
@@ -215,7 +178,7 @@ fn as_csv(rows: &[Row]) -> String {
         "chunking,expected_bytes,bytes,chunks,references,saved_bytes,sent_bytes,bytes_per_s\n"
             .to_string();
     for row in rows {
-        let Encoded { bytes, sent, chunks, references, saved } = row.totals;
+        let Encoded { bytes, sent, chunks, references, saved, .. } = row.totals;
         let expected = row.chunking.expected().map_or(String::new(), |size| size.0.to_string());
         let rate = row.bytes_per_s();
         let _ = writeln!(

@@ -9,8 +9,9 @@ use crate::output;
 use device::NewDevice;
 use hyper::Method;
 use std::time::Duration;
-use thermocline_serve::api::{NewPool, Pool, Status};
+use thermocline_serve::api::{GrownPool, NewPool, Pool, PoolGrowth, Status};
 use thermocline_serve::client::Client;
+use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +19,7 @@ Examples:
   thermocline pool add archive /mnt/big/archive.pool --size 2TiB
   thermocline pool add fast /dev/nvme1n1 --erase --before ssd
   thermocline pool replace hdd /dev/sdc --name disk --wait
+  thermocline pool grow archive --size 4TiB
   thermocline pool drain ssd --wait && thermocline pool remove ssd
 
 A pool that is added is the slowest, unless --before says otherwise, or both it and the pools that are
@@ -27,7 +29,7 @@ next start finds it.";
 /// How often something is looked at that takes time.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Pools: list, add, drain, undrain, replace, remove.
+/// Pools: list, add, grow, drain, undrain, replace, remove.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,6 +53,14 @@ enum Command {
         /// It is faster than this pool, and slower than those before that one.
         #[arg(long, value_name = "POOL")]
         before: Option<String>,
+    },
+    /// Let a pool grow: its file is made larger, or its device has become so.
+    Grow {
+        /// Its name or number.
+        name: String,
+        /// Make its file so large. Without it, the file or block device was made larger already.
+        #[arg(long, value_name = "SIZE")]
+        size: Option<Bytes>,
     },
     /// Move everything off a pool, and let nothing new onto it.
     Drain {
@@ -91,6 +101,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             let wish = NewPool { before, ..device.pool(name) };
             let added: Pool = client.send(Method::POST, "/v1/pools", &wish)?;
             args.engine.answer(&added, told)
+        }
+        Command::Grow { name, size } => {
+            let wish = PoolGrowth { size_bytes: size.map(|size| size.0) };
+            let path = format!("/v1/pools/{name}/grow");
+            let grown: GrownPool = client.send(Method::POST, &path, &wish)?;
+            args.engine.answer(&grown, |grown| {
+                let (size, added) = (Bytes(grown.size_bytes), Bytes(grown.bytes_added));
+                format!("{} is on {size} now, and has {added} more for chunks\n", grown.name)
+            })
         }
         Command::Drain { name, wait, to_far } => {
             let path = format!("/v1/pools/{name}/drain?to_far={to_far}");

@@ -7,6 +7,7 @@ mod curves;
 mod policies;
 mod run;
 mod table;
+mod tunnel;
 pub(crate) mod volume;
 pub(crate) mod volume_replay;
 mod volume_table;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Volume(Box<volume::Args>),
     /// Spread requests over several servers, under several balancers with old knowledge.
     Balance(Box<balance::Args>),
+    /// Send files through a tunnel on a modelled link, under several policies.
+    Tunnel(tunnel::Args),
     /// Reproduce one published figure or table.
     Run(run::Args),
 }
@@ -32,6 +35,7 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Cache(args) => cache::run(*args),
         Command::Volume(args) => volume::run(*args),
         Command::Balance(args) => balance::run(*args),
+        Command::Tunnel(args) => tunnel::run(args),
         Command::Run(args) => run::run(args),
     }
 }

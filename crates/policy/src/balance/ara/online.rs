@@ -33,7 +33,16 @@ pub(in super::super) const PRED: Entry = Entry {
     name: "ara",
     summary: "any of the K shortest reported queues; K is large when a burst is predicted",
     source: "001 §3.2.2, ARA_PRED",
-    settings: &[HIGH, LOW, Ties::SETTING, burst::GAPS, burst::INDEX, burst::RATIO, burst::LAGS],
+    settings: &[
+        HIGH,
+        LOW,
+        Ties::SETTING,
+        burst::GAPS,
+        burst::INDEX,
+        burst::RATIO,
+        burst::LAGS,
+        burst::CALM,
+    ],
     build: Build::Balancer(|settings| {
         Ok(Box::new(Ara::read(settings, BurstPredictor::read(settings)?)?))
     }),

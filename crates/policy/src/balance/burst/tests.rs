@@ -5,8 +5,15 @@ use crate::registry::{Settings, find};
 use thermocline_units::{Nanos, Rng};
 
 fn predictor() -> BurstPredictor {
+    predictor_that("yes")
+}
+
+/// One that heeds calm or does not.
+fn predictor_that(heeds_calm: &str) -> BurstPredictor {
     let entry = find("ara").expect("it is registered");
-    BurstPredictor::read(&Settings::defaults(entry)).unwrap()
+    let mut settings = Settings::defaults(entry);
+    settings.set(entry, "calm", heeds_calm).unwrap();
+    BurstPredictor::read(&settings).unwrap()
 }
 
 /// An MMPP(2): arrivals a second, and mean seconds, in and out of bursts.
@@ -41,7 +48,15 @@ fn arrivals(process: &Process, count: usize, seed: u64) -> Vec<(f64, bool)> {
 
 /// Share of arrivals at which the predictor knows the state, in calm and in bursts.
 fn accuracy(process: &Process, count: usize, seed: u64) -> [f64; 2] {
-    let mut predictor = predictor();
+    accuracy_of(predictor(), process, count, seed)
+}
+
+fn accuracy_of(
+    mut predictor: BurstPredictor,
+    process: &Process,
+    count: usize,
+    seed: u64,
+) -> [f64; 2] {
     let (mut right, mut all) = ([0.0; 2], [0.0; 2]);
     for (time, burst) in arrivals(process, count, seed) {
         predictor.arrived(Nanos((time * 1e9) as u64));
@@ -65,6 +80,13 @@ fn a_poisson_process_is_calm() {
     let poisson = Process { rates: [0.1, 0.1], stays_s: [1e12, 1.0] };
     let [calm, _] = accuracy(&poisson, 200_000, 1);
     assert!(calm > 0.99, "{calm}");
+}
+
+#[test]
+fn without_the_look_at_calm_a_missed_end_is_missed_for_good() {
+    let poisson = Process { rates: [0.1, 0.1], stays_s: [1e12, 1.0] };
+    let [calm, _] = accuracy_of(predictor_that("no"), &poisson, 200_000, 1);
+    assert!((0.3..0.7).contains(&calm), "a burst half of the time: {calm}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) const ENTRY: Entry = Entry {
             seen: Vec::new(),
             writes: vec![Writes::default(); geometry.volumes as usize],
         };
-        let partitions = Partitions::new(geometry.lines, geometry.volumes);
+        let partitions = Partitions::new(geometry.lines, geometry.volumes).lending();
         Ok(Box::new(Partitioned { partitions, sharing }))
     }),
 };

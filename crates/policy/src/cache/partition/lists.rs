@@ -1,14 +1,13 @@
 //! One LRU queue a VM through common slots, each with a quota.
 //!
 //! 1. A hit moves the line to the front of the queue of the VM that brought it in.
-//! 2. A miss of a VM at or above its quota evicts that VM's oldest line; with a quota of 0 it
-//!    bypasses.
-//! 3. A miss of a VM below its quota takes a free slot, or else the oldest line of a VM above its
-//!    own.
+//! 2. A miss of a VM with a quota of 0 bypasses. Where free slots are lent, any other miss takes one
+//!    while there is one, whatever the quota: nobody is served by an empty slot.
+//! 3. Otherwise a miss of a VM at or above its quota evicts that VM's oldest line, and a miss of a
+//!    VM below its quota takes a free slot, or else the oldest line of a VM above its own.
 //!
 //! Invariant: quotas sum to the capacity at most, so in case 3 a full cache has a VM above its
-//! quota; a VM gets there only by a smaller quota, so the VMs to ask are listed when quotas are
-//! set.
+//! quota. A VM gets there by a smaller quota or by a loan, and is listed then.
 
 use crate::Footprint;
 use crate::cache::{Links, NONE, Outcome, Queue, Slots};
@@ -23,8 +22,10 @@ pub(super) struct Partitions {
     owner: Vec<u16>,
     queues: Vec<Queue>,
     quotas: Vec<u32>,
-    /// VMs that were above their quota when it was set, and may still be.
+    /// VMs that came above their quota, and may still be; each once.
     over: Vec<u16>,
+    /// Whether free slots are lent beyond quotas.
+    lends: bool,
     capacity: u32,
     resident: u32,
 }
@@ -40,11 +41,18 @@ impl Partitions {
             queues: vec![Queue::new(); volumes as usize],
             quotas: Vec::new(),
             over: Vec::new(),
+            lends: false,
             capacity,
             resident: 0,
         };
         partitions.set_quotas(equal_parts(capacity, volumes));
         partitions
+    }
+
+    /// Lends free slots beyond quotas.
+    pub(super) fn lending(mut self) -> Partitions {
+        self.lends = true;
+        self
     }
 
     pub(super) fn quotas(&self) -> &[u32] {
@@ -79,7 +87,11 @@ impl Partitions {
             return Outcome::BYPASSED;
         }
         let mut outcome = Outcome::ADMITTED;
-        if self.queues[vm].len >= self.quotas[vm] {
+        if self.lends && self.resident < self.capacity {
+            if self.queues[vm].len >= self.quotas[vm] && !self.over.contains(&(vm as u16)) {
+                self.over.push(vm as u16);
+            }
+        } else if self.queues[vm].len >= self.quotas[vm] {
             outcome = Outcome::evicting(self.evict(vm));
         } else if self.resident == self.capacity {
             let victim = self.vm_above_quota();

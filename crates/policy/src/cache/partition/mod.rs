@@ -6,7 +6,7 @@
 //!
 //! A VM is a [`Tag`]'s volume. Sizes change at the end of an epoch; lines move lazily: a VM above
 //! its quota loses its oldest lines one by one to the misses of VMs below theirs, so that no access
-//! evicts more than one line. State: 18 B a line of capacity (8 slot, 8 links, 2 owner), 4 B a
+//! evicts more than one line. Sized partitions lend what is free. State: 18 B a line of capacity (8 slot, 8 links, 2 owner), 4 B a
 //! distinct line, and what the sharing rule keeps.
 
 mod demand;

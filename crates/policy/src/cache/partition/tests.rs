@@ -41,6 +41,34 @@ fn loop_against_scan(spec: &str, lines: u32, looped: u32, epochs: u32) -> (u32, 
     (hits[hits.len() - 1], hits)
 }
 
+/// UCP lost 5 of 91 points to LRU on five hosts in a cache that had room for all their data: a
+/// VM at its quota evicted a line of its own although a third of the cache was empty.
+#[test]
+fn nobody_is_evicted_while_there_is_room() {
+    for spec in ["ucp", "eci:threshold=1"] {
+        let mut cache = build(spec, 150, 2);
+        cache.reserve(UNIVERSE);
+        // VM 0 has 140 lines, of which its half would hold 75; VM 1 has 10.
+        for i in 0..140 {
+            assert_eq!(cache.access(line(0, i), Tag::new(0, false)), Outcome::ADMITTED, "{spec}");
+        }
+        for i in 0..10 {
+            assert_eq!(cache.access(line(1, i), Tag::new(1, false)), Outcome::ADMITTED, "{spec}");
+        }
+        let hits = (0..140).filter(|&i| cache.access(line(0, i), Tag::new(0, false)).is_hit());
+        assert_eq!(hits.count(), 140, "{spec}");
+        // Full: VM 1 is below its quota and takes VM 0's oldest; VM 0 pays for its own.
+        let evicted = cache.access(line(1, 10), Tag::new(1, false));
+        assert_eq!(evicted, Outcome::evicting(line(0, 0)), "{spec}");
+        let evicted = cache.access(line(0, 0), Tag::new(0, false));
+        assert_eq!(evicted, Outcome::evicting(line(0, 1)), "{spec}");
+    }
+    let mut cache = build("equal", 150, 2);
+    cache.reserve(UNIVERSE);
+    (0..76).for_each(|i| _ = cache.access(line(0, i), Tag::new(0, false)));
+    assert_eq!(cache.resident(), 75, "equal parts are parts for ever");
+}
+
 #[test]
 fn ucp_sees_a_cliff_and_gives_a_loop_what_a_scan_cannot_use() {
     // 150 lines: the loop of 100 never hits in its equal half of 75.

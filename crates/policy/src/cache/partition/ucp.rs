@@ -44,7 +44,7 @@ pub(crate) const ENTRY: Entry = Entry {
             horizon: settings.number("horizon", 0.0, 1e9)?,
             rewarm: settings.number("rewarm", 0.0, 1e9)?,
         };
-        let partitions = Partitions::new(geometry.lines, geometry.volumes);
+        let partitions = Partitions::new(geometry.lines, geometry.volumes).lending();
         Ok(Box::new(Partitioned { partitions, sharing }))
     }),
 };

@@ -2,12 +2,14 @@
 
 use super::super::health::health_of;
 use super::Desk;
-use crate::api::{BlockCache, Bucket, Counters, Latency, NewPool, Pool, Refused, Severity};
+use crate::api::{
+    BlockCache, Bucket, Counters, GrownPool, Latency, NewPool, Pool, Refused, Severity,
+};
 use crate::joining::{Joining, PoolLedger};
 use std::path::Path;
 use std::sync::Arc;
 use thermocline_blockcache::{LINE, PoolDevice};
-use thermocline_ports_os::{Disk, Health};
+use thermocline_ports_os::{Disk, Grower, Health};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{CreateError, PoolSpec, PoolState, check_pool_name, traits_of};
 
@@ -235,6 +237,71 @@ impl Desk<'_> {
         }
         self.engine.event(Severity::Info, "pool", format!("{name} was added: {path}"));
         Ok(self.pool(id))
+    }
+
+    /// A handle by which a thread that may wait makes a pool's device larger.
+    ///
+    /// # Errors
+    /// When there is no such pool, or it is of a kind that cannot grow while it is in use.
+    pub(crate) fn grower(&self, name: &str) -> Result<Grower, Refused> {
+        let id = self.living_pool(name)?;
+        let missing = || Refused::conflict(format!("pool {name} has no device"));
+        let device = self.engine.disks[usize::from(id.0)].as_ref().ok_or_else(missing)?;
+        let main = device.main();
+        let fixed = match () {
+            () if device.fast().is_some() => "has a block cache",
+            () if main.bucket_status().is_some() => "is in a bucket",
+            () if main.is_emulated() => "is slowed to a profile of its size",
+            () => {
+                let grower = main.grower().map_err(Refused::unavailable)?;
+                return grower.ok_or_else(missing);
+            }
+        };
+        Err(Refused::conflict(format!(
+            "pool {name} {fixed} and cannot grow; add a larger pool, or replace this one"
+        )))
+    }
+
+    /// Checks whether the group would let a pool grow to so many bytes.
+    ///
+    /// # Errors
+    /// When it would not.
+    pub(crate) fn check_growth(&mut self, name: &str, size: Bytes) -> Result<(), Refused> {
+        let id = self.living_pool(name)?;
+        self.engine.group.check_growth(id, size)?;
+        Ok(())
+    }
+
+    /// Lets a pool grow whose device has so many bytes now; what is new reads as zeroes from
+    /// `zeroed_from` on.
+    ///
+    /// # Errors
+    /// When the pool is gone, or the group does not take it.
+    pub(crate) fn grow_pool(
+        &mut self,
+        name: &str,
+        size: Bytes,
+        zeroed_from: Bytes,
+    ) -> Result<GrownPool, Refused> {
+        let id = self.living_pool(name)?;
+        let now = self.engine.now();
+        if let Some(PoolDevice::Bare(disk)) = &mut self.engine.disks[usize::from(id.0)] {
+            disk.has_grown(size);
+        }
+        let added = u64::from(self.engine.group.grow_pool(now, id, size, zeroed_from)?);
+        let (pool, bytes) = (self.pool(id), added * self.engine.group.chunk_size().0);
+        let text = format!(
+            "{} grows: its device has {size} now, and {} more for chunks",
+            pool.name,
+            Bytes(bytes)
+        );
+        self.engine.event(Severity::Info, "pool", text);
+        Ok(GrownPool {
+            name: pool.name,
+            size_bytes: size.0,
+            chunks_added: added,
+            bytes_added: bytes,
+        })
     }
 
     /// Moves everything off a pool, and lets nothing new onto it. Chunks stay on pools that are

@@ -1,8 +1,9 @@
-//! Pools: listed, added, drained, undrained, removed.
+//! Pools: listed, added, grown, drained, undrained, removed.
 
 use super::{Answer, Body, ask};
-use crate::api::{NewPool, Pool, Refused};
+use crate::api::{GrownPool, NewPool, Pool, PoolGrowth, Refused};
 use crate::engine::Reach;
+use crate::growing;
 use crate::joining;
 use crate::orders::Orders;
 use axum::Json;
@@ -17,6 +18,7 @@ pub(super) fn api() -> OpenApiRouter<Orders> {
     OpenApiRouter::new()
         .routes(routes!(list_pools, add_pool))
         .routes(routes!(remove_pool))
+        .routes(routes!(grow_pool))
         .routes(routes!(drain_pool))
         .routes(routes!(undrain_pool))
 }
@@ -56,6 +58,26 @@ async fn remove_pool(
 ) -> Result<StatusCode, Refused> {
     let Json(()) = ask(&orders, move |desk| desk.remove_pool(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lets a pool grow: its file is made larger, or its device has become so. It goes on meanwhile.
+#[utoipa::path(post, path = "/v1/pools/{name}/grow", request_body = PoolGrowth,
+    params(("name" = String, Path, description = "The pool's name or number")),
+    responses(
+        (status = 200, body = GrownPool),
+        (status = 400, body = Refused),
+        (status = 404, body = Refused),
+        (status = 409, body = Refused),
+        (status = 422, body = Refused)
+    ))]
+async fn grow_pool(
+    State(orders): State<Orders>,
+    Path(name): Path<String>,
+    Body(wish): Body<PoolGrowth>,
+) -> Answer<GrownPool> {
+    // To its end, also when whoever asked hangs up: the file would be larger for nothing.
+    let grown = tokio::spawn(growing::grow(orders, name, wish));
+    Ok(Json(grown.await.map_err(Refused::unavailable)??))
 }
 
 /// How a pool is drained.

@@ -69,6 +69,9 @@ pub(super) struct PanelConfig {
     pub(super) measure: Measure,
     /// The row beside which the others are set, seed by seed.
     pub(super) beside: Option<String>,
+    /// Whether it is told how often rules were right about bursts.
+    #[serde(default)]
+    pub(super) bursts_known: bool,
     /// Mean time between requests, when it is not the experiment's.
     #[serde(default, deserialize_with = "text_or_none")]
     pub(super) gap: Option<Nanos>,
@@ -145,6 +148,9 @@ fn figures<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Option<f64>>
     let figures = Vec::<f64>::deserialize(from)?;
     Ok(figures.into_iter().map(|figure| (figure > 0.0).then_some(figure)).collect())
 }
+
+/// Arrivals that are drawn of a process to tell how uneven it is.
+const DRAWN: u64 = 100_000;
 
 /// The name of independent arrivals.
 const NONE: &str = "none";
@@ -249,9 +255,11 @@ impl Config {
             let process = process.expect("it was checked when it was read");
             let [idle, busy] = process.rates;
             let [begins, ends] = process.leaving;
+            let drawn = process.by_second(DRAWN, 1);
             format!(
                 "{name}: I = {}, {} of the requests in bursts of {}: λ {} /s in bursts and {} /s \
-                 outside, bursts begin at {} /s and end at {} /s",
+                 outside, bursts begin at {} /s and end at {} /s; drawn once, {} % of the seconds \
+                 have arrivals, the busiest {}",
                 plain(process.index_of_dispersion()),
                 plain(burst.share),
                 seconds(burst.length.as_secs_f64()),
@@ -259,6 +267,8 @@ impl Config {
                 plain(idle),
                 plain(begins),
                 plain(ends),
+                plain(drawn.busy * 100.0),
+                drawn.most,
             )
         };
         self.bursts.iter().map(words).collect()

@@ -1,5 +1,8 @@
 //! What the source reports, and what we found, as checks with a verdict. They judge; they never
 //! tune.
+//!
+//! All rows of a seed see the same requests, so rows are compared seed by seed, and a feature of
+//! two rows holds when the whole 95 % interval of their ratio does.
 
 use super::config::PanelConfig;
 use super::{Line, Panel};
@@ -54,6 +57,16 @@ pub enum Expectation {
         /// How far it may be above the best, percent.
         within_percent: f64,
     },
+    /// A rule is right about bursts at so many arrivals.
+    Knows {
+        /// Which.
+        row: String,
+        /// Where.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// Percent of the arrivals at least.
+        percent: f64,
+    },
     /// One takes at most so many times what another takes, seed by seed, with 95 % confidence.
     AtMost {
         /// Who.
@@ -91,6 +104,7 @@ impl Expectation {
             Expectation::Beats { row, than, columns, .. }
             | Expectation::AtMost { row, than, columns, .. } => (vec![row, than], columns),
             Expectation::NearBest { row, columns, .. }
+            | Expectation::Knows { row, columns, .. }
             | Expectation::AtMostBest { row, columns, .. } => (vec![row], columns),
         };
         let row = rows.into_iter().find(|name| !panel.rows.iter().any(|row| row.name == **name));
@@ -110,40 +124,28 @@ impl Expectation {
                 as_published(panel, rows, columns, *within_percent)
             }
             Expectation::Beats { row, than, columns, times } => {
-                let (own, other) = (panel.line(row), panel.line(than));
-                let ratios: Vec<f64> = chosen(panel, columns)
-                    .map(|at| panel.means(other)[at].mean / panel.means(own)[at].mean)
-                    .collect();
-                let (low, high) = ends(&ratios);
-                let by = if *times == 1.0 { String::new() } else { format!("{times} times ") };
-                Verdict {
-                    claim: format!(
-                        "{row} waits {by}less than {than}{}: {} times",
-                        at(columns),
-                        range(low, high)
-                    ),
-                    holds: low > *times,
-                }
+                beats(panel, (row, than), columns, *times)
             }
             Expectation::Level { rows, columns, within_percent } => {
-                let spread = chosen(panel, columns).map(|at| {
-                    let mean = |row: &String| panel.means(panel.line(row))[at].mean;
-                    let waits: Vec<f64> = rows.iter().map(mean).collect();
-                    let (low, high) = ends(&waits);
-                    (high / low - 1.0) * 100.0
-                });
-                let most = spread.fold(0.0, f64::max);
-                Verdict {
-                    claim: format!(
-                        "{} lie within {within_percent} % of each other{}: {most:.1} %",
-                        rows.join(", "),
-                        at(columns)
-                    ),
-                    holds: most <= *within_percent,
-                }
+                level(panel, rows, columns, *within_percent)
             }
             Expectation::NearBest { row, columns, within_percent } => {
                 near_best(panel, row, columns, *within_percent)
+            }
+            Expectation::Knows { row, columns, percent } => {
+                let line = panel.line(row);
+                let known = |at: usize| line.bursts_known[at].unwrap_or(0.0) * 100.0;
+                let known: Vec<f64> = chosen(panel, columns).map(known).collect();
+                let figures: Vec<String> =
+                    known.iter().map(|share| format!("{share:.1}")).collect();
+                Verdict {
+                    claim: format!(
+                        "{row} is right about bursts at {percent} % of the arrivals or more{}: {} %",
+                        at(columns),
+                        figures.join(", ")
+                    ),
+                    holds: known.iter().all(|share| share >= percent),
+                }
             }
             Expectation::AtMost { row, than, columns, times } => {
                 let than = panel.line(than);
@@ -174,25 +176,87 @@ fn as_published(panel: &Panel, rows: &[String], columns: &[String], within: f64)
     }
 }
 
+fn beats(panel: &Panel, (row, than): (&str, &str), columns: &[String], times: f64) -> Verdict {
+    let (own, other) = (panel.line(row), panel.line(than));
+    let ratios: Vec<Estimate> =
+        chosen(panel, columns).map(|at| Panel::ratio(other, own, at)).collect();
+    let by = if times == 1.0 { String::new() } else { format!("{times} times ") };
+    let figures: Vec<String> = ratios.iter().map(with_interval).collect();
+    Verdict {
+        claim: format!(
+            "{row} waits {by}less than {than}{}: {} times",
+            at(columns),
+            figures.join(", ")
+        ),
+        holds: ratios.iter().all(|ratio| ratio.mean - ratio.ci95.max(0.0) > times),
+    }
+}
+
+fn level(panel: &Panel, rows: &[String], columns: &[String], within: f64) -> Verdict {
+    let mut worst = Estimate { mean: 1.0, ci95: 0.0 };
+    for at in chosen(panel, columns) {
+        let mean = |line: &&Line| panel.means(line)[at].mean;
+        let lines = || rows.iter().map(|row| panel.line(row));
+        let least = lines().min_by(|a, b| mean(a).total_cmp(&mean(b)));
+        let least = least.expect("a feature names rows");
+        for line in lines() {
+            let ratio = Panel::ratio(line, least, at);
+            if upper(&ratio) > upper(&worst) {
+                worst = ratio;
+            }
+        }
+    }
+    Verdict {
+        claim: format!(
+            "{} lie within {within} % of each other{}: {} %",
+            rows.join(", "),
+            at(columns),
+            percent_above(&worst)
+        ),
+        holds: (upper(&worst) - 1.0) * 100.0 <= within,
+    }
+}
+
 fn near_best(panel: &Panel, row: &str, columns: &[String], within: f64) -> Verdict {
     let own = panel.line(row);
-    let mut worst = (0.0, "");
+    let mut worst = (Estimate { mean: 1.0, ci95: 0.0 }, "");
     for at in chosen(panel, columns) {
         let best = best(panel, at);
-        let above = (panel.means(own)[at].mean / panel.means(best)[at].mean - 1.0) * 100.0;
-        if above > worst.0 {
-            worst = (above, &best.name);
+        let ratio = Panel::ratio(own, best, at);
+        if upper(&ratio) > upper(&worst.0) {
+            worst = (ratio, &best.name);
         }
     }
     let behind = if worst.1.is_empty() { String::new() } else { format!(", behind {}", worst.1) };
     Verdict {
         claim: format!(
-            "{row} is within {within} % of the best policy{}: {:.1} % off at most{behind}",
+            "{row} is within {within} % of the best policy{}: {} % off at most{behind}",
             at(columns),
-            worst.0
+            percent_above(&worst.0)
         ),
-        holds: worst.0 <= within,
+        holds: (upper(&worst.0) - 1.0) * 100.0 <= within,
     }
+}
+
+/// The upper end of an interval; of a single run what it came to.
+fn upper(ratio: &Estimate) -> f64 {
+    ratio.mean + ratio.ci95.max(0.0)
+}
+
+/// A ratio with its interval, where there is one.
+fn with_interval(ratio: &Estimate) -> String {
+    let mean = crate::format::plain(ratio.mean);
+    if ratio.ci95.is_finite() {
+        format!("{mean} ±{}", crate::format::plain(ratio.ci95))
+    } else {
+        mean
+    }
+}
+
+/// By how much a ratio is above 1.
+fn percent_above(ratio: &Estimate) -> String {
+    let above = format!("{:.1}", (ratio.mean - 1.0) * 100.0);
+    if ratio.ci95.is_finite() { format!("{above} ±{:.1}", ratio.ci95 * 100.0) } else { above }
 }
 
 /// The line with the least mean in a column, bounds aside.
@@ -242,11 +306,6 @@ fn chosen<'a>(panel: &'a Panel, names: &'a [String]) -> impl Iterator<Item = usi
 
 fn at(columns: &[String]) -> String {
     if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) }
-}
-
-fn range(low: f64, high: f64) -> String {
-    let (low, high) = (crate::format::plain(low), crate::format::plain(high));
-    if low == high { low } else { format!("{low} to {high}") }
 }
 
 fn ends(values: &[f64]) -> (f64, f64) {

@@ -34,6 +34,7 @@ impl Panel {
             writeln!(out, "| {} | {} |", line.name, self.cells(line).join(" | "))?;
         }
         self.write_ratios(out)?;
+        self.write_known(out)?;
         if !self.verdicts.is_empty() {
             writeln!(out)?;
         }
@@ -67,6 +68,23 @@ impl Panel {
                 format!("{} ±{uncertain}{probes}", digits(ratio.mean))
             };
             let cells: Vec<String> = (0..self.columns.len()).map(cell).collect();
+            writeln!(out, "| {} | {} |", line.name, cells.join(" | "))?;
+        }
+        Ok(())
+    }
+
+    /// How often rules were right about bursts.
+    fn write_known(&self, out: &mut String) -> std::fmt::Result {
+        if !self.bursts_known {
+            return Ok(());
+        }
+        writeln!(out, "\nShare of the arrivals at which a rule was right about the burst, %.\n")?;
+        self.head(out)?;
+        for line in self.lines.iter().filter(|line| line.bursts_known.iter().any(Option::is_some)) {
+            let cell = |share: &Option<f64>| {
+                share.map_or(String::new(), |share| format!("{:.1}", share * 100.0))
+            };
+            let cells: Vec<String> = line.bursts_known.iter().map(cell).collect();
             writeln!(out, "| {} | {} |", line.name, cells.join(" | "))?;
         }
         Ok(())

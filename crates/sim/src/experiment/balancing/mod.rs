@@ -77,6 +77,8 @@ pub struct Panel {
     pub measure: Measure,
     /// The row beside which the others are set.
     pub beside: Option<String>,
+    /// Whether it is told how often rules were right about bursts.
+    pub bursts_known: bool,
     /// Names of the columns.
     pub columns: Vec<String>,
     /// The bounds, then the policies.
@@ -154,6 +156,7 @@ fn run_panel(config: &Config, panel: &PanelConfig) -> Result<Panel, ExperimentEr
         size: format!("{} seeds of {jobs} requests", seeds.len()),
         measure: panel.measure,
         beside: panel.beside.clone(),
+        bursts_known: panel.bursts_known,
         columns: panel.columns.iter().map(|column| column.name.clone()).collect(),
         lines,
         verdicts: Vec::new(),

@@ -45,17 +45,22 @@ fn a_verdict_follows_the_figures() {
         config.panels[0].expect.iter().map(|expected| expected.judge(panel).holds).collect()
     };
     for line in &mut panel.lines {
-        for (ours, published) in line.wait_s.iter_mut().zip(&line.published) {
-            ours.mean = published.unwrap_or(1e9);
+        for (at, published) in line.published.iter().enumerate() {
+            line.wait_s[at].mean = published.unwrap_or(1e9);
+            line.by_seed_s[at] = vec![line.wait_s[at].mean; 3];
         }
     }
     assert_eq!(judged(panel), [true; 6]);
     // Rand, without bursts, 4 % too long.
     panel.lines[2].wait_s[3].mean *= 1.04;
     assert_eq!(judged(panel), [false, true, true, true, true, true]);
+    // Rand beats Qlen on average, and in one seed it does not by half.
+    let strong = panel.lines[2].by_seed_s[0].clone();
+    panel.lines[2].by_seed_s[0][2] *= 4.0;
+    assert!(!judged(panel)[4], "the interval of the ratio reaches below 1.5");
+    panel.lines[2].by_seed_s[0] = strong;
     // Qlen as long as Rand in every column.
-    let rand = panel.lines[2].wait_s.clone();
-    panel.lines[3].wait_s = rand;
+    panel.lines[3].by_seed_s = panel.lines[2].by_seed_s.clone();
     assert_eq!(judged(panel)[4..], [false, false]);
 }
 

@@ -1,10 +1,10 @@
 //! The description of an experiment with hints, as `experiment.toml` has it; unknown keys are
 //! errors. What a row or a column leaves out is the panel's.
 
-use super::Measure;
-use super::expect::Expectation;
+use super::MEASURES;
 use super::scene::{Program, Scene};
 use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use crate::files::set::Batch;
 use crate::files::{Format, Telling};
 use crate::machine::{PoolPlan, PoolSize};
@@ -83,8 +83,8 @@ struct PoolConfig {
 pub(super) struct PanelConfig {
     pub(super) title: String,
     #[serde(default)]
-    pub(super) note: String,
-    pub(super) measures: Vec<Measure>,
+    note: String,
+    measures: Vec<Measure>,
     volume: String,
     format: Format,
     program: Program,
@@ -98,14 +98,14 @@ pub(super) struct PanelConfig {
     pub(super) columns: Vec<ColumnConfig>,
     pub(super) rows: Vec<RowConfig>,
     #[serde(default)]
-    pub(super) expect: Vec<Expectation>,
+    expect: Vec<Expectation>,
 }
 
 /// What differs between columns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ColumnConfig {
-    pub(super) name: String,
+    name: String,
     volume: Option<String>,
     format: Option<Format>,
     program: Option<Program>,
@@ -113,18 +113,23 @@ pub(super) struct ColumnConfig {
     chunk: Option<Bytes>,
     #[serde(default, deserialize_with = "text_or_none")]
     interval: Option<Nanos>,
+    /// How long files may find their places.
+    #[serde(default, deserialize_with = "text_or_none")]
+    settle: Option<Nanos>,
+    /// How many of the largest files `prefetch` wishes near.
+    prefetched: Option<usize>,
 }
 
 /// What is hinted.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RowConfig {
-    pub(super) name: String,
+    name: String,
     hints: Vec<Hinted>,
     /// The source's figures by measure, one a column, as a share of the first row's; 0 where it has
     /// none.
     #[serde(default)]
-    pub(super) published: BTreeMap<Measure, Vec<f64>>,
+    published: BTreeMap<Measure, Vec<f64>>,
 }
 
 /// Something that is told.
@@ -137,10 +142,8 @@ enum Hinted {
     Sizes,
     /// How their streams are used.
     Streams,
-    /// That the first of the largest files will be needed.
-    PrefetchOne,
-    /// That the first two of them will be.
-    PrefetchTwo,
+    /// That the largest files will be needed, as many as the column says.
+    Prefetch,
     /// That nobody waits for the background task.
     Priority,
 }
@@ -164,22 +167,7 @@ impl Config {
                     self.scene(panel, column, row, 0)?;
                 }
             }
-            let columns = panel.columns.len();
-            for row in &panel.rows {
-                if let Some((measure, figures)) =
-                    row.published.iter().find(|(_, figures)| figures.len() != columns)
-                {
-                    return Err(format!(
-                        "panel `{}`, row `{}`: `published` has {} figures of {}; one a column, \
-                         {columns}, 0 where there is none",
-                        panel.title,
-                        row.name,
-                        figures.len(),
-                        measure.name()
-                    ));
-                }
-            }
-            panel.expect.iter().try_for_each(|expectation| expectation.check(panel))?;
+            panel.sheet().check(&MEASURES)?;
         }
         Ok(())
     }
@@ -198,11 +186,7 @@ impl Config {
             format!("there is no volume `{name}`; there are {}", known.join(", "))
         })?;
         let has = |hinted: Hinted| row.hints.contains(&hinted);
-        let prefetched = match (has(Hinted::PrefetchOne), has(Hinted::PrefetchTwo)) {
-            (_, true) => 2,
-            (true, _) => 1,
-            _ => 0,
-        };
+        let prefetched = if has(Hinted::Prefetch) { column.prefetched.unwrap_or(1) } else { 0 };
         Ok(Scene {
             seed,
             size: volume.size,
@@ -211,7 +195,7 @@ impl Config {
             pools: volume.pools.iter().map(plan).collect::<Result<_, _>>()?,
             chunk: column.chunk.unwrap_or(panel.chunk),
             interval: column.interval.unwrap_or(panel.interval),
-            settle: panel.settle,
+            settle: column.settle.unwrap_or(panel.settle),
             format: column.format.unwrap_or(panel.format),
             program: column.program.clone().unwrap_or_else(|| panel.program.clone()),
             directories: self.directories,
@@ -224,6 +208,22 @@ impl Config {
             prefetched,
             priority: has(Hinted::Priority),
         })
+    }
+}
+
+impl PanelConfig {
+    /// The panel without what its runs are made of.
+    pub(super) fn sheet(&self) -> Sheet {
+        let row =
+            |row: &RowConfig| Row { name: row.name.clone(), published: row.published.clone() };
+        Sheet {
+            title: self.title.clone(),
+            note: self.note.clone(),
+            columns: self.columns.iter().map(|column| column.name.clone()).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            measures: self.measures.clone(),
+            expect: self.expect.clone(),
+        }
     }
 }
 

@@ -7,8 +7,8 @@
 //!    pool in each interval), with or without hints, and the volume rests.
 //! 4. The programs run to their end, with the file system's own writes beside them.
 
-use super::Measured;
 use crate::experiment::config::text_or_none;
+use crate::experiment::grid::{Measure, Measured};
 use crate::files::programs::{
     Habits, Quota, Shared, committer, file_server, random_writer, reader, stream_writer, web_server,
 };
@@ -115,8 +115,9 @@ impl Scene {
         session.place(BASELINE, baseline());
         session.rest(self.settle);
         let start = session.now();
+        let before = session.copied_bytes();
         let ran = session.run(self.workers(&tree, &made, start))?;
-        Ok(measured(&ran))
+        Ok(measured(&ran, before))
     }
 
     /// Makes the files; lists of them, one a batch.
@@ -278,21 +279,22 @@ fn baseline() -> Box<dyn Placement> {
     build(&spec.settings).expect("its settings are right")
 }
 
-fn measured(ran: &Ran) -> Measured {
+/// What came of a run before which so many bytes were copied between pools.
+fn measured(ran: &Ran, before: u64) -> Measured {
     let asked = &ran.crews[FRONT..=SYSTEM];
     let requests: u64 = asked.iter().map(|tally| tally.requests()).sum();
     let latency: f64 = asked.iter().map(|tally| tally.mean_s() * tally.requests() as f64).sum();
     let took = ran.took.as_secs_f64().max(1e-9);
     let slowest = ran.pools.last().expect("a machine has pools");
     let moved: u64 = ran.pools.iter().map(|pool| pool.copied_in_bytes).sum();
-    Measured {
-        latency_s: latency / requests.max(1) as f64,
-        front_s: ran.crews[FRONT].mean_s(),
-        elapsed_s: took,
-        bytes_per_s: ran.crews[FRONT].bytes as f64 / took,
-        moved_bytes: moved as f64,
-        slowest_read_bytes: (slowest.read_bytes + slowest.copied_out_bytes) as f64,
-        requests: requests as f64,
-        redirected: ran.hints.redirected as f64,
-    }
+    Measured::from([
+        (Measure::Latency, latency / requests.max(1) as f64),
+        (Measure::FrontLatency, ran.crews[FRONT].mean_s()),
+        (Measure::Throughput, ran.crews[FRONT].bytes as f64 / took),
+        (Measure::Elapsed, took),
+        (Measure::Moved, moved as f64),
+        (Measure::MovedBefore, before as f64),
+        (Measure::MovedInAll, (before + moved) as f64),
+        (Measure::SlowestRead, (slowest.read_bytes + slowest.copied_out_bytes) as f64),
+    ])
 }

@@ -1,8 +1,9 @@
 //! The descriptions that the project ships are read, and run on small volumes; wrong ones say what
 //! is wrong.
 
-use super::{Config, Estimate, Measure, run};
+use super::{Config, run};
 use crate::experiment::Experiment;
+use crate::experiment::grid::Measure;
 
 const SHIPPED: [&str; 4] = [
     include_str!("../../../../../experiments/hintstor-fs/experiment.toml"),
@@ -81,7 +82,7 @@ fn small_files_are_served_sooner_where_their_size_is_hinted() {
     let panel = &outcome.panels[0];
     assert!(panel.verdicts[0].holds, "{:?}", panel.verdicts);
     assert_eq!(panel.tables[0].lines[1].published, [Some(0.5), None]);
-    let [of_one, of_other] = [panel.runs[1][0][0], panel.runs[1][0][1]];
+    let [of_one, of_other] = [&panel.runs[1][0][0], &panel.runs[1][0][1]];
     assert!(of_one != of_other, "seeds differ");
     let text = outcome.to_markdown();
     for part in ["Mean latency, ms", "(50 %)", "**1 of 1 expected features hold.**"] {
@@ -117,18 +118,21 @@ fn a_prefetched_file_is_read_less_from_the_slowest_pool() {
         scene.run().unwrap()
     };
     let (without, with) = (run_with(0), run_with(1));
-    assert!(with.elapsed_s < without.elapsed_s, "{with:?} {without:?}");
+    let took = Measure::Elapsed;
+    assert!(with[&took] < without[&took], "{with:?} {without:?}");
 }
 
 #[test]
-fn a_verdict_follows_the_figures() {
-    let config = small();
-    let mut outcome = run(&config, &mut |_| ()).unwrap();
-    let panel = &mut outcome.panels[0];
-    let slower = Estimate { mean: 1e9, ci95: f64::NAN };
-    panel.tables[0].lines[1].values[0] = slower;
-    assert!(!config.panels[0].expect[0].judge(panel).holds);
-    assert!(Measure::Throughput.more_is_better() && !Measure::Latency.more_is_better());
+fn what_was_copied_before_the_load_is_counted() {
+    let text = SMALL.replace(r#"["latency", "moved"]"#, r#"["latency", "moved-before"]"#);
+    let outcome = run(&Config::parse(&text, "small").unwrap(), &mut |_| ()).unwrap();
+    for column in 0..2 {
+        let of = |row: usize, measure| outcome.panels[0].runs[row][column][0][&measure];
+        let [before, during, both] = [Measure::MovedBefore, Measure::Moved, Measure::MovedInAll];
+        assert_eq!(of(0, before), 0.0, "without a hint nothing moves before anybody asks");
+        assert!(of(1, before) > 0.0, "hints redirect chunks while the volume rests");
+        assert_eq!(of(1, both), of(1, before) + of(1, during));
+    }
 }
 
 #[test]
@@ -140,6 +144,7 @@ fn wrong_descriptions_say_what_is_wrong() {
         ("than = \"no hint\"", "than = \"nobody\"", "`nobody`, which is no row"),
         ("[0.5, 0]", "[0.5]", "one a column, 2"),
         ("measure = \"latency\"", "measure = \"elapsed\"", "which is not measured"),
+        ("\"moved\"]", "\"p99\"]", "do not measure 99th percentile"),
         ("[\"100MiB\"]", "[]", "one size at least"),
         ("hints = []", "hints = [\"sise\"]", "sise"),
         ("settle", "setle", "setle"),

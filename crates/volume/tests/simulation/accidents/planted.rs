@@ -249,3 +249,46 @@ fn a_flush_waits_for_a_superblock_that_is_younger_than_one_that_may_come_back() 
     let plans: Vec<Plan> = (0..400).map(plan).collect();
     only_fails_with("commit_counts_though_superseded", &plans);
 }
+
+/// A full pool had grown, and chunks got its new slots at once: the journal named slots that the
+/// superblock in force knew nothing of when the power failed.
+#[test]
+fn chunks_get_no_slot_that_the_superblock_in_force_does_not_have() {
+    let plan = |events: u16| {
+        let steps = vec![
+            Step::CreateVolume { sectors: 400 * CHUNK },
+            Step::Populate { volume: 0, first: 0, chunks: 150 },
+            FLUSH,
+            Step::Settle,
+            Step::GrowPool { pool: 0, chunks: 40 },
+            Step::Populate { volume: 0, first: 200, chunks: 10 },
+            FLUSH,
+            Step::Events { count: events },
+            LOST,
+            ALL,
+        ];
+        Plan { seed: 1, settings: settings(), pools: vec![pool(60, 200)], steps }
+    };
+    let plans: Vec<Plan> = (0..40).map(plan).collect();
+    only_fails_with("grown_slots_before_the_superblock", &plans);
+}
+
+/// A pool had grown so far that the tables of its checksums stood in slots, and chunks had these
+/// slots as well.
+#[test]
+fn chunks_get_no_slot_that_holds_checksums() {
+    let steps = vec![
+        Step::CreateVolume { sectors: 400 * CHUNK },
+        Step::GrowPool { pool: 0, chunks: 400 },
+        Step::Wait { us: 1_000_000 },
+        Step::Populate { volume: 0, first: 0, chunks: 400 },
+        FLUSH,
+        Step::Wait { us: 60_000_000 },
+        ALL,
+        LOST,
+        ALL,
+    ];
+    let settings = Settings { checksums: true, ..settings() };
+    let plan = Plan { seed: 1, settings, pools: vec![pool(60, 50)], steps };
+    only_fails_with("chunks_among_grown_tables", &[plan]);
+}

@@ -22,7 +22,11 @@ impl Outcome {
 
 impl Panel {
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        let about = format!("{} {} seeds.", self.note, self.seeds);
+        let seeds = match self.seeds {
+            1 => "One run of each: no intervals.".to_string(),
+            seeds => format!("{seeds} seeds."),
+        };
+        let about = format!("{} {seeds}", self.note);
         writeln!(out, "\n## {}\n\n{}", self.title, about.trim_start())?;
         for table in &self.tables {
             table.write(&self.columns, out)?;
@@ -59,7 +63,7 @@ impl Table {
             let own = format!("{}{spread}", self.measure.figure(value.mean));
             let published = line.published[at]
                 .map_or(String::new(), |figure| format!(" ({:.0} %)", figure * 100.0));
-            if line.name == first.name {
+            if line.name == first.name || first.values[at].mean == 0.0 {
                 own
             } else {
                 format!("{own}: {:.0} %{published}", share * 100.0)
@@ -74,21 +78,31 @@ impl Measure {
     pub(super) fn name(self) -> &'static str {
         match self {
             Measure::Latency => "mean latency",
+            Measure::P99 => "99th percentile",
             Measure::FrontLatency => "mean latency in front",
             Measure::Throughput => "throughput",
             Measure::Elapsed => "time",
             Measure::Moved => "migrated data",
+            Measure::MovedBefore => "migrated before the load",
+            Measure::MovedInAll => "migrated in all",
             Measure::SlowestRead => "read from the slowest pool",
+            Measure::OnFastest => "served by the fastest pool",
+            Measure::Programmed => "programmed on flash",
         }
     }
 
     /// What stands above a table.
     pub(super) fn heading(self) -> String {
         let unit = match self {
-            Measure::Latency | Measure::FrontLatency => "ms",
+            Measure::Latency | Measure::P99 | Measure::FrontLatency => "ms",
             Measure::Throughput => "MiB/s",
             Measure::Elapsed => "s",
-            Measure::Moved | Measure::SlowestRead => "GiB",
+            Measure::OnFastest => "%",
+            Measure::Moved
+            | Measure::MovedBefore
+            | Measure::MovedInAll
+            | Measure::SlowestRead
+            | Measure::Programmed => "GiB",
         };
         let mut name = self.name().to_string();
         name[..1].make_ascii_uppercase();
@@ -98,10 +112,15 @@ impl Measure {
     /// A value in the heading's unit.
     pub(super) fn figure(self, value: f64) -> String {
         let scaled = match self {
-            Measure::Latency | Measure::FrontLatency => value * 1e3,
+            Measure::Latency | Measure::P99 | Measure::FrontLatency => value * 1e3,
             Measure::Throughput => value / f64::from(1 << 20),
             Measure::Elapsed => value,
-            Measure::Moved | Measure::SlowestRead => value / f64::from(1 << 30),
+            Measure::OnFastest => value * 100.0,
+            Measure::Moved
+            | Measure::MovedBefore
+            | Measure::MovedInAll
+            | Measure::SlowestRead
+            | Measure::Programmed => value / f64::from(1 << 30),
         };
         if scaled >= 100.0 {
             format!("{scaled:.0}")
@@ -114,6 +133,6 @@ impl Measure {
 
     /// Whether a higher figure is the better one.
     pub(super) fn more_is_better(self) -> bool {
-        self == Measure::Throughput
+        matches!(self, Measure::Throughput | Measure::OnFastest)
     }
 }

@@ -1,0 +1,209 @@
+//! What experiments of several kinds come to: panels of tables, rows of what was tried under
+//! columns of loads, repeated over seeds.
+//!
+//! [`Row`] and the measures are the description's; `expect` judges the runs seed by seed, so that
+//! what all rows of a seed share (load, devices) does not count as uncertainty. Nothing here runs
+//! anything.
+
+mod expect;
+mod html;
+mod markdown;
+#[cfg(test)]
+mod tests;
+
+pub use expect::Expectation;
+
+use super::Verdict;
+use crate::balance::Estimate;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What came of a run, by measure, in seconds, bytes, and shares of 1.
+pub type Measured = BTreeMap<Measure, f64>;
+
+/// Which figure of a run a table shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Mean latency: of reads and writes of a trace; of programs in front and the file system.
+    Latency,
+    /// Its 99th percentile.
+    P99,
+    /// Mean latency of the programs in front alone.
+    FrontLatency,
+    /// What the programs in front read and wrote, bytes a second.
+    Throughput,
+    /// How long it took.
+    Elapsed,
+    /// What was copied between pools while the load ran.
+    Moved,
+    /// What was copied between pools before the load began.
+    MovedBefore,
+    /// Both.
+    MovedInAll,
+    /// What was read from the slowest pool, for requests and for copies.
+    SlowestRead,
+    /// Share of the requests that the fastest pool served alone.
+    OnFastest,
+    /// What was programmed on the flash of all pools.
+    Programmed,
+}
+
+/// What was tried, and what came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Line {
+    /// What was tried.
+    pub name: String,
+    /// The source's figures as shares of the first row's, one a column, where it has them.
+    pub published: Vec<Option<f64>>,
+    /// Ours, one a column.
+    pub values: Vec<Estimate>,
+}
+
+/// One measure.
+#[derive(Debug, Clone, Serialize)]
+pub struct Table {
+    /// Which.
+    pub measure: Measure,
+    /// The rows.
+    pub lines: Vec<Line>,
+}
+
+/// A figure.
+#[derive(Debug, Clone, Serialize)]
+pub struct Panel {
+    /// Which.
+    pub title: String,
+    /// How to read it.
+    pub note: String,
+    /// Repeats.
+    pub seeds: usize,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// A table a measure.
+    pub tables: Vec<Table>,
+    /// Every run: by row, column and seed.
+    pub runs: Vec<Vec<Vec<Measured>>>,
+    /// Whether the expected features appeared.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// What an experiment came to.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// Its title.
+    pub title: String,
+    /// The figures it reproduces.
+    pub source: String,
+    /// What is measured, and how to read it.
+    pub about: String,
+    /// The figures.
+    pub panels: Vec<Panel>,
+}
+
+impl Outcome {
+    /// Verdicts of all panels.
+    pub fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
+        self.panels.iter().flat_map(|panel| &panel.verdicts)
+    }
+}
+
+/// A row of a panel's description.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) name: String,
+    /// The source's figures by measure, one a column, as a share of the first row's; 0 where it has
+    /// none.
+    pub(super) published: BTreeMap<Measure, Vec<f64>>,
+}
+
+/// A panel as it was described, before anything ran.
+#[derive(Debug, Clone)]
+pub(super) struct Sheet {
+    pub(super) title: String,
+    pub(super) note: String,
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<Row>,
+    pub(super) measures: Vec<Measure>,
+    pub(super) expect: Vec<Expectation>,
+}
+
+impl Sheet {
+    /// That figures and features fit to rows, columns and measures, of which only `known` are
+    /// measured.
+    pub(super) fn check(&self, known: &[Measure]) -> Result<(), String> {
+        let columns = self.columns.len();
+        if let Some(measure) = self.measures.iter().find(|measure| !known.contains(measure)) {
+            return Err(format!(
+                "panel `{}`: experiments of this kind do not measure {}",
+                self.title,
+                measure.name()
+            ));
+        }
+        for row in &self.rows {
+            if let Some((measure, figures)) =
+                row.published.iter().find(|(_, figures)| figures.len() != columns)
+            {
+                return Err(format!(
+                    "panel `{}`, row `{}`: `published` has {} figures of {}; one a column, \
+                     {columns}, 0 where there is none",
+                    self.title,
+                    row.name,
+                    figures.len(),
+                    measure.name()
+                ));
+            }
+        }
+        self.expect.iter().try_for_each(|expectation| expectation.check(self))
+    }
+
+    /// The panel of all runs, by row, column and seed, with its verdicts.
+    pub(super) fn filled(&self, runs: Vec<Vec<Vec<Measured>>>) -> Panel {
+        let mut panel = Panel {
+            title: self.title.clone(),
+            note: self.note.trim().to_string(),
+            seeds: runs.first().and_then(|row| row.first()).map_or(0, Vec::len),
+            columns: self.columns.clone(),
+            tables: self.measures.iter().map(|&measure| self.table(measure, &runs)).collect(),
+            runs,
+            verdicts: Vec::new(),
+        };
+        panel.verdicts = self.expect.iter().map(|expectation| expectation.judge(&panel)).collect();
+        panel
+    }
+
+    fn table(&self, measure: Measure, runs: &[Vec<Vec<Measured>>]) -> Table {
+        let line = |(row, runs): (&Row, &Vec<Vec<Measured>>)| {
+            let figure = |at: usize| {
+                let figures = row.published.get(&measure)?;
+                figures.get(at).copied().filter(|&figure| figure > 0.0)
+            };
+            let values = runs.iter().map(|seeds| {
+                let values: Vec<f64> = seeds.iter().map(|run| run[&measure]).collect();
+                Estimate::of(&values)
+            });
+            Line {
+                name: row.name.clone(),
+                published: (0..self.columns.len()).map(figure).collect(),
+                values: values.collect(),
+            }
+        };
+        Table { measure, lines: self.rows.iter().zip(runs).map(line).collect() }
+    }
+}
+
+impl Panel {
+    /// A measure of every seed of a row in a column.
+    fn seeds_of(&self, row: &str, column: usize, measure: Measure) -> Vec<f64> {
+        let lines = &self.tables.first().expect("a panel has tables").lines;
+        let row = lines.iter().position(|line| line.name == row).expect("it was checked");
+        self.runs[row][column].iter().map(|run| run[&measure]).collect()
+    }
+
+    /// One row over another, seed by seed.
+    fn ratio(&self, row: &str, over: &str, column: usize, measure: Measure) -> Estimate {
+        let (own, other) =
+            (self.seeds_of(row, column, measure), self.seeds_of(over, column, measure));
+        Estimate::of(&own.iter().zip(&other).map(|(own, other)| own / other).collect::<Vec<_>>())
+    }
+}

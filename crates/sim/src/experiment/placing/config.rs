@@ -1,0 +1,177 @@
+//! The description of an experiment with placements, as `experiment.toml` has it; unknown keys are
+//! errors. What a row or a column leaves out is the panel's.
+
+use super::MEASURES;
+use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_units::{Bytes, Nanos};
+
+/// An experiment with placements.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `placements`.
+    #[serde(rename = "kind")]
+    _kind: Kind,
+    /// Its title.
+    pub title: String,
+    /// The figures it reproduces.
+    pub source: String,
+    /// What is measured and how to read it.
+    pub about: String,
+    #[serde(rename = "panel")]
+    pub(super) panels: Vec<PanelConfig>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Placements,
+}
+
+/// One figure.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PanelConfig {
+    pub(super) title: String,
+    #[serde(default)]
+    note: String,
+    measures: Vec<Measure>,
+    /// A file of pools beside the experiment.
+    pub(super) pools: String,
+    /// Shares of what is touched are of what is touched in chunks of this size, so that faster
+    /// pools have the same bytes whatever the chunk.
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub(super) shares_at: Option<Bytes>,
+    /// Whether the engine's throttle of copies holds; it does when this is left out.
+    #[serde(default = "yes")]
+    pub(super) throttled: bool,
+    pub(super) seeds: Vec<u64>,
+    #[serde(deserialize_with = "text")]
+    pub(super) chunk: Bytes,
+    /// How often placements decide, in the trace's own time.
+    #[serde(deserialize_with = "text")]
+    pub(super) epoch: Nanos,
+    pub(super) columns: Vec<ColumnConfig>,
+    pub(super) rows: Vec<RowConfig>,
+    #[serde(default)]
+    expect: Vec<Expectation>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A load, and what differs under it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ColumnConfig {
+    pub(super) name: String,
+    pub(super) load: LoadConfig,
+    /// How many times as fast as in the trace requests come.
+    pub(super) speed: Option<f64>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub(super) chunk: Option<Bytes>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub(super) epoch: Option<Nanos>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum LoadConfig {
+    /// A trace by its file's name; endings such as `.csv.gz` may be left out.
+    Trace(String),
+    /// A made workload in words, without its seed.
+    Made(String),
+    /// Random requests of 4 KiB.
+    Offered(Offered),
+}
+
+/// Random requests of 4 KiB, popular by Zipf's law, at a multiple of what the fastest pool serves.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Offered {
+    /// How many times what it serves.
+    pub(super) times: f64,
+    /// How many; or `for` how long.
+    pub(super) requests: Option<u64>,
+    #[serde(rename = "for", default, deserialize_with = "text_or_none")]
+    pub(super) lasting: Option<Nanos>,
+    /// Share of reads.
+    pub(super) reads: f64,
+    pub(super) zipf: f64,
+    #[serde(deserialize_with = "text")]
+    pub(super) over: Bytes,
+    /// What of the space is equally popular.
+    #[serde(deserialize_with = "text")]
+    pub(super) block: Bytes,
+}
+
+/// A placement.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowConfig {
+    name: String,
+    pub(super) policy: String,
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub(super) epoch: Option<Nanos>,
+    /// The source's figures by measure, one a column, as a share of the first row's; 0 where it has
+    /// none.
+    #[serde(default)]
+    published: BTreeMap<Measure, Vec<f64>>,
+}
+
+impl Config {
+    /// Reads a description from TOML.
+    ///
+    /// # Errors
+    /// When a key is unknown or missing, or a value impossible.
+    pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
+        let config: Config = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        config.panels.iter().try_for_each(PanelConfig::check).map_err(wrong)?;
+        Ok(config)
+    }
+}
+
+impl PanelConfig {
+    fn check(&self) -> Result<(), String> {
+        let wrong = |problem: String| format!("panel `{}`: {problem}", self.title);
+        if self.seeds.is_empty() {
+            return Err(wrong("`seeds` names none".to_string()));
+        }
+        for row in &self.rows {
+            let spec = PolicySpec::parse(&row.policy).map_err(|error| wrong(error.to_string()))?;
+            if !matches!(spec.entry.build, Build::Placement(_)) {
+                return Err(wrong(format!("`{}` is no placement", row.policy)));
+            }
+        }
+        for column in &self.columns {
+            if let LoadConfig::Offered(Offered { requests, lasting, .. }) = &column.load
+                && requests.is_some() == lasting.is_some()
+            {
+                let name = &column.name;
+                return Err(wrong(format!("column `{name}`: say `requests` or `for` how long")));
+            }
+        }
+        self.sheet().check(&MEASURES)
+    }
+
+    /// The panel without what its runs are made of.
+    pub(super) fn sheet(&self) -> Sheet {
+        let row =
+            |row: &RowConfig| Row { name: row.name.clone(), published: row.published.clone() };
+        Sheet {
+            title: self.title.clone(),
+            note: self.note.clone(),
+            columns: self.columns.iter().map(|column| column.name.clone()).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            measures: self.measures.clone(),
+            expect: self.expect.clone(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a tunnel on a modelled link must do, by arithmetic.
+
+use super::*;
+use thermocline_ports::model::Lane;
+use thermocline_units::Rng;
+
+const FREE: Costs =
+    Costs { relay_per_byte: 0.0, cut_per_byte: 0.0, per_chunk: 0.0, compress_per_byte: 0.0 };
+
+fn scene(controller: &str, bytes_per_s: u64) -> Scene {
+    let lane = Lane { bytes_per_s, command: Nanos(0) };
+    Scene {
+        link: LinkProfile { latency: Nanos::from_micros(20_000), jitter: Nanos(0), lane },
+        cache: Size::from_mib(64),
+        controller: controller.to_string(),
+        sharing: Sharing::All,
+        costs: FREE,
+        parallel: 1,
+        seed: 1,
+    }
+}
+
+fn random(length: usize, seed: u64) -> Vec<u8> {
+    let mut rng = Rng::seeded(seed);
+    (0..length).map(|_| rng.next_u64() as u8).collect()
+}
+
+fn flow(class: u16, bytes: Vec<u8>) -> Offered {
+    Offered { name: "a flow".to_string(), class, bytes: Box::new(io::Cursor::new(bytes)) }
+}
+
+#[test]
+fn what_does_not_repeat_takes_as_long_as_the_link_needs() {
+    let played = play(&scene("none", 10_000_000), [flow(80, random(10_000_000, 1))]).unwrap();
+    // A second, a way there for the first byte, and less than a percent of frames.
+    let took = played.took.as_secs_f64();
+    assert!((1.02..1.04).contains(&took), "{took} s");
+    assert_eq!(played.bytes, Size(10_000_000));
+}
+
+#[test]
+fn what_was_sent_before_costs_next_to_nothing() {
+    let same = || flow(80, random(5_000_000, 2));
+    let once = play(&scene("content:size=2KiB", 1_000_000), [same()]).unwrap();
+    let twice = play(&scene("content:size=2KiB", 1_000_000), [same(), same()]).unwrap();
+    let again = twice.took.as_secs_f64() - once.took.as_secs_f64();
+    assert!(again < 0.2, "the second time took {again} s");
+    assert_eq!(twice.totals().references, once.totals().chunks);
+}
+
+#[test]
+fn a_slow_processor_is_what_bounds_a_fast_link() {
+    let mut scene = scene("content:size=2KiB", 1_000_000_000);
+    scene.costs = Costs { relay_per_byte: 10.0, ..FREE };
+    let played = play(&scene, [flow(80, random(4_000_000, 3))]).unwrap();
+    let took = played.took.as_secs_f64();
+    assert!((0.04..0.09).contains(&took), "40 ms of processor, 40 ms there and back: {took} s");
+    assert_eq!(played.spent, Nanos::from_micros(40_000));
+}
+
+#[test]
+fn equal_scenes_give_equal_outcomes() {
+    let played = || {
+        let flows = (0..6).map(|n| flow(80 + n % 2, random(300_000, u64::from(n % 3))));
+        let scene = Scene { parallel: 3, ..scene("goodput", 5_000_000) };
+        play(&scene, flows).unwrap()
+    };
+    assert_eq!(played(), played());
+}

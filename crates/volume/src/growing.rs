@@ -1,0 +1,138 @@
+//! A pool whose device has become larger.
+//!
+//! 1. Slots are added behind the last one; all that is there keeps its place. The tables of their
+//!    checksums stand in some of them ([`crate::tables`]).
+//! 2. The map needs room for more chunks: checkpoint areas grow as when a pool is added, into the
+//!    new slots where they can.
+//! 3. Chunks get the others when a superblock that says how large the pool is is durable. A crash
+//!    before that leaves the pool as it was, on a device that is larger: nothing of value is there.
+
+use crate::admin::AdminError;
+use crate::extents::Extents;
+use crate::group::{Group, Service};
+use crate::layout;
+use crate::pool::{Pool, PoolState};
+use crate::slots::Slots;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
+use thermocline_units::{Bytes, Nanos, PoolId};
+
+impl Pool {
+    /// Adds slots, which chunks do not get yet; those from byte `zeroed_from` on read as zeroes.
+    fn add_slots(&mut self, total: u32, zeroed_from: Bytes, chunk_size: u32) {
+        let before = self.slots.total();
+        let zeroed = zeroed_from.0.saturating_sub(self.first_slot).div_ceil(u64::from(chunk_size));
+        let clean_from = u32::try_from(zeroed).unwrap_or(u32::MAX);
+        let clean_from = if mutant("grown_slots_called_clean") { before } else { clean_from };
+        self.slots.grow(total, clean_from);
+        for slot in self.tables.among(before..total) {
+            self.slots.release(slot);
+            self.slots.claim(slot);
+        }
+        self.held = (before..total).rev().filter(|&slot| !self.tables.is_on(slot)).collect();
+    }
+
+    /// Lets chunks have what the pool has grown by.
+    pub(crate) fn release_held(&mut self) {
+        for slot in std::mem::take(&mut self.held) {
+            self.slots.release(slot);
+        }
+    }
+}
+
+impl Group {
+    /// Tells the group that a pool's device has so many bytes now, durably; the pool gets the slots
+    /// that it has room for. Bytes from `zeroed_from` on read as zeroes. How many chunks more the
+    /// pool holds, as soon as a superblock says so.
+    ///
+    /// # Errors
+    /// When the pool does not exist, is not active, grows already, or the device has no room for a
+    /// chunk more; or when the metadata has none for the larger map. Nothing has changed then.
+    pub fn grow_pool(
+        &mut self,
+        now: Nanos,
+        id: PoolId,
+        size: Bytes,
+        zeroed_from: Bytes,
+    ) -> Result<u32, AdminError> {
+        let chunks = self.enlarge(id, size, zeroed_from)?;
+        if mutant("grown_slots_before_the_superblock") {
+            self.pool_mut(id).release_held();
+        }
+        self.checkpoint.wanted = true;
+        self.pump(now);
+        Ok(chunks)
+    }
+
+    /// Checks whether [`Group::grow_pool`] would let a pool grow to so many bytes, and says by how
+    /// many chunks. Changes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
+        let wanted = self.checkpoint.wanted;
+        let before = Before::of(self);
+        let chunks = self.enlarge(id, size, Bytes(u64::MAX))?;
+        before.restore(self, id);
+        self.checkpoint.wanted = wanted;
+        Ok(chunks)
+    }
+
+    fn enlarge(&mut self, id: PoolId, size: Bytes, zeroed_from: Bytes) -> Result<u32, AdminError> {
+        if *self.service() != Service::Ready {
+            return Err(AdminError::NotReady);
+        }
+        let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
+        if pool.state != PoolState::Active {
+            return Err(AdminError::CannotGrow { pool: id, state: pool.state });
+        }
+        if !pool.held.is_empty() {
+            return Err(AdminError::Growing(pool.name.clone()));
+        }
+        let (name, has) = (pool.name.clone(), pool.slots_for_chunks());
+        let total = layout::slots_from(size, pool.first_slot, self.chunk_size);
+        if total <= pool.slots.total() {
+            let chunks = u64::from(pool.slots.total()) * u64::from(self.chunk_size);
+            let pool_ends = Bytes(pool.first_slot + chunks);
+            return Err(AdminError::NotLarger { name, size, pool_ends });
+        }
+        let (before, chunk_size) = (Before::of(self), self.chunk_size);
+        let pool = self.pool_mut(id);
+        pool.geometry.size = size;
+        pool.add_slots(total, zeroed_from, chunk_size);
+        if !mutant("growth_without_room_for_its_map") && !self.grow_areas() {
+            before.restore(self, id);
+            return Err(AdminError::MetadataRoom(name));
+        }
+        let pool = self.pool(id);
+        met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
+        Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
+    }
+}
+
+/// What growing changes, as it was.
+struct Before {
+    pools: Vec<(Slots, Bytes)>,
+    extents: Vec<[Extents; 2]>,
+}
+
+impl Before {
+    fn of(group: &Group) -> Before {
+        let pools = group.pools.iter().map(|pool| (pool.slots.clone(), pool.geometry.size));
+        let extents = group.pools.iter().map(|pool| pool.extents.clone());
+        Before { pools: pools.collect(), extents: extents.collect() }
+    }
+
+    /// Makes it so again; `growing` is the pool whose slots became more.
+    fn restore(self, group: &mut Group, growing: PoolId) {
+        for (pool, ((slots, size), extents)) in
+            group.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
+        {
+            (pool.slots, pool.geometry.size, pool.extents) = (slots, size, extents);
+        }
+        group.pool_mut(growing).held.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;
