@@ -77,6 +77,9 @@ enum Command {
     /// How much of some data repeats itself, and what a tunnel would save.
     #[command(subcommand)]
     Dedup(commands::dedup::Command),
+    /// Make repeated content cost almost nothing on a slow link: two processes around it.
+    #[command(subcommand)]
+    Tunnel(commands::tunnel::Command),
     /// List every policy with its source and settings.
     Policies(commands::policies::Args),
 }
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Shadow(args) => commands::engine::shadow::run(args),
         Command::Balance(args) => commands::balance::run(args),
         Command::Dedup(command) => commands::dedup::run(command),
+        Command::Tunnel(command) => commands::tunnel::run(command),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

@@ -9,4 +9,5 @@ pub(crate) mod fs;
 pub(crate) mod lab;
 pub(crate) mod policies;
 pub(crate) mod trace;
+pub(crate) mod tunnel;
 pub(crate) mod up;

@@ -39,5 +39,6 @@ mod trace_chunks;
 mod trace_convert;
 mod trace_stat;
 mod trace_synth;
+mod tunnel;
 mod up;
 mod ways;

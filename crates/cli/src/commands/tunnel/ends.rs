@@ -1,0 +1,260 @@
+//! `thermocline tunnel enter` and `exit`: an end that runs until somebody stops it.
+
+use super::SOCKET;
+use crate::doors::{self, LogFormat};
+use crate::error::CliError;
+use crate::output;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fmt::Write as _;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+use thermocline_gateway::{
+    Common, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
+    StartError, WhenDown,
+};
+use thermocline_serve::unix_socket::{self, SocketName};
+use thermocline_tunnel::Sharing;
+use thermocline_units::Bytes;
+
+const ENTER_EXAMPLES: &str = "\
+Examples:
+  thermocline tunnel enter --to exit.example:7400 --key enter.key --peer exit.pub \\
+    --forward 8080=web.internal:80 --socks5 1080
+  curl http://127.0.0.1:8080/
+  curl --proxy socks5h://127.0.0.1:1080 http://web.internal/
+
+Keys: `thermocline tunnel keys NAME`. Everything listens on this machine alone; another address
+needs --expose. The other end: `thermocline tunnel exit`.";
+
+const EXIT_EXAMPLES: &str = "\
+Examples:
+  thermocline tunnel exit --listen 0.0.0.0:7400 --key exit.key --peer enter.pub \\
+    --allow 10.0.0.0/8:80,10.0.0.0/8:443,*.internal:5432
+
+A rule is HOST:PORT. HOST: an address, a network, a name, *.NAME, or *. PORT: a number, FROM-TO, or
+*. Without a rule nothing is reached.";
+
+/// What both ends are told.
+#[derive(clap::Args)]
+struct CommonArgs {
+    /// This end's key, made by `thermocline tunnel keys`.
+    #[arg(long, value_name = "NAME.key")]
+    key: PathBuf,
+    /// A key of the other end; several may be given, and are read anew at each connection.
+    #[arg(long, value_name = "NAME.pub", required = true)]
+    peer: Vec<PathBuf>,
+    /// Memory for chunks; the exit has as much for each key that it meets.
+    #[arg(long, value_name = "BYTES", default_value = "256MiB")]
+    cache: Bytes,
+    /// Who decides how flows are cut.
+    #[arg(long, value_name = "POLICY", default_value = thermocline_policy::tunnel::DEFAULT)]
+    policy: String,
+    /// Milliseconds that bytes wait for more of the same flow.
+    #[arg(long, value_name = "MS", default_value_t = 1)]
+    linger_ms: u64,
+    /// Clients or servers connected at once, at most.
+    #[arg(long, value_name = "N", default_value_t = 1024,
+        value_parser = clap::value_parser!(u16).range(1..=2048))]
+    clients_max: u16,
+    /// Seconds that flows may take to end when this end is stopped.
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    drain_s: u64,
+    /// Socket of `thermocline tunnel status`.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// How events are told on stderr.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    log: LogFormat,
+}
+
+/// Arguments of `enter`.
+#[derive(clap::Args)]
+#[command(after_help = ENTER_EXAMPLES)]
+pub(crate) struct EnterArgs {
+    /// The exit.
+    #[arg(long, value_name = "HOST:PORT")]
+    to: HostPort,
+    /// A door and the server that it leads to.
+    #[arg(long, value_name = "[ADDRESS:]PORT=HOST:PORT", value_parser = forward)]
+    forward: Vec<(SocketAddr, HostPort)>,
+    /// A door for clients that say where they want to go.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
+    socks5: Vec<SocketAddr>,
+    /// Let others than this machine come in at doors: whoever reaches them reaches the servers.
+    #[arg(long)]
+    expose: bool,
+    /// What clients get while the exit is not there.
+    #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = ["refuse", "pass"])]
+    when_down: String,
+    /// Flows that may find each other's chunks.
+    #[arg(long, value_name = "FLOWS", default_value = "class",
+        value_parser = ["flow", "class", "all"])]
+    share: String,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Arguments of `exit`.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_EXAMPLES)]
+pub(crate) struct ExitArgs {
+    /// Where enters come in.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// What may be connected to.
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    allow: Vec<Rule>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// An address, or a port of this machine.
+fn door(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    text.parse().map_err(|_| "expected a port, or ADDRESS:PORT such as 127.0.0.1:1080".to_string())
+}
+
+fn forward(text: &str) -> Result<(SocketAddr, HostPort), String> {
+    let expected = "expected [ADDRESS:]PORT=HOST:PORT, such as 8080=web.internal:80";
+    let (from, to) = text.split_once('=').ok_or(expected)?;
+    Ok((door(from)?, to.parse::<HostPort>().map_err(|error| error.to_string())?))
+}
+
+pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
+    if args.forward.is_empty() && args.socks5.is_empty() {
+        let text = "no client could come in; pass --forward 8080=HOST:PORT or --socks5 1080";
+        return Err(CliError::input(text));
+    }
+    let doors = args.forward.iter().map(|(door, _)| door).chain(&args.socks5);
+    if let Some(door) = doors.into_iter().find(|door| !door.ip().is_loopback() && !args.expose) {
+        let text = "others than this machine could come in there, and would reach the servers; \
+                    pass --expose if they should";
+        return Err(CliError::input(format!("{door}: {text}")));
+    }
+    let mut stop = Stop::new().map_err(CliError::failed)?;
+    let (common, name) = common(&args.common)?;
+    let told: Vec<String> = (args.forward.iter().map(|(_, target)| target.to_string()))
+        .chain(args.socks5.iter().map(|_| "wherever SOCKS5 clients want".to_string()))
+        .collect();
+    let to = args.to.clone();
+    let gateway = Gateway::enter(EnterConfig {
+        common,
+        to: args.to,
+        forward: args.forward,
+        socks5: args.socks5,
+        when_down: if args.when_down == "pass" { WhenDown::Pass } else { WhenDown::Refuse },
+        sharing: match args.share.as_str() {
+            "flow" => Sharing::Flow,
+            "all" => Sharing::All,
+            _ => Sharing::Class,
+        },
+    });
+    let gateway = gateway.map_err(start_error)?;
+    let mut text = String::new();
+    for (address, target) in gateway.addresses.iter().zip(told) {
+        let _ = writeln!(text, "listening on {address}, leads to {target}");
+    }
+    let _ = writeln!(text, "through {to}");
+    stop.run(gateway, text, &args.common, name)
+}
+
+pub(super) fn exit(args: ExitArgs) -> Result<(), CliError> {
+    let mut stop = Stop::new().map_err(CliError::failed)?;
+    let (common, name) = common(&args.common)?;
+    let rules = args.allow.len();
+    let gateway = Gateway::exit(ExitConfig { common, listen: args.listen, allow: args.allow });
+    let gateway = gateway.map_err(start_error)?;
+    let mut text = format!("listening on {}\n", gateway.addresses[0]);
+    text += &match rules {
+        0 => "connects to nothing: pass --allow HOST:PORT\n".to_string(),
+        1 => "connects to what 1 rule allows\n".to_string(),
+        rules => format!("connects to what {rules} rules allow\n"),
+    };
+    stop.run(gateway, text, &args.common, name)
+}
+
+fn start_error(error: StartError) -> CliError {
+    match error {
+        StartError::Listen { .. } | StartError::System(_) => CliError::failed(error),
+        other => CliError::input(other),
+    }
+}
+
+fn common(args: &CommonArgs) -> Result<(Common, SocketName), CliError> {
+    let (listener, name) = unix_socket::listen(&args.socket)
+        .map_err(|error| CliError::failed(format!("{}: {error}", args.socket.display())))?;
+    let keys = KeyFiles { key: args.key.clone(), peers: args.peer.clone() };
+    let mut common = Common::new(keys);
+    common.cache = args.cache;
+    common.policy.clone_from(&args.policy);
+    common.linger = Duration::from_millis(args.linger_ms);
+    common.limits.clients_max = args.clients_max.into();
+    common.status = Some(listener);
+    let log = args.log;
+    common.on_event = Arc::new(move |event| tell(log, event));
+    Ok((common, name))
+}
+
+fn tell(log: LogFormat, event: Event) {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let severity = match event.severity {
+        Severity::Info => thermocline_serve::api::Severity::Info,
+        Severity::Warning => thermocline_serve::api::Severity::Warning,
+    };
+    let Event { subject, text, .. } = event;
+    let at_ms = since.as_millis() as u64;
+    doors::tell(log, &thermocline_serve::api::Event { id: 0, at_ms, severity, subject, text });
+}
+
+/// SIGTERM and Ctrl-C.
+struct Stop {
+    /// Readable when one has come.
+    bell: UnixStream,
+}
+
+impl Stop {
+    fn new() -> io::Result<Stop> {
+        let (bell, ring) = UnixStream::pair()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The second one does not wait for anything.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+            signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
+        }
+        Ok(Stop { bell })
+    }
+
+    /// Says what runs, and runs it until it is to stop.
+    fn run(
+        &mut self,
+        gateway: Gateway,
+        mut text: String,
+        args: &CommonArgs,
+        name: SocketName,
+    ) -> Result<(), CliError> {
+        let _ = writeln!(text, "status: {}", args.socket.display());
+        text.push_str("stop with Ctrl-C or SIGTERM\n");
+        output::print(&text)?;
+        loop {
+            match self.bell.read(&mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        let is_clean = gateway.stop(Duration::from_secs(args.drain_s));
+        drop(name);
+        doors::say(match is_clean {
+            true => "stopped; nothing was cut off",
+            false => "stopped; some were cut off",
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! `thermocline tunnel status`: a running end, asked over its unix socket.
+
+use super::SOCKET;
+use crate::error::CliError;
+use crate::{output, table};
+use std::fmt::Write as _;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thermocline_gateway::{LinkStatus, Status};
+use thermocline_units::Bytes;
+
+/// Time for an end to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Socket of the running end.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let told = ask(&args.socket).map_err(|error| {
+        let path = args.socket.display();
+        CliError::failed(format!("{path}: {error}; is an end running, and is this its --socket?"))
+    })?;
+    if args.json {
+        return output::print(&(told + "\n"));
+    }
+    let status: Status = serde_json::from_str(&told)
+        .map_err(|error| CliError::failed(format!("the answer is not a status: {error}")))?;
+    output::print(&text(&status))
+}
+
+fn ask(socket: &Path) -> io::Result<String> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut told = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut told)?;
+    Ok(told)
+}
+
+fn text(status: &Status) -> String {
+    let mut text = format!("{} {}, runs for {:.0} s\n", status.role, status.key, status.for_s);
+    if let Some(since) = status.down_for_s {
+        let _ = write!(text, "link DOWN for {since:.0} s");
+        if let Some(when_down) = &status.when_down {
+            let _ = write!(text, "; clients: {when_down}");
+        }
+        text.push('\n');
+    }
+    if let Some(error) = &status.last_error {
+        let _ = writeln!(text, "last trouble: {error}");
+    }
+    let Status { connections, clients, flows, refused, cut, passed, .. } = status;
+    let _ = writeln!(
+        text,
+        "{connections} connections, {clients} clients now; {flows} flows: {refused} refused, \
+         {cut} cut, {passed} past the tunnel"
+    );
+    status.links.iter().for_each(|link| put_link(link, &mut text));
+    text
+}
+
+fn put_link(link: &LinkStatus, text: &mut String) {
+    let state = if link.is_up { "up" } else { "greeting" };
+    let _ = write!(text, "\nlink {state} for {:.0} s: {}\n", link.for_s, link.peer);
+    let round_trip = link.round_trip_us.map_or("-".to_string(), |us| format!("{us} µs"));
+    let rate = link.link_bytes_per_s.map_or("-".to_string(), |rate| format!("{}/s", Bytes(rate)));
+    let _ = writeln!(
+        text,
+        "  {} flows, sent {}, received {}, round trip {round_trip}, rate {rate}, chunks asked for \
+         {} by it, {} by us",
+        link.flows,
+        Bytes(link.sent_bytes),
+        Bytes(link.received_bytes),
+        link.chunks_asked_of_us,
+        link.chunks_asked_by_us
+    );
+    if link.classes.is_empty() {
+        return;
+    }
+    let heading = ["class", "choice", "bytes", "sent", "saved %", "goodput/s", "chunks", "why"];
+    let mut table = table::plain(heading);
+    for class in &link.classes {
+        let saved = class.re_ratio.map_or("-".to_string(), |re| format!("{:.1}", 100.0 * re));
+        table.add_row(vec![
+            class.class.to_string(),
+            class.choice.clone(),
+            Bytes(class.bytes).to_string(),
+            Bytes(class.sent).to_string(),
+            saved,
+            Bytes(class.goodput_bytes_per_s).to_string(),
+            class.chunks.to_string(),
+            class.why.clone(),
+        ]);
+    }
+    let _ = writeln!(text, "{table}");
+}

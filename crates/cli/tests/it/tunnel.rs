@@ -1,0 +1,167 @@
+//! `thermocline tunnel` as a user runs it: keys, two processes, a kill in between, the status.
+
+use crate::program;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running end; killed with this.
+struct End {
+    child: Child,
+    said: String,
+}
+
+impl End {
+    fn start(folder: &Path, arguments: &str) -> End {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
+            .arg("tunnel")
+            .args(arguments.split_whitespace())
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = String::new();
+        while !said.contains("stop with Ctrl-C") {
+            said += &lines.next().expect("the end comes up").unwrap();
+            said += "\n";
+        }
+        End { child, said }
+    }
+
+    /// Where it listens.
+    fn address(&self) -> String {
+        let rest = self.said.split("listening on ").nth(1).unwrap();
+        rest.split([',', '\n']).next().unwrap().to_string()
+    }
+
+    fn ends_after_a_signal(mut self) {
+        let signalled = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(signalled.success());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn status(folder: &Path, socket: &str) -> Value {
+    let ran = program::run(folder, &format!("tunnel status --json --socket {socket}")).succeeded();
+    serde_json::from_str(&ran.stdout()).unwrap()
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A server that sends `data` slowly at first, so that a client is amid it for a while.
+fn server(data: Vec<u8>) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, data) = (stream.unwrap(), data.clone());
+            std::thread::spawn(move || {
+                for part in data.chunks(4096) {
+                    stream.write_all(part)?;
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+                std::io::Result::Ok(())
+            });
+        }
+    });
+    address
+}
+
+fn read_all(address: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    TcpStream::connect(address).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
+    let folder = program::folder("tunnel");
+    for name in ["enter", "exit"] {
+        program::run(&folder, &format!("tunnel keys {name}")).succeeded();
+    }
+    program::run(&folder, "tunnel keys enter").ended_with(2).says("enter.pub: ");
+    let data: Vec<u8> =
+        (0..1 << 20_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let target = server(data.clone());
+    let exit_at = |listen: &str| {
+        format!(
+            "exit --listen {listen} --key exit.key --peer enter.pub --allow {target} \
+                 --policy content:size=2KiB --socket exit.sock"
+        )
+    };
+    let exit = End::start(&folder, &exit_at("127.0.0.1:0"));
+    let door = exit.address();
+    let enter = End::start(
+        &folder,
+        &format!(
+            "enter --to {door} --key enter.key --peer exit.pub --forward 0={target} --socks5 0 \
+                  --policy content:size=2KiB --socket enter.sock"
+        ),
+    );
+    let is_up = || status(&folder, "enter.sock")["links"][0]["is_up"] == true;
+    wait_until("the link is up", is_up);
+    assert!(read_all(&enter.address()) == data, "other bytes came");
+    let told = status(&folder, "exit.sock");
+    let port: u16 = target.rsplit(':').next().unwrap().parse().unwrap();
+    assert_eq!(told["links"][0]["classes"][0]["class"], port);
+    let text = program::run(&folder, "tunnel status --socket exit.sock").succeeded().stdout();
+    assert!(text.contains("link up") && text.contains("content 2 KiB"), "{text}");
+
+    // Killed amid a flow: an error for the client, and never an end.
+    let mut stream = TcpStream::connect(enter.address()).unwrap();
+    stream.read_exact(&mut [0; 4096]).unwrap();
+    drop(exit);
+    let mut rest = Vec::new();
+    assert!(stream.read_to_end(&mut rest).is_err(), "{} bytes and an end", rest.len());
+    wait_until("the enter knows", || !status(&folder, "enter.sock")["down_for_s"].is_null());
+    let text = program::run(&folder, "tunnel status --socket enter.sock").succeeded().stdout();
+    assert!(text.contains("link DOWN") && text.contains("clients: refuse"), "{text}");
+    let exit = End::start(&folder, &exit_at(&door));
+    wait_until("the link is up again", is_up);
+    assert!(read_all(&enter.address()) == data, "other bytes came");
+    enter.ends_after_a_signal();
+    exit.ends_after_a_signal();
+    assert!(!folder.join("enter.sock").exists() && !folder.join("exit.sock").exists());
+}
+
+#[test]
+fn what_cannot_work_is_said_at_the_start() {
+    let folder = program::folder("tunnel-refused");
+    program::run(&folder, "tunnel keys one").succeeded();
+    let with = "--key one.key --peer one.pub";
+    let to = "tunnel enter --to 127.0.0.1:1";
+    program::run(&folder, &format!("{to} {with}")).ended_with(2).says("no client could come in");
+    let exposed = format!("{to} {with} --socks5 0.0.0.0:0");
+    program::run(&folder, &exposed).ended_with(2).says("pass --expose");
+    program::run(&folder, &format!("{to} --key one.pub --peer one.pub --socks5 0"))
+        .ended_with(2)
+        .says("chmod 600");
+    program::run(&folder, &format!("{to} {with} --socks5 0 --policy nonsense"))
+        .ended_with(2)
+        .says("nonsense");
+    program::run(&folder, "tunnel exit --listen 127.0.0.1:0 --key one.key --peer none.pub")
+        .ended_with(2)
+        .says("none.pub");
+    program::run(&folder, "tunnel status").ended_with(1).says("is an end running");
+    program::run(&folder, &format!("tunnel exit --listen 127.0.0.1:0 {with} --allow x"))
+        .ended_with(2)
+        .says("10.0.0.0/8:80");
+}

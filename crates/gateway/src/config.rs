@@ -1,0 +1,142 @@
+//! Settings of a gateway: plain data.
+
+use crate::address::{HostPort, Rule};
+use crate::keys::KeyFiles;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::Duration;
+use thermocline_tunnel::Sharing;
+use thermocline_units::Bytes;
+
+/// What clients get while the other end is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenDown {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They are connected to their server directly.
+    Pass,
+}
+
+impl std::fmt::Display for WhenDown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WhenDown::Refuse => "refuse",
+            WhenDown::Pass => "pass",
+        })
+    }
+}
+
+/// Bounds, each with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Clients of an enter, servers of an exit, at once; 1,024, at most 2,048.
+    pub clients_max: usize,
+    /// Connections at once that have not shown their key; 64.
+    pub strangers_max: usize,
+    /// Time for TCP, and again for TLS, between ends; 10 s.
+    pub handshake_within: Duration,
+    /// Time for an exit to find and reach a server; 10 s.
+    pub connect_within: Duration,
+    /// Time for a client's words of SOCKS; 10 s.
+    pub socks5_within: Duration,
+    /// Longest time between tries to reach the other end; 10 s.
+    pub back_off_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let ten = Duration::from_secs(10);
+        Limits {
+            clients_max: 1024,
+            strangers_max: 64,
+            handshake_within: ten,
+            connect_within: ten,
+            socks5_within: ten,
+            back_off_max: ten,
+        }
+    }
+}
+
+/// What both kinds of gateway have.
+pub struct Common {
+    /// Keys.
+    pub keys: KeyFiles,
+    /// Bytes of the cache; an exit has one for each key that it meets.
+    pub cache: Bytes,
+    /// The controller, by its name in the registry.
+    pub policy: String,
+    /// Time that a client's bytes wait for more; 1 ms.
+    pub linger: Duration,
+    /// Bounds.
+    pub limits: Limits,
+    /// Who asks here gets the status as JSON.
+    pub status: Option<UnixListener>,
+    /// Is told what happens.
+    pub on_event: OnEvent,
+}
+
+impl Common {
+    /// The defaults.
+    pub fn new(keys: KeyFiles) -> Common {
+        Common {
+            keys,
+            cache: Bytes::from_mib(256),
+            policy: thermocline_policy::tunnel::DEFAULT.to_string(),
+            linger: Duration::from_millis(1),
+            limits: Limits::default(),
+            status: None,
+            on_event: Arc::new(|_| ()),
+        }
+    }
+}
+
+/// Settings of the end near the clients.
+pub struct EnterConfig {
+    /// What both have.
+    pub common: Common,
+    /// The exit.
+    pub to: HostPort,
+    /// Where clients come in, and where each of these doors leads.
+    pub forward: Vec<(SocketAddr, HostPort)>,
+    /// Where clients come in that say themselves where they want to go.
+    pub socks5: Vec<SocketAddr>,
+    /// What clients get while the exit is not there.
+    pub when_down: WhenDown,
+    /// Flows that may find each other's chunks.
+    pub sharing: Sharing,
+}
+
+/// Settings of the end near the servers.
+pub struct ExitConfig {
+    /// What both have.
+    pub common: Common,
+    /// Where the other ends come in.
+    pub listen: SocketAddr,
+    /// Targets that may be connected to; none: nothing may.
+    pub allow: Vec<Rule>,
+}
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// For the record.
+    Info,
+    /// Somebody may want to look.
+    Warning,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is about: `link`, or a client.
+    pub subject: String,
+    /// What happened, with what to do about it.
+    pub text: String,
+}
+
+/// Is told what happens, on the gateway's thread: it must not block.
+pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;

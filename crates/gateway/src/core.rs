@@ -1,0 +1,214 @@
+//! What all tasks of a gateway share: its settings, what it counts, whom it tells.
+
+use crate::config::{Common, Event, Limits, OnEvent, Severity};
+use crate::keys::{Fingerprint, KeyFiles, Keys};
+use crate::status::Status;
+use crate::{StartError, WhenDown};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use thermocline_tunnel::{Cache, End, Settings};
+use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_wire::Role;
+use tokio::net::TcpListener;
+
+/// Time to wait when the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// How the link was and is.
+#[derive(Debug)]
+struct Link {
+    down_since: Option<Instant>,
+    last_error: Option<String>,
+}
+
+/// Shared by all tasks.
+pub(crate) struct Core {
+    pub(crate) keys: KeyFiles,
+    pub(crate) limits: Limits,
+    pub(crate) linger: Duration,
+    pub(crate) began: Instant,
+    cache: Bytes,
+    policy: String,
+    fingerprint: Fingerprint,
+    on_event: OnEvent,
+    rng: Mutex<Rng>,
+    link: Mutex<Link>,
+    stops: AtomicBool,
+    pub(crate) clients: AtomicUsize,
+    pub(crate) connections: AtomicU64,
+    pub(crate) flows: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) cut: AtomicU64,
+    pub(crate) passed: AtomicU64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    /// Looks whether everything fits, so that what is wrong is told at the start.
+    pub(crate) fn new(common: &Common, role: Role) -> Result<Core, StartError> {
+        let keys = Keys::read(&common.keys)?;
+        if keys.peers().is_empty() {
+            return Err(StartError::NoPeers);
+        }
+        let fingerprint = keys.fingerprint();
+        match role {
+            Role::Connector => keys.client().map(drop)?,
+            Role::Acceptor => keys.server().map(drop)?,
+        }
+        let core = Core {
+            keys: common.keys.clone(),
+            limits: common.limits,
+            linger: common.linger,
+            began: Instant::now(),
+            cache: common.cache,
+            policy: common.policy.clone(),
+            fingerprint,
+            on_event: common.on_event.clone(),
+            rng: Mutex::new(Rng::seeded(random_number()?)),
+            link: Mutex::new(Link { down_since: Some(Instant::now()), last_error: None }),
+            stops: AtomicBool::new(false),
+            clients: AtomicUsize::new(0),
+            connections: AtomicU64::new(0),
+            flows: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+        };
+        core.end(role, Cache::new(Bytes(1 << 20), [1; 16]), Nanos(0))?;
+        Ok(core)
+    }
+
+    /// An empty cache of a run of its own.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(crate) fn cache(&self) -> io::Result<Cache> {
+        Ok(Cache::new(self.cache, system_random()?))
+    }
+
+    /// The end of a new connection.
+    pub(crate) fn end(&self, role: Role, cache: Cache, now: Nanos) -> Result<End, StartError> {
+        let mut settings = Settings::new(role, random_number()?);
+        settings.controller.clone_from(&self.policy);
+        // Also when nothing else is said: the round trip is told, and death is noticed.
+        settings.wire.ping_after = Nanos::from_secs(5);
+        settings.wire.silent_after = Nanos::from_secs(20);
+        let began = Instant::now();
+        let stopwatch = Box::new(move || Nanos(began.elapsed().as_nanos() as u64));
+        Ok(End::new(settings, cache, stopwatch, now)?)
+    }
+
+    /// A number from 0 up to 1.
+    pub(crate) fn draw(&self) -> f64 {
+        locked(&self.rng).unit_f64()
+    }
+
+    pub(crate) fn tell(&self, severity: Severity, subject: impl ToString, text: String) {
+        (self.on_event)(Event { severity, subject: subject.to_string(), text });
+    }
+
+    /// A connection is there.
+    pub(crate) fn link_is_up(&self) {
+        self.connections.fetch_add(1, Relaxed);
+        locked(&self.link).down_since = None;
+    }
+
+    /// No connection is there, or none could be made.
+    pub(crate) fn link_is_down(&self, why: Option<&str>) {
+        let mut link = locked(&self.link);
+        link.down_since.get_or_insert_with(Instant::now);
+        if let Some(why) = why {
+            link.last_error = Some(why.to_string());
+        }
+    }
+
+    /// Notes why a connection ended, when others may be there.
+    pub(crate) fn note_error(&self, why: &str) {
+        locked(&self.link).last_error = Some(why.to_string());
+    }
+
+    /// The status but for what only one of the roles knows.
+    pub(crate) fn status(&self, role: &str, when_down: Option<WhenDown>) -> Status {
+        let link = locked(&self.link);
+        Status {
+            role: role.to_string(),
+            key: self.fingerprint.to_string(),
+            for_s: self.began.elapsed().as_secs_f64(),
+            links: Vec::new(),
+            down_for_s: link.down_since.map(|since| since.elapsed().as_secs_f64()),
+            last_error: link.last_error.clone(),
+            connections: self.connections.load(Relaxed),
+            when_down: when_down.map(|when_down| when_down.to_string()),
+            clients: self.clients.load(Relaxed),
+            flows: self.flows.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            cut: self.cut.load(Relaxed),
+            passed: self.passed.load(Relaxed),
+        }
+    }
+
+    /// True when no client, or server, is connected.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.clients.load(Relaxed) == 0
+    }
+
+    /// Takes no connection from now on: it ends for good.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Relaxed);
+    }
+
+    /// True if it ends for good.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stops.load(Relaxed)
+    }
+
+    /// A client's place, if there is one; it is free again when the place is dropped.
+    pub(crate) fn place(self: &Arc<Core>) -> Option<Place> {
+        let before = self.clients.fetch_add(1, Relaxed);
+        let place = Place(self.clone());
+        (before < self.limits.clients_max).then_some(place)
+    }
+}
+
+/// A client's place.
+pub(crate) struct Place(Arc<Core>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A number that nobody can guess.
+fn random_number() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&system_random()?[..8]);
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Sixteen bytes that nobody can guess.
+fn system_random() -> io::Result<[u8; 16]> {
+    use std::io::Read;
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The next connection of a listener. Waits when the system has no room for one.
+pub(crate) async fn accept(
+    listener: &TcpListener,
+) -> (tokio::net::TcpStream, std::net::SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            // Who waited has gone, or there is no room.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => tokio::time::sleep(NO_ROOM).await,
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! Where the link and the clients of one connection meet: the `End`, behind one lock.
+//!
+//! All tasks of a gateway run on one thread, so nobody waits for the lock but who asks for the status.
+//! It is never held across an `await`. A client's bytes go from its socket into the end, and from
+//! the end to its socket, without a queue between: what the end has room for is the bound.
+//!
+//! A connection has a number. A flow of an earlier one finds that it is cut.
+
+use crate::status::{ClassStatus, LinkStatus};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use thermocline_policy::tunnel::Conditions;
+use thermocline_tunnel::{Cache, End, FlowEvent, FlowId, Target};
+use thermocline_units::Nanos;
+use thermocline_wire::OpenError;
+use tokio::net::TcpStream;
+
+/// A connection that both ends are done with ends when nothing has come or gone for so long.
+const QUIET: Duration = Duration::from_millis(500);
+/// Bytes that are taken from a client at once, at most.
+const PULL_BYTES: usize = 256 * 1024;
+
+/// A flow that is gone before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The link broke.
+    Link,
+    /// The other end gave it up, with a code of [`crate::codes`].
+    Reset(u32),
+}
+
+/// A flow that cannot begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoFlow {
+    #[error("the link is down")]
+    Down,
+    #[error("{0}")]
+    Open(OpenError),
+}
+
+/// What came of reading from a client.
+pub(crate) enum Pulled {
+    /// Bytes, which the end has.
+    Bytes,
+    /// The client has nothing now, or the end has no room.
+    Nothing,
+    /// The client says nothing more.
+    End,
+}
+
+/// A client's place.
+#[derive(Default)]
+struct Mailbox {
+    bytes: VecDeque<Bytes>,
+    has_ended: bool,
+    reset: Option<u32>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl Mailbox {
+    fn wake(&mut self) {
+        for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
+            waker.wake();
+        }
+    }
+}
+
+/// Bytes of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// Bytes a second that the link took while more waited.
+    pub(crate) rate: Option<f64>,
+}
+
+/// A connection.
+struct Live {
+    end: End,
+    peer: String,
+    since: Instant,
+    is_ready: bool,
+    flows: BTreeMap<FlowId, Mailbox>,
+    /// Flows that the other end opened and nobody serves yet.
+    opened: Vec<(FlowId, Target)>,
+    /// Why the connection must end.
+    failed: Option<String>,
+    /// The other end wants no new flows, and why.
+    closing: Option<String>,
+    /// No new flows begin, because this end or the other one wants none.
+    is_closing: bool,
+    last_bytes: Instant,
+    traffic: Traffic,
+    /// Bytes of each class a second ago, and how many came in that second.
+    goodput: BTreeMap<u16, (u64, u64)>,
+}
+
+impl Live {
+    /// Hands events to those whom they concern.
+    fn dispatch(&mut self) {
+        while let Some(event) = self.end.next_event() {
+            match event {
+                FlowEvent::Ready => self.is_ready = true,
+                FlowEvent::Opened { flow, target } => {
+                    self.flows.insert(flow, Mailbox::default());
+                    self.opened.push((flow, target));
+                }
+                FlowEvent::Closing { reason } => {
+                    self.closing = Some(reason);
+                    self.is_closing = true;
+                }
+                FlowEvent::Bytes { flow, bytes } => {
+                    self.tell(flow, |mailbox| mailbox.bytes.push_back(bytes));
+                }
+                FlowEvent::Ended { flow } => self.tell(flow, |mailbox| mailbox.has_ended = true),
+                FlowEvent::Reset { flow, code } => {
+                    self.tell(flow, |mailbox| mailbox.reset = Some(code));
+                }
+                FlowEvent::Room { flow } => self.tell(flow, |_| ()),
+            }
+        }
+    }
+
+    fn tell(&mut self, flow: FlowId, what: impl FnOnce(&mut Mailbox)) {
+        if let Some(mailbox) = self.flows.get_mut(&flow) {
+            what(mailbox);
+            mailbox.wake();
+        }
+    }
+
+    /// True if no flow is left or can begin, and nothing is to be sent.
+    fn is_drained(&self) -> bool {
+        self.is_closing && self.end.flows() == 0 && !self.end.wants_transmit()
+    }
+
+    /// When the connection is over, unless something comes or goes before.
+    fn quiet_at(&self) -> Option<Instant> {
+        self.is_drained().then(|| self.last_bytes + QUIET)
+    }
+
+    /// Ends the connection if the other end broke a rule.
+    fn note<T, E: ToString>(&mut self, result: Result<T, E>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error.to_string());
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    live: Option<Live>,
+    /// Number of the connection.
+    number: u64,
+    scratch: Vec<u8>,
+    link: Option<Waker>,
+    /// What clients have not taken yet of flows that came to their end before the connection did,
+    /// by connection and flow.
+    left_over: BTreeMap<(u64, FlowId), Mailbox>,
+}
+
+impl State {
+    fn live(&mut self, number: u64) -> Result<&mut Live, Cut> {
+        self.live.as_mut().filter(|_| self.number == number).ok_or(Cut::Link)
+    }
+
+    /// A client's place; also when the connection came to a good end.
+    fn mailbox(&mut self, number: u64, flow: FlowId) -> Result<&mut Mailbox, Cut> {
+        let live = self.live.as_mut().filter(|_| self.number == number);
+        let mailbox = match live {
+            Some(live) => live.flows.get_mut(&flow),
+            None => self.left_over.get_mut(&(number, flow)),
+        };
+        mailbox.ok_or(Cut::Link)
+    }
+
+    /// Hands events round, and wakes the link if it has something to do.
+    fn settle(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        live.dispatch();
+        if (live.end.wants_transmit() || live.failed.is_some())
+            && let Some(waker) = self.link.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// What the link has to do next.
+pub(crate) enum Work {
+    /// Send what was appended, if anything; wake at this time.
+    Send { deadline: Option<Instant> },
+    /// The connection is over: everything is sent and both ends want no more.
+    Drained,
+    /// The connection is over, and why. What was appended is a last word.
+    Failed(String),
+}
+
+/// The meeting place.
+pub(crate) struct Hub {
+    state: Mutex<State>,
+    began: Instant,
+}
+
+impl Hub {
+    pub(crate) fn new(began: Instant) -> Arc<Hub> {
+        Arc::new(Hub { state: Mutex::default(), began })
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn at(&self, time: Nanos) -> Instant {
+        self.began + Duration::from_nanos(time.0.min(u64::MAX / 4))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a new connection's end in; its number.
+    pub(crate) fn install(&self, end: End, peer: String) -> u64 {
+        let mut state = self.lock();
+        assert!(state.live.is_none(), "one connection at a time");
+        state.number += 1;
+        state.scratch.resize(PULL_BYTES, 0);
+        state.live = Some(Live {
+            end,
+            peer,
+            since: Instant::now(),
+            is_ready: false,
+            flows: BTreeMap::new(),
+            opened: Vec::new(),
+            failed: None,
+            closing: None,
+            is_closing: false,
+            last_bytes: Instant::now(),
+            traffic: Traffic::default(),
+            goodput: BTreeMap::new(),
+        });
+        state.number
+    }
+
+    /// Takes the end out: its flows are cut, its cache goes on.
+    pub(crate) fn remove(&self, number: u64) -> Option<Cache> {
+        let mut state = self.lock();
+        state.live(number).ok()?;
+        let mut live = state.live.take()?;
+        live.flows.values_mut().for_each(Mailbox::wake);
+        if live.is_drained() {
+            let ended = live.flows.into_iter().filter(|(_, mailbox)| mailbox.has_ended);
+            state.left_over.extend(ended.map(|(flow, mailbox)| ((number, flow), mailbox)));
+        }
+        Some(live.end.into_cache())
+    }
+
+    /// Ends the connection that is there, if any.
+    pub(crate) fn abandon(&self, why: &str) {
+        let mut state = self.lock();
+        if let Some(live) = &mut state.live {
+            live.failed.get_or_insert(why.to_string());
+        }
+        state.settle();
+    }
+
+    /// Lets no new flows begin.
+    pub(crate) fn close(&self, why: &str) {
+        let mut state = self.lock();
+        if let Some(live) = &mut state.live {
+            live.end.close(why);
+            live.is_closing = true;
+        }
+        state.settle();
+    }
+
+    /// True if both ends want no new flows, and all came to their end.
+    pub(crate) fn is_drained(&self, number: u64) -> bool {
+        self.lock().live(number).is_ok_and(|live| live.is_drained())
+    }
+
+    /// True when there is no connection.
+    pub(crate) fn is_down(&self) -> bool {
+        self.lock().live.is_none()
+    }
+
+    /// True once the other end has said its first words.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.lock().live.as_ref().is_some_and(|live| live.is_ready)
+    }
+
+    /// Opens a flow.
+    pub(crate) fn open(self: &Arc<Hub>, target: &Target) -> Result<Flow, NoFlow> {
+        let now = self.now();
+        let mut state = self.lock();
+        let number = state.number;
+        let live = state.live.as_mut().filter(|live| live.is_ready && live.failed.is_none());
+        let live = live.ok_or(NoFlow::Down)?;
+        let flow = live.end.open(now, target).map_err(|error| match error {
+            OpenError::NotYet | OpenError::Closing | OpenError::Failed => NoFlow::Down,
+            other => NoFlow::Open(other),
+        })?;
+        live.flows.insert(flow, Mailbox::default());
+        state.settle();
+        Ok(Flow { hub: self.clone(), number, flow, is_done: false })
+    }
+
+    /// Flows that the other end opened since the last call.
+    pub(crate) fn take_opened(self: &Arc<Hub>, number: u64) -> Vec<(Flow, Target)> {
+        let mut state = self.lock();
+        let opened = state.live(number).map(|live| std::mem::take(&mut live.opened));
+        let flow = |flow| Flow { hub: self.clone(), number, flow, is_done: false };
+        opened.unwrap_or_default().into_iter().map(|(id, target)| (flow(id), target)).collect()
+    }
+
+    /// Takes in bytes of the link.
+    pub(crate) fn receive(&self, number: u64, bytes: &[u8]) {
+        let now = self.now();
+        let mut state = self.lock();
+        if let Ok(live) = state.live(number) {
+            let received = live.end.receive(now, bytes);
+            live.note(received);
+            live.traffic.received += bytes.len() as u64;
+            live.last_bytes = Instant::now();
+        }
+        state.settle();
+    }
+
+    /// What the link has to do, which is woken when that changes.
+    pub(crate) fn work(
+        &self,
+        number: u64,
+        out: &mut VecDeque<Bytes>,
+        most: usize,
+        cx: &Context<'_>,
+    ) -> Work {
+        let now = self.now();
+        let mut state = self.lock();
+        let Ok(live) = state.live(number) else { return Work::Drained };
+        if live.end.next_deadline().is_some_and(|deadline| deadline <= now) {
+            let ticked = live.end.tick(now);
+            live.note(ticked);
+            live.dispatch();
+        }
+        if out.is_empty() && live.end.transmit(now, out, most) > 0 {
+            live.last_bytes = Instant::now();
+        }
+        if let Some(why) = &live.failed {
+            return Work::Failed(why.clone());
+        }
+        let quiet_at = live.quiet_at().filter(|_| out.is_empty());
+        if quiet_at.is_some_and(|at| at <= Instant::now()) {
+            return Work::Drained;
+        }
+        let deadline = live.end.next_deadline().map(|deadline| self.at(deadline));
+        let deadline = deadline.into_iter().chain(quiet_at).min();
+        match &mut state.link {
+            Some(waker) => waker.clone_from(cx.waker()),
+            empty => *empty = Some(cx.waker().clone()),
+        }
+        Work::Send { deadline }
+    }
+
+    /// Notes what the link has taken, once a second.
+    pub(crate) fn end_second(&self, number: u64, sent: u64, rate: Option<f64>) {
+        let now = self.now();
+        let mut state = self.lock();
+        let Ok(live) = state.live(number) else { return };
+        live.traffic.sent = sent;
+        if rate.is_some() && rate != live.traffic.rate {
+            live.traffic.rate = rate;
+            let link = rate.map(|rate| thermocline_units::Bytes(rate as u64));
+            live.end.set_conditions(now, Conditions { link, ..Conditions::default() });
+        }
+        for report in live.end.reports() {
+            let (before, last) = live.goodput.entry(report.class).or_default();
+            *last = report.sent.bytes - *before;
+            *before = report.sent.bytes;
+        }
+    }
+
+    /// Notes bytes that the link has taken.
+    pub(crate) fn note_sent(&self, number: u64, sent: u64) {
+        if let Ok(live) = self.lock().live(number) {
+            live.traffic.sent = sent;
+        }
+    }
+
+    /// The other end's reason for wanting no more flows.
+    pub(crate) fn closing(&self, number: u64) -> Option<String> {
+        self.lock().live(number).ok().and_then(|live| live.closing.clone())
+    }
+
+    /// The connection as it is now; `None` when there is none.
+    pub(crate) fn status(&self) -> Option<LinkStatus> {
+        let mut state = self.lock();
+        let live = state.live.as_mut()?;
+        let classes = live.end.reports().map(|report| {
+            let goodput = live.goodput.get(&report.class).map_or(0, |(_, last)| *last);
+            ClassStatus::new(&report, goodput)
+        });
+        let (asked_of_us, asked_by_us) = live.end.asked();
+        Some(LinkStatus {
+            peer: live.peer.clone(),
+            is_up: live.is_ready,
+            for_s: live.since.elapsed().as_secs_f64(),
+            round_trip_us: live.end.round_trip().map(|time| time.0 / 1000),
+            flows: live.end.flows(),
+            sent_bytes: live.traffic.sent,
+            received_bytes: live.traffic.received,
+            link_bytes_per_s: live.traffic.rate.map(|rate| rate as u64),
+            chunks_asked_of_us: asked_of_us,
+            chunks_asked_by_us: asked_by_us,
+            classes: classes.collect(),
+        })
+    }
+}
+
+/// A client's side of a flow. Dropped before it is finished, the flow is reset.
+pub(crate) struct Flow {
+    hub: Arc<Hub>,
+    number: u64,
+    flow: FlowId,
+    is_done: bool,
+}
+
+impl Flow {
+    /// Waits until bytes can be given.
+    pub(crate) async fn room(&self) -> Result<(), Cut> {
+        std::future::poll_fn(|cx| {
+            let mut state = self.hub.lock();
+            let live = state.live(self.number)?;
+            let mailbox = live.flows.get_mut(&self.flow).ok_or(Cut::Link)?;
+            if let Some(code) = mailbox.reset {
+                return Poll::Ready(Err(Cut::Reset(code)));
+            }
+            if live.end.room(self.flow) > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            mailbox.writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Gives what a client's socket has, as far as there is room.
+    pub(crate) fn pull(&self, stream: &TcpStream) -> Result<io::Result<Pulled>, Cut> {
+        let now = self.hub.now();
+        let mut state = self.hub.lock();
+        let mut scratch = std::mem::take(&mut state.scratch);
+        let pulled = state.live(self.number).map(|live| {
+            let room = live.end.room(self.flow).min(scratch.len());
+            if room == 0 {
+                return Ok(Pulled::Nothing);
+            }
+            match stream.try_read(&mut scratch[..room]) {
+                Ok(0) => Ok(Pulled::End),
+                Ok(length) => {
+                    live.end.give(now, self.flow, &scratch[..length]);
+                    Ok(Pulled::Bytes)
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Pulled::Nothing),
+                Err(error) => Err(error),
+            }
+        });
+        state.scratch = scratch;
+        state.settle();
+        pulled
+    }
+
+    /// Gives bytes that were read before.
+    pub(crate) async fn give(&self, mut bytes: &[u8]) -> Result<(), Cut> {
+        while !bytes.is_empty() {
+            self.room().await?;
+            let now = self.hub.now();
+            let mut state = self.hub.lock();
+            let live = state.live(self.number)?;
+            let (part, rest) = bytes.split_at(bytes.len().min(live.end.room(self.flow)));
+            live.end.give(now, self.flow, part);
+            bytes = rest;
+            state.settle();
+        }
+        Ok(())
+    }
+
+    /// True if bytes wait for more to come.
+    pub(crate) fn is_pending(&self) -> bool {
+        let mut state = self.hub.lock();
+        state.live(self.number).is_ok_and(|live| live.end.pending(self.flow) > 0)
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&self) {
+        self.with(|end, now, flow| end.flush(now, flow));
+    }
+
+    /// Says that nothing more comes.
+    pub(crate) fn end(&self) {
+        self.with(|end, now, flow| end.end(now, flow));
+    }
+
+    /// The next bytes; `None`: the other client says nothing more.
+    pub(crate) async fn next(&self) -> Result<Option<Bytes>, Cut> {
+        std::future::poll_fn(|cx| {
+            let mut state = self.hub.lock();
+            let mailbox = state.mailbox(self.number, self.flow)?;
+            if let Some(code) = mailbox.reset {
+                return Poll::Ready(Err(Cut::Reset(code)));
+            }
+            if let Some(bytes) = mailbox.bytes.pop_front() {
+                return Poll::Ready(Ok(Some(bytes)));
+            }
+            if mailbox.has_ended {
+                return Poll::Ready(Ok(None));
+            }
+            mailbox.reader = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Puts bytes back that were not used.
+    pub(crate) fn put_back(&self, bytes: Bytes) {
+        if let Ok(mailbox) = self.hub.lock().mailbox(self.number, self.flow)
+            && !bytes.is_empty()
+        {
+            mailbox.bytes.push_front(bytes);
+        }
+    }
+
+    /// The client has taken so many bytes.
+    pub(crate) fn taken(&self, bytes: usize) {
+        let mut state = self.hub.lock();
+        if let Ok(live) = state.live(self.number)
+            && live.flows.get(&self.flow).is_some_and(|mailbox| mailbox.reset.is_none())
+        {
+            let taken = live.end.taken(self.flow, bytes);
+            live.note(taken);
+        }
+        state.settle();
+    }
+
+    /// Both directions have ended.
+    pub(crate) fn finish(mut self) {
+        self.is_done = true;
+    }
+
+    /// Gives the flow up.
+    pub(crate) fn reset(mut self, code: u32) {
+        self.is_done = true;
+        self.with(|end, _, flow| end.reset(flow, code));
+    }
+
+    fn with(&self, what: impl FnOnce(&mut End, Nanos, FlowId)) {
+        let now = self.hub.now();
+        let mut state = self.hub.lock();
+        if let Ok(live) = state.live(self.number) {
+            what(&mut live.end, now, self.flow);
+        }
+        state.settle();
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        let mut state = self.hub.lock();
+        state.left_over.remove(&(self.number, self.flow));
+        if let Ok(live) = state.live(self.number) {
+            live.flows.remove(&self.flow);
+            if !self.is_done {
+                live.end.reset(self.flow, crate::codes::GIVEN_UP);
+            }
+        }
+        state.settle();
+    }
+}

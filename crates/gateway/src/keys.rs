@@ -1,0 +1,342 @@
+//! Who the ends are: a key of one's own, and the exact certificates of those that may be met.
+//!
+//! 1. `NAME.key` holds a private key and its certificate, `NAME.pub` the certificate alone, all PEM.
+//! 2. An end accepts a certificate if it is, byte for byte, one of those that it was told, and if the
+//!    other end proves to have its key. There is no authority, no name and no date to look at.
+//! 3. Files are read at each connection. Nothing of a TLS session is resumed, so a key that is taken
+//!    away lets nobody in from the next connection on.
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, OtherError,
+    ServerConfig, SignatureScheme,
+};
+use std::fmt::{self, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The protocol that ends ask for (ALPN): strangers are told apart early.
+const PROTOCOL: &[u8] = b"thermocline-tunnel";
+/// The name in a handshake, which nobody looks at.
+pub(crate) const SERVER_NAME: &str = "thermocline.tunnel";
+/// Bits of a key file's mode by which others could read it.
+const OTHERS: u32 = 0o077;
+
+/// Files of one end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFiles {
+    /// This end's `NAME.key`.
+    pub key: PathBuf,
+    /// `NAME.pub` of each end that may be met.
+    pub peers: Vec<PathBuf>,
+}
+
+/// Keys that cannot be used or made.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// A file holds something else.
+    #[error("{}: {text}; make keys with `thermocline tunnel keys NAME`", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        text: String,
+    },
+    /// A private key that others can read.
+    #[error("{}: others can read it (mode {mode:03o}); chmod 600 it", path.display())]
+    Readable {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// No key could be made.
+    #[error("no key could be made: {0}")]
+    Make(String),
+}
+
+/// SHA-256 of a certificate, by which people compare keys.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fingerprint(Vec<u8>);
+
+impl Fingerprint {
+    fn of(certificate: &CertificateDer<'_>) -> Fingerprint {
+        let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+        let suite = suite.tls13().expect("a suite of TLS 1.3");
+        Fingerprint(suite.common.hash_provider.hash(certificate).as_ref().to_vec())
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = "sha256:".to_string();
+        for byte in &self.0[..16] {
+            write!(text, "{byte:02x}")?;
+        }
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Makes `NAME.key`, for its owner alone, and `NAME.pub`; their paths and the key's fingerprint.
+///
+/// # Errors
+/// A file exists already, or cannot be written.
+pub fn make(name: &Path) -> Result<(PathBuf, PathBuf, Fingerprint), KeyError> {
+    let wrong = |error: rcgen::Error| KeyError::Make(error.to_string());
+    let pair = rcgen::KeyPair::generate().map_err(wrong)?;
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).map_err(wrong)?;
+    let subject = name.file_name().unwrap_or_default().to_string_lossy();
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, subject.as_ref());
+    let certificate = parameters.self_signed(&pair).map_err(wrong)?;
+    let with = |ending: &str| {
+        let mut path = name.as_os_str().to_owned();
+        path.push(ending);
+        PathBuf::from(path)
+    };
+    let (private, public) = (with(".key"), with(".pub"));
+    let secret = format!("{}{}", pair.serialize_pem(), certificate.pem());
+    if public.exists() {
+        let error = io::Error::from(io::ErrorKind::AlreadyExists);
+        return Err(KeyError::File { path: public, error });
+    }
+    write_new(&private, 0o600, &secret)?;
+    write_new(&public, 0o644, &certificate.pem())?;
+    Ok((private, public, Fingerprint::of(certificate.der())))
+}
+
+fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and(file.sync_all()));
+    written.map_err(|error| KeyError::File { path: path.to_path_buf(), error })
+}
+
+/// What an end shows, and whom it accepts.
+pub(crate) struct Keys {
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    pinned: Arc<Pinned>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Keys {
+    /// Reads the files.
+    pub(crate) fn read(files: &KeyFiles) -> Result<Keys, KeyError> {
+        let path = &files.key;
+        let metadata = std::fs::metadata(path)
+            .map_err(|error| KeyError::File { path: path.clone(), error })?;
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode & OTHERS != 0 {
+            return Err(KeyError::Readable { path: path.clone(), mode });
+        }
+        let key = PrivateKeyDer::from_pem_file(path).map_err(|error| unread(path, error))?;
+        let mut peers = Vec::new();
+        for path in &files.peers {
+            peers.extend(certificates(path)?);
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let algorithms = provider.signature_verification_algorithms;
+        let pinned = Arc::new(Pinned { peers, algorithms });
+        Ok(Keys { certificates: certificates(path)?, key, pinned, provider })
+    }
+
+    /// The key of this end.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.certificates[0])
+    }
+
+    /// The keys that are accepted.
+    pub(crate) fn peers(&self) -> Vec<Fingerprint> {
+        self.pinned.peers.iter().map(Fingerprint::of).collect()
+    }
+
+    /// TLS of the end that connects.
+    pub(crate) fn client(self) -> Result<Arc<ClientConfig>, rustls::Error> {
+        let mut config = ClientConfig::builder_with_provider(self.provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(self.pinned)
+            .with_client_auth_cert(self.certificates, self.key)?;
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        Ok(Arc::new(config))
+    }
+
+    /// TLS of the end that accepts.
+    pub(crate) fn server(self) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(self.provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(self.pinned)
+            .with_single_cert(self.certificates, self.key)?;
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+}
+
+/// The fingerprint of whom a handshake met.
+pub(crate) fn met(certificates: Option<&[CertificateDer<'_>]>) -> Option<Fingerprint> {
+    certificates.and_then(|all| all.first()).map(Fingerprint::of)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, KeyError> {
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(path, error))?;
+    let found: Result<Vec<_>, _> = found.collect();
+    let found = found.map_err(|error| unread(path, error))?;
+    if found.is_empty() {
+        let text = "it holds no certificate".to_string();
+        return Err(KeyError::Content { path: path.to_path_buf(), text });
+    }
+    Ok(found)
+}
+
+fn unread(path: &Path, error: rustls::pki_types::pem::Error) -> KeyError {
+    let path = path.to_path_buf();
+    match error {
+        rustls::pki_types::pem::Error::Io(error) => KeyError::File { path, error },
+        other => KeyError::Content { path, text: other.to_string() },
+    }
+}
+
+/// A key that is none of those that are accepted.
+#[derive(Debug, thiserror::Error)]
+#[error("its key {found} is none of those that --peer names; get its .pub file and name it there")]
+struct Unknown {
+    found: Fingerprint,
+}
+
+/// Why a handshake failed, for people.
+pub(crate) fn explain(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {
+            other.0.to_string()
+        }
+        Some(rustls::Error::NoCertificatesPresented) => "it showed no key".to_string(),
+        _ => error.to_string(),
+    }
+}
+
+/// Accepts exactly these certificates.
+#[derive(Debug)]
+struct Pinned {
+    peers: Vec<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Pinned {
+    fn check(&self, shown: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        if self.peers.iter().any(|peer| peer == shown) {
+            return Ok(());
+        }
+        let unknown = OtherError(Arc::new(Unknown { found: Fingerprint::of(shown) }));
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(unknown)))
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+}
+
+fn only_13() -> rustls::Error {
+    rustls::Error::General("ends speak TLS 1.3 only".to_string())
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(only_13())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.check_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+impl ClientCertVerifier for Pinned {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(only_13())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.check_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

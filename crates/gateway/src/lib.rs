@@ -1,0 +1,38 @@
+//! A tunnel on the network: two gateways around a slow link.
+//!
+//! The *enter* stands near the clients: ports that lead to one server each, and SOCKS5. The *exit*
+//! stands near the servers and connects to what its rules allow. One TLS 1.3 connection between them
+//! carries all flows; both show a key that the other one was told.
+//!
+//! ```text
+//! client ─TCP─► enter ── relay ── hub (End) ── link ══TLS══ link ── hub (End) ── relay ─TCP─► server
+//! ```
+//!
+//! 1. `hub`: the `End` of a connection, shared by the link and all clients of one thread.
+//! 2. `link`: the connection's bytes. `relay`: a client's, or a server's.
+//! 3. `enter`, `exit`: who comes in, where flows go, what happens when the other end is not there.
+//! 4. `keys`, `address` (rules), [`socks5`], `status`, `config`: what their names say.
+//!
+//! Promises: a client gets the very bytes of its server up to an end that the server said, or an
+//! error; memory is bounded; a client that does not read holds no other one up; who has not shown a
+//! known key holds a place for seconds at most.
+
+mod address;
+mod codes;
+mod config;
+mod core;
+mod enter;
+mod exit;
+mod hub;
+mod keys;
+mod link;
+mod relay;
+mod running;
+pub mod socks5;
+mod status;
+
+pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
+pub use config::{Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown};
+pub use keys::{Fingerprint, KeyError, KeyFiles, make as make_keys};
+pub use running::{Gateway, StartError};
+pub use status::{ClassStatus, LinkStatus, Status};

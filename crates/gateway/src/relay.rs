@@ -1,0 +1,171 @@
+//! Between a socket and a flow, both ways.
+//!
+//! - A half that ends is told on as such; the other one goes on.
+//! - A socket is closed when both halves have ended. Nothing lies unread in it then, so nothing that
+//!   was sent is taken back.
+//! - A flow that was cut ends in a reset of the socket: who reads it gets an error, never an end that
+//!   looks like the end of the bytes. Sockets are set so from the start (SO_LINGER 0), and set back
+//!   when both halves have ended: so it holds when this process is killed, too.
+
+use crate::codes;
+use crate::hub::{Cut, Flow, Pulled};
+use futures_util::future::try_join;
+use rustix::net::{Shutdown, sockopt};
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Time without a word after which a client or server is asked whether it is still there.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
+/// Time between such questions, and how many may go unanswered.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TRIES: u32 = 6;
+/// Reads in a row before others have their turn.
+const PULLS_MAX: u32 = 16;
+
+/// First byte from the exit of each flow: the server is there.
+pub(crate) const CONNECTED: u8 = 0;
+
+/// Why a flow did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// On the tunnel's side.
+    Flow(Cut),
+    /// On the socket's.
+    Socket(io::Error),
+}
+
+impl From<Cut> for Broken {
+    fn from(cut: Cut) -> Broken {
+        Broken::Flow(cut)
+    }
+}
+
+/// Sets what every socket of a client or server has.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_linger(stream, Some(Duration::ZERO))?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_EVERY)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_TRIES)?)
+}
+
+/// Has the system deliver what was written when the socket is closed, as it does by default.
+pub(crate) fn settle(stream: &TcpStream) {
+    // It fails for a socket that is gone already.
+    let _ = sockopt::set_socket_linger(stream, None);
+}
+
+/// Waits for the exit to say that the server is there.
+pub(crate) async fn word(flow: &Flow) -> Result<(), Cut> {
+    match flow.next().await? {
+        Some(mut bytes) if bytes[0] == CONNECTED => {
+            let rest = bytes.split_off(1);
+            flow.put_back(rest);
+            flow.taken(1);
+            Ok(())
+        }
+        _ => Err(Cut::Reset(codes::FAILED)),
+    }
+}
+
+/// Says that the server is there.
+pub(crate) async fn say_word(flow: &Flow) -> Result<(), Cut> {
+    flow.give(&[CONNECTED]).await?;
+    flow.flush();
+    Ok(())
+}
+
+/// Relays until both sides have said their last byte; then the socket is closed. If that does not
+/// come about, both sides are reset. `awaits_word`: the exit's first byte has not come yet.
+pub(crate) async fn relay(
+    stream: TcpStream,
+    flow: Flow,
+    linger: Duration,
+    awaits_word: bool,
+) -> Result<(), Broken> {
+    let down = async {
+        if awaits_word {
+            word(&flow).await?;
+        }
+        to_socket(&stream, &flow).await
+    };
+    let done = try_join(to_flow(&stream, &flow, linger), down).await;
+    match done {
+        Ok(_) => {
+            settle(&stream);
+            flow.finish();
+            Ok(())
+        }
+        Err(broken) => {
+            flow.reset(codes::BROKEN_OFF);
+            Err(broken)
+        }
+    }
+}
+
+async fn to_flow(stream: &TcpStream, flow: &Flow, linger: Duration) -> Result<(), Broken> {
+    // Bytes wait for more to come, and were not told to go.
+    let mut lingers = flow.is_pending();
+    let mut pulls = 0;
+    loop {
+        let more = async {
+            flow.room().await?;
+            stream.readable().await.map_err(Broken::Socket)
+        };
+        if lingers {
+            match timeout(linger, more).await {
+                Ok(more) => more?,
+                Err(_) => {
+                    flow.flush();
+                    lingers = false;
+                    continue;
+                }
+            }
+        } else {
+            more.await?;
+        }
+        match flow.pull(stream)?.map_err(Broken::Socket)? {
+            Pulled::Bytes => lingers = flow.is_pending(),
+            Pulled::Nothing => {}
+            Pulled::End => {
+                flow.end();
+                return Ok(());
+            }
+        }
+        pulls += 1;
+        if pulls % PULLS_MAX == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn to_socket(stream: &TcpStream, flow: &Flow) -> Result<(), Broken> {
+    while let Some(bytes) = flow.next().await? {
+        let mut written = 0;
+        while written < bytes.len() {
+            stream.writable().await.map_err(Broken::Socket)?;
+            match stream.try_write(&bytes[written..]) {
+                Ok(length) => written += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(Broken::Socket(error)),
+            }
+        }
+        flow.taken(bytes.len());
+    }
+    match rustix::net::shutdown(stream, Shutdown::Write) {
+        // It has gone, which the other half finds out.
+        Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
+        Err(errno) => Err(Broken::Socket(errno.into())),
+    }
+}
+
+/// Passes bytes between two sockets, without a tunnel.
+pub(crate) async fn pass(mut one: TcpStream, mut other: TcpStream) -> io::Result<()> {
+    tokio::io::copy_bidirectional(&mut one, &mut other).await?;
+    settle(&one);
+    settle(&other);
+    Ok(())
+}
