@@ -5,8 +5,10 @@
 //! them carries all flows; both show a key that the other one was told.
 //!
 //! ```text
-//! client ─TCP─► enter ── relay ── hub (End) ── link ══TLS══ link ── hub (End) ── relay ─TCP─►
-//! server ```
+//! client ─TCP─► enter: relay ─ hub (End) ─ link
+//!                                          ║ TLS
+//! server ◄─TCP─ exit:  relay ─ hub (End) ─ link
+//! ```
 //!
 //! 1. `hub`: the `End` of a connection, shared by the link and all clients of one thread.
 //! 2. `link`: the connection's bytes. `relay`: a client's, or a server's.
