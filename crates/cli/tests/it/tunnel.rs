@@ -94,7 +94,7 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
     program::run(&folder, "tunnel keys enter").ended_with(2).says("enter.pub: ");
     // More than all buffers on the way hold.
     let data: Vec<u8> =
-        (0..48 << 20_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        (0..48_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let target = server(data.clone());
     let exit_at = |listen: &str| {
         format!(
