@@ -1,5 +1,5 @@
-//! Codes by which an end says why it gave a flow up. They are part of the protocol between gateways;
-//! 1 is the tunnel's own, 2^32 − 1 the connection's.
+//! Codes by which an end says why it gave a flow up. They are part of the protocol between
+//! gateways; 1 is the tunnel's own, 2^32 − 1 the connection's.
 
 use crate::socks5::Reply;
 use std::io::ErrorKind;

@@ -302,8 +302,8 @@ async fn greet(stream: &mut TcpStream) -> Result<Option<(HostPort, Vec<u8>)>, Re
     }
 }
 
-/// Says last words to a client, and waits a little for it to go: what it sent and nobody reads would
-/// take them back.
+/// Says last words to a client, and waits a little for it to go: what it sent and nobody reads
+/// would take them back.
 async fn answer(mut stream: TcpStream, words: &[u8], within: Duration) {
     relay::settle(&stream);
     let work = async {

@@ -1,8 +1,8 @@
 //! Where the link and the clients of one connection meet: the `End`, behind one lock.
 //!
-//! All tasks of a gateway run on one thread, so nobody waits for the lock but who asks for the status.
-//! It is never held across an `await`. A client's bytes go from its socket into the end, and from
-//! the end to its socket, without a queue between: what the end has room for is the bound.
+//! All tasks of a gateway run on one thread, so nobody waits for the lock but who asks for the
+//! status. It is never held across an `await`. A client's bytes go from its socket into the end,
+//! and from the end to its socket, without a queue between: what the end has room for is the bound.
 //!
 //! A connection has a number. A flow of an earlier one finds that it is cut.
 

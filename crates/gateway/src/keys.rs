@@ -1,10 +1,11 @@
 //! Who the ends are: a key of one's own, and the exact certificates of those that may be met.
 //!
-//! 1. `NAME.key` holds a private key and its certificate, `NAME.pub` the certificate alone, all PEM.
-//! 2. An end accepts a certificate if it is, byte for byte, one of those that it was told, and if the
-//!    other end proves to have its key. There is no authority, no name and no date to look at.
-//! 3. Files are read at each connection. Nothing of a TLS session is resumed, so a key that is taken
-//!    away lets nobody in from the next connection on.
+//! 1. `NAME.key` holds a private key and its certificate, `NAME.pub` the certificate alone, all
+//!    PEM.
+//! 2. An end accepts a certificate if it is, byte for byte, one of those that it was told, and if
+//!    the other end proves to have its key. There is no authority, no name and no date to look at.
+//! 3. Files are read at each connection. Nothing of a TLS session is resumed, so a key that is
+//!    taken away lets nobody in from the next connection on.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

@@ -1,11 +1,13 @@
 //! A tunnel on the network: two gateways around a slow link.
 //!
 //! The *enter* stands near the clients: ports that lead to one server each, and SOCKS5. The *exit*
-//! stands near the servers and connects to what its rules allow. One TLS 1.3 connection between them
-//! carries all flows; both show a key that the other one was told.
+//! stands near the servers and connects to what its rules allow. One TLS 1.3 connection between
+//! them carries all flows; both show a key that the other one was told.
 //!
 //! ```text
-//! client ─TCP─► enter ── relay ── hub (End) ── link ══TLS══ link ── hub (End) ── relay ─TCP─► server
+//! client ─TCP─► enter: relay ─ hub (End) ─ link
+//!                                          ║ TLS
+//! server ◄─TCP─ exit:  relay ─ hub (End) ─ link
 //! ```
 //!
 //! 1. `hub`: the `End` of a connection, shared by the link and all clients of one thread.

@@ -111,8 +111,8 @@ pub(crate) async fn carry(
     ended
 }
 
-/// Sends what is left and closes. Waits for the other end to close too: what lies unread in a socket
-/// that is closed makes the system take back what it has sent.
+/// Sends what is left and closes. Waits for the other end to close too: what lies unread in a
+/// socket that is closed makes the system take back what it has sent.
 async fn say_goodbye(stream: &mut TlsStream<TcpStream>, words: Vec<Bytes>) -> io::Result<()> {
     for part in words {
         stream.write_all(&part).await?;

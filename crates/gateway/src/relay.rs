@@ -1,11 +1,11 @@
 //! Between a socket and a flow, both ways.
 //!
 //! - A half that ends is told on as such; the other one goes on.
-//! - A socket is closed when both halves have ended. Nothing lies unread in it then, so nothing that
-//!   was sent is taken back.
-//! - A flow that was cut ends in a reset of the socket: who reads it gets an error, never an end that
-//!   looks like the end of the bytes. Sockets are set so from the start (SO_LINGER 0), and set back
-//!   when both halves have ended: so it holds when this process is killed, too.
+//! - A socket is closed when both halves have ended. Nothing lies unread in it then, so nothing
+//!   that was sent is taken back.
+//! - A flow that was cut ends in a reset of the socket: who reads it gets an error, never an end
+//!   that looks like the end of the bytes. Sockets are set so from the start (SO_LINGER 0), and set
+//!   back when both halves have ended: so it holds when this process is killed, too.
 
 use crate::codes;
 use crate::hub::{Cut, Flow, Pulled};

@@ -197,8 +197,8 @@ fn addresses<'a>(
     Ok(listeners.map(TcpListener::local_addr).collect::<io::Result<_>>()?)
 }
 
-/// Runs `begin` on a thread of its own, whose tasks go on until the gateway is told to stop. What it
-/// gives are the tasks that let others in.
+/// Runs `begin` on a thread of its own, whose tasks go on until the gateway is told to stop. What
+/// it gives are the tasks that let others in.
 fn start(
     kind: Kind,
     common: Common,

@@ -62,24 +62,18 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::yield_now();
     }
 }
 
-/// A server that sends `data` slowly at first, so that a client is amid it for a while.
+/// A server that sends `data`.
 fn server(data: Vec<u8>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, data) = (stream.unwrap(), data.clone());
-            std::thread::spawn(move || {
-                for part in data.chunks(4096) {
-                    stream.write_all(part)?;
-                    std::thread::sleep(Duration::from_micros(500));
-                }
-                std::io::Result::Ok(())
-            });
+            std::thread::spawn(move || stream.write_all(&data));
         }
     });
     address
@@ -98,8 +92,9 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
         program::run(&folder, &format!("tunnel keys {name}")).succeeded();
     }
     program::run(&folder, "tunnel keys enter").ended_with(2).says("enter.pub: ");
+    // More than all buffers on the way hold.
     let data: Vec<u8> =
-        (0..1_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        (0..48_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let target = server(data.clone());
     let exit_at = |listen: &str| {
         format!(
