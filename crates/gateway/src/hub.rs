@@ -19,8 +19,6 @@ use thermocline_units::Nanos;
 use thermocline_wire::OpenError;
 use tokio::net::TcpStream;
 
-/// A connection that both ends are done with ends when nothing has come or gone for so long.
-const QUIET: Duration = Duration::from_millis(500);
 /// Bytes that are taken from a client at once, at most.
 const PULL_BYTES: usize = 256 * 1024;
 
@@ -94,7 +92,6 @@ struct Live {
     closing: Option<String>,
     /// No new flows begin, because this end or the other one wants none.
     is_closing: bool,
-    last_bytes: Instant,
     traffic: Traffic,
     /// Bytes of each class a second ago, and how many came in that second.
     goodput: BTreeMap<u16, (u64, u64)>,
@@ -131,16 +128,6 @@ impl Live {
             what(mailbox);
             mailbox.wake();
         }
-    }
-
-    /// True if no flow is left or can begin, and nothing is to be sent.
-    fn is_drained(&self) -> bool {
-        self.is_closing && self.end.flows() == 0 && !self.end.wants_transmit()
-    }
-
-    /// When the connection is over, unless something comes or goes before.
-    fn quiet_at(&self) -> Option<Instant> {
-        self.is_drained().then(|| self.last_bytes + QUIET)
     }
 
     /// Ends the connection if the other end broke a rule.
@@ -239,7 +226,6 @@ impl Hub {
             failed: None,
             closing: None,
             is_closing: false,
-            last_bytes: Instant::now(),
             traffic: Traffic::default(),
             goodput: BTreeMap::new(),
         });
@@ -252,7 +238,7 @@ impl Hub {
         state.live(number).ok()?;
         let mut live = state.live.take()?;
         live.flows.values_mut().for_each(Mailbox::wake);
-        if live.is_drained() {
+        if live.end.is_drained() {
             let ended = live.flows.into_iter().filter(|(_, mailbox)| mailbox.has_ended);
             state.left_over.extend(ended.map(|(flow, mailbox)| ((number, flow), mailbox)));
         }
@@ -280,7 +266,7 @@ impl Hub {
 
     /// True if both ends want no new flows, and all came to their end.
     pub(crate) fn is_drained(&self, number: u64) -> bool {
-        self.lock().live(number).is_ok_and(|live| live.is_drained())
+        self.lock().live(number).is_ok_and(|live| live.end.is_drained())
     }
 
     /// True when there is no connection.
@@ -325,7 +311,6 @@ impl Hub {
             let received = live.end.receive(now, bytes);
             live.note(received);
             live.traffic.received += bytes.len() as u64;
-            live.last_bytes = Instant::now();
         }
         state.settle();
     }
@@ -346,18 +331,16 @@ impl Hub {
             live.note(ticked);
             live.dispatch();
         }
-        if out.is_empty() && live.end.transmit(now, out, most) > 0 {
-            live.last_bytes = Instant::now();
+        if out.is_empty() {
+            live.end.transmit(now, out, most);
         }
         if let Some(why) = &live.failed {
             return Work::Failed(why.clone());
         }
-        let quiet_at = live.quiet_at().filter(|_| out.is_empty());
-        if quiet_at.is_some_and(|at| at <= Instant::now()) {
+        if out.is_empty() && live.end.is_drained() {
             return Work::Drained;
         }
         let deadline = live.end.next_deadline().map(|deadline| self.at(deadline));
-        let deadline = deadline.into_iter().chain(quiet_at).min();
         match &mut state.link {
             Some(waker) => waker.clone_from(cx.waker()),
             empty => *empty = Some(cx.waker().clone()),

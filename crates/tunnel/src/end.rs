@@ -135,6 +135,8 @@ pub struct End {
     spent: Nanos,
     flows: BTreeMap<u32, Flow>,
     talk: Talk,
+    /// This end wants no new flows.
+    is_closing: bool,
     events: VecDeque<FlowEvent>,
 }
 
@@ -167,6 +169,7 @@ impl End {
             spent: Nanos(0),
             flows: BTreeMap::new(),
             talk: Talk::default(),
+            is_closing: false,
             events: VecDeque::new(),
         })
     }
@@ -277,6 +280,7 @@ impl End {
     pub fn reset(&mut self, flow: FlowId, code: u32) {
         if let Some(state) = self.flows.get(&flow.0) {
             self.session.reset(state.stream, code);
+            self.talk.say(Control::Dropped { flow: flow.0, code });
             self.drop_flow(flow.0);
         }
     }
@@ -316,8 +320,14 @@ impl End {
         Ok(self.session.tick(now)?)
     }
 
+    /// Asks the other end for a sign of life: [`End::round_trip`] is new when it has come.
+    pub fn ping(&mut self) {
+        self.session.ping();
+    }
+
     /// Lets no new flows begin; those that are there go on.
     pub fn close(&mut self, reason: &str) {
+        self.is_closing = true;
         self.session.close(0, reason);
     }
 
@@ -331,9 +341,12 @@ impl End {
         self.flows.len()
     }
 
-    /// True if both ends want no new flows and none is left.
+    /// True if both ends want no new flows, none is left at either, and nothing is to be sent: the
+    /// connection can be closed.
     pub fn is_drained(&self) -> bool {
-        self.flows.is_empty() && self.session.is_drained()
+        // The first stream lasts as long as the connection.
+        let has_no_flows = self.flows.is_empty() && self.session.streams() <= 1;
+        self.session.is_closing() && has_no_flows && !self.wants_transmit()
     }
 
     /// What came of each class of flows that this end sent for.
@@ -374,7 +387,7 @@ impl End {
         match event {
             Event::Hello { epoch, parameters, .. } => {
                 self.cache.meet(epoch, &parameters)?;
-                if self.role == Role::Connector {
+                if self.role == Role::Connector && !self.is_closing {
                     let opened = self.session.open(&[]);
                     let expected = "1 or more";
                     let opened = opened
@@ -405,15 +418,23 @@ impl End {
                 }
             }
             Event::Reset { stream, code } => {
-                if self.flows.contains_key(&stream.number()) {
-                    self.drop_flow(stream.number());
-                    self.events.push_back(FlowEvent::Reset { flow: FlowId(stream.number()), code });
-                }
+                self.on_reset(stream.number(), code);
             }
             Event::Writable { stream } => self.send_segments(now, stream.number(), Nanos(0)),
             Event::Closing { reason, .. } => self.events.push_back(FlowEvent::Closing { reason }),
         }
         Ok(())
+    }
+
+    /// The other end dropped a flow.
+    fn on_reset(&mut self, number: u32, code: u32) {
+        let Some(flow) = self.flows.get(&number) else { return };
+        let is_heard = flow.has_ended && flow.told_end;
+        met_if(is_heard, "a flow was dropped whose client has everything");
+        self.drop_flow(number);
+        if !is_heard {
+            self.events.push_back(FlowEvent::Reset { flow: FlowId(number), code });
+        }
     }
 
     fn on_opened(
@@ -465,7 +486,8 @@ impl End {
     fn on_control(&mut self, now: Nanos, message: Control) -> Result<(), TunnelError> {
         let (Control::Complete { flow: number, .. }
         | Control::Missing { flow: number, .. }
-        | Control::Fill { flow: number, .. }) = message;
+        | Control::Fill { flow: number, .. }
+        | Control::Dropped { flow: number, .. }) = message;
         // Of a flow that was reset, or is over: messages cross each other.
         let Some(flow) = self.flows.get_mut(&number) else { return Ok(()) };
         match message {
@@ -487,6 +509,7 @@ impl End {
                 flow.decoder.fill(segment, token, &bytes, &mut self.cache.shared)?;
                 self.deliver(number);
             }
+            Control::Dropped { code, .. } => self.on_reset(number, code),
         }
         Ok(())
     }
@@ -518,6 +541,7 @@ impl End {
             } else if flow.decoder.is_broken_off() {
                 met("a flow broke off inside a segment");
                 self.session.reset(flow.stream, RESET_BROKEN_OFF);
+                self.talk.say(Control::Dropped { flow: number, code: RESET_BROKEN_OFF });
                 self.drop_flow(number);
                 self.events.push_back(FlowEvent::Reset { flow: id, code: RESET_BROKEN_OFF });
                 return;

@@ -220,6 +220,8 @@ pub(crate) enum Control {
     Missing { flow: u32, segment: u64, tokens: Vec<u16> },
     /// The bytes of a chunk that was missing.
     Fill { flow: u32, segment: u64, token: u16, bytes: Bytes },
+    /// The flow was reset at the sender. Its stream may have been over, and could not say so.
+    Dropped { flow: u32, code: u32 },
 }
 
 impl Control {
@@ -245,6 +247,11 @@ impl Control {
                 put_varint(*segment, &mut body);
                 put_varint(u64::from(*token), &mut body);
                 (3, bytes.len())
+            }
+            Control::Dropped { flow, code } => {
+                put_varint(u64::from(*flow), &mut body);
+                put_varint(u64::from(*code), &mut body);
+                (4, 0)
             }
         };
         let length = (body.len() + extra) as u32;
@@ -275,6 +282,11 @@ impl Control {
         let segment = get_varint(&mut rest, "a control message's segment")?;
         match kind {
             1 if rest.is_empty() => Ok(Control::Complete { flow, segments: segment }),
+            4 if rest.is_empty() => {
+                let code = u32::try_from(segment)
+                    .map_err(|_| value("the code of a reset", segment, "below 2^32"))?;
+                Ok(Control::Dropped { flow, code })
+            }
             2 => {
                 let mut tokens = Vec::new();
                 while !rest.is_empty() {
@@ -286,8 +298,8 @@ impl Control {
                 let token = token_index(&mut rest)?;
                 Ok(Control::Fill { flow, segment, token, bytes: message.slice_ref(rest) })
             }
-            1 => Err(value("bytes behind a message", rest.len() as u64, "0")),
-            other => Err(value("a control message's kind", other.into(), "1, 2 or 3")),
+            1 | 4 => Err(value("bytes behind a message", rest.len() as u64, "0")),
+            other => Err(value("a control message's kind", other.into(), "1 to 4")),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Talk {
                 self.asked_of_us += 1;
                 self.outgoing.push_back(bytes);
             }
-            Control::Complete { .. } => {}
+            Control::Complete { .. } | Control::Dropped { .. } => {}
         }
     }
 

@@ -365,11 +365,15 @@ impl Session {
         self.control.push_back(Control::Frame(Frame::Closing { code, reason }));
     }
 
+    /// True if both ends want no new streams.
+    pub fn is_closing(&self) -> bool {
+        self.ours_closing && self.theirs_closing
+    }
+
     /// True if both ends want no new streams, none is left, and nothing has to be sent: the
     /// connection can be closed.
     pub fn is_drained(&self) -> bool {
-        let closing = self.ours_closing && self.theirs_closing;
-        closing && self.streams.is_empty() && self.control.is_empty()
+        self.is_closing() && self.streams.is_empty() && self.control.is_empty()
     }
 
     /// The error that ended the session.

@@ -14,7 +14,7 @@ use thermocline_units::situations;
 use world::World;
 
 /// What the seeds must have met.
-const SITUATIONS: [&str; 8] = [
+const SITUATIONS: [&str; 9] = [
     "chunks were missing",
     "the other end asked for chunks",
     "a segment waits for the connection",
@@ -23,6 +23,7 @@ const SITUATIONS: [&str; 8] = [
     "a cache was lost",
     "a cache of an older run came back",
     "a flow waits for the other end",
+    "a flow was dropped whose client has everything",
 ];
 
 /// What no seed may meet, because no store goes bad here: the check of a segment would hide that a

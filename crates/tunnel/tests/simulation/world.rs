@@ -96,7 +96,7 @@ impl World {
         }
         for _ in 0..DRAIN_STEPS {
             if self.flows.is_empty() && self.is_quiet() {
-                return;
+                return self.close();
             }
             self.carry();
             self.say(true);
@@ -104,6 +104,20 @@ impl World {
         }
         let stuck: Vec<_> = self.flows.iter().map(|(id, flow)| (id, self.told(flow))).collect();
         panic!("flows are stuck: {stuck:?}");
+    }
+
+    /// One end wants no more: both come to know that nothing is left.
+    fn close(&mut self) {
+        self.ends[0].as_mut().expect("both ends are there").close("done");
+        for _ in 0..DRAIN_STEPS {
+            if self.ends.iter().flatten().all(End::is_drained) {
+                return;
+            }
+            self.carry_all();
+        }
+        let left: Vec<_> =
+            self.ends.iter().flatten().map(|end| (end.flows(), end.wants_transmit())).collect();
+        panic!("an end does not see that nothing is left: {left:?}");
     }
 
     fn told(&self, flow: &Flow) -> String {
