@@ -56,6 +56,8 @@ struct Class {
 
 /// The classes that this end has seen.
 pub(crate) struct Classes {
+    /// The controller, as it was named.
+    controller: String,
     spec: PolicySpec,
     conditions: Conditions,
     classes: BTreeMap<u16, Class>,
@@ -66,7 +68,13 @@ impl Classes {
     pub(crate) fn new(controller: &str) -> Result<Classes, SpecError> {
         let spec = PolicySpec::parse(controller)?;
         spec.build_controller()?;
-        Ok(Classes { spec, conditions: Conditions::default(), classes: BTreeMap::new() })
+        let (controller, conditions) = (controller.to_string(), Conditions::default());
+        Ok(Classes { controller, spec, conditions, classes: BTreeMap::new() })
+    }
+
+    /// True if they are decided on by the controller of this name.
+    pub(crate) fn are_by(&self, controller: &str) -> bool {
+        self.controller == controller
     }
 
     /// What the flows can have from now on.
@@ -79,7 +87,7 @@ impl Classes {
 
     /// How the next segment of a class is cut.
     pub(crate) fn choose(&mut self, now: Nanos, class: u16) -> Choice {
-        let Classes { spec, conditions, classes } = self;
+        let Classes { spec, conditions, classes, .. } = self;
         let class = classes.entry(class).or_insert_with(|| {
             let mut controller = spec.build_controller().expect("it was built before");
             controller.conditions(now, conditions);

@@ -1,5 +1,6 @@
 //! Settings of an end, and what ends tell each other of a flow. Plain data.
 
+use crate::classes::Classes;
 use crate::format::{FormatError, value};
 use crate::shared::Shared;
 use crate::store::Owner;
@@ -12,6 +13,11 @@ use thermocline_wire::Role;
 pub(crate) const VERSION: u8 = 1;
 /// Bytes of a flow's target at most: a name of 253 and a port.
 pub const TARGET_BYTES_MAX: usize = 259;
+
+/// Window of a flow that is alone: 1 Gbit/s over a round trip of 120 ms.
+const WINDOW_BYTES_MAX: u32 = 16 << 20;
+/// Bytes of a flow that may wait for the connection to take them.
+const QUEUE_BYTES_MAX: u32 = 1 << 20;
 
 /// Flows that may find each other's chunks.
 ///  Lengths of what is sent show what was found, even through encryption: whoever can put bytes of
@@ -93,7 +99,7 @@ impl Target {
 pub struct Settings {
     /// The connection's settings; its `epoch` and `parameters` are the end's to set.
     pub wire: thermocline_wire::Config,
-    /// Bytes of one flow that may wait for the other end to have them; 4 MiB.
+    /// Bytes of one flow that may wait for the other end to have them; 16 MiB.
     pub flow_bytes_max: usize,
     /// The same of all flows together; 256 MiB. Each flow may have a share of 64 KiB in any case.
     pub flows_bytes_max: usize,
@@ -106,9 +112,12 @@ pub struct Settings {
 impl Settings {
     /// The defaults for an end in this role.
     pub fn new(role: Role, seed: u64) -> Settings {
+        let mut wire = thermocline_wire::Config::new(role, [0; 16]);
+        wire.window_max_bytes = WINDOW_BYTES_MAX;
+        wire.queue_max_bytes = QUEUE_BYTES_MAX;
         Settings {
-            wire: thermocline_wire::Config::new(role, [0; 16]),
-            flow_bytes_max: 4 << 20,
+            wire,
+            flow_bytes_max: 16 << 20,
             flows_bytes_max: 256 << 20,
             controller: thermocline_policy::tunnel::DEFAULT.to_string(),
             seed,
@@ -116,13 +125,15 @@ impl Settings {
     }
 }
 
-/// The chunks that an end keeps, which outlive its connections.
+/// What outlives an end's connections: chunks, and what its controllers learnt.
 pub struct Cache {
     pub(crate) shared: Shared,
     /// The run in which this end's names were given.
     pub(crate) epoch: [u8; 16],
     /// The run of the other end whose names are in the store.
     pub(crate) peer_epoch: [u8; 16],
+    /// What was learnt of classes of flows; `None` before the first connection.
+    pub(crate) classes: Option<Classes>,
 }
 
 impl Cache {
@@ -134,7 +145,7 @@ impl Cache {
     pub fn new(capacity: Bytes, epoch: [u8; 16]) -> Cache {
         let (mut seed, _) = epoch.split_at(8);
         let shared = Shared::new(capacity, seed.get_u64_le());
-        Cache { shared, epoch, peer_epoch: [0; 16] }
+        Cache { shared, epoch, peer_epoch: [0; 16], classes: None }
     }
 
     /// Chunks in the cache.

@@ -44,7 +44,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { retained_bytes_max: 4 << 20 }
+        Limits { retained_bytes_max: 16 << 20 }
     }
 }
 

@@ -147,10 +147,12 @@ impl End {
     /// A setting does not fit, or there is no such controller.
     pub fn new(
         settings: Settings,
-        cache: Cache,
+        mut cache: Cache,
         stopwatch: Stopwatch,
         now: Nanos,
     ) -> Result<End, SettingsError> {
+        let known = cache.classes.take().filter(|known| known.are_by(&settings.controller));
+        let classes = known.map_or_else(|| Classes::new(&settings.controller), Ok)?;
         let mut wire = settings.wire;
         wire.epoch = cache.epoch;
         wire.parameters = cache.parameters().into();
@@ -163,7 +165,7 @@ impl End {
             held: 0,
             waiting: 0,
             run: settings.seed,
-            classes: Classes::new(&settings.controller)?,
+            classes,
             stopwatch,
             costs: None,
             spent: Nanos(0),
@@ -366,7 +368,7 @@ impl End {
 
     /// The cache, when the connection is over.
     pub fn into_cache(self) -> Cache {
-        self.cache
+        Cache { classes: Some(self.classes), ..self.cache }
     }
 
     fn add(&mut self, now: Nanos, stream: StreamId, target: &Target) {

@@ -167,8 +167,7 @@ impl<'a> Stage<'a> {
         let site = |role, run: u8| -> Result<Site, SettingsError> {
             let mut settings = Settings::new(role, scene.seed);
             settings.controller = scene.controller.clone();
-            // Acknowledgements come late on a long link, and nothing is silent in virtual time.
-            settings.flow_bytes_max = 64 << 20;
+            // Nothing is silent in virtual time.
             settings.wire.silent_after = Nanos::from_secs(1 << 30);
             settings.wire.ping_after = Nanos::from_secs(1 << 29);
             let cache = Cache::new(scene.cache, [run; 16]);
