@@ -52,7 +52,7 @@ fn exchange(session: &mut Session, end: &mut End) -> bool {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&how, mut rest)) = data.split_first() else { return };
-    let cache = Cache::new(Size::from_kib(64), [9; 16]);
+    let cache = Cache::new(Size::from_kib(64), [9; 16], 9);
     let mut settings = Settings::new(Role::Acceptor, 1);
     settings.controller = "content:size=512B".to_string();
     let mut end = End::new(settings, cache, Box::new(|| Nanos(0)), NOW).expect("settings fit");

@@ -11,6 +11,7 @@ mod deciding;
 mod doors;
 mod error;
 mod files;
+mod open_files;
 mod opened;
 mod output;
 mod pools;

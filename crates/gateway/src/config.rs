@@ -33,7 +33,7 @@ impl std::fmt::Display for WhenDown {
 pub struct Limits {
     /// Clients of an enter, servers of an exit, at once; 1,024, at most 2,048.
     pub clients_max: usize,
-    /// Connections at once that have not shown their key; 64.
+    /// Connections at once that have not shown their key; 64. One address gets an eighth of them.
     pub strangers_max: usize,
     /// Time for TCP, and again for TLS, between ends; 10 s.
     pub handshake_within: Duration,

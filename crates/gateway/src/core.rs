@@ -79,7 +79,7 @@ impl Core {
             cut: AtomicU64::new(0),
             passed: AtomicU64::new(0),
         };
-        core.end(role, Cache::new(Bytes(1 << 20), [1; 16]), Nanos(0))?;
+        core.end(role, Cache::new(Bytes(1 << 20), [1; 16], 0), Nanos(0))?;
         Ok(core)
     }
 
@@ -88,7 +88,7 @@ impl Core {
     /// # Errors
     /// The system has no random numbers.
     pub(crate) fn cache(&self) -> io::Result<Cache> {
-        Ok(Cache::new(self.cache, system_random()?))
+        Ok(Cache::new(self.cache, system_random()?, random_number()?))
     }
 
     /// The end of a new connection.
@@ -197,6 +197,19 @@ fn system_random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Bytes that the system takes of a link before it has sent them: enough to keep a link busy, and no
+/// queue in which a short message of one flow waits behind a long one of another.
+const UNSENT_BYTES: u32 = 128 * 1024;
+
+/// Makes a socket one of a link.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn prepare_link(stream: &tokio::net::TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
 /// The next connection of a listener. Waits when the system has no room for one.

@@ -3,7 +3,7 @@
 use crate::address::{Host, HostPort};
 use crate::codes;
 use crate::config::{Severity, WhenDown};
-use crate::core::{Core, Place, accept};
+use crate::core::{Core, Place, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub, NoFlow};
 use crate::keys::{Keys, SERVER_NAME, explain, met};
 use crate::link;
@@ -231,7 +231,7 @@ impl Enter {
         let late = |what: &str| format!("{what} took longer than {} s", within.as_secs_f64());
         let tcp = timeout(within, connect(&self.to)).await;
         let tcp = tcp.map_err(|_| late("connecting"))?.map_err(|error| error.to_string())?;
-        tcp.set_nodelay(true).map_err(|error| error.to_string())?;
+        prepare_link(&tcp).map_err(|error| error.to_string())?;
         let peer = tcp.peer_addr().map_or_else(|_| self.to.to_string(), |addr| addr.to_string());
         let name = ServerName::try_from(SERVER_NAME).expect("it is a name");
         let stream = TlsConnector::from(config).connect(name, tcp);

@@ -3,12 +3,13 @@
 use crate::address::{Host, HostPort, Rule, is_named, is_reached};
 use crate::codes;
 use crate::config::Severity;
-use crate::core::{Core, accept};
+use crate::core::{Core, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub};
 use crate::keys::{Fingerprint, Keys, explain, met};
 use crate::link;
 use crate::relay::{self, Broken};
 use crate::status::Status;
+use crate::strangers::Strangers;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,6 @@ use thermocline_tunnel::{Cache, Target};
 use thermocline_wire::Role;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
@@ -33,13 +33,13 @@ struct Peer {
 pub(crate) struct Exit {
     pub(crate) core: Arc<Core>,
     allow: Vec<Rule>,
-    strangers: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
     peers: Mutex<BTreeMap<Fingerprint, Arc<Peer>>>,
 }
 
 impl Exit {
     pub(crate) fn new(core: Arc<Core>, allow: Vec<Rule>) -> Arc<Exit> {
-        let strangers = Arc::new(Semaphore::new(core.limits.strangers_max));
+        let strangers = Strangers::new(core.limits.strangers_max);
         Arc::new(Exit { core, allow, strangers, peers: Mutex::default() })
     }
 
@@ -67,8 +67,8 @@ impl Exit {
     pub(crate) async fn serve(self: Arc<Exit>, listener: TcpListener) {
         loop {
             let (stream, from) = accept(&listener).await;
-            let Ok(place) = self.strangers.clone().try_acquire_owned() else {
-                let text = "refused: as many others as may be have not shown their key yet";
+            let Some(place) = self.strangers.let_wait(from.ip()) else {
+                let text = "refused: as many as may be, or as many of this address, have not shown their key yet";
                 self.core.tell(Severity::Warning, from, text.to_string());
                 continue;
             };
@@ -102,7 +102,7 @@ impl Exit {
         let keys = Keys::read(&self.core.keys).map_err(|error| error.to_string())?;
         let known = keys.peers();
         let config = keys.server().map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        prepare_link(&stream).map_err(|error| error.to_string())?;
         let accepted = TlsAcceptor::from(config).accept(stream).into_fallible().await;
         let stream = match accepted {
             Ok(stream) => stream,

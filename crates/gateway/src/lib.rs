@@ -32,6 +32,7 @@ mod relay;
 mod running;
 pub mod socks5;
 mod status;
+mod strangers;
 
 pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
 pub use config::{Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown};

@@ -405,7 +405,9 @@ fn a_key_that_nobody_named_is_refused_and_both_sides_say_so() {
     let stranger = Gateway::enter(config).unwrap();
     scene.log.wait_for("refused this end's key");
     scene.log.wait_for("is none of those that --peer names");
-    assert!(stranger.status().last_error.unwrap().contains("name its .pub there"));
+    wait_until("the stranger notes why", || {
+        stranger.status().last_error.is_some_and(|error| error.contains("name its .pub there"))
+    });
     drop(stranger);
     // An exit that the enter does not know.
     let mut config = scene.enter_config(exit.addresses[0], nowhere());
@@ -415,8 +417,10 @@ fn a_key_that_nobody_named_is_refused_and_both_sides_say_so() {
     wait_until("the exit heard of it", || {
         exit.status().last_error.is_some_and(|error| error.contains("alert"))
     });
-    let error = misled.status().last_error.unwrap();
-    assert!(error.contains("is none of those that --peer names"), "{error}");
+    wait_until("the misled enter notes why", || {
+        let error = misled.status().last_error;
+        error.is_some_and(|error| error.contains("is none of those that --peer names"))
+    });
     assert_eq!((exit.status().connections, misled.status().connections), (0, 0));
 }
 

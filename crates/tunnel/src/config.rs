@@ -137,14 +137,13 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of this capacity. `epoch` must never have been used before, and must not be
-    /// guessed: draw it.
+    /// An empty cache of this capacity. `epoch` must never have been used before: draw it. The other
+    /// end is told it; `seed` it must not guess.
     ///
     /// # Panics
     /// If the capacity is 1 TiB or more.
-    pub fn new(capacity: Bytes, epoch: [u8; 16]) -> Cache {
-        let (mut seed, _) = epoch.split_at(8);
-        let shared = Shared::new(capacity, seed.get_u64_le());
+    pub fn new(capacity: Bytes, epoch: [u8; 16], seed: u64) -> Cache {
+        let shared = Shared::new(capacity, seed);
         Cache { shared, epoch, peer_epoch: [0; 16], classes: None }
     }
 

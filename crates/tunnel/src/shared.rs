@@ -20,7 +20,7 @@ impl Shared {
     pub(crate) fn new(capacity: Bytes, seed: u64) -> Shared {
         let level_is_valid = "level 1 is valid and needs no dictionary";
         Shared {
-            store: Store::new(capacity),
+            store: Store::new(capacity, seed.rotate_left(32)),
             next_name: 0,
             seed,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL).expect(level_is_valid),

@@ -2,8 +2,12 @@
 
 use crate::format::{CONTROL_HEADER_BYTES, Control, FormatError, value};
 use bytes::{Bytes, BytesMut};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use thermocline_wire::{Session, StreamId};
+
+/// Bytes of messages that may wait for the other end to take them: an end that asks for chunks and
+/// takes no answers is refused.
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Messages both ways.
 #[derive(Default)]
@@ -11,6 +15,11 @@ pub(crate) struct Talk {
     stream: Option<StreamId>,
     incoming: BytesMut,
     outgoing: VecDeque<Bytes>,
+    /// Bytes in `outgoing`.
+    waiting: usize,
+    /// Segments of flows that are complete: the newest counts, which are said when earlier messages
+    /// are gone.
+    complete: BTreeMap<u32, u64>,
     /// Chunks that the other end was asked for and has not given.
     awaited: u64,
     asked_of_us: u64,
@@ -35,7 +44,11 @@ impl Talk {
 
     /// Queues a message.
     pub(crate) fn say(&mut self, message: Control) {
-        self.outgoing.push_back(message.head().into());
+        if let Control::Complete { flow, segments } = message {
+            self.complete.insert(flow, segments);
+            return;
+        }
+        self.queue(message.head().into());
         match message {
             Control::Missing { tokens, .. } => {
                 self.asked_by_us += tokens.len() as u64;
@@ -43,26 +56,54 @@ impl Talk {
             }
             Control::Fill { bytes, .. } => {
                 self.asked_of_us += 1;
-                self.outgoing.push_back(bytes);
+                self.queue(bytes);
             }
-            Control::Complete { .. } | Control::Dropped { .. } => {}
+            Control::Dropped { flow, .. } => {
+                self.complete.remove(&flow);
+            }
+            Control::Complete { .. } => unreachable!("told above"),
         }
+    }
+
+    fn queue(&mut self, bytes: Bytes) {
+        self.waiting += bytes.len();
+        self.outgoing.push_back(bytes);
     }
 
     /// True if messages wait.
     pub(crate) fn has_something(&self) -> bool {
-        !self.outgoing.is_empty()
+        !self.outgoing.is_empty() || !self.complete.is_empty()
     }
 
     /// Gives the connection as much as it takes.
     pub(crate) fn pump(&mut self, session: &mut Session) {
         let Some(stream) = self.stream else { return };
-        while let Some(part) = self.outgoing.front_mut() {
-            if session.send(stream, part).is_err() || !part.is_empty() {
-                return;
+        loop {
+            while let Some(part) = self.outgoing.front_mut() {
+                let before = part.len();
+                let sent = session.send(stream, part);
+                self.waiting -= before - part.len();
+                if sent.is_err() || !part.is_empty() {
+                    return;
+                }
+                self.outgoing.pop_front();
             }
-            self.outgoing.pop_front();
+            let Some((flow, segments)) = self.complete.pop_first() else { return };
+            self.queue(Control::Complete { flow, segments }.head().into());
         }
+    }
+
+    /// Refuses an end that takes no answers.
+    pub(crate) fn check(&self) -> Result<(), FormatError> {
+        if self.waiting <= WAITING_BYTES_MAX {
+            return Ok(());
+        }
+        let expected = "64 MiB or less: it asks and takes no answers";
+        Err(value(
+            "what waits for the other end on the first stream",
+            self.waiting as u64,
+            expected,
+        ))
     }
 
     /// Takes bytes of messages; those that are whole.

@@ -21,7 +21,7 @@ struct Attack {
 
 impl Attack {
     fn new(parameters: &[u8]) -> Attack {
-        let cache = Cache::new(Size::from_mib(1), [9; 16]);
+        let cache = Cache::new(Size::from_mib(1), [9; 16], 9);
         let mut settings = Settings::new(Role::Acceptor, 1);
         settings.controller = "content:size=512B".to_string();
         let end = End::new(settings, cache, Box::new(|| Nanos(0)), NOW).unwrap();

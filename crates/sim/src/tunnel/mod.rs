@@ -170,7 +170,7 @@ impl<'a> Stage<'a> {
             // Nothing is silent in virtual time.
             settings.wire.silent_after = Nanos::from_secs(1 << 30);
             settings.wire.ping_after = Nanos::from_secs(1 << 29);
-            let cache = Cache::new(scene.cache, [run; 16]);
+            let cache = Cache::new(scene.cache, [run; 16], scene.seed);
             Ok(Site {
                 end: End::modelled(settings, cache, scene.costs, Nanos(0))?,
                 link: ModelLink::new(scene.link, scene.seed ^ u64::from(run)),

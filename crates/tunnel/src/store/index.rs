@@ -17,6 +17,12 @@ impl Index {
         Index { slots: Vec::new(), count: 0 }
     }
 
+    /// Numbers in the table.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Bytes of the table.
     pub(super) fn memory(&self) -> usize {
         self.slots.capacity() * size_of::<u32>()
@@ -37,9 +43,10 @@ impl Index {
         self.count += 1;
     }
 
-    /// Takes out `number`, which is in the table under `hash`; `hash_of` as for inserting.
-    pub(super) fn remove(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
-        let mut hole = self.slot(hash, |other| other == number).expect("it was inserted");
+    /// Takes out `number`, which is in the table under `hash` if it is there at all; false if it is
+    /// not. `hash_of` as for inserting.
+    pub(super) fn remove(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) -> bool {
+        let Some(mut hole) = self.slot(hash, |other| other == number) else { return false };
         self.count -= 1;
         let slots = self.slots.len();
         let mut slot = hole;
@@ -58,6 +65,7 @@ impl Index {
             }
         }
         self.slots[hole] = EMPTY;
+        true
     }
 
     fn slot(&self, hash: u64, is_meant: impl Fn(u32) -> bool) -> Option<usize> {

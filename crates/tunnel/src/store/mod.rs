@@ -106,6 +106,7 @@ pub struct StoreCounts {
 pub struct Store {
     arena: Vec<u8>,
     capacity: usize,
+    seed: u64,
     /// Where the next chunk goes.
     head: usize,
     /// Oldest first.
@@ -119,15 +120,17 @@ pub struct Store {
 
 impl Store {
     /// An empty store that holds up to `capacity` bytes of chunks; below 1 TiB. Memory is taken as
-    /// chunks come.
+    /// chunks come. `seed` must not be guessed: the other end chooses names, and could choose such as
+    /// meet in one place.
     ///
     /// # Panics
     /// If the capacity is 1 TiB or more.
-    pub fn new(capacity: Bytes) -> Store {
+    pub fn new(capacity: Bytes, seed: u64) -> Store {
         assert!(capacity.0 < 1 << 40, "{capacity} are more than an entry can say");
         Store {
             arena: Vec::new(),
             capacity: capacity.0 as usize,
+            seed,
             head: 0,
             entries: VecDeque::new(),
             oldest: 0,
@@ -165,6 +168,9 @@ impl Store {
         if bytes.is_empty() || bytes.len() > (self.capacity / 8).min(CHUNK_BYTES_MAX) {
             return;
         }
+        if self.number_of(name.packed()).is_some() {
+            return;
+        }
         self.make_room(bytes.len());
         if self.arena.len() < self.head + bytes.len() {
             self.arena.resize(self.head + bytes.len(), 0);
@@ -191,16 +197,14 @@ impl Store {
     /// The bytes of a chunk, and notes its use; `None` if it is not (or no longer) here.
     pub fn get(&mut self, name: Name) -> Option<&[u8]> {
         let packed = name.packed();
-        let at = self.by_name.find(spread(packed), |number| self.entry(number).name == packed)?;
-        let entry = self.touch(at);
+        let entry = self.touch(self.number_of(packed)?);
         Some(self.bytes_of(&entry))
     }
 
     /// Keeps a chunk whose bytes were lost or went bad here, under the name that it has.
     pub fn restore(&mut self, name: Name, fingerprint: u64, bytes: &[u8]) {
         let packed = name.packed();
-        let at = self.by_name.find(spread(packed), |number| self.entry(number).name == packed);
-        match at.map(|number| self.entry(number).extent) {
+        match self.number_of(packed).map(|number| self.entry(number).extent) {
             Some(extent) if extent.length() == bytes.len() => {
                 self.arena[extent.place()..][..bytes.len()].copy_from_slice(bytes);
             }
@@ -256,10 +260,13 @@ impl Store {
     fn evict(&mut self, moves_left: &mut u32) {
         let number = self.oldest as u32;
         let entry = *self.entries.front().expect("the caller saw one");
-        let Store { entries, oldest, by_content, by_name, .. } = self;
+        let Store { entries, oldest, by_content, by_name, seed, .. } = self;
         let entry_of = |number| &entries[offset(*oldest, number)];
+        // A chunk whose fingerprint another one had is found by its name only.
         by_content.remove(entry.fingerprint, number, |n| entry_of(n).fingerprint);
-        by_name.remove(spread(entry.name), number, |n| spread(entry_of(n).name));
+        let named =
+            by_name.remove(spread(*seed, entry.name), number, |n| spread(*seed, entry_of(n).name));
+        assert!(named, "every entry is found by its name");
         self.entries.pop_front();
         self.oldest = (self.oldest + 1) % NUMBERS;
         if entry.extent.is_used() && *moves_left > 0 {
@@ -283,10 +290,21 @@ impl Store {
             self.entries.reserve_exact(self.entries.len() / 8 + 64);
         }
         self.entries.push_back(entry);
-        let Store { entries, oldest, by_content, by_name, .. } = self;
+        let Store { entries, oldest, by_content, by_name, seed, .. } = self;
         let entry_of = |number| &entries[offset(*oldest, number)];
-        by_content.insert(entry.fingerprint, number, |n| entry_of(n).fingerprint);
-        by_name.insert(spread(entry.name), number, |n| spread(entry_of(n).name));
+        // One entry a fingerprint: equal ones would lie in one place, and each would be looked at.
+        let fingerprint = entry.fingerprint;
+        if by_content.find(fingerprint, |n| entry_of(n).fingerprint == fingerprint).is_none() {
+            by_content.insert(fingerprint, number, |n| entry_of(n).fingerprint);
+        }
+        let named = spread(*seed, entry.name);
+        by_name.insert(named, number, |n| spread(*seed, entry_of(n).name));
+    }
+
+    /// The number of the entry of this name.
+    fn number_of(&self, packed: u64) -> Option<u32> {
+        let hash = spread(self.seed, packed);
+        self.by_name.find(hash, |number| self.entry(number).name == packed)
     }
 
     fn entry(&self, number: u32) -> &Entry {
@@ -311,7 +329,8 @@ fn offset(oldest: u64, number: u32) -> usize {
 }
 
 /// Spreads names, which are counted, over 64 bits (Steele, Lea, Flood, SplitMix, 2014).
-fn spread(name: u64) -> u64 {
+fn spread(seed: u64, name: u64) -> u64 {
+    let name = name ^ seed;
     let mixed = (name ^ (name >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)

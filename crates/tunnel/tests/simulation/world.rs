@@ -131,7 +131,7 @@ impl World {
     fn cache(&mut self) -> Cache {
         self.runs += 1;
         let kib = [1, 8, 64, 1024][self.rng.below(4) as usize];
-        Cache::new(Bytes::from_kib(kib), [self.runs; 16])
+        Cache::new(Bytes::from_kib(kib), [self.runs; 16], self.rng.next_u64())
     }
 
     fn connect(&mut self, caches: [Cache; 2]) {

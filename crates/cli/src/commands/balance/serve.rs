@@ -9,8 +9,8 @@ use crate::config::balance::{
 };
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::open_files::open_files;
 use crate::output;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -230,25 +230,6 @@ impl SimpleArgs {
             live,
         };
         Ok(BalanceConfig { proxy, admin: HttpConfig { socket: self.api.clone(), tcp: None } })
-    }
-}
-
-/// Lets as many files be open as connections need: two each while they have requests, and some to
-/// spare. `Err`: how many the system allows, when not even all clients can be connected.
-fn open_files(connections_max: usize) -> Result<(), u64> {
-    const SPARE: u64 = 1024;
-    let wanted = 2 * connections_max as u64 + SPARE;
-    let needed = connections_max as u64 + SPARE;
-    let now = getrlimit(Resource::Nofile);
-    let most = now.maximum.unwrap_or(u64::MAX);
-    if now.current.is_some_and(|current| current < wanted) {
-        let current = Some(wanted.min(most));
-        // What is refused is told below.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum });
-    }
-    match getrlimit(Resource::Nofile).current {
-        Some(current) if current < needed => Err(current),
-        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::SOCKET;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::open_files::open_files;
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write as _;
@@ -63,7 +64,7 @@ struct CommonArgs {
     clients_max: u16,
     /// Seconds that flows may take to end when this end is stopped.
     #[arg(long, value_name = "S", default_value_t = 10)]
-    drain_s: u64,
+    drain_s: u32,
     /// Socket of `thermocline tunnel status`.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
@@ -187,7 +188,24 @@ fn start_error(error: StartError) -> CliError {
     }
 }
 
+/// The least cache: one that can keep a chunk of any size.
+const CACHE_MIN: Bytes = Bytes::from_mib(4);
+/// The greatest.
+const CACHE_MAX: Bytes = Bytes::from_gib(512);
+
 fn common(args: &CommonArgs) -> Result<(Common, SocketName), CliError> {
+    if args.cache < CACHE_MIN || args.cache > CACHE_MAX {
+        let given = args.cache;
+        return Err(CliError::input(format!("--cache {given}: give {CACHE_MIN} to {CACHE_MAX}")));
+    }
+    if let Err(most) = open_files(args.clients_max.into()) {
+        let clients = args.clients_max;
+        let message = format!(
+            "--clients-max {clients}: the system lets this process open {most} files, which is too few \
+             (ulimit -n); raise that, or lower --clients-max"
+        );
+        return Err(CliError::input(message));
+    }
     let (listener, name) = unix_socket::listen(&args.socket)
         .map_err(|error| CliError::failed(format!("{}: {error}", args.socket.display())))?;
     let keys = KeyFiles { key: args.key.clone(), peers: args.peer.clone() };
@@ -249,7 +267,7 @@ impl Stop {
                 _ => break,
             }
         }
-        let is_clean = gateway.stop(Duration::from_secs(args.drain_s));
+        let is_clean = gateway.stop(Duration::from_secs(args.drain_s.into()));
         drop(name);
         doors::say(match is_clean {
             true => "stopped; nothing was cut off",
