@@ -219,8 +219,8 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Lets so many residents of `pool` go down for a claim of `priority` that there is room for it;
-    /// whether there is then. None goes where too few can.
+    /// Lets so many residents of `pool` go down for a claim of `priority` that there is room for
+    /// it; whether there is then. None goes where too few can.
     fn make_room(&mut self, pool: PoolId, priority: u8) -> bool {
         let free = self.free[usize::from(pool.0)];
         let below = self.free[usize::from(pool.0) + 1..].iter().map(|&free| free.max(0));

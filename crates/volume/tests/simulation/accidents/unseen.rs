@@ -648,10 +648,10 @@ fn hints_on_pools_more_than_full(room: Step) -> Vec<Step> {
     ]
 }
 
-/// Chunks had taken what a pool kept for copies that are fetched ahead. What hints want was reckoned
-/// as if each that left made room for another one: moves were proposed that could not begin, the
-/// same ones at each epoch's end, and what is pending never came to an end (seed 0xb7508e). Growing
-/// is not needed for it.
+/// Chunks had taken what a pool kept for copies that are fetched ahead. What hints want was
+/// reckoned as if each that left made room for another one: moves were proposed that could not
+/// begin, the same ones at each epoch's end, and what is pending never came to an end (seed
+/// 0xb7508e). Growing is not needed for it.
 #[test]
 fn what_hints_want_comes_to_rest() {
     let copying = Copying {
@@ -693,4 +693,29 @@ fn what_hints_want_comes_to_rest() {
         let steps = hints_on_pools_more_than_full(room);
         plan_ends_well(&Plan { seed: 0xb7_508e, settings, pools, steps });
     }
+}
+
+/// Two writes came to a new chunk. The first one, which had placed it, found no room on the device;
+/// before that was known, there was room again, and the second one was answered. The chunk was
+/// placed on another pool for the first one, without what the second one had written (seed
+/// 0xb792d5).
+#[test]
+fn a_chunk_in_which_a_write_was_answered_is_not_placed_elsewhere() {
+    let plan = |seed| {
+        let steps = vec![
+            Step::CreateVolume { sectors: 512 },
+            Step::FillUp { pool: 1 },
+            write(0, 1, false),
+            Step::Calm,
+            write(8, 1, false),
+            Step::Settle,
+            Step::Verify { eighths: 8 },
+        ];
+        let settings = Settings { fill: Fill::SlowestFirst, ..settings(64, 64) };
+        let last = PoolPlan { zeroed: true, ..pool(27, 190) };
+        Plan { seed, settings, pools: vec![pool(26, 137), last], steps }
+    };
+    let plans: Vec<Plan> = (0..20).map(plan).collect();
+    plans.iter().for_each(plan_ends_well);
+    fails_with("placed_elsewhere_after_a_write", &plans);
 }
