@@ -689,7 +689,7 @@ fn what_hints_want_comes_to_rest() {
     ];
     let added = Step::AddPool(PoolPlan { chunks: 316, ..slow });
     for room in [Step::GrowPool { pool: 123, chunks: 316 }, added] {
-        let (settings, pools) = (settings.clone(), pools.clone());
+        let pools = pools.clone();
         let steps = hints_on_pools_more_than_full(room);
         plan_ends_well(&Plan { seed: 0xb7_508e, settings, pools, steps });
     }
