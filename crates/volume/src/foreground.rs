@@ -291,6 +291,7 @@ impl Group {
     pub(crate) fn conclude(&mut self, now: Nanos, part: u32) {
         if self.parts[part].is_write() {
             self.settle_write(now, part);
+            self.stays_where_written(part);
         }
         let chunk = self.parts[part].chunk;
         let traffic = self.traffic_of(chunk);

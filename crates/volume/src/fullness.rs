@@ -16,6 +16,7 @@ use crate::group::Group;
 use crate::map::Place;
 use crate::pool::Pool;
 use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
 
 /// How often a full pool is asked whether it has room again.
@@ -76,8 +77,20 @@ impl Group {
         self.free_slot(now, place);
     }
 
+    /// A write to a chunk ends, which has written something: whoever placed the chunk and is not
+    /// answered yet places it nowhere else, because these contents are there.
+    pub(crate) fn stays_where_written(&mut self, part: u32) {
+        let state = &self.parts[part];
+        if state.succeeded == 0 || mutant("placed_elsewhere_after_a_write") {
+            return;
+        }
+        let index = self.traffic_of(state.chunk);
+        let Group { traffic, parts, .. } = self;
+        traffic[index].running.iter().for_each(|&other| parts[other].placed_on = None);
+    }
+
     /// The first write to the new chunk of a part found no room: places the chunk on another pool.
-    /// False where something else is already on the chunk; the write fails then.
+    /// False where something else is or was on the chunk already; the write fails then.
     pub(crate) fn places_elsewhere(&mut self, now: Nanos, part: u32, pool: PoolId) -> bool {
         let state = &self.parts[part];
         let chunk = state.chunk;

@@ -88,8 +88,10 @@ impl VolumeView for View<'_> {
         }
     }
 
+    /// Without prefetched copies in the reserve: the capacity is without them, too.
     fn used_chunks(&self, pool: PoolId) -> u64 {
-        u64::from(self.pool(pool).slots_used())
+        let pool = self.pool(pool);
+        u64::from(pool.slots_used() - pool.prefetched.min(pool.reserve))
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {

@@ -51,7 +51,12 @@ struct Claim {
 struct Board<'a> {
     hints: &'a Hints,
     view: &'a dyn VolumeView,
-    free: Vec<u64>,
+    /// Places for chunks; below 0 where chunks have taken what is kept free of them, so that the
+    /// first who leave make no room.
+    free: Vec<i128>,
+    /// By pool, how much was free when not enough chunks there gave way to a claim: later claims,
+    /// which are kept no longer, need not ask again.
+    kept: Vec<i128>,
     /// By pool: who may make room, with their classes, the next one last.
     residents: Vec<Vec<(Rank, ChunkId, u8)>>,
     moved: BTreeSet<ChunkId>,
@@ -136,11 +141,12 @@ impl<'a> Board<'a> {
     fn new(hints: &'a Hints, view: &'a dyn VolumeView, living: &[Living]) -> Board<'a> {
         let pools = || (0..view.pool_count()).map(PoolId);
         let free =
-            pools().map(|pool| view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool)));
+            |pool| i128::from(view.capacity_chunks(pool)) - i128::from(view.used_chunks(pool));
         let mut board = Board {
             hints,
             view,
-            free: free.collect(),
+            free: pools().map(free).collect(),
+            kept: pools().map(|_| i128::MIN).collect(),
             residents: pools().map(|_| Vec::new()).collect(),
             moved: BTreeSet::new(),
             fastest: BTreeMap::new(),
@@ -213,20 +219,39 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Lets a resident of `pool` go down for a claim of `priority`; whether there is room then.
+    /// Lets so many residents of `pool` go down for a claim of `priority` that there is room for
+    /// it; whether there is then. None goes where too few can.
     fn make_room(&mut self, pool: PoolId, priority: u8) -> bool {
-        let below = (pool.0 + 1..self.view.pool_count()).map(PoolId);
-        let Some(to) = below.into_iter().find(|to| self.free[usize::from(to.0)] > 0) else {
+        let free = self.free[usize::from(pool.0)];
+        let below = self.free[usize::from(pool.0) + 1..].iter().map(|&free| free.max(0));
+        if free <= self.kept[usize::from(pool.0)] || below.sum::<i128>() < 1 - free {
             return false;
-        };
+        }
         let residents = &mut self.residents[usize::from(pool.0)];
         while residents.pop_if(|(_, chunk, _)| self.moved.contains(chunk)).is_some() {}
         // Who is claimed here stays for claims that are kept no longer.
-        let gives_way = |&(at_home, rank, _): &Rank| !at_home || u8::MAX - rank > priority;
-        let victim = residents.pop_if(|(rank, ..)| gives_way(rank));
-        let Some((_, chunk, class)) = victim else { return false };
-        self.carry(chunk, class, pool, to);
+        let gives_way = |(at_home, rank, _): Rank| !at_home || u8::MAX - rank > priority;
+        let there = residents.iter().rev().filter(|(_, chunk, _)| !self.moved.contains(chunk));
+        let leaving: Vec<(Rank, ChunkId, u8)> = there
+            .take_while(|(rank, ..)| gives_way(*rank))
+            .take((1 - free) as usize)
+            .copied()
+            .collect();
+        if (leaving.len() as i128) < 1 - free {
+            self.kept[usize::from(pool.0)] = free;
+            return false;
+        }
+        for (_, chunk, class) in leaving {
+            let to = self.below(pool).expect("there is room for all of them");
+            self.carry(chunk, class, pool, to);
+        }
         true
+    }
+
+    /// The first pool below with room.
+    fn below(&self, pool: PoolId) -> Option<PoolId> {
+        let mut below = (pool.0 + 1..self.view.pool_count()).map(PoolId);
+        below.find(|to| self.free[usize::from(to.0)] > 0)
     }
 
     fn carry(&mut self, chunk: ChunkId, class: u8, from: PoolId, to: PoolId) {

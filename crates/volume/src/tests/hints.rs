@@ -5,8 +5,9 @@ use crate::settings::Fill;
 use crate::{Action, HintRefusal, Priority, Request, RequestId, Settings};
 use thermocline_policy::hints::store::{Hint, HintError};
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
+use thermocline_policy::placement::VolumeView;
 use thermocline_ports::Payload;
-use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -110,6 +111,9 @@ fn a_prefetch_fills_the_reserve_and_no_more() {
     bench.pass(Nanos(2 * SECOND.0));
     let prefetched = (0..4).filter(|&chunk| bench.pools_of(chunk) == [1, 0]).count();
     assert_eq!(prefetched, 2, "the reserve is two chunks");
+    let (view, pool) = (bench.group.view(), PoolId(0));
+    let room = view.capacity_chunks(pool) - view.used_chunks(pool);
+    assert_eq!(room, u64::from(bench.group.pool(pool).free_beside_reserve()));
     let counts = bench.group.hint_counts();
     assert_eq!((counts.prefetched, counts.refused), (4, 2));
     bench.check();

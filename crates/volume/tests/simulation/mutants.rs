@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 87] = [
+const MUTANTS: [(&str, &str, Caught); 88] = [
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Quickly),
@@ -149,6 +149,11 @@ const MUTANTS: [(&str, &str, Caught); 87] = [
     ("operation_carries_rot", "verifying what an operation reads", Quickly),
     ("other_side_not_stale", "calling the other side of a mirror stale after a write", Quickly),
     ("piece_copied_under_a_write", "waiting for a write before its piece is copied", Quickly),
+    (
+        "placed_elsewhere_after_a_write",
+        "leaving a new chunk where another write has been answered",
+        ByPlan,
+    ),
     (
         "read_fails_where_the_chunk_was",
         "reading a chunk anew that has moved when a read fails",

@@ -621,3 +621,101 @@ fn a_replica_that_died_in_a_recovery_is_in_the_journal_that_it_lacks() {
     plans.iter().for_each(plan_ends_well);
     fails_with("death_in_recovery_not_recorded", &plans);
 }
+
+/// Steps of [`what_hints_want_comes_to_rest`]: chunks take what pools keep for copies that are
+/// fetched ahead; `room` is somewhere else when they have; a hint is given.
+fn hints_on_pools_more_than_full(room: Step) -> Vec<Step> {
+    let write = Step::Write {
+        span: Span { volume: 167, sector: 0, sectors: 1 },
+        fua: false,
+        patience: None,
+    };
+    vec![
+        Step::CreateVolume { sectors: 256 },
+        Step::CreateVolume { sectors: 243 },
+        write,
+        Step::Settle,
+        Step::OperateOn { kind: OperationKind::Replicate, volume: 1, chunk: 2, to: 121 },
+        Step::Flush { volume: 135 },
+        room,
+        Step::GrowVolume { volume: 0, sectors: 75_776 },
+        Step::Populate { volume: 0, first: 0, chunks: 296 },
+        Step::Settle,
+        Step::FailCopy { volume: 1, chunk: 3, copy: 0, nth: 1 },
+        Step::Read(Span { volume: 1, sector: 0, sectors: 1 }),
+        Step::Hint { volume: 2, seed: 1_009_744_287 },
+        Step::Flip { nth: 233, copy: 155, bit: 94_708 },
+    ]
+}
+
+/// Chunks had taken what a pool kept for copies that are fetched ahead. What hints want was
+/// reckoned as if each that left made room for another one: moves were proposed that could not
+/// begin, the same ones at each epoch's end, and what is pending never came to an end (seed
+/// 0xb7508e). Growing is not needed for it.
+#[test]
+fn what_hints_want_comes_to_rest() {
+    let copying = Copying {
+        outstanding: 2,
+        yield_above: 1,
+        patience: Nanos(50_000_000),
+        piece: Bytes::from_kib(128),
+        concurrent: 4,
+        rate_per_second: None,
+        ..Copying::default()
+    };
+    let limits = Limits {
+        block_payload: 160,
+        commit_blocks: 4,
+        checkpoint_batch: 2,
+        seals_cached: 2,
+        ..SMALL
+    };
+    let settings = Settings {
+        epoch: Nanos(153_811_000),
+        fill: Fill::SlowestFirst,
+        depth: 4,
+        copying,
+        limits,
+        ..settings(128, 128)
+    };
+    let small = PoolPlan { roomy: false, discard_zeroes: true, ..pool(0, 0) };
+    let slow = PoolPlan { chunks: 19, latency_us: 690, reserve: 3, zeroed: true, ..small };
+    let pools = vec![
+        pool(38, 342),
+        PoolPlan { roomy: true, chunks: 13, latency_us: 59, reserve: 1, ..small },
+        PoolPlan { chunks: 46, latency_us: 12, reserve: 10, ..small },
+        slow,
+        PoolPlan { roomy: false, reserve: 2, ..pool(33, 5) },
+    ];
+    let added = Step::AddPool(PoolPlan { chunks: 316, ..slow });
+    for room in [Step::GrowPool { pool: 123, chunks: 316 }, added] {
+        let pools = pools.clone();
+        let steps = hints_on_pools_more_than_full(room);
+        plan_ends_well(&Plan { seed: 0xb7_508e, settings, pools, steps });
+    }
+}
+
+/// Two writes came to a new chunk. The first one, which had placed it, found no room on the device;
+/// before that was known, there was room again, and the second one was answered. The chunk was
+/// placed on another pool for the first one, without what the second one had written (seed
+/// 0xb792d5).
+#[test]
+fn a_chunk_in_which_a_write_was_answered_is_not_placed_elsewhere() {
+    let plan = |seed| {
+        let steps = vec![
+            Step::CreateVolume { sectors: 512 },
+            Step::FillUp { pool: 1 },
+            write(0, 1, false),
+            Step::Calm,
+            write(8, 1, false),
+            Step::Settle,
+            Step::Verify { eighths: 8 },
+        ];
+        let settings = Settings { fill: Fill::SlowestFirst, ..settings(64, 64) };
+        let last = PoolPlan { zeroed: true, ..pool(27, 190) };
+        Plan { seed, settings, pools: vec![pool(26, 137), last], steps }
+    };
+    let plans: Vec<Plan> = (0..20).map(plan).collect();
+    plans.iter().for_each(plan_ends_well);
+    fails_with("placed_elsewhere_after_a_write", &plans);
+}
