@@ -199,8 +199,8 @@ fn system_random() -> io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// Bytes that the system takes of a link before it has sent them: enough to keep a link busy, and no
-/// queue in which a short message of one flow waits behind a long one of another.
+/// Bytes that the system takes of a link before it has sent them: enough to keep a link busy, and
+/// no queue in which a short message of one flow waits behind a long one of another.
 const UNSENT_BYTES: u32 = 128 * 1024;
 
 /// Makes a socket one of a link.

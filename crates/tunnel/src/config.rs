@@ -137,8 +137,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of this capacity. `epoch` must never have been used before: draw it. The other
-    /// end is told it; `seed` it must not guess.
+    /// An empty cache of this capacity. `epoch` must never have been used before: draw it. The
+    /// other end is told it; `seed` it must not guess.
     ///
     /// # Panics
     /// If the capacity is 1 TiB or more.

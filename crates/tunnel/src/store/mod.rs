@@ -120,8 +120,8 @@ pub struct Store {
 
 impl Store {
     /// An empty store that holds up to `capacity` bytes of chunks; below 1 TiB. Memory is taken as
-    /// chunks come. `seed` must not be guessed: the other end chooses names, and could choose such as
-    /// meet in one place.
+    /// chunks come. `seed` must not be guessed: the other end chooses names, and could choose such
+    /// as meet in one place.
     ///
     /// # Panics
     /// If the capacity is 1 TiB or more.
