@@ -4,7 +4,8 @@
 //! a function of the last 32 bytes. A byte is a candidate when the highest bits are zero: those
 //! depend on the whole window. Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta
 //! Compression Approach", Performance Evaluation 79, 2014, §3.2; the two strengths are FastCDC's.
-//!  The block is cut in four stripes that are hashed side by side, because one hash waits for the
+//!
+//! The block is cut in four stripes that are hashed side by side, because one hash waits for the
 //! one before it. Stripes start 31 bytes early: that is all they need to know of their neighbours.
 
 use crate::candidates::{Candidates, Marks};
@@ -54,9 +55,9 @@ impl Candidates for Gear {
         let lanes: [&[u8]; STRIPES] =
             std::array::from_fn(|lane| &bytes[lane * stripe + WINDOW - 1..][..stripe]);
         for at in 0..stripe {
-            for lane in 0..STRIPES {
-                hashes[lane] = roll(hashes[lane], lanes[lane][at]);
-                self.test(hashes[lane], lane * stripe + WINDOW - 1 + at, marks);
+            for (lane, (hash, bytes)) in hashes.iter_mut().zip(lanes).enumerate() {
+                *hash = roll(*hash, bytes[at]);
+                self.test(*hash, lane * stripe + WINDOW - 1 + at, marks);
             }
         }
         // The last lane goes on over what the division left.

@@ -6,7 +6,8 @@
 //! 2. The next window's value follows from this one's (eq. 4.2):
 //!    `F' = (F − t1·16^31)·16 + t33 mod Q`. Since `16^32 mod Q = 59²`, no table is needed.
 //! 3. A byte is a candidate where `F AND (expected − 1) = 1`. There is one strength.
-//!  Since the base is 16 and digits are bytes, neighbours overlap by four bits, and the sum is two
+//!
+//! Since the base is 16 and digits are bytes, neighbours overlap by four bits, and the sum is two
 //! strings of nibbles added: `F = (low + 16·high) mod Q`, where `low` and `high` are the low and
 //! the high nibbles of the window as 128-bit numbers. So it needs no recursion ([`fingerprint`]
 //! computes it that way, and tests hold both to eq. 4.1). Its lowest bits depend on about nine of

@@ -6,7 +6,8 @@
 //!   Protocol-Independent Technique for Eliminating Redundant Network Traffic", SIGCOMM 2000).
 //! - MAXP takes windows whose fingerprint is the greatest within half a period on both sides (Anand
 //!   et al., SIGMETRICS 2009; Aggarwal et al., "EndRE", NSDI 2010).
-//!  In those papers a window that was seen before is grown to both sides until bytes differ. Here
+//!
+//! In those papers a window that was seen before is grown to both sides until bytes differ. Here
 //! the windows are ends of chunks, and chunks are what is found again: there is no growing.
 
 use crate::candidates::{Candidates, Marks};

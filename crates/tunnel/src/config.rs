@@ -20,7 +20,8 @@ const WINDOW_BYTES_MAX: u32 = 16 << 20;
 const QUEUE_BYTES_MAX: u32 = 1 << 20;
 
 /// Flows that may find each other's chunks.
-///  Lengths of what is sent show what was found, even through encryption: whoever can put bytes of
+///
+/// Lengths of what is sent show what was found, even through encryption: whoever can put bytes of
 /// their own into one flow, and see lengths, learns whether another flow that shares with it had
 /// the same. `docs/guides/tunnel.md` has the threat model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,7 +8,8 @@
 //!    waits for a chunk cannot hold back the answer.
 //! 3. Before each segment the controller of the flow's class is asked how it is cut, and afterwards
 //!    told what came of it.
-//!  Invariants: a client gets the very bytes that the other one said, in order, up to an end that
+//!
+//! Invariants: a client gets the very bytes that the other one said, in order, up to an end that
 //! was said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads
 //! holds no other one back. An error ends the connection; the cache outlives it
 //! ([`End::into_cache`]).

@@ -1,6 +1,7 @@
 //! The layout of segments, control messages and what ends tell each other first. Drawn in
 //! `docs/formats/tunnel.md`.
-//!  All integers are little-endian; `varint` is LEB128 of at most ten bytes. Everything read here
+//!
+//! All integers are little-endian; `varint` is LEB128 of at most ten bytes. Everything read here
 //! was sent by the other end, which is authenticated and still not believed: every length has a
 //! limit with a name, and what breaks a rule is a [`FormatError`].
 

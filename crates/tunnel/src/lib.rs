@@ -1,5 +1,6 @@
 //! Redundancy elimination between two ends of a link: what was sent before is sent as a reference.
-//!  A flow has two halves at each end. The sending half ([`encoder`](self)) cuts what a client says
+//!
+//! A flow has two halves at each end. The sending half ([`encoder`](self)) cuts what a client says
 //! into chunks, and sends references in place of chunks that the other end holds; the receiving
 //! half puts the bytes together again. The ends' caches may differ in size, be lost, or come from
 //! an older run: then more is sent, and nothing wrong is delivered.

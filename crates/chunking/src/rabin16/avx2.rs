@@ -1,5 +1,6 @@
 //! 32 positions in a register: AVX2, with multiplication by shuffles of tables of 16 nibbles.
-//!  One doubling goes over the whole block before the next, so that its eight tables stay in
+//!
+//! One doubling goes over the whole block before the next, so that its eight tables stay in
 //! registers; the values of a block (two planes of a byte each) stay in the first-level cache. Each
 //! doubling works in place, from the end to the beginning: what lies before a position is still to
 //! be doubled.

@@ -11,7 +11,8 @@
 //!    (AVX2).
 //! 4. A byte is a candidate where the lowest bits of the fingerprint are zero. Runs of zeroes have
 //!    the fingerprint 0: they are cut at the least size, and all such chunks are equal.
-//!  The three engines give the same bits; the scalar one rolls (as LBFS does), so it checks the
+//!
+//! The three engines give the same bits; the scalar one rolls (as LBFS does), so it checks the
 //! others by another method.
 
 mod avx2;

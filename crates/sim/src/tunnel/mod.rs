@@ -6,7 +6,8 @@
 //!    by [`Costs`].
 //! 3. The link takes what the end gives it as fast as its bandwidth allows, and delivers it later.
 //!    Acknowledgements go back over a link of the same kind.
-//!  It does not lose packets and has no congestion control: a link that TCP would fill. What the
+//!
+//! It does not lose packets and has no congestion control: a link that TCP would fill. What the
 //! near end's processor does is taken to be less than the far end's.
 
 #[cfg(test)]

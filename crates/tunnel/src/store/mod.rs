@@ -8,10 +8,12 @@
 //! 3. Two indices hold numbers of entries: by fingerprint (what the sender asks: has this content
 //!    been sent?) and by name (what the receiver is asked for). A fingerprint only leads to
 //!    candidates: whoever asks by content compares the bytes.
-//!  Source of the idea that the cache is a ring of what was sent: Spring and Wetherall, SIGCOMM
+//!
+//! Source of the idea that the cache is a ring of what was sent: Spring and Wetherall, SIGCOMM
 //! 2000. VNRE evicts the least recently used chunk; CLOCK comes near it without a list (8 B less a
 //! chunk).
-//!  Memory: 24 to 27 B an entry and 4 B a slot of each index, which are 0.7 to 7/8 full: 33 to 39 B
+//!
+//! Memory: 24 to 27 B an entry and 4 B a slot of each index, which are 0.7 to 7/8 full: 33 to 39 B
 //! a chunk beside its bytes. Invariants: entries are in the order of the ring; what an index holds
 //! is an entry; every byte that is handed out was inserted under that very name.
 

@@ -1,5 +1,6 @@
 //! Two ends, their clients, the link between them, and what goes wrong.
-//!  Each seed draws caches (of unlike sizes), controllers, flows and their contents, how fast
+//!
+//! Each seed draws caches (of unlike sizes), controllers, flows and their contents, how fast
 //! clients read, and accidents: the link breaks, an end loses its cache, or finds one of an older
 //! run. Every byte that a client gets is held against what the other one said; at the end
 //! everything that was not reset must have arrived.
