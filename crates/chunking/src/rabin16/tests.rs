@@ -52,13 +52,6 @@ fn the_polynomial_is_primitive() {
     assert_eq!(order, 65_535, "x generates every value but zero");
 }
 
-#[test]
-fn the_engines_that_this_processor_lacks_are_told() {
-    for engine in ENGINES.into_iter().filter(|engine| !engine.is_available()) {
-        eprintln!("SKIPPED {engine:?}: this processor does not have it");
-    }
-}
-
 proptest! {
     #[test]
     fn every_engine_finds_what_long_division_finds(
