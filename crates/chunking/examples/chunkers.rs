@@ -5,9 +5,10 @@
 //! Repeats go round robin over the chunkers; speed is the median with the least and the greatest.
 //! What is found again is judged by SipHash of whole chunks, for every chunker alike.
 
-#![allow(clippy::print_stdout)] // A program that people read.
+// A program that measures and reports, not a decision.
+#![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 use thermocline_chunking::{Chunker, Chunking, Engine, Rabin16};
@@ -98,7 +99,7 @@ fn run(mut chunker: Chunker, bytes: &[u8]) -> Vec<u64> {
 
 /// The share of the bytes that lie in chunks seen before.
 fn saved(bytes: &[u8], cuts: &[u64]) -> f64 {
-    let (mut seen, mut at, mut again) = (HashSet::new(), 0, 0);
+    let (mut seen, mut at, mut again) = (BTreeSet::new(), 0, 0);
     for &cut in cuts {
         let chunk = &bytes[at..cut as usize];
         let mut hasher = DefaultHasher::new();
