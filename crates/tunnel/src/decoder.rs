@@ -2,8 +2,8 @@
 //!
 //! 1. Bytes of segments come in any pieces; a segment is read when it is all there.
 //! 2. Its bytes are put together from literals, which the store gets, and from chunks that the
-//!    store holds. Chunks that it does not hold are asked for ([`Decoder::take_missing`]) and filled in
-//!    later.
+//!    store holds. Chunks that it does not hold are asked for ([`Decoder::take_missing`]) and
+//!    filled in later.
 //! 3. When nothing is missing, the bytes are held against the segment's check. If they differ and
 //!    chunks came from the store, those are asked for again; if they differ after that, the flow
 //!    ends with an error. Nothing else is ever handed out.
