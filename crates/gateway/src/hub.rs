@@ -90,8 +90,6 @@ struct Live {
     failed: Option<String>,
     /// The other end wants no new flows, and why.
     closing: Option<String>,
-    /// No new flows begin, because this end or the other one wants none.
-    is_closing: bool,
     traffic: Traffic,
     /// Bytes of each class a second ago, and how many came in that second.
     goodput: BTreeMap<u16, (u64, u64)>,
@@ -107,10 +105,7 @@ impl Live {
                     self.flows.insert(flow, Mailbox::default());
                     self.opened.push((flow, target));
                 }
-                FlowEvent::Closing { reason } => {
-                    self.closing = Some(reason);
-                    self.is_closing = true;
-                }
+                FlowEvent::Closing { reason } => self.closing = Some(reason),
                 FlowEvent::Bytes { flow, bytes } => {
                     self.tell(flow, |mailbox| mailbox.bytes.push_back(bytes));
                 }
@@ -225,7 +220,6 @@ impl Hub {
             opened: Vec::new(),
             failed: None,
             closing: None,
-            is_closing: false,
             traffic: Traffic::default(),
             goodput: BTreeMap::new(),
         });
@@ -259,7 +253,6 @@ impl Hub {
         let mut state = self.lock();
         if let Some(live) = &mut state.live {
             live.end.close(why);
-            live.is_closing = true;
         }
         state.settle();
     }
