@@ -136,8 +136,6 @@ pub struct End {
     spent: Nanos,
     flows: BTreeMap<u32, Flow>,
     talk: Talk,
-    /// This end wants no new flows.
-    is_closing: bool,
     events: VecDeque<FlowEvent>,
 }
 
@@ -172,7 +170,6 @@ impl End {
             spent: Nanos(0),
             flows: BTreeMap::new(),
             talk: Talk::default(),
-            is_closing: false,
             events: VecDeque::new(),
         })
     }
@@ -331,7 +328,6 @@ impl End {
 
     /// Lets no new flows begin; those that are there go on.
     pub fn close(&mut self, reason: &str) {
-        self.is_closing = true;
         self.session.close(0, reason);
     }
 
@@ -391,13 +387,8 @@ impl End {
         match event {
             Event::Hello { epoch, parameters, .. } => {
                 self.cache.meet(epoch, &parameters)?;
-                if self.role == Role::Connector && !self.is_closing {
-                    let opened = self.session.open(&[]);
-                    let expected = "1 or more";
-                    let opened = opened
-                        .map_err(|_| value("the streams that the other end takes", 0, expected))?;
-                    self.talk.begin(opened);
-                    self.events.push_back(FlowEvent::Ready);
+                if self.role == Role::Connector {
+                    self.begin_talk()?;
                 }
             }
             Event::Opened { stream, header } => self.on_opened(now, stream, &header)?,
@@ -428,6 +419,19 @@ impl End {
             Event::Closing { reason, .. } => self.events.push_back(FlowEvent::Closing { reason }),
         }
         Ok(())
+    }
+
+    /// Opens the first stream. Without it no flow begins, which is right when an end is closing.
+    fn begin_talk(&mut self) -> Result<(), TunnelError> {
+        match self.session.open(&[]) {
+            Ok(stream) => {
+                self.talk.begin(stream);
+                self.events.push_back(FlowEvent::Ready);
+                Ok(())
+            }
+            Err(OpenError::Closing) => Ok(()),
+            Err(_) => Err(value("the streams that the other end takes", 0, "1 or more").into()),
+        }
     }
 
     /// The other end dropped a flow.

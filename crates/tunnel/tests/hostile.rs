@@ -125,6 +125,24 @@ fn parameters_of_strangers_are_refused() {
     assert!(Attack::new(&[1; 5]).refusal().contains("16 bytes behind the version"));
 }
 
+/// An exit that stops while an enter comes in says HELLO and CLOSING in one breath.
+#[test]
+fn an_end_that_is_closing_from_the_start_is_no_offender() {
+    let cache = Cache::new(Size::from_mib(1), [9; 16], 9);
+    let mut settings = Settings::new(Role::Connector, 1);
+    settings.controller = "none".to_string();
+    let mut end = End::new(settings, cache, Box::new(|| Nanos(0)), NOW).unwrap();
+    let mut config = Config::new(Role::Acceptor, [1; 16]);
+    config.parameters = Bytes::from_static(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let mut session = Session::new(config, NOW).unwrap();
+    session.close(0, "it stops");
+    let mut out = VecDeque::new();
+    session.transmit(NOW, &mut out, 1 << 20);
+    end.receive(NOW, &out.into_iter().flatten().collect::<Vec<u8>>()).unwrap();
+    assert_eq!(end.next_event(), Some(FlowEvent::Closing { reason: "it stops".to_string() }));
+    assert_eq!(end.next_event(), None);
+}
+
 #[test]
 fn headers_that_are_none_are_refused() {
     let refusal = |header: &[u8]| {
