@@ -202,7 +202,7 @@ impl End {
         if received.is_ok() {
             while let Some(event) = self.session.next_event() {
                 self.on_event(now, event)?;
-                self.talk.check()?;
+                self.talk.check(self.held)?;
             }
         }
         Ok(received?)

@@ -5,8 +5,8 @@ use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_wire::{Session, StreamId};
 
-/// Bytes of messages that may wait for the other end to take them: an end that asks for chunks and
-/// takes no answers is refused.
+/// Bytes of messages that may wait for the other end to take them, beside what flows hold for it:
+/// an end that asks for chunks and takes no answers is refused.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Messages both ways.
@@ -93,12 +93,14 @@ impl Talk {
         }
     }
 
-    /// Refuses an end that takes no answers.
-    pub(crate) fn check(&self) -> Result<(), FormatError> {
-        if self.waiting <= WAITING_BYTES_MAX {
+    /// Refuses an end that takes no answers. `held`: bytes that flows hold for it. Many flows that
+    /// refer to what is still on its way elsewhere may all be asked for, but only as long as they
+    /// are held.
+    pub(crate) fn check(&self, held: usize) -> Result<(), FormatError> {
+        if self.waiting <= WAITING_BYTES_MAX + held {
             return Ok(());
         }
-        let expected = "64 MiB or less: it asks and takes no answers";
+        let expected = "64 MiB above what flows hold: it asks and takes no answers";
         Err(value(
             "what waits for the other end on the first stream",
             self.waiting as u64,
