@@ -1,7 +1,7 @@
 //! Doors in the fence: where a lint that carries a house rule may be switched off.
 //!
 //! The workspace's lints forbid `unwrap()` outside tests, printing in libraries, `unsafe`, dead
-//! code and (in decision crates) the banned calls. `#[allow]` and `#[expect]` of these lints are
+//! code and (in sealed crates) the banned calls. `#[allow]` and `#[expect]` of these lints are
 //! found everywhere but where the rule itself makes room.
 
 use super::source::closing;
@@ -14,9 +14,9 @@ const GUARDED: [(&str, &str); 9] = [
     ("unwrap_used", "write `expect(\"why it cannot fail\")` or return the error"),
     ("print_stdout", "libraries return values; `cli` and `xtask` print"),
     ("print_stderr", "libraries return values; `cli` and `xtask` print"),
-    ("disallowed_methods", "decision crates take what they need as arguments"),
-    ("disallowed_types", "decision crates take what they need as arguments"),
-    ("disallowed_macros", "decision crates return values"),
+    ("disallowed_methods", "sealed crates take what they need as arguments"),
+    ("disallowed_types", "sealed crates take what they need as arguments"),
+    ("disallowed_macros", "sealed crates return values"),
     ("unsafe_code", "only files that the floor table of ARCHITECTURE.md lists hold unsafe code"),
     ("dead_code", "delete what nothing uses"),
     ("missing_docs", "document it: unit, range, errors, panics"),

@@ -13,8 +13,12 @@ pub(super) const PATH: &str = "ARCHITECTURE.md";
 const RULE: &str = "floors";
 const HEADER: [&str; 5] = ["floor", "crate", "may stand on", "outside libraries", "unsafe"];
 
-/// The highest floor whose crates only decide: no clock, file, socket, thread, environment.
-const DECISION_FLOOR_MAX: u32 = 1;
+/// The highest floor whose crates are sealed (no clock, file, socket, thread, environment): what
+/// decides, and the machines that carry it out.
+const SEALED_FLOOR_MAX: u32 = 2;
+
+/// Whoever links this library calls the system, and is not sealed.
+const SYSTEM_LIBRARY: &str = "libc";
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,14 @@ struct Room {
     libraries: Option<Vec<String>>,
     /// Files below the crate's folder that may hold `unsafe`.
     unsafe_files: Vec<String>,
+}
+
+impl Room {
+    fn is_sealed(&self) -> bool {
+        let calls_system =
+            self.libraries.as_ref().is_none_or(|l| l.iter().any(|l| l == SYSTEM_LIBRARY));
+        self.floor <= SEALED_FLOOR_MAX && !calls_system
+    }
 }
 
 /// The table.
@@ -48,9 +60,9 @@ impl FloorTable {
         Ok(FloorTable { rooms })
     }
 
-    /// Whether `room` is a decision crate.
-    pub(super) fn is_decision(&self, room: &str) -> bool {
-        self.rooms.iter().any(|r| r.name == room && r.floor <= DECISION_FLOOR_MAX)
+    /// True if `room` is a crate that reaches the world only through its arguments.
+    pub(super) fn is_sealed(&self, room: &str) -> bool {
+        self.rooms.iter().any(|r| r.name == room && r.is_sealed())
     }
 
     /// Whether the file at `path` may hold `unsafe`.
@@ -103,13 +115,13 @@ impl FloorTable {
         up.chain(foreign).map(|message| Finding::new(&manifest, 0, RULE, message)).collect()
     }
 
-    /// Decision crates all carry the same `clippy.toml`, the list of what is banned there.
-    pub(super) fn decision_crates_share_bans<'a>(
+    /// Sealed crates all carry the same `clippy.toml`, the list of what is banned there.
+    pub(super) fn sealed_crates_share_bans<'a>(
         &self,
         text_of: impl Fn(&str) -> Option<&'a str>,
     ) -> Vec<Finding> {
-        let decides = self.rooms.iter().filter(|r| r.floor <= DECISION_FLOOR_MAX);
-        let paths: Vec<_> = decides.map(|r| format!("crates/{}/clippy.toml", r.name)).collect();
+        let sealed = self.rooms.iter().filter(|r| r.is_sealed());
+        let paths: Vec<_> = sealed.map(|r| format!("crates/{}/clippy.toml", r.name)).collect();
         let reference = paths.first().and_then(|path| text_of(path));
         let differs = |path: &&String| reference.is_none() || text_of(path) != reference;
         let differing = paths.iter().filter(differs);

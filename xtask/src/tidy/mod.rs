@@ -61,7 +61,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     let sources: Vec<Source> = rust.iter().map(|f| Source::read(&f.path, &f.text)).collect();
 
     let mut findings = table.compare(&workspace::packages()?);
-    findings.extend(table.decision_crates_share_bans(text_of));
+    findings.extend(table.sealed_crates_share_bans(text_of));
     let mut excesses = Vec::new();
     for source in &sources {
         findings.extend(shape::head(source));

@@ -78,12 +78,18 @@ fn a_missing_or_broken_table_is_an_error_with_its_line() {
 }
 
 #[test]
-fn decision_crates_must_carry_one_list_of_bans() {
-    let table = FloorTable::parse(TABLE).unwrap();
-    assert!(table.decision_crates_share_bans(|_| Some("same")).is_empty());
-    let findings = table.decision_crates_share_bans(|path| {
+fn sealed_crates_must_carry_one_list_of_bans() {
+    let machines = "| 2 | volume | units | none | none |\n| 2 | preload | units | libc | none |\n| 3";
+    let table = FloorTable::parse(&TABLE.replace("| 3", machines)).unwrap();
+    assert!(table.sealed_crates_share_bans(|_| Some("same")).is_empty());
+    let findings = table.sealed_crates_share_bans(|path| {
         Some(if path.contains("policy") { "other" } else { "same" })
     });
     assert_eq!(findings[0].path, "crates/policy/clippy.toml");
-    assert_eq!(table.decision_crates_share_bans(|_| None).len(), 2);
+    // A list that was deleted is found, that of a machine too; `preload` needs none.
+    let deleted = |path: &str| (!path.contains("volume")).then_some("same");
+    let findings = table.sealed_crates_share_bans(deleted);
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].path, "crates/volume/clippy.toml");
+    assert_eq!(table.sealed_crates_share_bans(|_| None).len(), 3);
 }
