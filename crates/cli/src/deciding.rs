@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::recording::{Recording, Trouble};
 use std::path::PathBuf;
 use std::sync::Arc;
-use thermocline_policy::registry::{Build, PolicySpec, entries};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_serve::api::{NewPolicy, Severity};
 use thermocline_serve::{Engine, Orders};
 use thermocline_sim::recording::Recorder;
@@ -38,14 +38,7 @@ fn policy(text: &str) -> Result<Wish, String> {
         return Ok(Wish(None));
     }
     let spec = library::policy(text)?;
-    let Build::Placement(build) = spec.entry.build else {
-        let names: Vec<&str> = entries()
-            .filter(|entry| matches!(entry.build, Build::Placement(_)))
-            .map(|entry| entry.name)
-            .collect();
-        return Err(format!("not a placement; those are none, {}", names.join(", ")));
-    };
-    build(&spec.settings).map_err(|error| error.to_string())?;
+    spec.build_placement().map_err(|error| error.to_string())?;
     Ok(Wish(Some(spec)))
 }
 

@@ -15,7 +15,7 @@ mod timing;
 use thermocline_policy::placement::{
     Budget, ChunkAccess, Move, Placement, PoolLoad, PoolTraits, VolumeView,
 };
-use thermocline_policy::registry::{self, Build, PolicySpec};
+use thermocline_policy::registry::{self, PolicySpec};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
 use timing::cpu_nanos;
 
@@ -28,7 +28,7 @@ fn main() {
     let chunks = arguments.next().map_or(1 << 20, |n| n.parse().expect("a number of chunks"));
     let mut names: Vec<String> = arguments.collect();
     if names.is_empty() {
-        let placements = registry::entries().filter(|e| matches!(e.build, Build::Placement(_)));
+        let placements = registry::placements();
         names = placements.map(|e| e.name.to_string()).collect();
     }
     println!("{chunks} chunks on three pools");
@@ -43,8 +43,7 @@ fn main() {
 
 fn measure(name: &str, chunks: u32) {
     let spec = PolicySpec::parse(name).expect("a policy of the registry");
-    let Build::Placement(build) = spec.entry.build else { panic!("{name} is no placement") };
-    let mut placement = build(&spec.settings).expect("valid settings");
+    let mut placement = spec.build_placement().expect("a placement with valid settings");
     let mut machine = Machine::new(chunks);
     let (mut observe, mut propose, mut moved) = (0, 0, 0);
     let mut moves: Vec<Move> = Vec::new();

@@ -13,7 +13,7 @@
 use std::time::Instant;
 use thermocline_policy::placement::shadow::{SHADOWS_MAX, Shadows};
 use thermocline_policy::placement::{ChunkAccess, Placement, PoolLoad, PoolTraits, VolumeView};
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
 
 const ACCESSES: usize = 1_000_000;
@@ -72,8 +72,7 @@ impl VolumeView for Machine {
 
 fn build(name: &str) -> Box<dyn Placement> {
     let spec = PolicySpec::parse(name).expect("a policy of the registry");
-    let Build::Placement(build) = spec.entry.build else { panic!("{name} is no placement") };
-    build(&spec.settings).expect("its settings are right")
+    spec.build_placement().expect("a placement with valid settings")
 }
 
 fn accesses(chunks: u32) -> Vec<ChunkAccess> {

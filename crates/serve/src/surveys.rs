@@ -2,8 +2,9 @@
 //!
 //! A thread of its own reads each volume through the engine, in the background, as a client would;
 //! while file systems are mounted and written to. What changed since the last round is said to the
-//! engine: metadata, and of files size, name and directory (S1: 003 §3.4, without patching
-//! kernels). Its source is called `fs/VOLUME`, with `+OFFSET` for a file system in a partition.
+//! engine: metadata, and of files size, name and directory (HintStor, Ge et al. 2022 §3.4, without
+//! patching kernels). Its source is called `fs/VOLUME`, with `+OFFSET` for a file system in a
+//! partition.
 //!
 //! A volume without a file system that is known, or that cannot be read, is looked at again in the
 //! next round. Nothing depends on it.

@@ -1,8 +1,8 @@
 //! Where and when a trace goes: popularity over address and time, working sets, sizes, directions.
 //!
-//! The sources' Figures 17, 18 and 22 (001): accesses to 1 MiB bins over time, and how many bins
-//! are accessed in an interval. The volumes of a trace are laid end to end. The map is reduced to
-//! at most 200 rows; cells add up, so that nothing is lost but position.
+//! The sources' Figures 17, 18 and 22 (Tai 2015): accesses to 1 MiB bins over time, and how many
+//! bins are accessed in an interval. The volumes of a trace are laid end to end. The map is reduced
+//! to at most 200 rows; cells add up, so that nothing is lost but position.
 
 use crate::format::Quantity;
 use crate::picture::{Axis, Bar, HeatMap, Histogram, LineChart, Page, Series};

@@ -1,4 +1,4 @@
-//! Hints at work: what the machine does with what is said of data (S1: 003 §3.3).
+//! Hints at work: what the machine does with what is said of data (HintStor, Ge et al. 2022 §3.3).
 //!
 //! - A chunk that is written first goes to the pools of its class, in their order, while they have
 //!   room; without a hint, or without room there, where the settings say.

@@ -1,5 +1,5 @@
-//! The volume machine: block volumes made of unlike pools (S1: HintStor's block storage data
-//! manager, 003 §3.2 and §3.5), event-driven over ports.
+//! The volume machine: block volumes made of unlike pools (HintStor's block storage data
+//! manager, Ge et al. 2022 §3.2 and §3.5), event-driven over ports.
 //!
 //! A [`Group`] has pools of slots and volumes of chunks; a map says which slots hold a chunk. It
 //! takes requests, sends device requests, takes their completions, and answers. It does no I/O

@@ -29,7 +29,7 @@ pub struct ChunkCopy {
     pub prefetched: bool,
 }
 
-/// What the block storage data manager remembers about a chunk for policies (S1: one byte of
+/// What the block storage data manager remembers about a chunk for policies (HintStor: one byte of
 /// stream id and pattern in the source).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tag {

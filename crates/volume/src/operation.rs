@@ -1,4 +1,5 @@
-//! The four operations of the block storage data manager (S1: 003 §3.2), as a caller sees them.
+//! The four operations of the block storage data manager (HintStor, Ge et al. 2022 §3.2), as a
+//! caller sees them.
 
 use thermocline_units::{ChunkId, PoolId};
 

@@ -124,10 +124,12 @@ pub struct Copying {
     /// Operations under way at once.
     pub concurrent: u32,
     /// A proposed move that has not begun for so long is dropped: the placement considers it anew
-    /// (S2's storage manager: 000 §3.3.3). `None`: it waits for its turn, until the next proposal.
+    /// (ChewAnalyzer's storage manager, Ge 2017 §3.3.3). `None`: it waits for its turn, until the
+    /// next proposal.
     pub deadline: Option<Nanos>,
     /// Hundredths of a chunk that a placement's move to a faster pool brings first; the rest
-    /// follows when requests are no slower there (S2's proactive migration). 0: all at once.
+    /// follows when requests are no slower there (ChewAnalyzer's proactive migration). 0: all at
+    /// once.
     pub trial: u32,
     /// Of the answers to a volume that is promised a latency, so many hundredths shall be in time:
     /// `rate_per_second` is then the most, and the rate in force follows from what was late

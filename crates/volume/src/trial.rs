@@ -1,4 +1,4 @@
-//! Moving part of a chunk first, to see whether it pays (S2's proactive migration: 000 §3.3.3).
+//! Moving part of a chunk first, to see whether it pays (ChewAnalyzer, Ge 2017 §3.3.3).
 //!
 //! 1. A placement's move to a faster pool stops when the share that `Copying::trial` says has
 //!    arrived.

@@ -6,6 +6,7 @@
 
 mod allows;
 mod bans;
+mod citations;
 mod claims;
 mod floors;
 mod papers;
@@ -72,7 +73,9 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(allows::check(source, &table));
         findings.extend(unsafety::check(source, &table));
         findings.extend(claims::check(source));
+        findings.extend(citations::check(source.path, source.text));
     }
+    findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
 

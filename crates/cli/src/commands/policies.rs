@@ -94,7 +94,7 @@ fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
         return Ok(vec![entry]);
     }
     let speaks_of = |entry: &&Entry| {
-        let texts = [entry.name, kind(entry), entry.summary, entry.source];
+        let texts = [entry.name, entry.build.kind(), entry.summary, entry.source];
         texts.iter().any(|text| text.to_lowercase().contains(&word))
     };
     let found: Vec<_> = all().filter(speaks_of).collect();
@@ -106,17 +106,6 @@ fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
         return Err(format!("no policy's name or description contains `{word}`; {hint}"));
     }
     Ok(found)
-}
-
-fn kind(entry: &Entry) -> &'static str {
-    match entry.build {
-        Build::Cache(_) => "cache",
-        Build::Clairvoyant(_) | Build::Oracle(_) => "bound",
-        Build::Placement(_) => "placement",
-        Build::Admission(_) => "filter",
-        Build::Balancer(_) => "balancer",
-        Build::Tunnel(_) => "tunnel",
-    }
 }
 
 fn table(header: &[&str]) -> Table {
@@ -134,7 +123,7 @@ fn table(header: &[&str]) -> Table {
 fn list(found: &[&Entry]) -> String {
     let mut table = table(&["NAME", "KIND", "WHAT IT DOES", "SOURCE"]);
     for entry in found {
-        table.add_row([entry.name, kind(entry), entry.summary, entry.source]);
+        table.add_row([entry.name, entry.build.kind(), entry.summary, entry.source]);
     }
     let filtered = if found.iter().any(|entry| matches!(entry.build, Build::Admission(_))) {
         "\nA filter stands in front of a cache: larc+arc."
@@ -151,7 +140,7 @@ fn detail(entry: &Entry) -> String {
     let mut out = format!(
         "{} ({}): {}\nsource: {}\n\n",
         entry.name,
-        kind(entry),
+        entry.build.kind(),
         entry.summary,
         entry.source
     );
@@ -191,7 +180,7 @@ fn as_json(entry: &Entry) -> Value {
         .collect();
     json!({
         "name": entry.name,
-        "kind": kind(entry),
+        "kind": entry.build.kind(),
         "summary": entry.summary,
         "source": entry.source,
         "settings": settings,

@@ -9,7 +9,7 @@ use super::{bucket, hints, library, scrub, volumes};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use thermocline_policy::registry::{self, Build, PolicySpec, Settings as PolicySettings, nearest};
+use thermocline_policy::registry::{self, PolicySpec, Settings as PolicySettings, nearest};
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_serve::ClientLimits;
@@ -413,33 +413,26 @@ fn policy(
             None => Ok(None),
         };
     };
-    let entry = registry::find(&name.value).filter(|e| matches!(e.build, Build::Placement(_)));
+    let entry = registry::placements().find(|entry| entry.name == name.value);
     let Some(entry) = entry else {
         return Err(file.problem(name.line, unknown_placement(&name.value)));
     };
-    if pools < 2 && entry.name != "static" {
-        let problem = format!("`{}` moves chunks between pools, and there is one", entry.name);
-        return Err(file.problem(name.line, problem));
-    }
     let mut values = PolicySettings::defaults(entry);
-    let mut written = name.value;
+    let mut written = name.value.clone();
     for (key, text) in &given {
         let value = library::value(entry, key, &text.value, beside)
             .map_err(|error| file.problem(text.line, error))?;
         values.set(entry, key, &value).map_err(|error| file.problem(text.line, error))?;
         written.push_str(&format!(":{key}={value}"));
     }
-    if let Build::Placement(build) = entry.build {
-        build(&values).map_err(|error| file.problem(line, error))?;
-    }
-    Ok(Some(PolicySpec::new(written, entry, values, None)))
+    let spec = PolicySpec::new(written, entry, values, None);
+    spec.check_pools(pools).map_err(|error| file.problem(name.line, error))?;
+    spec.build_placement().map_err(|error| file.problem(line, error))?;
+    Ok(Some(spec))
 }
 
 fn unknown_placement(name: &str) -> String {
-    let names = || {
-        let placements = registry::entries().filter(|e| matches!(e.build, Build::Placement(_)));
-        placements.map(|entry| entry.name)
-    };
+    let names = || registry::placements().map(|entry| entry.name);
     let hint = match nearest(name, names()) {
         Some(like) => format!("did you mean `{like}`?"),
         None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),

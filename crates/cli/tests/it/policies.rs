@@ -68,5 +68,5 @@ fn a_chunk_is_explained_level_by_level_after_a_trace() {
     run(&folder, "policies explain --chunk 1").ended_with(2).says("<POLICY>");
     run(&folder, "policies explain lru --chunk 1 --synth oltp,requests=5k")
         .ended_with(2)
-        .says("decides about cache lines");
+        .says("`lru` is a cache, not a placement; those are static, ");
 }

@@ -47,7 +47,7 @@ fn a_shadow_tells_what_it_would_have_done_and_does_it_once_adopted() {
     let added = ask(&up, "shadow add baseline:k=4").unwrap();
     assert_eq!(added, "baseline:k=4 watches every chunk\n");
     for (wrong, why) in [
-        ("shadow add lru", "is a cache, not a placement; those are: static, "),
+        ("shadow add lru", "is a cache, not a placement; those are static, "),
         ("shadow add baselin", "baseline"),
         ("shadow add baseline:k=4", "there is a shadow baseline:k=4 already"),
         ("shadow add edt --one-in 2", "watch one chunk in 1"),

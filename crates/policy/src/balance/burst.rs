@@ -1,4 +1,4 @@
-//! When a burst of arrivals begins and ends, from their index of dispersion (001 §3.2.2, after
+//! When a burst of arrivals begins and ends, from their index of dispersion (Tai 2015 §3.2.2, after
 //! Caniff, Lu, Mi, Cherkasova and Smirni 2010).
 //!
 //! 1. Gaps between arrivals are collected in a window. From two gaps on, at each arrival, the index

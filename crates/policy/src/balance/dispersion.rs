@@ -1,9 +1,9 @@
 //! The index of dispersion of gaps between arrivals, one gap at a time, in bounded memory.
 //!
 //! I = SCV · (1 + 2 Σ ρ_k), k = 1 … lags: the squared coefficient of variation, raised by how much
-//! neighbouring gaps resemble each other. A Poisson process has 1. Source: 001 §2.3, equation 2,
-//! whose sum begins at k = 0; with ρ_0 = 1 a Poisson process would have 3 instead of the 1 that the
-//! text says, so ours begins at 1.
+//! neighbouring gaps resemble each other. A Poisson process has 1. Source: Tai 2015 §2.3, equation
+//! 2, whose sum begins at k = 0; with ρ_0 = 1 a Poisson process would have 3 instead of the 1 that
+//! the text says, so ours begins at 1.
 //!
 //! 1. Each gap adds to the sum, the sum of squares, and the sums of products with the gaps before.
 //! 2. The covariance at lag k follows from these and from the first and last k gaps, which are kept

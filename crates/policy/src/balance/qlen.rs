@@ -1,5 +1,5 @@
 //! Qlen: the site whose queue was shortest when it last reported. The source's greedy baseline
-//! (001 §3.1).
+//! (Tai 2015 §3.1).
 //!
 //! Best while reports are fresh. Between two reports it sends everything to one site: the herd that
 //! the source's ARA was made against. `ties=first` is the rule of the source's tables.
@@ -15,7 +15,7 @@ use thermocline_units::{Nanos, Rng, SiteId};
 pub(crate) const ENTRY: Entry = Entry {
     name: "qlen",
     summary: "the shortest queue by the last reports, however old they are",
-    source: "001 §3.1",
+    source: "Tai 2015 §3.1",
     settings: &[Ties::SETTING],
     build: Build::Balancer(|settings| Ok(Box::new(Qlen { ties: Ties::read(settings)? }))),
 };

@@ -1,4 +1,4 @@
-//! Rand: any site, each as likely as it is fast. The source's second baseline (001 §3.1).
+//! Rand: any site, each as likely as it is fast. The source's second baseline (Tai 2015 §3.1).
 //!
 //! Needs no report, cannot herd, and leaves sites idle while others queue: with exponential service
 //! each site is an M/M/1 of its own. State: none.
@@ -10,7 +10,7 @@ use thermocline_units::{Nanos, Rng, SiteId};
 pub(crate) const ENTRY: Entry = Entry {
     name: "rand",
     summary: "any site, each as likely as it is fast",
-    source: "001 §3.1",
+    source: "Tai 2015 §3.1",
     settings: &[],
     build: Build::Balancer(|_| Ok(Box::new(Rand))),
 };

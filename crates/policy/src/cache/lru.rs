@@ -19,7 +19,7 @@ use thermocline_units::{LineId, prefetch};
 pub(crate) const ENTRY: Entry = Entry {
     name: "lru",
     summary: "evicts the line unused for longest",
-    source: "textbook; the baseline of 001 and 004",
+    source: "textbook; the baseline of vFRM",
     settings: &[],
     build: Build::Cache(|geometry, _| {
         check_capacity("lru", geometry.lines, SLACK)?;

@@ -13,8 +13,8 @@
 //! A chunk below its first choice rises when it can; one above it, on a pool that its class names,
 //! too, stays. No chunk is moved twice in an epoch.
 //!
-//! Source: S1's level 1 and level 2 (003 §4.2), with bounds that are ours. O(chunks log chunks) an
-//! epoch; nothing where there are no hints.
+//! Source: HintStor's levels 1 and 2 (Ge et al. 2022 §4.2), with bounds that are ours. O(chunks log
+//! chunks) an epoch; nothing where there are no hints.
 
 use super::store::{Hints, Living};
 use crate::placement::{Move, VolumeView};

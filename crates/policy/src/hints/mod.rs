@@ -6,8 +6,8 @@
 //!    class names pools in order of preference.
 //! 3. [`store`] keeps by source and range what was said, within bounds, until it expires; a chunk's
 //!    hint is what holds for its bytes: the more specific level before the more general, in one
-//!    level the class that comes first, so that of several files the smallest decides (S1: 003
-//!    §3.4).
+//!    level the class that comes first, so that of several files the smallest decides (HintStor, Ge
+//!    et al. 2022 §3.4).
 //! 4. [`director`] proposes moves from that, beside whatever placement decides, and keeps that from
 //!    undoing them.
 //! 5. A hint is a prediction. [`store`] scores each source's predictions by class against what was
@@ -16,8 +16,8 @@
 //!
 //! Hints may cost speed, never data: nothing here moves or keeps anything by itself.
 //!
-//! Source: S1, HintStor (003 §3, 000 ch. 2); classes as in Open CAS and DSS (Mesnier et al., SOSP
-//! 2011); scoring and bounds are ours.
+//! Source: HintStor (Ge et al. 2022 §3, Ge 2017 ch. 2); classes as in Open CAS and DSS (Mesnier et
+//! al., SOSP 2011); scoring and bounds are ours.
 
 pub mod director;
 pub mod rules;
@@ -27,7 +27,7 @@ mod ranges;
 
 use thermocline_units::Bytes;
 
-/// How data is used, as its stream's owner says (S1: 003 §4.3).
+/// How data is used, as its stream's owner says (HintStor, Ge et al. 2022 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Usage {
     /// Nobody said.

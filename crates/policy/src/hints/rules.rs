@@ -191,9 +191,9 @@ pub struct RulesError {
     pub what: String,
 }
 
-/// S1's classification: metadata, then streams by their use, then files by size. With two pools
-/// files below 10 MB are for the fast one; with three, those below 256 KB for the first, those
-/// below 100 MB for the second (003 §4.2). Write-life hints are ours.
+/// HintStor's classification: metadata, then streams by their use, then files by size. With two
+/// pools files below 10 MB are for the fast one; with three, those below 256 KB for the first,
+/// those below 100 MB for the second (Ge et al. 2022 §4.2). Write-life hints are ours.
 const STANDARD: &str = "\
 IO class id,IO class name,Eviction priority,Allocation,Pools
 1,metadata,0,1.00,fastest

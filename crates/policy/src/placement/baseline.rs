@@ -11,9 +11,9 @@
 //! Of equally accessed chunks one that is on the fastest pool already goes first, then the lower
 //! id.
 //!
-//! Source: S1, 003 §3.5, §3.7 and §4.1 (no hints, top-1,000 of the heat map each interval, LRU
-//! eviction to the next pool). The source says nothing of chunks that are no longer hot while there
-//! is room: here they stay.
+//! Source: HintStor, Ge et al. 2022 §3.5, §3.7 and §4.1 (no hints, top-1,000 of the heat map each
+//! interval, LRU eviction to the next pool). The source says nothing of chunks that are no longer
+//! hot while there is room: here they stay.
 //!
 //! State: 33 B a chunk: 12 of address, 16 of count and last use, 4 in the epoch's list, 1 for where
 //! it is. O(1) an access; O(chunks touched + chunks on the fastest pool) an epoch.
@@ -36,7 +36,7 @@ const K: Setting = Setting {
 pub(crate) const ENTRY: Entry = Entry {
     name: "baseline",
     summary: "moves each epoch's most accessed chunks to the fastest pool, the least recent down",
-    source: "HintStor's baseline, 003 §3.7 and §4.1",
+    source: "HintStor's baseline, Ge et al. 2022 §3.7 and §4.1",
     settings: &[K],
     build: Build::Placement(|settings| Ok(Box::new(Baseline::new(settings)?))),
 };

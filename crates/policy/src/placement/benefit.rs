@@ -15,9 +15,9 @@
 //! 5. With `mirrors` above 0 chunks may be on the two fastest pools at once (see `twins`), and a
 //!    fast loop divides their requests ten times a second by the marginal latencies of both.
 //!
-//! Source: ours; the features are ChewAnalyzer's (000 ch. 3), the marginal latency that of optimal
-//! routing. Equal to `edt:by=time` in what it looks at; different in that load, not rank, says what
-//! a pool is worth.
+//! Source: ours; the features are ChewAnalyzer's (Ge 2017 ch. 3), the marginal latency that of
+//! optimal routing. Equal to `edt:by=time` in what it looks at; different in that load, not rank,
+//! says what a pool is worth.
 //!
 //! State: 82 B a chunk: 58 of activity, 24 of faded demand; with mirrors 2 B more. O(1) an access;
 //! O(n log n + n × pools) an epoch over all chunks met.

@@ -1,11 +1,11 @@
 //! The chunks a flash manager has met, numbered densely in the order of their first access.
 //!
-//! *Bin* is the sources' word for a chunk (001 §4.2.1.2: 1 MB). Counters live in flat arrays
+//! *Bin* is the sources' word for a chunk (Tai 2015 §4.2.1.2: 1 MB). Counters live in flat arrays
 //! indexed by chunk number; the map from chunk to number is one page table a volume, its pages
 //! allocated when first touched, so that a sparse 64 TiB volume costs what it uses. Chunks are
 //! never forgotten: the sources keep their heat map for every block of a volume.
 //!
-//! State: 12 B a chunk (8 its id, 4 its number), the 12 B of address of 001 §4.2.2.3.
+//! State: 12 B a chunk (8 its id, 4 its number), the 12 B of address of Tai 2015 §4.2.2.3.
 
 use thermocline_units::ChunkId;
 

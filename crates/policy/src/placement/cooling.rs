@@ -1,5 +1,5 @@
-//! Cooling factors: how much a request of j epochs ago still heats its chunk (001 §4.2.2.4, eq.
-//! 20).
+//! Cooling factors: how much a request of j epochs ago still heats its chunk (Tai 2015 §4.2.2.4,
+//! eq. 20).
 //!
 //! The source cools linearly over the first half of its N epochs and exponentially over the second:
 //! `C(j) = (N+1−j)/N` for `j < N/2 + 1`, else `2^−(j−3)`. At its N = 8 that is 1, 7/8, 6/8, 5/8,

@@ -4,7 +4,7 @@
 //! of a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of
 //! the pool's time that the chunk takes: EDT's performance part of resource consumption (Guerra et
 //! al., FAST 2011), with reads and writes told apart because flash does, and the combined model of
-//! IOPS and throughput of ChewAnalyzer's pool status (000 §3.3, eq. 3.5).
+//! IOPS and throughput of ChewAnalyzer's pool status (Ge 2017 §3.3, eq. 3.5).
 
 use super::activity::Activity;
 use super::{Pattern, PoolTraits, Service};

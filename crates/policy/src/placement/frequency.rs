@@ -1,9 +1,9 @@
 //! How often each chunk was accessed since it was first met, old accesses fading.
 //!
-//! An access adds one; every `age-every` epochs all counters shift right by one bit (001 §4.3.2),
-//! so that relative frequency survives and an access counts half after each period. A chunk whose
-//! counter has faded to zero is no longer in the working set. The source does not say how often to
-//! age; decision 0015 gives our period. Counters saturate.
+//! An access adds one; every `age-every` epochs all counters shift right by one bit (Tai 2015
+//! §4.3.2), so that relative frequency survives and an access counts half after each period. A
+//! chunk whose counter has faded to zero is no longer in the working set. The source does not say
+//! how often to age; decision 0015 gives our period. Counters saturate.
 //!
 //! State: 4 B a chunk.
 

@@ -11,10 +11,10 @@
 //!    popular.
 //! 4. Flash holds both zones; only the difference moves.
 //!
-//! Source: 001 §4.3.2, Algorithm 1 (004 §4.5 calls it GLB-vFRM). Differs: line 14 evicts only what
-//! needs room, lines 31–36 are set unions, a chunk that becomes private leaves the public zone
-//! (decision 0014). `form=printed` undoes these. A burst enters the public zone unconditionally, as
-//! in the source.
+//! Source: Tai 2015 §4.3.2, Algorithm 1 (Tai et al. 2017 §4.5 calls it GLB-vFRM). Differs: line 14
+//! evicts only what needs room, lines 31–36 are set unions, a chunk that becomes private leaves the
+//! public zone (decision 0014). `form=printed` undoes these. A burst enters the public zone
+//! unconditionally, as in the source.
 //!
 //! State: 30 B a chunk at 8 epochs. O(1) an access, O(chunks) an epoch.
 
@@ -29,7 +29,7 @@ use thermocline_units::Nanos;
 pub(crate) const ENTRY: Entry = Entry {
     name: "g1-vfrm",
     summary: "equal private flash for each VM, the rest shared by popularity",
-    source: "G1-vFRM, 001 §4.3.2 Algorithm 1; GLB-vFRM, 004 §4.5",
+    source: "G1-vFRM, Tai 2015 §4.3.2 Algorithm 1; GLB-vFRM, Tai et al. 2017 §4.5",
     settings: &[
         zones::PRIVATE,
         zones::FORM,

@@ -13,8 +13,8 @@
 //!    well.
 //! 4. Flash holds both zones; only the difference moves.
 //!
-//! Source: 001 §4.3.2, Algorithm 2. Differs: line 12 takes the chunks that left the private zone,
-//! not those that stayed; line 27 counts from the zone's capacity, not its mutated content; a
+//! Source: Tai 2015 §4.3.2, Algorithm 2. Differs: line 12 takes the chunks that left the private
+//! zone, not those that stayed; line 27 counts from the zone's capacity, not its mutated content; a
 //! working set that fits the private zone leaves no copy in the public one (decision 0015).
 //! `form=printed` undoes these.
 //!
@@ -32,7 +32,7 @@ use thermocline_units::Nanos;
 pub(crate) const ENTRY: Entry = Entry {
     name: "g2-vfrm",
     summary: "private flash for the most frequent chunks of all VMs, the rest for recent ones",
-    source: "G2-vFRM, 001 §4.3.2 Algorithm 2",
+    source: "G2-vFRM, Tai 2015 §4.3.2 Algorithm 2",
     settings: &[
         zones::PRIVATE,
         zones::FORM,

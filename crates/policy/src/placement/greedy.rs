@@ -7,10 +7,10 @@
 //! 3. The heaviest chunks belong on the fastest pool, the next on the second, and so on (see
 //!    `tiers`). A chunk that was not accessed keeps its place until that is needed.
 //!
-//! Source: 000 §3.5 (the baselines of ChewAnalyzer's evaluation). It calls the second one EDT after
-//! Guerra et al., FAST 2011, but describes another: EDT weighs what an extent consumes of each tier
-//! against what the tier costs. That one is `edt`; this is kept under a name of its own, because
-//! the source's figures compare with it.
+//! Source: Ge 2017 §3.5 (the baselines of ChewAnalyzer's evaluation). It calls the second one EDT
+//! after Guerra et al., FAST 2011, but describes another: EDT weighs what an extent consumes of
+//! each tier against what the tier costs. That one is `edt`; this is kept under a name of its own,
+//! because the source's figures compare with it.
 //!
 //! State: 58 B a chunk (see `activity`). O(1) an access; O(chunks met) an epoch, O(n log n)
 //! over those touched and those above the slowest pool.
@@ -25,7 +25,7 @@ use thermocline_units::{Nanos, PoolId};
 pub(crate) const IOPS_ONLY: Entry = Entry {
     name: "iops-only",
     summary: "fills pool after pool with the chunks that had most requests in the epoch",
-    source: "ChewAnalyzer's rival IOPS-only, 000 §3.5",
+    source: "ChewAnalyzer's rival IOPS-only, Ge 2017 §3.5",
     settings: &[],
     build: Build::Placement(|_| Ok(Box::new(Greedy::by(Weight::Requests)))),
 };
@@ -33,7 +33,7 @@ pub(crate) const IOPS_ONLY: Entry = Entry {
 pub(crate) const EDT_STRAWMAN: Entry = Entry {
     name: "edt-strawman",
     summary: "the same by requests and bytes combined; what the source calls EDT, see `edt`",
-    source: "ChewAnalyzer's rival EDT as 000 §3.5 describes it",
+    source: "ChewAnalyzer's rival EDT as Ge 2017 §3.5 describes it",
     settings: &[],
     build: Build::Placement(|_| Ok(Box::new(Greedy::by(Weight::Combined)))),
 };

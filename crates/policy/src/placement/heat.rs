@@ -3,12 +3,12 @@
 //!
 //! 1. An access adds one to its chunk's counter of the running epoch; counters saturate at 65 535.
 //! 2. At the epoch's end, T = λ · Σ_{j=1..N} M(j) · C(j), where M(j) counts the j-th last epoch
-//!    (001 §4.2.2.4, eq. 18–19). This is the source's *cumulative* temperature; its *instant* one
-//!    is the newest epoch's λ·M(1), a term of the sum (decision 0012).
+//!    (Tai 2015 §4.2.2.4, eq. 18–19). This is the source's *cumulative* temperature; its *instant*
+//!    one is the newest epoch's λ·M(1), a term of the sum (decision 0012).
 //! 3. The oldest epoch's counters become the next epoch's.
 //!
 //! State: 2·N B of counters a chunk (16 B at the source's N = 8) and 12 B of address: 28 B, as in
-//! 001 §4.2.2.3.
+//! Tai 2015 §4.2.2.3.
 
 use super::chunks::Chunks;
 use super::cooling::Cooling;

@@ -6,8 +6,9 @@
 //!    history never enters, but one that is there stays until a warmer one needs its place.
 //! 4. Only the difference moves (see `difference`).
 //!
-//! Source: 001 §4.2 (J. Tai, VMware Flash Resource Manager); 004 §4. Differs from it in the cooling
-//! factors where the history is not 8 epochs (decision 0013), and in nothing else.
+//! Source: Tai 2015 §4.2 (J. Tai, VMware Flash Resource Manager); Tai et al. 2017 §4. Differs from
+//! it in the cooling factors where the history is not 8 epochs (decision 0013), and in nothing
+//! else.
 //!
 //! State: 29 B a chunk at 8 epochs: 16 of counters, 12 of address, 1 for where it is. O(1) an
 //! access, O(chunks) an epoch.
@@ -23,7 +24,7 @@ use thermocline_units::Nanos;
 pub(crate) const ENTRY: Entry = Entry {
     name: "vfrm",
     summary: "keeps the chunks with the highest temperature on flash, updated each epoch",
-    source: "vFRM, 001 §4.2 and 004 §4",
+    source: "vFRM, Tai 2015 §4.2 and Tai et al. 2017 §4",
     settings: &[heat::HISTORY, heat::LAMBDA, heat::COOLING, heat::HALF_LIFE],
     build: Build::Placement(|settings| Ok(Box::new(Vfrm::new(HeatSettings::read(settings)?)))),
 };

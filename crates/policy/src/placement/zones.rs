@@ -1,4 +1,4 @@
-//! The two zones of flash shared by virtual machines (001 §4.3.2): which chunk is in which.
+//! The two zones of flash shared by virtual machines (Tai 2015 §4.3.2): which chunk is in which.
 //!
 //! A zone is a set of chunks that *should* be on flash; what is there now, the machine knows. A
 //! chunk is in one zone at most, except under the algorithms as printed, which let a chunk sit in

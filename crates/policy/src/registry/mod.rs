@@ -70,6 +70,20 @@ pub enum Build {
     Tunnel(fn(&Settings) -> BuiltController),
 }
 
+impl Build {
+    /// Returns the family's name, as tables and messages call it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Build::Cache(_) => "cache",
+            Build::Clairvoyant(_) | Build::Oracle(_) => "bound",
+            Build::Placement(_) => "placement",
+            Build::Admission(_) => "filter",
+            Build::Balancer(_) => "balancer",
+            Build::Tunnel(_) => "tunnel controller",
+        }
+    }
+}
+
 /// One policy in the registry.
 #[derive(Clone, Copy)]
 pub struct Entry {
@@ -88,6 +102,11 @@ pub struct Entry {
 /// Every cache policy and placement that can run by itself, in the order of the folders.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
     cache::ENTRIES.iter().chain(cache::SHARED).chain(placement::ENTRIES)
+}
+
+/// Every placement that the engine can run.
+pub fn placements() -> impl Iterator<Item = &'static Entry> {
+    entries().filter(|entry| matches!(entry.build, Build::Placement(_)))
 }
 
 /// Every balancer, the laboratory's bounds included.

@@ -3,7 +3,7 @@
 
 use super::{
     Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
-    find, nearest,
+    find, nearest, placements,
 };
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
@@ -38,10 +38,28 @@ pub enum SpecError {
         /// Why not.
         reason: String,
     },
+    /// It is a policy of another family.
+    #[error("`{label}` is a {kind}, not a {wanted}; those are: {}", .names.join(", "))]
+    Family {
+        /// What was written.
+        label: String,
+        /// The family that it belongs to.
+        kind: &'static str,
+        /// The family that was asked for.
+        wanted: &'static str,
+        /// The policies of that family.
+        names: Vec<&'static str>,
+    },
+    /// A placement that moves chunks has nowhere to move them.
+    #[error("`{0}` moves chunks between pools, and there is one")]
+    OnePool(String),
     /// A setting is wrong.
     #[error(transparent)]
     Settings(#[from] SettingsError),
 }
+
+/// The placement that leaves every chunk where it is, and so needs no second pool.
+const STATIC: &str = "static";
 
 /// A filter with its settings.
 #[derive(Clone)]
@@ -145,6 +163,33 @@ impl PolicySpec {
         filter.collect::<String>() + &part(self.entry, &self.settings)
     }
 
+    fn not_a(&self, wanted: &'static str, names: Vec<&'static str>) -> SpecError {
+        let kind = self.entry.build.kind();
+        SpecError::Family { label: self.label.clone(), kind, wanted, names }
+    }
+
+    /// Returns the placement, which knows nothing yet.
+    ///
+    /// # Errors
+    /// When this is no placement (the message names those), or a setting is wrong.
+    pub fn build_placement(&self) -> Result<Box<dyn Placement>, SpecError> {
+        let Build::Placement(build) = self.entry.build else {
+            return Err(self.not_a("placement", placements().map(|e| e.name).collect()));
+        };
+        Ok(build(&self.settings)?)
+    }
+
+    /// Checks that a placement can work on so many pools.
+    ///
+    /// # Errors
+    /// When it moves chunks and there are fewer than two pools.
+    pub fn check_pools(&self, pools: usize) -> Result<(), SpecError> {
+        if pools < 2 && self.entry.name != STATIC {
+            return Err(SpecError::OnePool(self.label.clone()));
+        }
+        Ok(())
+    }
+
     /// Whether this is a per-epoch placement.
     pub fn is_placement(&self) -> bool {
         matches!(self.entry.build, Build::Placement(_))
@@ -167,13 +212,7 @@ impl PolicySpec {
     pub fn build_rule(&self) -> Result<Box<dyn Rule>, SpecError> {
         match self.entry.build {
             Build::Balancer(build) | Build::Oracle(build) => Ok(build(&self.settings)?),
-            _ => {
-                let names: Vec<_> = balancers().map(|entry| entry.name).collect();
-                Err(SpecError::Compose {
-                    text: self.label.clone(),
-                    reason: format!("not a balancer; those are {}", names.join(", ")),
-                })
-            }
+            _ => Err(self.not_a("balancer", balancers().map(|entry| entry.name).collect())),
         }
     }
 
@@ -188,11 +227,8 @@ impl PolicySpec {
     /// When a setting is wrong, or this is no controller; the message names those.
     pub fn build_controller(&self) -> Result<Box<dyn Controller>, SpecError> {
         let Build::Tunnel(build) = self.entry.build else {
-            let names: Vec<_> = controllers().map(|entry| entry.name).collect();
-            return Err(SpecError::Compose {
-                text: self.label.clone(),
-                reason: format!("not a tunnel's controller; those are {}", names.join(", ")),
-            });
+            let names = controllers().map(|entry| entry.name).collect();
+            return Err(self.not_a("tunnel controller", names));
         };
         Ok(build(&self.settings)?)
     }

@@ -90,6 +90,29 @@ fn a_cache_beyond_the_reach_of_positions_is_refused() {
     }
 }
 
+/// Each door had words of its own for this: `policy set least` called a balancer a cache, and
+/// `lab volume --policy least` sent its user to a command that refuses balancers.
+#[test]
+fn a_policy_of_another_family_is_called_what_it_is() {
+    for (text, kind) in [
+        ("lru", "a cache"),
+        ("least", "a balancer"),
+        ("ara-opt", "a bound"),
+        ("belady", "a bound"),
+        ("goodput", "a tunnel controller"),
+    ] {
+        let spec = PolicySpec::parse(text).unwrap();
+        let error = spec.build_placement().err().expect("no placement").to_string();
+        let expected = format!("`{text}` is {kind}, not a placement; those are static, ");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    let spec = PolicySpec::parse("baseline:k=7").unwrap();
+    assert!(spec.build_placement().is_ok() && spec.check_pools(2).is_ok());
+    let error = spec.check_pools(1).unwrap_err().to_string();
+    assert_eq!(error, "`baseline:k=7` moves chunks between pools, and there is one");
+    assert!(PolicySpec::parse("static").unwrap().check_pools(1).is_ok());
+}
+
 #[test]
 fn only_balancers_balance() {
     let error = PolicySpec::parse("lru").unwrap().build_rule().err().expect("lru is a cache");

@@ -8,7 +8,7 @@
 //! 3. At the end of each period (10 minutes in the source) the sums of every class that had data
 //!    are handed over, and start anew.
 //!
-//! Source: VNRE, 000 ch. 4.3.3. A flow class is the server's port by default
+//! Source: VNRE, Ge 2017 ch. 4.3.3. A flow class is the server's port by default
 //! (the source's "srcPort": data comes from the server); a rule may name others.
 //!
 //! State: 56 B a class.

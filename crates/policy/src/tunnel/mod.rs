@@ -10,7 +10,7 @@
 //!    choices that are not in force would have saved ([`Estimate`], from a shadow index).
 //! 4. Its choice has a reason that people can read ([`Why`]).
 //!
-//! Source: VNRE, 000 ch. 4.2–4.4. There a controller sees throughput and RE ratio once in ten
+//! Source: VNRE, Ge 2017 ch. 4.2–4.4. There a controller sees throughput and RE ratio once in ten
 //! minutes ([`Monitor`]) and compares them with expectations: `vnre`. The default, `goodput`, is
 //! ours.
 //!

@@ -2,7 +2,7 @@
 //!
 //! These are what a controller is compared with; and what a rule names when somebody knows better.
 //!
-//! Source: VNRE, 000 ch. 4.4.2 (its four "fixed policies"). State: 3 B.
+//! Source: VNRE, Ge 2017 ch. 4.4.2 (its four "fixed policies"). State: 3 B.
 
 use super::{Choice, ChunkSize, Controller, Why};
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
@@ -11,7 +11,7 @@ use thermocline_units::Nanos;
 pub(crate) const NONE: Entry = Entry {
     name: "none",
     summary: "relays flows without looking for redundancy",
-    source: "VNRE, 000 ch. 4.3.1, state 00",
+    source: "VNRE, Ge 2017 ch. 4.3.1, state 00",
     settings: &[],
     build: Build::Tunnel(|_| Ok(Box::new(Steady(Choice::None)))),
 };
@@ -19,7 +19,7 @@ pub(crate) const NONE: Entry = Entry {
 pub(crate) const FIXED: Entry = Entry {
     name: "fixed",
     summary: "cuts flows every so many bytes",
-    source: "VNRE, 000 ch. 4.3.1, state 01",
+    source: "VNRE, Ge 2017 ch. 4.3.1, state 01",
     settings: &[SIZE],
     build: Build::Tunnel(|settings| Ok(Box::new(Steady(Choice::Fixed(size(settings, "size")?))))),
 };
@@ -27,7 +27,7 @@ pub(crate) const FIXED: Entry = Entry {
 pub(crate) const CONTENT: Entry = Entry {
     name: "content",
     summary: "cuts flows where their content says (content-defined chunking)",
-    source: "VNRE, 000 ch. 4.3.1, state 11",
+    source: "VNRE, Ge 2017 ch. 4.3.1, state 11",
     settings: &[SIZE],
     build: Build::Tunnel(|settings| Ok(Box::new(Steady(Choice::Content(size(settings, "size")?))))),
 };

@@ -8,9 +8,9 @@
 //! 3. Afterwards (§4.3.3): RE ratio near zero → no chunking; else throughput below the expectation
 //!    → twice the size; else RE ratio below the expectation → half the size.
 //!
-//! Source: VNRE, 000 ch. 4.3.1 and 4.3.3. Printed are the period and the three rules. Not printed,
-//! and ours: both expectations, how near zero is, the start, what pays, and the order of the rules
-//! in 3 where several hold. Printed is no way back from "no chunking", so there is none.
+//! Source: VNRE, Ge 2017 ch. 4.3.1 and 4.3.3. Printed are the period and the three rules. Not
+//! printed, and ours: both expectations, how near zero is, the start, what pays, and the order of
+//! the rules in 3 where several hold. Printed is no way back from "no chunking", so there is none.
 //!
 //! What it cannot know: the link. Throughput is that of processing, so equal samples give equal
 //! choices at 10 Mbit/s and at 10 Gbit/s. Where both expectations cannot hold at once, it
@@ -26,7 +26,7 @@ use thermocline_units::Nanos;
 pub(crate) const ENTRY: Entry = Entry {
     name: "vnre",
     summary: "too slow: larger chunks; saves too little: smaller ones; nothing: none",
-    source: "VNRE, 000 ch. 4.3",
+    source: "VNRE, Ge 2017 ch. 4.3",
     settings: &[
         Setting {
             name: "period",

@@ -152,7 +152,7 @@ const P4500: &str = "Lenovo, product guide of the Intel P4500";
 const PRO_850: &str = "Tom's Hardware, review of the 850 PRO (2014)";
 const PRO_850_RECALLED: &str = "data sheet of the 850 PRO, from memory";
 const ULTRASTAR: &str = "seek 8.2 ms, half a turn 4.17 ms, 4 KiB (HGST, Ultrastar 7K4000)";
-const TABLE: &str = "000, table 1.1";
+const TABLE: &str = "Ge 2017, table 1.1";
 const CLASS_15K: &str = "seek 2.9 ms, half a turn 2.0 ms (data sheets of the class)";
 const AWS: &str = "AWS, performance guidelines for S3";
 

@@ -21,7 +21,7 @@ use crate::api::{
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
-use thermocline_policy::registry::{Build, PolicySpec, entries};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, Nanos, VolumeId};
 use thermocline_volume::{AdminError, CreateError, Group, PartsStatus, Service, Tap};
 
@@ -54,16 +54,7 @@ impl From<AdminError> for Refused {
 /// A placement of the registry, that knows nothing yet.
 fn placement(spec: &str) -> Result<(PolicySpec, Box<dyn Placement>), Refused> {
     let spec = PolicySpec::parse(spec).map_err(Refused::invalid)?;
-    let Build::Placement(build) = spec.entry.build else {
-        let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
-        let names: Vec<&str> = placements.map(|entry| entry.name).collect();
-        return Err(Refused::invalid(format!(
-            "`{}` is a cache, not a placement; those are: {}",
-            spec.entry.name,
-            names.join(", ")
-        )));
-    };
-    let placement = build(&spec.settings).map_err(Refused::invalid)?;
+    let placement = spec.build_placement().map_err(Refused::invalid)?;
     Ok((spec, placement))
 }
 

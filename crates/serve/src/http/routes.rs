@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
-use thermocline_policy::registry::{Build, entries};
+use thermocline_policy::registry::placements;
 use thermocline_units::Bytes;
 use utoipa::{IntoParams, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
@@ -279,8 +279,7 @@ async fn cancel_job(State(orders): State<Orders>, Path(id): Path<u64>) -> Answer
 /// Placements that can be chosen.
 #[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = [PolicyDescription])))]
 async fn policies() -> Json<Vec<PolicyDescription>> {
-    let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
-    let told = placements.map(|entry| PolicyDescription {
+    let told = placements().map(|entry| PolicyDescription {
         name: entry.name.to_string(),
         summary: entry.summary.to_string(),
         source: entry.source.to_string(),

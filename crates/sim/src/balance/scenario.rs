@@ -90,7 +90,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The source's system (001 §3.1): 16 equal sites, half loaded, state exactly 1 s old, one
+    /// The source's system (Tai 2015 §3.1): 16 equal sites, half loaded, state exactly 1 s old, one
     /// balancer.
     pub fn of_the_source(arrivals: Arrivals) -> Scenario {
         Scenario {

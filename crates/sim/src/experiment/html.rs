@@ -37,7 +37,7 @@ impl Panel {
         found
     }
 
-    /// Figures 20 and 24 of 001.
+    /// Figures 20 and 24 of Tai 2015.
     fn hit_ratios(&self) -> LineChart {
         let curve = |policy: &&str| {
             let rows = self.rows.iter().filter(|row| row.policy == *policy);
@@ -53,7 +53,7 @@ impl Panel {
         }
     }
 
-    /// Figures 21 and 25 of 001.
+    /// Figures 21 and 25 of Tai 2015.
     fn costs(&self, accounting: &str, cost: fn(&Row) -> f64) -> BarChart {
         let bars = |policy: &&str| BarSeries {
             name: policy.to_string(),

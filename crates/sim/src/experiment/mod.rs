@@ -55,12 +55,6 @@ pub enum ExperimentError {
     /// A trace could not be replayed.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A policy is not one that moves chunks.
-    #[error("`{policy}` is no placement; `thermocline policies` lists those")]
-    NoPlacement {
-        /// What was written.
-        policy: String,
-    },
     /// A policy is unknown.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -38,11 +38,11 @@ pub enum Format {
 /// What is said to the volume of files and metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Telling {
-    /// Where the file system's own structures are (level 1: 003 §4.1).
+    /// Where the file system's own structures are (level 1: Ge et al. 2022 §4.1).
     pub metadata: bool,
     /// How large the file is (level 2).
     pub sizes: bool,
-    /// How the file's stream is used (003 §4.2).
+    /// How the file's stream is used (Ge et al. 2022 §4.2).
     pub streams: bool,
 }
 

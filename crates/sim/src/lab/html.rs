@@ -21,7 +21,7 @@ const COLUMNS: [Column; 12] = [
     ("bytes", Quantity::Share, |row| row.byte_hit_ratio),
     ("reads", Quantity::Share, |row| row.reads.request_hit_ratio()),
     ("writes", Quantity::Share, |row| row.writes.request_hit_ratio()),
-    ("I/O cost as in 001", Quantity::Seconds, |row| row.cost_source_s),
+    ("I/O cost as in Tai 2015", Quantity::Seconds, |row| row.cost_source_s),
     ("I/O cost at real sizes", Quantity::Seconds, |row| row.cost_real_s),
     ("disk head busy", Quantity::Seconds, |row| row.disk_head_s),
     ("flash writes", Quantity::Bytes, |row| row.flash_written_bytes as f64),

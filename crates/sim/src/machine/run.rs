@@ -8,7 +8,7 @@ use super::stage::Stage;
 use rayon::prelude::*;
 use std::time::Instant;
 use thermocline_policy::placement::Placement;
-use thermocline_policy::registry::{Build, PolicySpec, SettingsError};
+use thermocline_policy::registry::{PolicySpec, SpecError};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Settings, Tap};
@@ -114,28 +114,9 @@ pub enum MachineError {
     /// The machine refuses a volume.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// Caches decide about lines.
-    #[error(
-        "`{policy}` decides about cache lines, not about chunks; `lab cache` runs it. Placements are \
-         {placements}"
-    )]
-    NoPlacement {
-        /// What was asked for.
-        policy: String,
-        /// What would do.
-        placements: String,
-    },
-    /// A flash manager needs somewhere to move chunks to.
-    #[error("`{0}` moves chunks between pools, but there is only one; add another `[[pool]]`")]
-    OnePool(String),
-    /// A setting of a policy is wrong.
-    #[error("policy `{policy}`: {source}")]
-    Settings {
-        /// The policy.
-        policy: String,
-        /// What is wrong.
-        source: SettingsError,
-    },
+    /// A policy is no placement, has too few pools, or a setting of it is wrong.
+    #[error(transparent)]
+    Policy(#[from] SpecError),
     /// The trace has fewer volumes.
     #[error("there is no volume {0}; the trace has {1}, counted from 0")]
     NoVolume(u32, usize),
@@ -197,20 +178,8 @@ pub fn run(
 
 /// The placement that a specification names.
 fn placement(spec: &PolicySpec, pools: usize) -> Result<Box<dyn Placement>, MachineError> {
-    let Build::Placement(build) = spec.entry.build else {
-        let entries = thermocline_policy::registry::entries();
-        let placements = entries.filter(|entry| matches!(entry.build, Build::Placement(_)));
-        let names: Vec<&str> = placements.map(|entry| entry.name).collect();
-        return Err(MachineError::NoPlacement {
-            policy: spec.label.clone(),
-            placements: names.join(", "),
-        });
-    };
-    if pools < 2 && spec.entry.name != "static" {
-        return Err(MachineError::OnePool(spec.label.clone()));
-    }
-    let policy = spec.label.clone();
-    build(&spec.settings).map_err(|source| MachineError::Settings { policy, source })
+    spec.check_pools(pools)?;
+    Ok(spec.build_placement()?)
 }
 
 pub(super) fn check_room(

@@ -16,7 +16,7 @@ use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{
     Budget, ChunkAccess, How, Move, Placement, PoolLoad, Sla, VolumeView,
 };
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::TraceError;
 use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes, Routed};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -379,13 +379,5 @@ fn common(one: &[Move], other: &[Move]) -> u64 {
 }
 
 fn build(spec: &PolicySpec) -> Result<Box<dyn Placement>, ReplayError> {
-    let Build::Placement(build) = spec.entry.build else {
-        let label = &spec.label;
-        return Err(ReplayError::Placement(format!(
-            "`{label}` decides about cache lines, not about chunks; `thermocline policies` lists the \
-             placements"
-        )));
-    };
-    build(&spec.settings)
-        .map_err(|error| ReplayError::Placement(format!("policy `{}`: {error}", spec.label)))
+    spec.build_placement().map_err(|error| ReplayError::Placement(error.to_string()))
 }

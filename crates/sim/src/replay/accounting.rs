@@ -1,10 +1,10 @@
 //! From requests and the fates of their lines to entries in the books.
 //!
-//! What the devices are made to do (Table 10 (a) and (b) of 001): a read hit reads flash; a read
-//! miss reads disk and, if admitted, writes flash; a write that is cached writes flash (and disk,
-//! when writing through); one that is not writes disk; a dirty line evicted is read from flash and
-//! written to disk. At real sizes, contiguous lines of a request with the same fate are one
-//! operation, so are neighbours among the dirty lines that one request evicts, and a write that
+//! What the devices are made to do (Table 10 (a) and (b) of Tai 2015): a read hit reads flash; a
+//! read miss reads disk and, if admitted, writes flash; a write that is cached writes flash (and
+//! disk, when writing through); one that is not writes disk; a dirty line evicted is read from
+//! flash and written to disk. At real sizes, contiguous lines of a request with the same fate are
+//! one operation, so are neighbours among the dirty lines that one request evicts, and a write that
 //! covers only part of an absent line first reads that line from disk.
 
 use super::WriteMode;

@@ -1,5 +1,5 @@
-//! The I/O cost model of 001 §4.2.3.1 (eq. 21, Tables 10 and 11), from a device profile that is
-//! data.
+//! The I/O cost model of Tai 2015 §4.2.3.1 (eq. 21, Tables 10 and 11), from a device profile that
+//! is data.
 //!
 //! Printed twice. *As the source charges it*: caches in 4 KiB operations, flash managers in 128 KiB
 //! operations, all random, each alone. *At real sizes*: every operation at the size the device

@@ -102,7 +102,7 @@ pub struct VolumeCounts {
 }
 
 /// Operations as the source's Tables 10 and 11 charge them: in units of 4 KiB for caches, 128 KiB
-/// for flash managers, each alone (001 §4.2.3.1, eq. 21).
+/// for flash managers, each alone (Tai 2015 §4.2.3.1, eq. 21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceOperations {
     /// N_SsdRead.

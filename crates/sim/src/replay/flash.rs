@@ -2,8 +2,8 @@
 //!
 //! Requests are served by the pool each chunk lives on; nothing is admitted on a miss. At the end
 //! of every epoch the placement proposes moves, which are carried out in order in operations of 128
-//! KiB (001 §4.2.3.1): arrivals read disk and write flash, dirty departures read flash and write
-//! disk, clean ones cost nothing. A request is a hit when all its chunks are on flash.
+//! KiB (Tai 2015 §4.2.3.1): arrivals read disk and write flash, dirty departures read flash and
+//! write disk, clean ones cost nothing. A request is a hit when all its chunks are on flash.
 //!
 //! Virtual time jumps over idle epochs: the placement is asked at the end of each of them all the
 //! same, because its counters age, but no more often than [`IDLE_EPOCHS_MAX`] times in a row.

@@ -1,7 +1,7 @@
 //! When requests arrive: the times between them, and how bursty they are.
 //!
-//! Index of dispersion (001, eq. 2): `I = SCV · (1 + 2 Σ ρ_k)` over the lags k = 1, 2, …, K, where
-//! SCV is the squared coefficient of variation of the times between arrivals and ρ_k their
+//! Index of dispersion (Tai 2015, eq. 2): `I = SCV · (1 + 2 Σ ρ_k)` over the lags k = 1, 2, …, K,
+//! where SCV is the squared coefficient of variation of the times between arrivals and ρ_k their
 //! autocorrelation. The source's sum begins at k = 0; with ρ_0 = 1 a Poisson process would then
 //! have I = 3 and not the 1 that the source gives for it, so we begin at 1. Steps:
 //! 1. K = 100, or a tenth of the number of times between arrivals when that is less: longer lags of

@@ -62,7 +62,7 @@ pub struct Timing {
     pub page_reaccess: Reaccess,
     /// Re-accesses of chunks.
     pub chunk_reaccess: Reaccess,
-    /// Share of touched chunks with fewer than 10 accesses a day (001 §4.2.1), 0 to 1.
+    /// Share of touched chunks with fewer than 10 accesses a day (Tai 2015 §4.2.1), 0 to 1.
     pub rare_chunks: Option<f64>,
     /// Share of touched chunks with at least 1,000 accesses a day (the same), 0 to 1.
     pub frequent_chunks: Option<f64>,

@@ -10,8 +10,8 @@
 //! The whole workload's results come from the volumes' at the end; only its arrivals are followed
 //! on their own, from the second volume on.
 //!
-//! Sources: 000, Table 3.3 and §3.2.3 (popularity, sequentiality); 001, Table 12 (volume size,
-//! working set, re-access), eq. 2 (index of dispersion), §4.2.1 and Fig. 22 (chunks). Neither
+//! Sources: Ge 2017, Table 3.3 and §3.2.3 (popularity, sequentiality); Tai 2015, Table 12 (volume
+//! size, working set, re-access), eq. 2 (index of dispersion), §4.2.1 and Fig. 22 (chunks). Neither
 //! says at which granularity it counts; docs/guides/traces.md says how we read them.
 //!
 //! State: 21–43 B a distinct page, 43–85 B a distinct chunk, some 10 to 200 KiB a volume with its

@@ -13,7 +13,7 @@ use thermocline_units::{Bytes, Nanos};
 pub const PAGE: Bytes = Bytes::from_kib(4);
 /// Bytes of a chunk (the sources' bin).
 pub const CHUNK: Bytes = Bytes::from_mib(1);
-/// How recent the access before must be for a re-access (001, Table 12).
+/// How recent the access before must be for a re-access (Tai 2015, Table 12).
 pub const REACCESS_WITHIN: Nanos = Nanos::from_secs(300);
 
 /// A tick is 2^this nanoseconds.

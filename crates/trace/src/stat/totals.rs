@@ -10,7 +10,7 @@ use super::ranking::Ranking;
 use super::volume::{ActiveChunks, Volume};
 use thermocline_units::Bytes;
 
-/// Accesses a day below which a chunk is rare, and from which it is frequent (001 §4.2.1).
+/// Accesses a day below which a chunk is rare, and from which it is frequent (Tai 2015 §4.2.1).
 const RARE_PER_DAY: f64 = 10.0;
 const FREQUENT_PER_DAY: f64 = 1000.0;
 

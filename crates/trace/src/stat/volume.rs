@@ -8,9 +8,9 @@ use super::places::{CHUNK, Chunks, PAGE, Pages};
 use crate::request::{Op, Request};
 use thermocline_units::{Bytes, Nanos};
 
-/// The interval in which accessed chunks are counted (001, Fig. 22).
+/// The interval in which accessed chunks are counted (Tai 2015, Fig. 22).
 pub const CHUNKS_COUNTED_IN: Nanos = Nanos::from_secs(300);
-/// The farthest that two consecutive requests may lie apart and still be near (000 §3.2.3).
+/// The farthest that two consecutive requests may lie apart and still be near (Ge 2017 §3.2.3).
 pub const NEAR: Bytes = Bytes::from_kib(512);
 /// Pages of one request at most: 32 GiB. More is a trace read with a wrong unit.
 const PAGES_OF_REQUEST_MAX: u64 = 1 << 23;

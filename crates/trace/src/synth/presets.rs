@@ -1,8 +1,9 @@
 //! Ready-made VMs of common kinds, small enough that a million requests show reuse.
 //!
-//! The figures are ours, in the ranges that published characterisations of such machines give (000,
-//! table 3.3; 001, table 12: skew, read share and sequential share differ by an order of magnitude
-//! between servers); a preset is a starting point to be changed, not a model of a particular trace.
+//! The figures are ours, in the ranges that published characterisations of such machines give
+//! (Ge 2017, table 3.3; Tai 2015, table 12: skew, read share and sequential share differ by an
+//! order of magnitude between servers); a preset is a starting point to be changed, not a model of
+//! a particular trace.
 
 use super::arrivals::{Arrivals, Burstiness, Mmpp2};
 use super::spec::{Drift, Layout, Part, Pattern, Region, SizeShare, VmSpec};
@@ -237,9 +238,9 @@ fn backup() -> VmSpec {
     }
 }
 
-/// Sizes of a file server's files in KiB, and how many there are of each: the file set of 003 §4.1
-/// (48 of 1 GB, 200 of 100 MB, 10,000 of the others in equal numbers), its numbers divided by 24.
-/// In no order of size, as directories mix them.
+/// Sizes of a file server's files in KiB, and how many there are of each: the file set of Ge et al.
+/// 2022 §4.1 (48 of 1 GB, 200 of 100 MB, 10,000 of the others in equal numbers), its numbers
+/// divided by 24. In no order of size, as directories mix them.
 const FILES_KIB: [(u64, u64); 11] = [
     (50 << 10, 46),
     (1, 46),

@@ -8,7 +8,7 @@ use thermocline_policy::Footprint;
 use thermocline_policy::hints::store::Hint;
 use thermocline_policy::hints::{Facts, Level, Wishes};
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::Geometry;
 use thermocline_ports::faulty::{Faults, SimDisk};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -215,8 +215,7 @@ fn a_shadow_goes_on_with_its_chunks_where_they_were() {
     let mut bench = bench(Fill::SlowestFirst);
     (0..4).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
     let spec = PolicySpec::parse("static").expect("it is in the registry");
-    let Build::Placement(build) = spec.entry.build else { panic!("static is a placement") };
-    let rival = ("static", build(&spec.settings).expect("no settings"));
+    let rival = ("static", spec.build_placement().expect("no settings"));
     bench.group.begin_shadow(bench.now, rival, None).expect("it is the first");
     for _ in 0..3 {
         bench.pass(EPOCH);

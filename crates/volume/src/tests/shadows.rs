@@ -3,13 +3,12 @@
 use super::{Bench, CHUNK};
 use crate::Settings;
 use thermocline_policy::placement::{Placement, shadow::Report};
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 fn placement(spec: &str) -> Box<dyn Placement> {
     let spec = PolicySpec::parse(spec).expect("it is in the registry");
-    let Build::Placement(build) = spec.entry.build else { panic!("it is a placement") };
-    build(&spec.settings).expect("its settings are right")
+    spec.build_placement().expect("its settings are right")
 }
 
 /// A volume of ten chunks over two pools, epochs of ten seconds.

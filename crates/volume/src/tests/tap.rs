@@ -4,7 +4,7 @@ use super::{Bench, CHUNK};
 use crate::{Action, Decision, Request, RequestError, RequestId, Settings, Tap};
 use std::sync::{Arc, Mutex};
 use thermocline_policy::placement::{ChunkAccess, PoolLoad, Route};
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Writes down what it hears, in words.
@@ -93,8 +93,7 @@ fn a_request_that_is_not_taken_is_not_told_as_asked() {
 fn decisions_are_told_with_what_was_seen_under_the_name_of_who_decided() {
     let (mut bench, notes) = bench();
     let spec = PolicySpec::parse("baseline:k=2").expect("it is in the registry");
-    let Build::Placement(build) = spec.entry.build else { panic!("it is a placement") };
-    let placement = build(&spec.settings).expect("2 is a count");
+    let placement = spec.build_placement().expect("2 is a count");
     bench.group.set_named_placement(&spec.spelled_out(), placement);
     assert_eq!(bench.group.placement_name(), "baseline:k=2");
     bench.write(0, 1, 512);

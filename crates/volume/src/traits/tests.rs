@@ -5,7 +5,7 @@ use crate::tests::Bench;
 use crate::{Decision, Request, RequestId, Settings, Tap};
 use std::sync::{Arc, Mutex};
 use thermocline_policy::placement::{ChunkAccess, Pattern, PoolLoad, PoolTraits, Route};
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_units::{Bytes, Nanos, PoolId};
 
@@ -84,8 +84,7 @@ fn a_placement_sees_the_load_of_the_epoch_that_ends_and_not_of_those_before() {
     let seen = Seen::default();
     bench.group.set_tap(Some(Box::new(seen.clone())));
     let spec = PolicySpec::parse("static").expect("it is in the registry");
-    let Build::Placement(build) = spec.entry.build else { panic!("static is a placement") };
-    bench.group.set_named_placement("static", build(&spec.settings).expect("no settings"));
+    bench.group.set_named_placement("static", spec.build_placement().expect("no settings"));
     let disk = traits("hdd-15k");
     bench.group.set_traits(PoolId(1), Some(disk));
     bench.group.set_traits(PoolId(7), Some(disk));

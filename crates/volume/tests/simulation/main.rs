@@ -38,7 +38,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thermocline_policy::registry::{Build, entries};
+use thermocline_policy::registry::placements;
 
 /// Seeds of a run that is not told how many.
 const SEEDS: u64 = 100;
@@ -230,7 +230,7 @@ fn headline(seed: u64, failure: &Failure) -> String {
 fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
     let seeds = number("THERMOCLINE_SEEDS").unwrap_or(SEEDS) / 10;
     let mut moved = Vec::new();
-    let placements = entries().filter(|entry| matches!(entry.build, Build::Placement(_)));
+    let placements = placements();
     let mirroring = "benefit:mirrors=0.2";
     for name in placements.map(|entry| entry.name).chain([mirroring]) {
         let extras = Extras { placement: Some(name), ..Extras::default() };

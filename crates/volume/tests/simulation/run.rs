@@ -12,7 +12,7 @@ use crate::restless::Restless;
 use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_policy::placement::Placement;
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Nanos, situations};
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
@@ -146,10 +146,7 @@ impl<'a> Runner<'a> {
     pub(crate) fn make_placement(&self, seed: u32) -> Box<dyn Placement> {
         let Some(spec) = self.placement else { return Restless::boxed(seed) };
         let spec = PolicySpec::parse(spec).expect("a policy that is registered");
-        let Build::Placement(build) = spec.entry.build else {
-            panic!("{} is no placement", spec.entry.name)
-        };
-        build(&spec.settings).expect("its settings are right")
+        spec.build_placement().expect("a placement with right settings")
     }
 
     fn new(plan: &'a Plan, extras: Extras) -> Result<Runner<'a>, String> {

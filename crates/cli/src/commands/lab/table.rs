@@ -19,7 +19,7 @@ const COLUMNS: [Column; 13] = [
     ("hit %\nbytes", |row| percent(row.byte_hit_ratio)),
     ("hit %\nreads", |row| percent(row.reads.request_hit_ratio())),
     ("hit %\nwrites", |row| percent(row.writes.request_hit_ratio())),
-    ("I/O cost\nas in 001", |row| seconds(row.cost_source_s)),
+    ("I/O cost\nTai 2015", |row| seconds(row.cost_source_s)),
     ("I/O cost\nreal sizes", |row| seconds(row.cost_real_s)),
     ("disk head\nbusy", |row| seconds(row.disk_head_s)),
     ("flash\nwrites", |row| of_row(row, row.flash_written_bytes)),

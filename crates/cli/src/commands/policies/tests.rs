@@ -1,6 +1,6 @@
 //! What `thermocline policies` finds, and what it says.
 
-use super::{as_json, detail, kind, list, select};
+use super::{as_json, detail, list, select};
 
 fn names(word: &str) -> Vec<&'static str> {
     select(Some(word)).expect("something is found").iter().map(|entry| entry.name).collect()
@@ -28,7 +28,7 @@ fn every_policy_and_setting_is_listed() {
     let json: Vec<_> = all.iter().map(|entry| as_json(entry)).collect();
     for (entry, json) in all.iter().zip(&json) {
         assert!(text.contains(entry.name), "{}", entry.name);
-        assert_eq!(json["kind"], kind(entry));
+        assert_eq!(json["kind"], entry.build.kind());
         let page = detail(entry);
         for (i, setting) in entry.settings.iter().enumerate() {
             assert!(page.contains(setting.name) && page.contains(setting.default), "{page}");

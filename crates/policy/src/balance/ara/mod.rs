@@ -1,4 +1,4 @@
-//! ARA (001 §3.2): any of the K sites with the shortest queues, where K grows in bursts.
+//! ARA (Tai 2015 §3.2): any of the K sites with the shortest queues, where K grows in bursts.
 //!
 //! 1. Sites are ranked by the queue they last reported.
 //! 2. One of the K best is taken, each as likely as it is fast. K = 1 is `qlen`, K = N is `rand`.
@@ -22,7 +22,7 @@ use thermocline_units::{Nanos, Rng, SiteId};
 pub(super) const STATIC: Entry = Entry {
     name: "ara-static",
     summary: "any of the K sites whose reported queues are shortest",
-    source: "001 §3.2.1",
+    source: "Tai 2015 §3.2.1",
     settings: &[
         Setting {
             name: "k",

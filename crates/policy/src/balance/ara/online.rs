@@ -1,4 +1,4 @@
-//! ARA with a K that follows the arrivals: large in a burst, small in calm (001 §3.2.2).
+//! ARA with a K that follows the arrivals: large in a burst, small in calm (Tai 2015 §3.2.2).
 //!
 //! - `ara` (the source's ARA_PRED) is told by its [`BurstPredictor`].
 //! - `ara-count` (ours) sees a burst when it has itself had `count` arrivals within the age of the
@@ -32,7 +32,7 @@ const LOW: Setting = Setting {
 pub(in super::super) const PRED: Entry = Entry {
     name: "ara",
     summary: "any of the K shortest reported queues; K is large when a burst is predicted",
-    source: "001 §3.2.2, ARA_PRED",
+    source: "Tai 2015 §3.2.2, ARA_PRED",
     settings: &[
         HIGH,
         LOW,
@@ -51,7 +51,7 @@ pub(in super::super) const PRED: Entry = Entry {
 pub(in super::super) const COUNT: Entry = Entry {
     name: "ara-count",
     summary: "as ara; a burst is two own arrivals or more within the age of the reports",
-    source: "ours, after 001 §3.2.2",
+    source: "ours, after Tai 2015 §3.2.2",
     settings: &[
         HIGH,
         LOW,
@@ -72,7 +72,7 @@ pub(in super::super) const COUNT: Entry = Entry {
 pub(in super::super) const OPT: Entry = Entry {
     name: "ara-opt",
     summary: "as ara, told when bursts begin and end",
-    source: "001 §3.2.3, ARA_OPT",
+    source: "Tai 2015 §3.2.3, ARA_OPT",
     settings: &[HIGH, LOW, Ties::SETTING],
     build: Build::Oracle(|settings| Ok(Box::new(Ara::read(settings, Told { bursting: false })?))),
 };

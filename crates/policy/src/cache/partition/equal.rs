@@ -1,7 +1,7 @@
 //! Equal static partitions: each VM has an LRU cache of its own.
 //!
-//! Source: the first of the two straightforward ways that 001 §4.3.2 starts from. No state of its
-//! own.
+//! Source: the first of the two straightforward ways that Tai 2015 §4.3.2 starts from. No state of
+//! its own.
 
 use super::lists::Partitions;
 use super::{Partitioned, Sharing, Tag};
@@ -12,7 +12,7 @@ use thermocline_units::LineId;
 pub(crate) const ENTRY: Entry = Entry {
     name: "equal",
     summary: "one LRU partition a VM, all equal for ever",
-    source: "the static baseline of 001 §4.3.2",
+    source: "the static baseline of Tai 2015 §4.3.2",
     settings: &[],
     build: Build::Cache(|geometry, _| {
         let partitions = Partitions::new(geometry.lines, geometry.volumes);

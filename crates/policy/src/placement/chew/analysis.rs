@@ -4,10 +4,10 @@
 //! 2. At a window's end every chunk that was accessed is told: its counts, the rules of a library
 //!    that it fits, level by level, and its classes by the four taxonomy rules of Table 3.2.
 //!
-//! Source: 000 §3.2. The source leaves open where a class begins: a chunk is *sequential* when less
-//! than half of its accesses are random, and *written* when more than half of its bytes are; it is
-//! *overwritten* when more than half of its writes are. These are the bounds of the case study's
-//! library. Rule 1's third class, chunks without access, is not told: they have no counts.
+//! Source: Ge 2017 §3.2. The source leaves open where a class begins: a chunk is *sequential* when
+//! less than half of its accesses are random, and *written* when more than half of its bytes are;
+//! it is *overwritten* when more than half of its writes are. These are the bounds of the case
+//! study's library. Rule 1's third class, chunks without access, is not told: they have no counts.
 //!
 //! State: 58 B a chunk that was ever accessed, and 32 B for each MiB of one that was written in the
 //! window. O(1) an access, O(chunks met × rules) a window.
@@ -19,7 +19,8 @@ use crate::placement::ChunkAccess;
 use crate::placement::activity::{Activity, Counts};
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
-/// Accesses in a window from which on a chunk is active (000 §3.2.3: "inactive means less than 2").
+/// Accesses in a window from which on a chunk is active (Ge 2017 §3.2.3: "inactive means less than
+/// 2").
 pub const ACTIVE_FROM: u64 = 2;
 /// The share above which what something mostly is, it is.
 const MOST: f64 = 0.5;

@@ -1,4 +1,5 @@
-//! Algorithm 1 of ChewAnalyzer (000 §3.3, in the reading that can run): which pool each case gets.
+//! Algorithm 1 of ChewAnalyzer (Ge 2017 §3.3, in the reading that can run): which pool each case
+//! gets.
 //!
 //! A *case* is what is classified and placed as one: a chunk for `chew`, a run of chunks for
 //! `chew-pp`. Cases have numbers; what is asked about them is answered by [`Cases`].

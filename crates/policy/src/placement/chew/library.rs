@@ -227,7 +227,7 @@ impl LibraryError {
     }
 }
 
-/// Thresholds of the case study (000 §3.4).
+/// Thresholds of the case study (Ge 2017 §3.4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
     /// Units a second from which on a chunk has few I/Os no longer.
@@ -293,8 +293,9 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl Library {
-    /// The case study of three pools, SCM, SSD and disk (000 §3.4). The source gives the thresholds
-    /// and the weight of a write, 2; that of random accesses and of overwrites, 2 each, are ours.
+    /// The case study of three pools, SCM, SSD and disk (Ge 2017 §3.4). The source gives the
+    /// thresholds and the weight of a write, 2; that of random accesses and of overwrites, 2 each,
+    /// are ours.
     pub fn three_pools(thresholds: Thresholds) -> Library {
         let level = |name: &str, weight, rules| Level { name: name.to_string(), weight, rules };
         Library {

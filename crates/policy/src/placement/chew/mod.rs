@@ -8,7 +8,7 @@
 //!    place is needed, the lightest first, those that were not accessed before them; with
 //!    `demote=always` it goes in any case.
 //!
-//! Source: 000 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that
+//! Source: Ge 2017 ch. 3, Algorithm 1 with the case study of §3.4. As printed the first chunk that
 //! fails sends all of its level to the next, placed or not, and any level that succeeds ends the
 //! search: this is the reading that can run. The source's performance of a pool (IOPS, throughput
 //! for sequential chunks on disks) is the pool's share of time here (see `demand`). When something
@@ -46,7 +46,7 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 pub(crate) const ENTRY: Entry = Entry {
     name: "chew",
     summary: "classifies chunks by intensity, writes, randomness and overwrites until a pool fits",
-    source: "ChewAnalyzer, 000 ch. 3",
+    source: "ChewAnalyzer, Ge 2017 ch. 3",
     settings: &[LIBRARY, TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
     build: Build::Placement(|settings| {
         let (library, options) = read(settings)?;

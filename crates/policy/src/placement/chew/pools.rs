@@ -1,4 +1,4 @@
-//! The status of pools while chunks are placed (000 §3.3, eq. 3.5): space and time left.
+//! The status of pools while chunks are placed (Ge 2017 §3.3, eq. 3.5): space and time left.
 //!
 //! Chunks that the placement knows count for the pool that they get, not for the one they are on;
 //! those that were not accessed keep nobody out, because they yield. What is on a pool beside them,

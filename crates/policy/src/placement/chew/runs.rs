@@ -11,11 +11,12 @@
 //!    it is *merged*: classified and moved as one again.
 //! 4. Chunks of a run or part that nobody accessed stay until their place is needed.
 //!
-//! Source: 000 §3.3.4 and Algorithm 2. The source's volumes have chunks of any size from Ch0 on;
-//! here they are runs of the volume's chunks (docs/decisions/0033), and Ch0 is the larger of a part
-//! and a chunk. Thresholds hold for a run and for a part alike, as in the source: a part is hot if
-//! it deserves the pool by itself. The source splits every run on a fast pool and would split what
-//! it has just merged: that parts must differ is ours, and so is the run that finds no pool.
+//! Source: Ge 2017 §3.3.4 and Algorithm 2. The source's volumes have chunks of any size from Ch0
+//! on; here they are runs of the volume's chunks (docs/decisions/0033), and Ch0 is the larger of a
+//! part and a chunk. Thresholds hold for a run and for a part alike, as in the source: a part is
+//! hot if it deserves the pool by itself. The source splits every run on a fast pool and would
+//! split what it has just merged: that parts must differ is ours, and so is the run that finds no
+//! pool.
 //!
 //! State: 62 B a chunk that lives (58 of activity, 4 for its run), and 28 B a run and 78 B for it
 //! and each of its parts. O(1) an access; O(chunks that live) and the cost of `chew` over runs an
@@ -58,7 +59,7 @@ const STABLE: Setting = Setting {
 pub(crate) const ENTRY: Entry = Entry {
     name: "chew-pp",
     summary: "chew over runs of chunks: splits runs on fast pools, merges what is stable",
-    source: "ChewAnalyzer++, 000 §3.3.4",
+    source: "ChewAnalyzer++, Ge 2017 §3.3.4",
     settings: &[
         SPAN, PARTS, STABLE, LIBRARY, TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT,
         DEMOTE,

@@ -17,13 +17,13 @@
 //!    then forward ones, hottest first; a pool serves one at a time; what does not end within the
 //!    window is dropped.
 //!
-//! Source: 001 §4.1. `form=corrected` mends what cannot run as printed: migration takes `share` of
-//! what is left of a disk's rate, not all of it, under which every response time is endless;
-//! benefit is positive when time is saved; pools are weighed by their rates; eq. 11 and 14 end with
-//! the next window's term, which the print lost. `form=printed` validates no forward migration,
-//! ever. Further differences: chunks are of the machine's size, not of 1 GB, so thresholds are
-//! smaller; the lowest priority of migration I/O is the machine's. NMsT, the source's base line, is
-//! `static`; SMsT is the machine's copying with locked chunks.
+//! Source: Tai 2015 §4.1. `form=corrected` mends what cannot run as printed: migration takes
+//! `share` of what is left of a disk's rate, not all of it, under which every response time is
+//! endless; benefit is positive when time is saved; pools are weighed by their rates; eq. 11 and 14
+//! end with the next window's term, which the print lost. `form=printed` validates no forward
+//! migration, ever. Further differences: chunks are of the machine's size, not of 1 GB, so
+//! thresholds are smaller; the lowest priority of migration I/O is the machine's. NMsT, the
+//! source's base line, is `static`; SMsT is the machine's copying with locked chunks.
 //!
 //! State: 66 B a chunk: 58 of activity, 8 of mean and variance. O(1) an access; O(chunks met +
 //! candidates log candidates) an epoch.
@@ -105,7 +105,7 @@ const SHARE: Setting = Setting {
 pub(crate) const ENTRY: Entry = Entry {
     name: "lmst",
     summary: "moves chunks when both pools keep their service levels and responses get faster",
-    source: "LMsT, 001 §4.1",
+    source: "LMsT, Tai 2015 §4.1",
     settings: &[ALPHA, MEMORY, HOT, COLD, SLA, LOOSE, TAIL, E, BETA, SHARE, FORM],
     build: Build::Placement(|settings| Ok(Box::new(Lmst::new(settings)?))),
 };

@@ -1,4 +1,4 @@
-//! A pool as a single queue, M/M/1 with priorities by service level (001 §4.1.2, eq. 3 to 16).
+//! A pool as a single queue, M/M/1 with priorities by service level (Tai 2015 §4.1.2, eq. 3 to 16).
 //!
 //! Rates are bytes a second. A pool serves µ of them, the mean over the patterns of its requests
 //! (eq. 5); a random request of s bytes takes 1/rate and, beyond 4 KiB, what a stream takes. The

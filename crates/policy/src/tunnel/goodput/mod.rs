@@ -30,7 +30,7 @@
 //! run all the time, 1 GiB where they run in windows, and 3 GiB without them, with the settings as
 //! they are: `tests.rs` holds it to that, and says what it misses.
 //!
-//! Source: ours; the objective answers what 000 ch. 4.3.3 leaves to "expectations". Duration: a
+//! Source: ours; the objective answers what Ge 2017 ch. 4.3.3 leaves to "expectations". Duration: a
 //! decision is O(21) each MiB, other calls O(1). State: 4 KiB a class.
 
 mod cost;
@@ -50,7 +50,7 @@ use trials::{Phase, TOUR};
 pub(crate) const ENTRY: Entry = Entry {
     name: "goodput",
     summary: "the highest of min(link / (1 - RE), processor / cost), both learnt",
-    source: "ours, after VNRE, 000 ch. 4.3",
+    source: "ours, after VNRE, Ge 2017 ch. 4.3",
     settings: &[
         Setting {
             name: "start",

@@ -6,7 +6,7 @@
 //! `grid` judges. Nothing here decides: hints, classes, director and baseline are those of the
 //! engine.
 //!
-//! Source: S1, HintStor (003 §4.1 to 4.4).
+//! Source: HintStor (Ge et al. 2022 §4.1 to 4.4).
 
 mod config;
 mod scene;

@@ -3,8 +3,8 @@
 //! 1. The volume is made; a thick one is mapped by ascending address.
 //! 2. The files are made: what is hinted of them is said, and on a thin volume each of their chunks
 //!    is written once, so that it is placed as the hints or the fill rule say.
-//! 3. The baseline decides from now on (003 §3.7: the 1,000 most accessed chunks to the fastest
-//!    pool in each interval), with or without hints, and the volume rests.
+//! 3. The baseline decides from now on (Ge et al. 2022 §3.7: the 1,000 most accessed chunks to the
+//!    fastest pool in each interval), with or without hints, and the volume rests.
 //! 4. The programs run to their end, with the file system's own writes beside them.
 
 use crate::experiment::config::text_or_none;
@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use thermocline_policy::hints::Usage;
 use thermocline_policy::placement::Placement;
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_volume::Fill;
 
@@ -275,8 +275,7 @@ fn worker(task: Task<'_>, depth: u32, crew: usize) -> Worker<'_> {
 
 fn baseline() -> Box<dyn Placement> {
     let spec = PolicySpec::parse(BASELINE).expect("it is in the registry");
-    let Build::Placement(build) = spec.entry.build else { unreachable!("it is a placement") };
-    build(&spec.settings).expect("its settings are right")
+    spec.build_placement().expect("it is a placement, and its settings are right")
 }
 
 /// What came of a run before which so many bytes were copied between pools.

@@ -13,11 +13,10 @@ use super::disks::{Answer, Copier, Disks, Order};
 use super::measures::{Measures, Tally};
 use super::workload::Request;
 use crate::experiment::ExperimentError;
-use crate::lab::LabError;
 use thermocline_policy::placement::{
     Budget, ChunkAccess, Move, Placement, PoolLoad, PoolTraits, Service, Sla, SlaClass, VolumeView,
 };
-use thermocline_policy::registry::{Built, Geometry, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Who competes.
@@ -116,13 +115,7 @@ impl<'a> Contender<'a> {
     pub(super) fn new(site: &'a Site<'a>, plan: &Plan) -> Result<Contender<'a>, ExperimentError> {
         let config = site.config;
         let spec = PolicySpec::parse(&plan.policy)?;
-        let geometry = Geometry { lines: 1, line_bytes: Bytes(4096), volumes: 1, seed: 1 };
-        let built = spec
-            .build(&geometry, None)
-            .map_err(|source| LabError::Settings { policy: plan.policy.clone(), source })?;
-        let Built::Placement(placement) = built else {
-            return Err(ExperimentError::NoPlacement { policy: plan.policy.clone() });
-        };
+        let placement = spec.build_placement()?;
         let unit_kib = config.squeezed_unit().0 as f64 / 1024.0;
         let pieces = (unit_kib * config.copy.beta / config.copy.piece).ceil() as u32;
         let copier = Copier { pieces, piece_kib: config.copy.piece, outranks: plan.outranks };

@@ -1,5 +1,5 @@
-//! What came of a run, in the source's measures (001 §4.1.3.1): mean response, share of requests
-//! above their service level, and by how much those are above it.
+//! What came of a run, in the source's measures (Tai 2015 §4.1.3.1): mean response, share of
+//! requests above their service level, and by how much those are above it.
 
 use super::config::{Class, Sla};
 use super::disks::Answer;

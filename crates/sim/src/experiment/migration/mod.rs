@@ -7,9 +7,9 @@
 //! 3. `measures` tallies answers; loads are repeated over seeds, on all cores, and `expect` judges
 //!    the figures beside the published ones.
 //!
-//! Source: 001 §4.1.3, Tables 5, 7 and 8, Figure 16. The decisions are those of the policies in the
-//! registry; nothing here decides. Slots and units may be *squeezed*, both by the same factor:
-//! loads and the share of a slot that a migration takes do not change, and time is saved.
+//! Source: Tai 2015 §4.1.3, Tables 5, 7 and 8, Figure 16. The decisions are those of the policies
+//! in the registry; nothing here decides. Slots and units may be *squeezed*, both by the same
+//! factor: loads and the share of a slot that a migration takes do not change, and time is saved.
 
 mod config;
 mod contender;

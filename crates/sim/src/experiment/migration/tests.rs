@@ -190,7 +190,7 @@ fn figures_that_do_not_fit_are_refused_and_said() {
     assert!(error("size = \"70 GB\"", "size = \"71 GB\"").contains("sensitivity"));
     let mut config = tree();
     config.nmst = "lru".to_string();
-    assert!(run(&config, &mut |_| ()).unwrap_err().to_string().contains("no placement"));
+    assert!(run(&config, &mut |_| ()).unwrap_err().to_string().contains("not a placement"));
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! of the gap, one of the group and one of the unit, and a change of state moves a unit from group
 //! to group. Exact, because exponential gaps forget.
 //!
-//! Source: 001 §4.1.3.1; it names the process and gives no parameters. Times are milliseconds,
+//! Source: Tai 2015 §4.1.3.1; it names the process and gives no parameters. Times are milliseconds,
 //! sizes KiB.
 
 use super::config::{Burst, Class, Rates};

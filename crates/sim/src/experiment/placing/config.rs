@@ -6,7 +6,7 @@ use crate::experiment::config::{ConfigError, text, text_or_none};
 use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use thermocline_policy::registry::{Build, PolicySpec};
+use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, Nanos};
 
 /// An experiment with placements.
@@ -146,9 +146,7 @@ impl PanelConfig {
         }
         for row in &self.rows {
             let spec = PolicySpec::parse(&row.policy).map_err(|error| wrong(error.to_string()))?;
-            if !matches!(spec.entry.build, Build::Placement(_)) {
-                return Err(wrong(format!("`{}` is no placement", row.policy)));
-            }
+            spec.build_placement().map_err(|error| wrong(error.to_string()))?;
         }
         for column in &self.columns {
             if let LoadConfig::Offered(Offered { requests, lasting, .. }) = &column.load

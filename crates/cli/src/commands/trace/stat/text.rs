@@ -210,7 +210,7 @@ fn bar(share: f64) -> String {
 /// Columns of the volumes' table: heading, and how a volume fills it.
 type Column = (&'static str, fn(&Characteristics) -> String);
 
-/// Those of Table 3.3 of 000 and of Table 12 of 001, but for the hit ratio.
+/// Those of Table 3.3 of Ge 2017 and of Table 12 of Tai 2015, but for the hit ratio.
 const COLUMNS: [Column; 13] = [
     ("requests", |of| count(of.requests())),
     ("read", |of| bytes(of.reads.bytes)),
