@@ -2,7 +2,7 @@
 //!
 //! 1. Every statement is applied as `found.rs` rules: a file told again replaces itself.
 //! 2. Asked for a range of the volume, it names the files and the metadata in it; of several files,
-//!    who wants one class for a chunk takes the smallest (HintStor, ACM TOS 2020, §3.4).
+//!    who wants one class for a chunk takes the smallest (Ge et al. 2022 §3.4).
 //!
 //! State: a file about 150 B with one extent, 48 B each further extent, and its name; a metadata
 //! range about 60 B. Whoever has too many files for that listens to the survey itself.

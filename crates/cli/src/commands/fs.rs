@@ -3,7 +3,8 @@
 //! 1. The whole, or its partitions, are looked at for ext2/3/4, XFS and btrfs.
 //! 2. Each one found is surveyed into a catalog; one that cannot be read is said, and the next goes
 //!    on.
-//! 3. Metadata is added up by kind, files by the size classes of HintStor (ACM TOS 2020, table 2).
+//! 3. Metadata is added up by kind, files by the size classes of HintStor (Ge et al. 2022, table
+//!    2).
 //!
 //! Reads through the page cache, whose clean pages it lets go of first: what a mounted XFS or btrfs
 //! wrote goes past that cache. What the kernel has not written yet is not seen.

@@ -11,6 +11,9 @@ pub(super) const DECISIONS: &str = "docs/decisions/";
 pub(super) const CHANGES: &str = "changes/";
 pub(super) const CHANGELOG: &str = "CHANGELOG.md";
 
+/// The page that opens a folder; that of the decisions lists them all with their status.
+const INDEX: &str = "README.md";
+
 const SECTIONS: [&str; 4] =
     ["## Context", "## Choice", "## Rejected", "## How we would know it was wrong"];
 
@@ -21,7 +24,9 @@ const KINDS: [&str; 5] = ["Feature", "Fix", "Change", "Speed", "Security"];
 pub(super) fn decisions<'a>(records: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
-    for (name, text) in records.filter(|(name, _)| *name != "README.md") {
+    let (index, records): (Vec<_>, Vec<_>) = records.partition(|(name, _)| *name == INDEX);
+    let index = index.first().map_or("", |(_, text)| *text);
+    for (name, text) in records {
         let mut found = |message: String| {
             findings.push(Finding::new(&format!("{DECISIONS}{name}"), 0, "decisions", message));
         };
@@ -31,6 +36,9 @@ pub(super) fn decisions<'a>(records: impl Iterator<Item = (&'a str, &'a str)>) -
         };
         if let Some(other) = taken.insert(number, name) {
             found(format!("number {number} is taken by {other}: use the next free one"));
+        }
+        if !index.contains(&format!("]({name})")) {
+            found(format!("{DECISIONS}{INDEX} does not list it: add a line with its status"));
         }
         if !text.starts_with(&format!("# {number}")) {
             found(format!("the first line is not `# {number}: title`"));
@@ -55,7 +63,7 @@ fn is_slug(text: &str) -> bool {
 
 /// One change note: `Kind: what`, then what was wrong, then a paragraph that begins with `Now`.
 pub(super) fn change(name: &str, text: &str) -> Vec<Finding> {
-    if name == "README.md" {
+    if name == INDEX {
         return Vec::new();
     }
     let mut messages = Vec::new();

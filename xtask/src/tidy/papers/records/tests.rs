@@ -12,8 +12,15 @@ fn messages(records: &[(&str, &str)]) -> String {
 #[test]
 fn decisions_in_form_are_tidy() {
     let second = RECORD.replace("0007", "0008");
-    let records = [("0007-seeds.md", RECORD), ("0008-more.md", &second), ("README.md", "any")];
+    let index = "[Seeds](0007-seeds.md), [More](0008-more.md)";
+    let records = [("0007-seeds.md", RECORD), ("0008-more.md", &second), ("README.md", index)];
     assert_eq!(messages(&records), "");
+}
+
+#[test]
+fn a_decision_that_the_index_does_not_list_is_found() {
+    let text = messages(&[("0007-seeds.md", RECORD), ("README.md", "[More](0008-more.md)")]);
+    assert!(text.contains("0007-seeds.md: docs/decisions/README.md does not list it"), "{text}");
 }
 
 #[test]
