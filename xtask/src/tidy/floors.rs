@@ -72,6 +72,12 @@ impl FloorTable {
         })
     }
 
+    /// True if `room` is a machine: sealed, and told events.
+    pub(super) fn is_machine(&self, room: &str) -> bool {
+        let is_machine = |r: &Room| r.is_sealed() && r.floor == SEALED_FLOOR_MAX;
+        self.rooms.iter().any(|r| r.name == room && is_machine(r))
+    }
+
     /// The table against itself and against the workspace.
     pub(super) fn compare(&self, packages: &[Package]) -> Vec<Finding> {
         let mut findings = Vec::new();

@@ -8,7 +8,9 @@ mod allows;
 mod bans;
 mod citations;
 mod claims;
+mod documentation;
 mod floors;
+mod machines;
 mod papers;
 mod ratchet;
 mod shape;
@@ -76,6 +78,8 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(citations::check(source.path, source.text));
     }
     findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
+    excesses.extend(documentation::excesses(&sources));
+    excesses.extend(machines::excesses(&sources, &table));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
 

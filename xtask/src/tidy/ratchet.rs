@@ -1,7 +1,7 @@
-//! The ratchet: files and functions that are still too long, with how long, in a list that may only
-//! shrink.
+//! The ratchet: what there is still too much of, such as lines of a function or files of a type, in
+//! a list that may only shrink.
 //!
-//! An entry is a debt of exactly so many lines. Growth is a finding; so is shrinkage until the
+//! An entry is a debt of exactly so many. Growth is a finding; so is shrinkage until the
 //! entry is lowered, and a debt that was paid until its entry is deleted. Nothing here writes the
 //! list: it is edited by hand, in the open.
 
@@ -15,29 +15,29 @@ struct Debt<'a> {
     /// Line in the list, from 1.
     line: usize,
     place: &'a str,
-    lines: usize,
+    count: usize,
 }
 
-/// The list (`LINES PLACE` a line, `#` comments) against what is too long now.
+/// The list (`COUNT PLACE` a line, `#` comments) against what is too long now.
 pub(super) fn compare(list: &str, excesses: &[Excess]) -> Result<Vec<Finding>, String> {
     let debts = parse(list)?;
     let mut findings = Vec::new();
     for excess in excesses {
-        let Excess { place, path, line, lines, lines_max } = excess;
+        let Excess { place, path, line, count, max, unit, instead } = excess;
         let message = match debts.iter().find(|d| d.place == place) {
-            None => format!("{lines} lines, at most {lines_max}: split it along its ideas"),
-            Some(debt) if debt.lines < *lines => {
-                format!("{lines} lines, {PATH} allows {}: it may only shrink", debt.lines)
+            None => format!("{count} {unit}, at most {max}: {instead}"),
+            Some(debt) if debt.count < *count => {
+                format!("{count} {unit}, {PATH} allows {}: it may only shrink", debt.count)
             }
             Some(_) => continue,
         };
         findings.push(Finding::new(path, *line, RULE, format!("{place}: {message}")));
     }
-    for Debt { line, place, lines } in debts {
+    for Debt { line, place, count } in debts {
         let message = match excesses.iter().find(|e| e.place == place) {
-            None => format!("{place} is short enough now: delete this entry"),
-            Some(excess) if excess.lines < lines => {
-                format!("{place} has shrunk: lower this entry to {}", excess.lines)
+            None => format!("{place} is within its bound now: delete this entry"),
+            Some(excess) if excess.count < count => {
+                format!("{place} has shrunk: lower this entry to {}", excess.count)
             }
             Some(_) => continue,
         };
@@ -52,9 +52,9 @@ fn parse(list: &str) -> Result<Vec<Debt<'_>>, String> {
         .filter(|(_, text)| !text.is_empty() && !text.starts_with('#'))
         .map(|(line, text)| {
             text.split_once(' ')
-                .and_then(|(lines, place)| Some((lines.parse().ok()?, place.trim())))
-                .map(|(lines, place)| Debt { line, place, lines })
-                .ok_or_else(|| format!("{PATH}:{line}: `{text}` is not `LINES PLACE`"))
+                .and_then(|(count, place)| Some((count.parse().ok()?, place.trim())))
+                .map(|(count, place)| Debt { line, place, count })
+                .ok_or_else(|| format!("{PATH}:{line}: `{text}` is not `COUNT PLACE`"))
         })
         .collect()
 }

@@ -15,16 +15,23 @@ const HEAD_CHARACTERS_MIN: usize = 24;
 const EMPTY_NAMES: [&str; 9] =
     ["util", "utils", "helper", "helpers", "manager", "common", "misc", "data", "info"];
 
-/// Something longer than it may be.
+/// Something of which there is more than there may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Excess {
     /// `path` of a file, `path::name` of a function.
     pub(super) place: String,
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) lines: usize,
-    pub(super) lines_max: usize,
+    pub(super) count: usize,
+    pub(super) max: usize,
+    /// Name of what is counted.
+    pub(super) unit: &'static str,
+    /// What to do about it.
+    pub(super) instead: &'static str,
 }
+
+/// What to do about something long.
+const SPLIT: &str = "split it along its ideas";
 
 /// Every file opens by saying what it is.
 pub(super) fn head(source: &Source) -> Option<Finding> {
@@ -81,8 +88,10 @@ pub(super) fn excesses(source: &Source) -> Vec<Excess> {
             path: place.clone(),
             place,
             line: 0,
-            lines,
-            lines_max: FILE_LINES_MAX,
+            count: lines,
+            max: FILE_LINES_MAX,
+            unit: "lines",
+            instead: SPLIT,
         });
     }
     for function in source.functions().iter().filter(|f| f.lines > FUNCTION_LINES_MAX) {
@@ -90,8 +99,10 @@ pub(super) fn excesses(source: &Source) -> Vec<Excess> {
             place: format!("{path}::{}", function.name),
             path: path.to_string(),
             line: function.line,
-            lines: function.lines,
-            lines_max: FUNCTION_LINES_MAX,
+            count: function.lines,
+            max: FUNCTION_LINES_MAX,
+            unit: "lines",
+            instead: SPLIT,
         });
     }
     found

@@ -3,9 +3,10 @@
 use super::compare;
 use crate::tidy::shape::Excess;
 
-fn excess(place: &str, lines: usize) -> Excess {
+fn excess(place: &str, count: usize) -> Excess {
     let path = "a.rs".to_string();
-    Excess { place: place.to_string(), path, line: 7, lines, lines_max: 70 }
+    let (unit, instead) = ("lines", "split it");
+    Excess { place: place.to_string(), path, line: 7, count, max: 70, unit, instead }
 }
 
 fn complaints(list: &str, excesses: &[Excess]) -> String {

@@ -45,7 +45,7 @@ fn files_and_functions_are_measured_to_the_line() {
     assert_eq!(excesses(&Source::read("x.rs", &function(70))), []);
     let text = function(71);
     let found = excesses(&Source::read("x.rs", &text));
-    assert_eq!((found[0].place.as_str(), found[0].lines), ("x.rs::long", 71));
+    assert_eq!((found[0].place.as_str(), found[0].count), ("x.rs::long", 71));
     let file = |lines| "//\n".repeat(lines);
     assert_eq!(excesses(&Source::read("x.rs", &file(800))), []);
     assert_eq!(excesses(&Source::read("x.rs", &file(801)))[0].place, "x.rs");
