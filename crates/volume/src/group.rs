@@ -4,8 +4,8 @@
 //! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
 //! nobody's business here. The parts of the machine are told in their own files:
 //!
-//! - [`crate::requests`] splits requests by chunk, [`crate::shares`] bounds how many a pool may have
-//!   under way; [`crate::foreground`] brings the parts past the gate ([`crate::gate`]),
+//! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
+//!   have under way; [`crate::foreground`] brings the parts past the gate ([`crate::gate`]),
 //!   [`crate::reading`] and [`crate::writing`] to the copies;
 //! - [`crate::commit`] makes changes of the map durable, in cycles;
 //! - [`crate::checkpoint`] writes the map out, so that the journal can be forgotten;
