@@ -44,7 +44,7 @@ use moves::Campaigns;
 use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -107,7 +107,8 @@ pub struct Engine {
     /// Who waits for requests that no client asked for.
     own: BTreeMap<u64, clients::Own>,
     /// Requests that the machine had no room for.
-    refused: Vec<Request>,
+    /// Requests that the machine handed back, by the pool that they wait for.
+    refused: BTreeMap<Option<PoolId>, VecDeque<Request>>,
     started: Instant,
     inbox: Inbox,
     orders: Orders,
@@ -160,7 +161,7 @@ impl Engine {
             awake: if processors > 1 { AWAKE } else { Nanos(0) },
             origins: Slab::default(),
             own: BTreeMap::new(),
-            refused: Vec::new(),
+            refused: BTreeMap::new(),
             started: clock,
             inbox,
             orders,
@@ -340,11 +341,7 @@ impl Engine {
         self.group.take_finished(&mut self.finished);
         self.note_moves();
         self.end_operations();
-        if !self.refused.is_empty() {
-            for request in std::mem::take(&mut self.refused) {
-                self.submit(now, request);
-            }
-        }
+        self.submit_refused(now);
         moved
     }
 

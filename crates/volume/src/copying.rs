@@ -30,7 +30,7 @@ use crate::flight::{Flight, Owner};
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, Place, Table};
 use crate::operation::{Operation, OperationId, OperationKind, Outcome};
-use crate::overlay::{Goal, Side};
+use crate::overlay::{Blocks, Goal, Side};
 use crate::presence::Presence;
 use crate::sums::checksums;
 use crate::throttle::Held;
@@ -112,21 +112,32 @@ impl Copy {
         let copy = ChunkCopy { place: self.destination, prefetched };
         match (self.goal, self.what.kind) {
             (Some(Goal::Both), _) => return,
-            (Some(Goal::Base), _) => state.overlay = None,
             (None, OperationKind::Replicate | OperationKind::Prefetch) => state.copies.push(copy),
-            (Some(Goal::Above) | None, _) => {
-                state.copies.retain(|other| other.place != self.source);
-                let alone = state.copies.is_empty() && self.goal.is_none();
+            _ => {
+                let leaves = |place| place == self.source || place == self.destination;
+                state.copies.retain(|other| !leaves(other.place));
+                let alone = state.copies.is_empty();
                 state.copies.insert(0, copy);
-                state.overlay = None;
-                if alone && !mutant("old_copy_forgotten_at_once") {
+                if alone && self.leaves_whole_copy(state) {
                     // Until a later record drops it: the new pool may die under this one. Said to
                     // be prefetched, so that nobody makes it anew.
                     state.copies.push(ChunkCopy { place: self.source, prefetched: true });
                 }
+                state.overlay = None;
             }
         }
         state.dirty |= state.copies.len() > 1 && !mutant("switch_says_copies_are_equal");
+    }
+
+    /// Whether the place that the chunk leaves has all of it: in a chunk in two parts the side that
+    /// stays may hold the only copy of some blocks, as it does after every write from now on.
+    fn leaves_whole_copy(&self, state: &ChunkState) -> bool {
+        let Some(stays) = self.goal.and_then(Goal::side) else {
+            return !mutant("old_copy_forgotten_at_once");
+        };
+        let has_all = |blocks: &Blocks| blocks.is_whole_on(stays.other());
+        state.overlay.as_ref().is_some_and(|(_, blocks)| has_all(blocks))
+            && !mutant("old_side_forgotten_at_once")
     }
 }
 
@@ -307,7 +318,7 @@ impl Group {
     ) -> Option<Place> {
         let failed = failed | 1 << to.pool.0;
         if self.goal_on(chunk).is_none() {
-            return self.best_copy(chunk, range, failed);
+            return self.best_copy(chunk, range, |place| failed >> place.pool.0 & 1 == 1);
         }
         let mut sides =
             [Side::Base, Side::Above].map(|side| self.place_on(chunk, side)).into_iter();

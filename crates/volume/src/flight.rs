@@ -1,5 +1,6 @@
 //! Requests on their way through a device, and who waits for them.
 
+use crate::map::Place;
 use thermocline_ports::Io;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
@@ -57,6 +58,8 @@ pub(crate) struct Flight {
     pub(crate) generation: u32,
     pub(crate) owner: Owner,
     pub(crate) pool: PoolId,
+    /// The slot that it reads for a client; 0 for all others.
+    pub(crate) slot: u32,
     pub(crate) writes: bool,
     pub(crate) bytes: u32,
     pub(crate) since: Nanos,
@@ -67,4 +70,11 @@ pub(crate) struct Flight {
     pub(crate) tries: u8,
     /// The request itself, where it may be sent again.
     pub(crate) io: Option<Io>,
+}
+
+impl Flight {
+    /// Where a client's read was sent.
+    pub(crate) fn place(&self) -> Place {
+        Place { pool: self.pool, slot: self.slot }
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Ongoing {
     pub(crate) volume: VolumeId,
     pub(crate) action: Action,
     pub(crate) priority: Priority,
+    /// What it counts for among the requests in flight.
+    pub(crate) share: Lane,
     /// When it came.
     pub(crate) since: Nanos,
     pub(crate) start: u64,
@@ -60,15 +62,16 @@ pub(crate) struct Part {
     /// When it was begun, among all parts.
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
-    /// Pools that failed, and that did it: one bit each.
+    /// Pools that failed a write, and that did it: one bit each.
     pub(crate) failed: u64,
     pub(crate) succeeded: u64,
     pub(crate) error: Option<RequestError>,
     /// Where its runs were sent, on a chunk in two parts. Places, because the sides may change
     /// under it: what was above may be the base by the time it is answered.
     pub(crate) sent: Vec<(Range<u32>, Place)>,
-    /// Pools whose part of a mirrored chunk failed it: one bit each.
-    pub(crate) avoided: u64,
+    /// Copies that could not be read, and sides of a mirrored chunk that failed it. Places, because
+    /// the chunk may leave a pool and come back to it meanwhile.
+    pub(crate) avoided: Vec<Place>,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
     /// The pool on which the part has just placed its new chunk.
@@ -140,7 +143,7 @@ impl Group {
         let pool = match self.map.entry(chunk).first() {
             // Which side of a chunk in two parts it goes to is not known yet.
             Some(first) if !writes || self.map.overlay(chunk).is_some() => Some(first.pool),
-            Some(_) => copies.max(),
+            Some(_) => copies.max_by_key(|&pool| self.ranks.rank_of(pool)),
             None if matches!(verb, Verb::Write(_)) => self.pool_for_chunk(0, &[]),
             None => None,
         };
@@ -150,12 +153,12 @@ impl Group {
     /// A part is sent to a pool's device: its place among those under way moves there, unless it
     /// waits for a slower one already.
     pub(crate) fn note_sent(&mut self, part: u32, pool: PoolId) {
+        let lane = self.parts[part].lane.pool().map(|lane| PoolId(lane as u16));
+        let is_slower = lane.is_none_or(|lane| self.compare_speed(lane, pool).is_lt());
         let part = &mut self.parts[part];
         let to = Lane::of(pool);
         let first = part.outstanding == 1;
-        if part.lane != to
-            && (first || part.lane.pool().is_none_or(|lane| lane < usize::from(pool.0)))
-        {
+        if part.lane != to && (first || is_slower) {
             self.scheduler.moved(part.lane, to, part.priority);
             part.lane = to;
         }
@@ -264,10 +267,12 @@ impl Group {
         }
         match result {
             Ok(payload) if !flight.writes => {
-                self.part_read_done(now, part, at, pool, payload);
+                self.part_read_done(now, part, at, flight, payload);
             }
             Ok(_) => self.parts[part].succeeded |= bit(pool),
-            Err(_) if !flight.writes => self.reread(now, part, at..at + flight.bytes, pool),
+            Err(_) if !flight.writes => {
+                self.reread(now, part, at..at + flight.bytes, flight.place());
+            }
             Err(DeviceError::NoSpace) if self.places_elsewhere(now, part, pool) => return,
             Err(_) if self.write_elsewhere(part, at, pool) => {}
             Err(error) => {

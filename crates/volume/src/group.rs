@@ -4,8 +4,9 @@
 //! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
 //! nobody's business here. The parts of the machine are told in their own files:
 //!
-//! - [`crate::requests`] splits requests by chunk; [`crate::foreground`] brings the parts past the
-//!   gate ([`crate::gate`]), [`crate::reading`] and [`crate::writing`] to the copies;
+//! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
+//!   have under way; [`crate::foreground`] brings the parts past the gate ([`crate::gate`]),
+//!   [`crate::reading`] and [`crate::writing`] to the copies;
 //! - [`crate::commit`] makes changes of the map durable, in cycles;
 //! - [`crate::checkpoint`] writes the map out, so that the journal can be forgotten;
 //! - [`crate::opening`] formats, [`crate::recovery`] reads all that back;
@@ -43,6 +44,7 @@ use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::tap::Tap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
@@ -88,6 +90,8 @@ pub struct Group {
     pub(crate) parts: Slab<Part>,
     pub(crate) traffic: Slab<Traffic>,
     pub(crate) scheduler: Scheduler,
+    /// What the requests in flight count for.
+    pub(crate) shares: Shares,
     /// Requests that have parts to be made.
     pub(crate) unsplit: Vec<u32>,
     pub(crate) housekeeping: Housekeeping,
@@ -262,6 +266,7 @@ impl Group {
             generation,
             owner,
             pool,
+            slot: 0,
             writes,
             bytes,
             since: now,

@@ -60,6 +60,7 @@ mod scrub;
 mod seals;
 pub mod settings;
 mod shadowing;
+mod shares;
 mod slots;
 mod sums;
 mod switching;

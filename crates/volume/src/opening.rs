@@ -31,6 +31,7 @@ use crate::seals::Seals;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
 };
+use crate::shares::Shares;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
@@ -271,6 +272,7 @@ impl Group {
             parts: Slab::default(),
             traffic: Slab::default(),
             scheduler: Scheduler::new(settings.depth),
+            shares: Shares::default(),
             unsplit: Vec::new(),
             slots_leaving: 0,
             space_waiters: Vec::new(),

@@ -5,7 +5,6 @@
 //! for, else the one that routing names ([`crate::routing`]). Two parts in the same block wait for
 //! each other at the gate, so that no block is written on both sides at once.
 
-use crate::foreground::bit;
 use crate::group::Group;
 use crate::map::Place;
 use crate::overlay::{Goal, Holder, Overlay, Side};
@@ -139,7 +138,7 @@ impl Group {
             false => !overlay.blocks.any_only_on(other.other(), run),
         };
         let place = self.place_on(chunk, other);
-        let untried = self.parts[part].avoided & bit(place.pool) == 0;
+        let untried = !self.parts[part].avoided.contains(&place);
         (able && untried && self.pool(place.pool).is_alive()).then_some(other)
     }
 
@@ -186,13 +185,13 @@ impl Group {
         let chunk = self.parts[part].chunk;
         let sent = self.parts[part].sent.iter().position(|(run, _)| run.start == at);
         let (Some(sent), Some(_)) = (sent, self.map.overlay(chunk)) else { return false };
-        let (run, _) = self.parts[part].sent.remove(sent);
+        let (run, place) = self.parts[part].sent.remove(sent);
         let other = self.other_side(part, &run, pool);
         met_if(other.is_none(), "both sides of a mirror failed a write");
         if !mutant("failed_side_trusted") {
             self.distrust(chunk, &run, pool);
         }
-        self.parts[part].avoided |= bit(pool);
+        self.parts[part].avoided.push(place);
         let Some(side) = other else { return false };
         let place = self.place_on(chunk, side);
         self.parts[part].sent.push((run.clone(), place));
@@ -202,13 +201,20 @@ impl Group {
 
     /// A run of a chunk in two parts could not be read: reads it on the other side of a mirrored
     /// chunk where that has it, and where the chunk is now if it has left the pool since.
-    pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, pool: PoolId) {
-        let chunk = self.parts[part].chunk;
-        if self.side_at(chunk, pool).is_none() && !mutant("read_fails_where_the_chunk_was") {
+    pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, from: Place) {
+        let (chunk, pool) = (self.parts[part].chunk, from.pool);
+        let sides = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side));
+        let back = !sides.contains(&from) && sides.iter().any(|place| place.pool == pool);
+        met_if(back, "read failed on a pool that the chunk left and came back to");
+        let left = match back {
+            true => !mutant("read_fails_where_the_chunk_came_back"),
+            false => !sides.contains(&from) && !mutant("read_fails_where_the_chunk_was"),
+        };
+        if left {
             return self.read_sides(self.now, part, &run);
         }
         let other = self.other_side(part, &run, pool);
-        self.parts[part].avoided |= bit(pool);
+        self.parts[part].avoided.push(from);
         let Some(side) = other else {
             self.parts[part].error = Some(RequestError::Io);
             return;

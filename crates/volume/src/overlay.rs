@@ -141,6 +141,12 @@ impl Blocks {
         blocks.any(|block| self.holder(block) == Holder::Only(side))
     }
 
+    /// Whether `side` has every block as it was last written.
+    pub(crate) fn is_whole_on(&self, side: Side) -> bool {
+        let blocks = 0..self.above.blocks();
+        blocks.into_iter().all(|block| self.holder(block) != Holder::Only(side.other()))
+    }
+
     /// Whether a write of `bytes` may go to `side`: what it leaves of a block must be there.
     pub(crate) fn takes(&self, side: Side, bytes: &Range<u32>) -> bool {
         whole_blocks(bytes) == *bytes || !self.any_only_on(side.other(), bytes)

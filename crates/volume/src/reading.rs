@@ -1,15 +1,16 @@
 //! How a part reads: from the copy that answers soonest, verified where checksums are
 //! known, once more from another copy when one fails.
 
-use crate::flight::Owner;
-use crate::foreground::bit;
+use crate::flight::{Flight, Owner};
 use crate::group::Group;
 use crate::map::Place;
 use crate::presence::around_blocks;
 use crate::request::{Piece, RequestError};
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
+use thermocline_units::{ChunkId, Nanos};
 
 impl Group {
     pub(crate) fn begin_read(&mut self, now: Nanos, part: u32) {
@@ -24,32 +25,30 @@ impl Group {
 
     /// Reads a run from the copy with the shortest expected wait that has not failed yet.
     pub(crate) fn read_run(&mut self, now: Nanos, part: u32, run: Range<u32>) {
-        let (chunk, failed) = (self.parts[part].chunk, self.parts[part].failed);
+        let chunk = self.parts[part].chunk;
         if self.map.entry(chunk).first().is_none() {
             let length = run.end - run.start;
             return self.add_piece(part, run.start, Payload::Zeroes(length));
         }
-        match self.best_copy(chunk, &run, failed) {
+        match self.best_copy(chunk, &run, |place| self.parts[part].avoided.contains(&place)) {
             Some(place) => self.part_read(now, part, place, run),
             None => self.parts[part].error = Some(RequestError::Io),
         }
     }
 
-    /// The copy to read `range` from, among pools that live and are not in `failed`.
+    /// The copy to read `range` from, among those on pools that live that have not failed.
     pub(crate) fn best_copy(
         &self,
         chunk: ChunkId,
         range: &Range<u32>,
-        failed: u64,
+        failed: impl Fn(Place) -> bool,
     ) -> Option<Place> {
         let arriving = self.arriving_copy(chunk, range);
         let copies = self.map.copies(chunk).map(|copy| copy.place).chain(arriving);
-        copies
-            .filter(|place| self.pool(place.pool).is_alive() && failed & bit(place.pool) == 0)
-            .min_by(|a, b| {
-                let wait = |place: &Place| self.pool(place.pool).expected_wait(self.now);
-                wait(a).total_cmp(&wait(b))
-            })
+        copies.filter(|&place| self.pool(place.pool).is_alive() && !failed(place)).min_by(|a, b| {
+            let wait = |place: &Place| self.pool(place.pool).expected_wait(self.now);
+            wait(a).total_cmp(&wait(b))
+        })
     }
 
     pub(crate) fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
@@ -59,7 +58,8 @@ impl Group {
         let run = if verified { around_blocks(&run) } else { run };
         let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
         let io = Io::Read { offset, length: run.end - run.start };
-        self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
+        let flight = self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
+        self.flights[flight].slot = place.slot;
     }
 
     /// A copy was read: its contents are the client's, unless they are known to be others.
@@ -68,7 +68,7 @@ impl Group {
         now: Nanos,
         part: u32,
         at: u32,
-        pool: PoolId,
+        flight: &Flight,
         payload: Payload,
     ) {
         let (chunk, order) = (self.parts[part].chunk, self.parts[part].order);
@@ -76,15 +76,16 @@ impl Group {
         if wrong == 0 {
             return self.add_piece(part, at, payload);
         }
-        self.pool_mut(pool).counters.checksum_errors += u64::from(wrong);
+        let place = flight.place();
+        self.pool_mut(place.pool).counters.checksum_errors += u64::from(wrong);
         self.scrub.status.checksum_errors += u64::from(wrong);
         self.mend(chunk);
         let run = at..at + payload.len();
         if self.map.overlay(chunk).is_some() {
-            return self.read_elsewhere(part, run, pool);
+            return self.read_elsewhere(part, run, place);
         }
         // The copy stays: the scrub repairs it in place.
-        self.parts[part].failed |= bit(pool);
+        self.parts[part].avoided.push(place);
         self.read_run(now, part, run);
     }
 
@@ -100,19 +101,28 @@ impl Group {
         request.pieces.push(Piece { at, payload });
     }
 
-    /// A copy could not be read: it is dropped when another one can be, and the read goes there.
-    pub(crate) fn reread(&mut self, now: Nanos, part: u32, run: Range<u32>, pool: PoolId) {
+    /// A copy could not be read: it is dropped when another one can be, and the read goes there; or
+    /// to where the chunk is now, if it has left that copy since.
+    pub(crate) fn reread(&mut self, now: Nanos, part: u32, run: Range<u32>, place: Place) {
         let chunk = self.parts[part].chunk;
         if self.map.overlay(chunk).is_some() {
-            return self.read_elsewhere(part, run, pool);
+            return self.read_elsewhere(part, run, place);
         }
-        self.parts[part].failed |= bit(pool);
-        let failed = self.parts[part].failed;
-        if self.best_copy(chunk, &run, failed).is_none() {
+        let still = self.map.copies(chunk).any(|copy| copy.place == place);
+        let back = !still && self.map.copies(chunk).any(|copy| copy.place.pool == place.pool);
+        met_if(back, "read failed on a pool that the chunk left and came back to");
+        match back && mutant("read_fails_where_the_chunk_came_back") {
+            true => self.parts[part].avoided.extend(self.map.copies(chunk).map(|copy| copy.place)),
+            false => self.parts[part].avoided.push(place),
+        }
+        let avoided = &self.parts[part].avoided;
+        if self.best_copy(chunk, &run, |place| avoided.contains(&place)).is_none() {
             self.parts[part].error = Some(RequestError::Io);
             return;
         }
-        self.copy_failed(chunk, pool);
+        if still {
+            self.copy_failed(chunk, place.pool);
+        }
         self.read_run(now, part, run);
     }
 }

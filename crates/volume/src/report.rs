@@ -4,6 +4,7 @@
 use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
 use crate::operation::{Operation, OperationId};
+use crate::overlay::Side;
 use crate::pool::PoolStatus;
 use crate::promises::Promise;
 use thermocline_policy::placement::Route;
@@ -142,6 +143,19 @@ impl Group {
             writes,
             tag: self.map.entry(chunk).tag,
         })
+    }
+
+    /// Whether a pool has all of a chunk as it was last written.
+    pub fn is_whole_on(&self, chunk: ChunkId, pool: PoolId) -> bool {
+        if !self.map.has(chunk) {
+            return false;
+        }
+        let Some(overlay) = self.map.overlay(chunk) else {
+            return self.map.copies(chunk).any(|copy| copy.place.pool == pool);
+        };
+        [Side::Base, Side::Above]
+            .into_iter()
+            .any(|side| self.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side))
     }
 
     /// Chunks with tables of checksums, and chunks that hold something. O(chunks).

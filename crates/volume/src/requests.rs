@@ -5,10 +5,10 @@ use crate::foreground::{Ongoing, Part, Verb};
 use crate::group::{Group, Service};
 use crate::map::NONE;
 use crate::request::{Action, Reply, Request, RequestError, RequestId};
-use crate::settings::REQUESTS_IN_FLIGHT_MAX;
 use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 use thermocline_units::{ChunkId, Nanos};
 
 /// Parts of one request under way at once; the rest is split off as these end.
@@ -20,10 +20,13 @@ impl Group {
     /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
     ///
     /// # Errors
-    /// Gives the request back when [`REQUESTS_IN_FLIGHT_MAX`] are in flight: try again
-    /// after a reply.
+    /// Gives the request back when as many are in flight as the group takes, or when the pool that
+    /// it waits for has its share of them: try again after a reply. Requests of other pools, by
+    /// [`Group::counts_for`], may be taken meanwhile.
     pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
-        if self.requests.len() >= REQUESTS_IN_FLIGHT_MAX {
+        let share = self.lane_of(&request);
+        if !self.has_share(share) {
+            met("request handed back");
             return Err(request);
         }
         self.now = self.now.max(now);
@@ -40,6 +43,7 @@ impl Group {
                     volume: request.volume,
                     action: request.action,
                     priority,
+                    share,
                     since: self.now,
                     start,
                     cursor: start,
@@ -49,6 +53,7 @@ impl Group {
                     error: None,
                     pieces: Vec::new(),
                 };
+                self.shares.take(share);
                 let index = self.requests.insert(ongoing);
                 if flush {
                     self.commit.join(Waiter::Flush(index));
@@ -158,7 +163,7 @@ impl Group {
             succeeded: 0,
             error: None,
             sent: Vec::new(),
-            avoided: 0,
+            avoided: Vec::new(),
             unfit: 0,
             placed_on: None,
         });
@@ -190,10 +195,17 @@ impl Group {
         }
     }
 
+    /// Takes a request out of flight.
+    fn take_request(&mut self, index: u32) -> Ongoing {
+        let request = self.requests.remove(index);
+        self.shares.give_back(request.share);
+        request
+    }
+
     /// Takes all requests out of flight; what devices still answer for them is ignored.
     pub(crate) fn drain_requests(&mut self) -> Vec<RequestId> {
         let indices: Vec<u32> = self.requests.iter().map(|(index, _)| index).collect();
-        indices.into_iter().map(|index| self.requests.remove(index).id).collect()
+        indices.into_iter().map(|index| self.take_request(index).id).collect()
     }
 
     pub(crate) fn end_request_if_done(&mut self, index: u32) {
@@ -201,7 +213,7 @@ impl Group {
         if request.parts > 0 || request.cursor < request.end || request.listed {
             return;
         }
-        let mut request = self.requests.remove(index);
+        let mut request = self.take_request(index);
         request.pieces.sort_unstable_by_key(|piece| piece.at);
         let result = match request.error {
             Some(error) => Err(error),
@@ -215,7 +227,7 @@ impl Group {
 
     /// Answers a flush.
     pub(crate) fn end_flush(&mut self, request: u32, result: Result<(), RequestError>) {
-        let request = self.requests.remove(request);
+        let request = self.take_request(request);
         self.reply(Reply { id: request.id, result: result.map(|()| Vec::new()) });
     }
 }

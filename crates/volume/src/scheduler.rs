@@ -37,6 +37,11 @@ impl Lane {
         Lane(pool.0 + 1)
     }
 
+    /// Numbers lanes from 0, without holes.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
     /// The pool's index; none: no pool is needed.
     pub(crate) fn pool(self) -> Option<usize> {
         usize::from(self.0).checked_sub(1)

@@ -5,7 +5,8 @@ use crate::format::PAYLOAD_BYTES;
 use crate::layout::RECORD_BYTES_MAX;
 use thermocline_units::{Bytes, Nanos};
 
-/// Requests that may be in flight in one group; beyond it `submit` hands the request back.
+/// Requests that may be in flight in one group; beyond it, or beyond the share of the pool that it
+/// waits for, `submit` hands the request back.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 4096;
 /// Operations that may be queued or running in one group.
 pub const OPERATIONS_QUEUED_MAX: usize = 65_536;
@@ -72,6 +73,8 @@ pub struct Limits {
     /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
     /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
     pub seals_cached: usize,
+    /// Requests in flight in one group, at least 2 and at most [`REQUESTS_IN_FLIGHT_MAX`].
+    pub requests: usize,
 }
 
 impl Limits {
@@ -85,6 +88,7 @@ impl Limits {
         volumes: VOLUMES_MAX,
         volume_name: VOLUME_NAME_BYTES_MAX,
         seals_cached: 1 << 16,
+        requests: REQUESTS_IN_FLIGHT_MAX,
     };
 
     /// Bytes of a block's records that are never wasted on one that does not fit.

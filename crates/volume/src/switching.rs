@@ -103,7 +103,10 @@ impl Group {
         }
         let had_source = goal.is_some() || self.map.copies(chunk).any(|c| c.place == source);
         let mut state = self.durable_state(chunk);
-        let named = moved && state.copies.iter().any(|copy| copy.place == source);
+        // Which of the records since has come to the journal is not known: one may name a side that
+        // writes have left behind.
+        let mirrored = self.map.mirror(chunk).is_some();
+        let named = moved && (mirrored || state.copies.iter().any(|copy| copy.place == source));
         state.copies.retain(|copy| !(named && copy.place == source));
         state.dirty &= state.may_differ();
         self.copier.overlays -= usize::from(goal.is_some());

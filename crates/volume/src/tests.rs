@@ -19,6 +19,7 @@ mod ranks;
 mod requests;
 mod seals;
 mod shadows;
+mod shares;
 mod tap;
 
 use crate::{

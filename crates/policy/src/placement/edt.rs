@@ -152,7 +152,7 @@ impl Edt {
         let seat = |pool: u16| {
             let (id, traits) = (PoolId(pool), view.traits(PoolId(pool)));
             let capacity = view.capacity_chunks(id);
-            let free = capacity.saturating_sub(view.used_chunks(id));
+            let free = i128::from(capacity) - i128::from(view.used_chunks(id));
             let least = self.least[usize::from(pool)];
             Seat {
                 costs: Costs::of(&traits),

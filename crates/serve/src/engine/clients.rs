@@ -174,10 +174,33 @@ impl Engine {
         }
     }
 
+    /// Hands a request to the machine, behind those that it handed back of the same pool.
     pub(super) fn submit(&mut self, now: Nanos, request: Request) {
-        if let Err(request) = self.group.submit(now, request) {
-            self.refused.push(request);
+        if !self.refused.is_empty() {
+            let pool = self.group.counts_for(&request);
+            if let Some(others) = self.refused.get_mut(&pool) {
+                return others.push_back(request);
+            }
         }
+        if let Err(request) = self.group.submit(now, request) {
+            let pool = self.group.counts_for(&request);
+            self.refused.entry(pool).or_default().push_back(request);
+        }
+    }
+
+    /// Hands requests to the machine again that it handed back: of each pool, until it has its
+    /// share again.
+    pub(super) fn submit_refused(&mut self, now: Nanos) {
+        let group = &mut self.group;
+        self.refused.retain(|_, requests| {
+            while let Some(request) = requests.pop_front() {
+                if let Err(request) = group.submit(now, request) {
+                    requests.push_front(request);
+                    return true;
+                }
+            }
+            false
+        });
     }
 
     pub(super) fn answer(&mut self, now: Nanos, reply: Reply) {

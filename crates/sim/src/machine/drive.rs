@@ -15,7 +15,7 @@ use super::meter::{Meter, SLICES, Served, Slicing};
 use super::proposals::Counted;
 use super::run::{Arrivals, Cast, MachineError, MachineOptions};
 use super::stage::Stage;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_ports::Payload;
@@ -49,7 +49,7 @@ pub(super) struct Drive<'a> {
     flying: Vec<Flying>,
     free: Vec<u32>,
     /// Demands that arrived while the machine had as many as it takes, and when.
-    waiting: VecDeque<(u32, Nanos)>,
+    waiting: BTreeMap<Option<PoolId>, VecDeque<(u32, Nanos)>>,
     waited: u64,
     waiting_max: usize,
     /// The next demand.
@@ -164,7 +164,7 @@ impl<'a> Drive<'a> {
             meter,
             flying: Vec::new(),
             free: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
             waited: 0,
             waiting_max: 0,
             next: 0,
@@ -212,7 +212,7 @@ impl<'a> Drive<'a> {
     }
 
     fn under_way(&self) -> u64 {
-        (self.flying.len() - self.free.len() + self.waiting.len()) as u64
+        (self.flying.len() - self.free.len() + self.waiting_now()) as u64
     }
 
     fn is_over(&self) -> bool {
@@ -242,12 +242,34 @@ impl<'a> Drive<'a> {
         let (demand, now) = (self.next as u32, self.stage.now());
         self.next += 1;
         self.meter.ask(now);
-        if self.waiting.is_empty() && self.send(demand, now) {
+        let pool = |drive: &Drive<'_>| drive.pool_of(&drive.load.demands[demand as usize]);
+        let waits = !self.waiting.is_empty() && self.waiting.contains_key(&pool(self));
+        if !waits && self.send(demand, now) {
             return;
         }
+        let pool = pool(self);
         self.waited += 1;
-        self.waiting.push_back((demand, now));
-        self.waiting_max = self.waiting_max.max(self.waiting.len());
+        self.waiting.entry(pool).or_default().push_back((demand, now));
+        self.waiting_max = self.waiting_max.max(self.waiting_now());
+    }
+
+    fn waiting_now(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    /// Lets in what waited for answers: of each pool as many as the machine takes.
+    fn send_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|_, demands| {
+            while let Some(&(demand, asked)) = demands.front() {
+                if !self.send(demand, asked) {
+                    return true;
+                }
+                demands.pop_front();
+            }
+            false
+        });
+        self.waiting = waiting;
     }
 
     /// Hands a demand to the machine; whether it took it.
@@ -289,11 +311,8 @@ impl<'a> Drive<'a> {
                 Err(error) => return Err(MachineError::NotReady(error.to_string())),
             }
             self.file(reply.id.0 as u32);
-            while let Some(&(demand, asked)) = self.waiting.front() {
-                if !self.send(demand, asked) {
-                    break;
-                }
-                self.waiting.pop_front();
+            if !self.waiting.is_empty() {
+                self.send_waiting();
             }
         }
         for finished in self.stage.finished.drain(..) {

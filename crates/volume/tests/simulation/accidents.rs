@@ -5,6 +5,7 @@
 
 mod planted;
 mod unseen;
+mod unseen_later;
 
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::report;

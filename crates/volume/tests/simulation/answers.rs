@@ -193,7 +193,7 @@ impl Runner<'_> {
         status.redirected_to.or(status.mirrored_on)
     }
 
-    fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
+    pub(crate) fn pools_of(&self, chunk: ChunkId) -> Vec<PoolId> {
         self.places_of(chunk).into_iter().map(|place| place.pool).collect()
     }
 

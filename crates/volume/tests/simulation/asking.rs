@@ -4,11 +4,12 @@ use crate::model::{Deed, Flight, Volume};
 use crate::plan::{PoolPlan, Span, Step};
 use crate::run::Runner;
 use crate::stamp::{self, Place};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use thermocline_ports::{Device, SECTOR};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
-    Action, AdminError, Operation, OperationKind, PoolState, Priority, Request, RequestId,
+    Action, AdminError, Operation, OperationKind, PoolState, Priority, Request, RequestId, Service,
 };
 
 const SECTOR_BYTES: u64 = SECTOR as u64;
@@ -170,11 +171,9 @@ impl Runner<'_> {
         let priority =
             deadline.map_or(Priority::Foreground, |deadline| Priority::Background { deadline });
         self.world.tell(|| format!("request {number}: {deed:?} {range:?} of {volume}"));
-        let now = self.world.now;
         let request = Request { id: RequestId(number), volume, action, priority };
-        if self.world.group_mut().submit(now, request).is_err() {
-            let open = self.model.flights().len();
-            return Err(format!("a request was handed back with only {open} in flight"));
+        if !self.is_taken(request)? {
+            return Ok(()); // The group is out of service.
         }
         let event = self.world.events();
         let flight = Flight { deed, birth, volume, range, submitted: 0, event };
@@ -188,6 +187,38 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Hands the group a request until it takes it; false if it goes out of service first. What
+    /// waits for a pool that nobody else waits for is taken at once, while few pools have any.
+    fn is_taken(&mut self, request: Request) -> Result<bool, String> {
+        let mut request = request;
+        loop {
+            if *self.world.group().service() != Service::Ready {
+                return Ok(false);
+            }
+            let (now, number) = (self.world.now, request.id.0);
+            let share = self.world.group().counts_for(&request);
+            let Err(back) = self.world.group_mut().submit(now, request) else {
+                self.shares.insert(number, share);
+                return Ok(true);
+            };
+            let open = self.model.flights().keys().filter_map(|number| self.shares.get(number));
+            let open: BTreeSet<Option<PoolId>> = open.copied().collect();
+            // Each pool with requests in flight leaves half of what it finds.
+            let left = self.plan.settings.limits.requests >> open.len();
+            let shared = self.plan.pools.len() > 1; // One pool may have all of them.
+            if shared && left > 0 && !open.contains(&share) {
+                let what = "was handed back though nobody else waits for";
+                return Err(format!("request {number} {what} {share:?}, beside {open:?}"));
+            }
+            let said = self.world.exchange();
+            self.hear(said)?;
+            if !self.event()? {
+                return Err(format!("a request is never taken; {}", self.open_ends()));
+            }
+            request = back;
+        }
+    }
+
     /// Reads a volume behind the model's back.
     pub(crate) fn probe(&mut self, volume: VolumeId, range: Range<u64>) -> Result<(), String> {
         self.requests += 1;
@@ -197,7 +228,7 @@ impl Runner<'_> {
         self.probe = Some((id.0, None));
         let now = self.world.now;
         let handed_back = self.world.group_mut().submit(now, request).is_err();
-        assert!(!handed_back, "nothing else is in flight");
+        assert!(!handed_back, "hardly anything else is in flight");
         let said = self.world.exchange();
         self.hear(said)?;
         self.until("reading back", |runner| {

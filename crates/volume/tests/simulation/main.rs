@@ -82,7 +82,7 @@ const MUST_HAPPEN: [&str; 30] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 16] = [
+const RARE: [&str; 17] = [
     "drains taken back",
     "pools added before others",
     "both sides of a mirror failed a write",
@@ -96,6 +96,7 @@ const RARE: [&str; 16] = [
     "metadata went on in slots that a pool grew by",
     "pool grew beyond its first tables",
     "read failed on a side of a mirror under a write",
+    "request handed back",
     "side of a mirror failed while the other was about to go",
     "two writes into one block of a mirror",
     "write waited for the record of a drop",
@@ -103,10 +104,11 @@ const RARE: [&str; 16] = [
 
 /// Situations that no run has to meet: one seed in hundreds or thousands does, and a plan each
 /// (`accidents::planted`).
-const SELDOM: [&str; 3] = [
+const SELDOM: [&str; 4] = [
     "commit waited for a younger superblock",
     "commit waited for replicas to be in force",
     "last coming replica died while its superblock was written",
+    "read failed on a pool that the chunk left and came back to",
 ];
 
 /// A number from the environment, decimal or with `0x`.

@@ -31,7 +31,8 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 88] = [
+const MUTANTS: [(&str, &str, Caught); 91] = [
+    ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
     ("blocks_of_sides_not_saved", "recording which side has which blocks", Quickly),
@@ -146,12 +147,22 @@ const MUTANTS: [(&str, &str, Caught); 88] = [
         "naming the old copy of a chunk in the record that moves it",
         ByPlan,
     ),
+    (
+        "old_side_forgotten_at_once",
+        "naming the side of a mirror that goes in the record of the one that stays",
+        ByPlan,
+    ),
     ("operation_carries_rot", "verifying what an operation reads", Quickly),
     ("other_side_not_stale", "calling the other side of a mirror stale after a write", Quickly),
     ("piece_copied_under_a_write", "waiting for a write before its piece is copied", Quickly),
     (
         "placed_elsewhere_after_a_write",
         "leaving a new chunk where another write has been answered",
+        ByPlan,
+    ),
+    (
+        "read_fails_where_the_chunk_came_back",
+        "telling a new copy on a pool from the one there that could not be read",
         ByPlan,
     ),
     (
@@ -303,7 +314,8 @@ fn every_mutant_that_a_plan_must_catch_is_named_by_one() {
     let plans = concat!(
         include_str!("accidents.rs"),
         include_str!("accidents/planted.rs"),
-        include_str!("accidents/unseen.rs")
+        include_str!("accidents/unseen.rs"),
+        include_str!("accidents/unseen_later.rs")
     );
     let by_plan = MUTANTS.iter().filter(|(.., caught)| *caught == ByPlan);
     for (name, ..) in by_plan {

@@ -28,6 +28,7 @@ impl Runner<'_> {
         self.model.crash();
         self.gone_wrong.clear();
         self.operations.clear();
+        self.shares.clear();
         self.excused.clear();
         self.losses.clear();
         self.ended.clear();
@@ -53,11 +54,14 @@ impl Runner<'_> {
         }
         let moves = self.operations.values().chain(&self.gone_wrong).filter(|operation| {
             let (chunk, to) = (operation.chunk, usize::from(operation.to.0));
-            let whole = |pool: usize| pool != to && self.serves(pool);
+            let group = self.world.group();
+            let whole = |&pool: &usize| {
+                let has_all = group.is_whole_on(chunk, PoolId(pool as u16));
+                pool != to && has_all && self.serves(pool)
+            };
             operation.kind == OperationKind::Migrate
                 && !self.world.is_usable(to)
-                && self.redirected(chunk).is_none()
-                && self.places_of(chunk).iter().any(|place| whole(usize::from(place.pool.0)))
+                && (0..self.pools.len()).any(|pool| whole(&pool))
         });
         let volumes = self.model.volumes();
         let birth = |operation: &Operation| {
@@ -85,12 +89,13 @@ impl Runner<'_> {
                     && volume.id == chunk.volume
                     && u64::from(chunk.index) < chunks
             });
-            let places = if has { self.places_of(chunk) } else { Vec::new() };
+            let places = if has { self.pools_of(chunk) } else { Vec::new() };
             if self.world.is_usable(usize::from(to.0)) || places.is_empty() {
                 continue; // It is back with what it had, or the chunk has no contents.
             }
             self.mark("moves to a dead pool cut short by a crash");
-            if places.iter().all(|place| place.pool == to) {
+            let above = self.redirected(chunk);
+            if places.iter().chain(&above).all(|&pool| pool == to) {
                 return Err(format!(
                     "{chunk} was whole, and is lost with {to:?}: it had not moved"
                 ));

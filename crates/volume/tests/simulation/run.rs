@@ -13,7 +13,7 @@ use crate::world::{Injection, Said, World};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_units::{Nanos, situations};
+use thermocline_units::{Nanos, PoolId, situations};
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
@@ -120,6 +120,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) flushed: BTreeMap<u32, u64>,
     /// Requests in flight that could not be served at some moment.
     pub(crate) excused: BTreeSet<u64>,
+    /// What each request counted for when the group took it.
+    pub(crate) shares: BTreeMap<u64, Option<PoolId>>,
     /// The last event after which all pools were full.
     pub(crate) full: Option<u64>,
     /// What died with its pool, and no flush has said so yet.
@@ -171,6 +173,7 @@ impl<'a> Runner<'a> {
             grown: false,
             gone_wrong: Vec::new(),
             bound: Vec::new(),
+            shares: BTreeMap::new(),
             full: None,
             losses: Vec::new(),
             rot: None,

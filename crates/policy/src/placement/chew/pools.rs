@@ -19,7 +19,8 @@ pub(super) enum Refusal {
 #[derive(Debug, Clone)]
 struct Pool {
     costs: Costs,
-    space: u64,
+    /// Chunks that it has room for; less than nothing where it has more than it should.
+    space: i128,
     time: f64,
 }
 
@@ -38,13 +39,13 @@ impl Status {
     ) -> Status {
         let pool = |pool: u16| {
             let pool = PoolId(pool);
-            let space = view.capacity_chunks(pool).saturating_sub(view.used_chunks(pool));
+            let capacity = i128::from(view.capacity_chunks(pool));
+            let space = capacity - i128::from(view.used_chunks(pool));
             Pool { costs: Costs::of(&view.traits(pool)), space, time: peak }
         };
         let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
         for number in touched.chain(activity.idle()) {
-            let space = &mut pools[usize::from(activity.home(number).0)].space;
-            *space = space.saturating_add(1);
+            pools[usize::from(activity.home(number).0)].space += 1;
         }
         Status(pools)
     }
@@ -52,7 +53,7 @@ impl Status {
     /// Whether `pool` has space for so many chunks.
     #[inline]
     pub(super) fn has_space(&self, pool: PoolId, chunks: u64) -> bool {
-        self.pool(pool).space >= chunks
+        self.pool(pool).space >= i128::from(chunks)
     }
 
     /// Whether `pool` has so much time left, as a share of all its time.
@@ -71,14 +72,14 @@ impl Status {
     #[inline]
     pub(super) fn take(&mut self, pool: PoolId, chunks: u64, time: f64) {
         let pool = &mut self.0[usize::from(pool.0)];
-        pool.space = pool.space.saturating_sub(chunks);
+        pool.space -= i128::from(chunks);
         pool.time -= time;
     }
 
     /// `pool` gets back what [`Status::take`] took.
     pub(super) fn release(&mut self, pool: PoolId, chunks: u64, time: f64) {
         let pool = &mut self.0[usize::from(pool.0)];
-        pool.space = pool.space.saturating_add(chunks);
+        pool.space += i128::from(chunks);
         pool.time += time;
     }
 

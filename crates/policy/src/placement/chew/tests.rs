@@ -115,6 +115,18 @@ fn a_chunk_that_was_not_accessed_keeps_its_place_until_that_is_needed() {
     assert_eq!(propose_to(chew.as_mut(), &view), [(8, 1), (0, 0)]);
 }
 
+/// The fastest pool has two chunks and should have one, as it is where chunks have taken what was
+/// kept for others: it has no place for both.
+#[test]
+fn a_pool_that_is_more_than_full_keeps_what_it_has_places_for() {
+    let mut chew = chew("");
+    let mut view = pools(1, 500);
+    view.at.extend([(8, 0), (9, 0)]);
+    ask(chew.as_mut(), 8, 40, false);
+    ask(chew.as_mut(), 9, 64, false);
+    assert_eq!(propose_to(chew.as_mut(), &view), [(8, 1)]);
+}
+
 #[test]
 fn time_that_a_pool_does_not_have_is_a_reason_too() {
     // 64 random reads a second are 0.00017 of an NVMe SSD's time: it takes one such chunk.

@@ -27,8 +27,8 @@ pub(super) struct Seat {
     pub(super) by_time: bool,
     /// Whether it takes no chunks.
     pub(super) overloaded: bool,
-    /// Chunks that it has room for.
-    pub(super) free: u64,
+    /// Chunks that it has room for; less than nothing where it has more than it should.
+    pub(super) free: i128,
     /// The share of its time that chunks may take.
     pub(super) time: f64,
 }
@@ -70,8 +70,7 @@ impl Packing {
             }
             items.push(Item { number, home, banned: false });
             times.extend(seats.iter().map(|seat| demand.time(&seat.costs)));
-            let free = &mut seats[usize::from(home.0)].free;
-            *free = free.saturating_add(1);
+            seats[usize::from(home.0)].free += 1;
         }
         Packing { seats, items, times }
     }
@@ -135,7 +134,7 @@ impl Packing {
             let (number, home, time) =
                 (item.number, item.home, self.times(index)[usize::from(to.0)]);
             let seat = &mut self.seats[usize::from(to.0)];
-            seat.free = seat.free.saturating_sub(1);
+            seat.free -= 1;
             seat.time -= time;
             tell(number, home, to);
         }

@@ -129,3 +129,16 @@ fn demand_fades_by_half_and_is_gone_in_the_end() {
     stream(edt.as_mut(), 1, 1); // half of 1 and half of half, against half of half of half of 4
     assert_eq!(propose_to(edt.as_mut(), &view), [(0, 1), (1, 0)]);
 }
+
+/// The fastest pool has two chunks more than it should: those that leave it make no room before
+/// there are places again.
+#[test]
+fn a_pool_that_is_more_than_full_keeps_what_it_has_places_for() {
+    let mut edt = build("edt:memory=0");
+    let at: Vec<_> = (0..40).map(|index| (index, if index < 4 { 0 } else { 2 })).collect();
+    let view = Pools::new(&[2, 8, 100], &at);
+    for (index, times) in [(0, 1), (1, 2), (2, 3), (3, 4), (20, 5)] {
+        stream(edt.as_mut(), index, times);
+    }
+    assert_eq!(propose_to(edt.as_mut(), &view), [(0, 1), (1, 1), (2, 1), (20, 0)]);
+}

@@ -7,6 +7,7 @@ use super::{ALL, CHUNK, LOST, fails_with, plan_ends_well, pool, span, write};
 use crate::plan::{Plan, PoolPlan, Step};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
+use thermocline_units::mutants::plant;
 use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
@@ -291,6 +292,96 @@ fn chunks_get_no_slot_that_holds_checksums() {
     let settings = Settings { checksums: true, ..settings() };
     let plan = Plan { seed: 1, settings, pools: vec![pool(60, 50)], steps };
     only_fails_with("chunks_among_grown_tables", &[plan]);
+}
+
+/// Reads wait for a pool that answers late, as many as it may have. One of the idle pool is taken
+/// nevertheless.
+#[test]
+fn a_pools_backlog_leaves_requests_to_an_idle_pool() {
+    let limits = Limits { requests: 16, ..Limits::REAL };
+    let fill = [
+        CREATE,
+        write(0, 2 * CHUNK, false),
+        FLUSH,
+        Step::Settle,
+        operate(OperationKind::Migrate, 1, 1),
+        Step::Settle,
+    ];
+    let late = (0..20).map(|_| Step::Read(span(CHUNK, 8)));
+    let steps = fill.into_iter().chain(late).chain([Step::Read(span(0, 8)), Step::Settle, ALL]);
+    let pools = vec![pool(60, 50), small(50_000)];
+    let settings = Settings { limits, ..settings() };
+    let plan = Plan { seed: 3, settings, pools, steps: steps.collect() };
+    only_fails_with("backlog_takes_all_requests", &[plan]);
+}
+
+/// A read was on its way when its chunk moved to another pool and came back, to another slot. It
+/// failed where the chunk had been, and was answered with an error, for the pool had failed it.
+#[test]
+fn a_read_that_fails_where_the_chunk_was_is_sent_to_where_it_came_back() {
+    let copying = Copying { yield_above: 64, patience: Nanos(1), ..settings().copying };
+    let plan = |seed: u64| {
+        let steps = vec![
+            CREATE,
+            write(0, CHUNK, false),
+            FLUSH,
+            Step::Settle,
+            operate(OperationKind::Migrate, 0, 1),
+            Step::Settle,
+            // The read is not answered for 5 ms.
+            Step::Trouble { pool: 1, fail: 0, time_out: 1000, delay: 0 },
+            Step::Read(span(0, 8)),
+            Step::Calm,
+            operate(OperationKind::Migrate, 0, 0),
+            Step::Wait { us: 2000 },
+            operate(OperationKind::Migrate, 0, 1),
+            Step::Settle,
+            ALL,
+        ];
+        let pools = vec![pool(60, 50), small(50)];
+        Plan { seed, settings: Settings { copying, ..settings() }, pools, steps }
+    };
+    let plans: Vec<Plan> = (0..20).map(plan).collect();
+    plans.iter().for_each(plan_ends_well);
+    let marks = |plan: &Plan| run(plan, Extras::default()).expect("all ends well").marks;
+    let met = "read failed on a pool that the chunk left and came back to";
+    assert!(plans.iter().any(|plan| marks(plan).contains_key(met)), "no plan comes to it");
+    // An error would have its reason, as the pool has failed a request: there must be none.
+    let client_fails_with = |mutant: &'static str| {
+        let _planted = plant(mutant);
+        plans.iter().any(|plan| marks(plan).contains_key("requests failed: Io"))
+    };
+    assert!(!plans.iter().any(|plan| marks(plan).contains_key("requests failed: Io")));
+    assert!(client_fails_with("read_fails_where_the_chunk_came_back"), "no plan notices it");
+}
+
+/// A mirrored chunk was to be whole on one side, and the flush before the record that said so found
+/// that side's pool dead. The power failed before the next commit took it back: the chunk was lost,
+/// and its other side was whole.
+#[test]
+fn a_mirrored_chunk_that_shall_be_whole_on_a_side_that_dies_is_on_the_other() {
+    let mut plans = Vec::new();
+    for (to, moment) in [0, 1].into_iter().flat_map(|to| (0..160).map(move |at: u16| (to, at))) {
+        let steps = vec![
+            CREATE,
+            write(0, CHUNK, false),
+            FLUSH,
+            Step::Settle,
+            operate(OperationKind::Mirror, 0, 1),
+            Step::Settle,
+            // Something for the pool that stays to flush.
+            write(CHUNK * 2, 8, false),
+            operate(OperationKind::Migrate, 0, to),
+            Step::Events { count: moment / 8 },
+            Step::Kill { pool: to },
+            Step::Events { count: moment % 8 },
+            LOST,
+            ALL,
+        ];
+        let pools = vec![pool(60, 50), pool(60, 200)];
+        plans.push(Plan { seed: moment.into(), settings: settings(), pools, steps });
+    }
+    only_fails_with("old_side_forgotten_at_once", &plans);
 }
 
 /// The flush before the record that moved a chunk found the new pool dead. The record was written
