@@ -26,15 +26,15 @@ mod pair;
 mod partition;
 mod s3_fifo;
 mod s3_shadow;
+mod sets;
 mod sieve;
 mod sketch;
-mod srrip;
 mod two_q;
 mod w_tiny_lfu;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
 pub use lru_sweep::LruSweep;
-pub use srrip::{Placed, Sets};
+pub use sets::{Placed, SetRule, Sets};
 
 use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
@@ -54,7 +54,9 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     s3_shadow::ENTRY,
     w_tiny_lfu::ENTRY,
     merlin::ENTRY,
-    srrip::ENTRY,
+    sets::ENTRIES[0],
+    sets::ENTRIES[1],
+    sets::ENTRIES[2],
     belady::ENTRY,
 ];
 
