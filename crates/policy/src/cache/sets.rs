@@ -65,10 +65,17 @@ impl SetRule {
             SetRule::S3Fifo => s3_fifo::ENTRY.name,
         }
     }
+}
 
-    /// The rule of that name; none where there is none.
-    pub fn named(name: &str) -> Option<SetRule> {
-        SetRule::ALL.into_iter().find(|rule| rule.name() == name)
+impl std::str::FromStr for SetRule {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<SetRule, String> {
+        let found = SetRule::ALL.into_iter().find(|rule| rule.name() == name);
+        found.ok_or_else(|| {
+            let names = SetRule::ALL.map(SetRule::name).join(", ");
+            format!("`{name}` is no policy of a block cache; there are {names}")
+        })
     }
 }
 

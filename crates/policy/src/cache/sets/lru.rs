@@ -36,7 +36,8 @@ impl Sets {
         may_leave: impl Fn(&Sets, u32) -> bool,
     ) -> Option<u32> {
         let mut places = 0..self.order.length(set, QUEUE);
-        places
-            .find_map(|place| self.order.at(set, QUEUE, place).filter(|&slot| may_leave(self, slot)))
+        places.find_map(|place| {
+            self.order.at(set, QUEUE, place).filter(|&slot| may_leave(self, slot))
+        })
     }
 }
