@@ -1,8 +1,8 @@
 //! What a request of a replay costs, part by part: `replay_cost TRACE POLICY OBJECTS…`.
 //!
-//! Nanoseconds a request of processor time, on one thread: of reading and parsing alone, with
+//! Nanoseconds a request of processor time, of one replay: of reading and parsing alone, with
 //! cutting and numbering, and of the whole replay of one cache of each size. Each is the least of
-//! seven passes, which keeps most noise out; where the kernel does not tell a thread's time, it is
+//! seven passes, which keeps most noise out; where the kernel does not tell it, it is
 //! wall time. Run it with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, so
 //! that large tables have large pages, as they have in the program.
 
@@ -68,10 +68,14 @@ fn report(part: &str, pass: impl Fn() -> Result<u64, Failure>) -> Result<(), Fai
     Ok(())
 }
 
-/// Nanoseconds that this thread has run so far.
+/// Nanoseconds that all threads have run so far; none of them has ended.
 fn processor_ns() -> Option<f64> {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    told.split_whitespace().next()?.parse().ok()
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let own = |thread: std::io::Result<std::fs::DirEntry>| {
+        let told = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        told.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    threads.map(own).sum()
 }
 
 fn read(reader: &mut dyn TraceReader) -> Result<u64, Failure> {

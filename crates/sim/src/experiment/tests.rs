@@ -102,8 +102,8 @@ fn draws_that_disagree_leave_no_doubt_out() {
             .for_each(|row| row.cost_source_s *= times);
         rows
     };
-    assert!(expect.judge(&[draw(0.9), draw(0.9), draw(0.9)]).unwrap().holds);
-    let unsure = expect.judge(&[draw(0.7), draw(0.9), draw(1.08)]).unwrap();
+    assert!(expect.judge("one", &[draw(0.9), draw(0.9), draw(0.9)]).unwrap().holds);
+    let unsure = expect.judge("one", &[draw(0.7), draw(0.9), draw(1.08)]).unwrap();
     assert!(!unsure.holds && unsure.claim.contains('±'), "{}", unsure.claim);
 }
 
