@@ -1,12 +1,12 @@
-// A program that measures and reports, not a decision.
-//! Share of the read bytes that a block cache of 16 slots a set would serve, by the rules there are:
-//! `thermocline trace convert TRACE -o t.csv; set_rules PERCENT… < t.csv`.
+//! Share of the read bytes that a block cache of 16 slots a set would serve, by the rules there
+//! are: `thermocline trace convert TRACE -o t.csv; set_rules PERCENT… < t.csv`.
 //!
 //! Sizes are percents of the distinct lines of 4 KiB, 256 lines at least. As the block cache does
 //! it: requests of 64 KiB and more go around where their lines are not cached, a line is kept when
 //! it is read or written whole, a discard drops it. Nothing is dirty here, so no line is kept
 //! because the slow device lacks it. Volumes lie one behind the other.
 
+// A program that measures and reports, not a decision.
 #![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
 
 use std::collections::{BTreeMap, BTreeSet};

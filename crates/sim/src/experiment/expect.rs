@@ -59,9 +59,10 @@ pub struct Verdict {
 }
 
 impl Expectation {
-    /// Judges the rows of the workload of that name, a list a draw of it; nothing where they lack the
-    /// policies named, or where another workload is meant. A made workload is drawn several times, and the whole 95 % interval has to keep to
-    /// what is expected; a trace is one draw, and is judged as it is.
+    /// Judges the rows of the workload of that name, a list a draw of it; nothing where they lack
+    /// the policies named, or where another workload is meant. A made workload is drawn several
+    /// times, and the whole 95 % interval has to keep to what is expected; a trace is one draw, and
+    /// is judged as it is.
     pub fn judge(&self, name: &str, draws: &[Vec<Row>]) -> Option<Verdict> {
         match self {
             Expectation::CatchesUp { policy, against } => catches_up(draws, policy, against),

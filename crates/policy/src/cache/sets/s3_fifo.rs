@@ -1,5 +1,5 @@
-//! S3-FIFO (Yang et al., SOSP 2023) within a set: a small queue filters lines that come once, a main
-//! queue keeps those that came again, and a few bits remember who left.
+//! S3-FIFO (Yang et al., SOSP 2023) within a set: a small queue filters lines that come once, a
+//! main queue keeps those that came again, and a few bits remember who left.
 //!
 //! 1. A hit adds one to the line's count, which stops at 3.
 //! 2. A line that enters goes to main if the set remembers that it left (which it then forgets),

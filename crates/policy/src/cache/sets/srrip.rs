@@ -1,5 +1,5 @@
-//! SRRIP (Jaleel et al., ISCA 2010): predicts how soon a line comes again, in two bits, and keeps no
-//! order.
+//! SRRIP (Jaleel et al., ISCA 2010): predicts how soon a line comes again, in two bits, and keeps
+//! no order.
 //!
 //! 1. A new line is predicted to come again in the long run (2 of 3), a hit line soon (0).
 //! 2. The victim is a line of the set with the farthest prediction; all of the set then age by as
