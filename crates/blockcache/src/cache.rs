@@ -14,7 +14,7 @@ use crate::requests::Request;
 use crate::status::Status;
 use crate::writeback::WriteBack;
 use std::ops::Range;
-use thermocline_policy::cache::Sets;
+use thermocline_policy::cache::{SetRule, Sets};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab};
 
@@ -28,11 +28,19 @@ pub struct Settings {
     pub dirty_percent: u8,
     /// Lines or runs of lines being taken back at once, at most.
     pub writers_max: u32,
+    /// Which line of a full set leaves. May be another one at each start: the table on the medium
+    /// does not depend on it.
+    pub policy: SetRule,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { around_from: 64 << 10, dirty_percent: 10, writers_max: 16 }
+        Settings {
+            around_from: 64 << 10,
+            dirty_percent: 10,
+            writers_max: 16,
+            policy: SetRule::S3Fifo,
+        }
     }
 }
 
@@ -166,7 +174,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         if lines >= u64::from(u32::MAX) {
             return Err(OpenError::OriginTooLarge(origin.geometry().size));
         }
-        let index = Sets::new(slots, WAYS);
+        let index = Sets::new(slots, WAYS, settings.policy);
         let memory = Bytes(index.bytes());
         Ok(BlockCache {
             cache,
@@ -184,7 +192,12 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             failure: None,
             now: Nanos(0),
             volatile: [false; 2],
-            status: Status { lines: slots, memory, ..Status::default() },
+            status: Status {
+                lines: slots,
+                memory,
+                policy: settings.policy.name(),
+                ..Status::default()
+            },
             answers: Vec::new(),
             landed: Vec::new(),
         })

@@ -4,7 +4,8 @@
 //! A pool's chunk is a MiB, because a map of a TiB must fit into memory. A random load on a small
 //! fast device needs a finer grain: there a chunk that is hot for one block of 256 wastes the other
 //! 255. Instead of a finer map, a pool gets a cache in front, whose lines know where they are by
-//! their slot: 5 B a line (0.12 % of the fast device) and nothing for lines that are not cached.
+//! their slot: 5 to 8 B a line, by the policy (0.12 to 0.2 % of the fast device), and nothing for
+//! lines that are not cached.
 //!
 //! The machine above sees a [`thermocline_ports::Device`], which keeps its contract: [`BlockCache`]
 //! is a device made of two devices. It is written back: a write is done when the fast device has

@@ -211,7 +211,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             return Err(OpenError::BadLabel(name(Side::Cache)));
         }
         self.identity = cache.identity;
-        self.index = Sets::new(cache.slots, WAYS);
+        self.index = Sets::new(cache.slots, WAYS, self.settings.policy);
         self.status.lines = cache.slots;
         self.status.memory = Bytes(self.index.bytes());
         Ok(())

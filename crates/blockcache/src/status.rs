@@ -29,6 +29,8 @@ pub struct Status {
     pub table: Bytes,
     /// Bytes of memory for the index.
     pub memory: Bytes,
+    /// Name of the rule by which lines leave.
+    pub policy: &'static str,
 }
 
 impl Status {
@@ -48,6 +50,7 @@ impl Status {
             written_back: counted(self.written_back, before.written_back),
             table: counted(self.table, before.table),
             memory: self.memory,
+            policy: self.policy,
         }
     }
 

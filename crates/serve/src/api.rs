@@ -285,6 +285,8 @@ pub struct Bucket {
 pub struct BlockCache {
     /// The fast file or block device.
     pub path: String,
+    /// Name of the policy by which lines leave.
+    pub policy: String,
     /// What it has room for.
     pub size_bytes: u64,
     /// Of it, what holds something.

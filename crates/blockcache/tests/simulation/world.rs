@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_blockcache::{BlockCache, OpenError, Settings};
+use thermocline_policy::cache::SetRule;
 use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
 use thermocline_ports::{Completion, Device, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::situations::met;
@@ -102,6 +103,7 @@ impl World {
             around_from: [4 << 10, 16 << 10, 64 << 10][rng.below(3) as usize],
             dirty_percent: [0, 5, 20, 60][rng.below(4) as usize],
             writers_max: 1 + rng.below(8) as u32,
+            policy: SetRule::ALL[rng.below(3) as usize],
         };
         let (fast, slow) = (disk(CACHE, rng.next_u64()), disk(ORIGIN, rng.next_u64()));
         let made = BlockCache::format(Nanos(0), fast, slow, seed, settings).expect("sizes fit");

@@ -236,6 +236,10 @@ fn cache(
         settings.dirty_percent = percent as u8;
     }
     settings.writers_max = keys.count("writers", 1..=256)?.unwrap_or(settings.writers_max);
+    if let Some(policy) = keys.text("policy")? {
+        let parsed = policy.value.parse();
+        settings.policy = parsed.map_err(|problem| keys.file.problem(policy.line, problem))?;
+    }
     keys.finish()?;
     Ok(CacheConfig { device, settings })
 }

@@ -26,15 +26,15 @@ mod pair;
 mod partition;
 mod s3_fifo;
 mod s3_shadow;
+mod sets;
 mod sieve;
 mod sketch;
-mod srrip;
 mod two_q;
 mod w_tiny_lfu;
 
 pub(crate) use links::{Links, NONE, Queue, Slots};
 pub use lru_sweep::LruSweep;
-pub use srrip::{Placed, Sets};
+pub use sets::{Placed, SetRule, Sets};
 
 use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
@@ -54,7 +54,9 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     s3_shadow::ENTRY,
     w_tiny_lfu::ENTRY,
     merlin::ENTRY,
-    srrip::ENTRY,
+    sets::ENTRIES[0],
+    sets::ENTRIES[1],
+    sets::ENTRIES[2],
     belady::ENTRY,
 ];
 
@@ -163,6 +165,13 @@ pub trait Replacement: Send {
     /// Memory in use now, from the sizes of the structures.
     fn footprint(&self) -> Footprint;
 
+    /// True while its state is small enough for the processor's caches: batches then go without
+    /// hints, which would cost more than they gain. May change as it grows.
+    #[inline]
+    fn is_near(&self) -> bool {
+        false
+    }
+
     /// First hint: `line` comes in about [`PREFETCH_FAR`] accesses.
     #[inline]
     fn prefetch_far(&self, _line: LineId) {}
@@ -173,6 +182,8 @@ pub trait Replacement: Send {
     fn prefetch_near(&self, _line: LineId) {}
 }
 
+/// Distinct lines up to which an index of 4 B each counts as near: 256 KiB.
+const NEAR_LINES: usize = 1 << 16;
 /// Accesses between the first hint and the access itself.
 pub const PREFETCH_FAR: usize = 24;
 /// Accesses between the second hint and the access itself.
@@ -218,6 +229,12 @@ impl<R: Replacement> CachePolicy for R {
             lines.len() == tags.len() && lines.len() == out.len(),
             "one tag and outcome a line"
         );
+        if self.is_near() {
+            for (&line, out) in lines.iter().zip(out) {
+                *out = Replacement::access(self, line);
+            }
+            return;
+        }
         for (i, (&line, out)) in lines.iter().zip(out).enumerate() {
             if let Some(&coming) = lines.get(i + PREFETCH_FAR) {
                 self.prefetch_far(coming);

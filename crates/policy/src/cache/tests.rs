@@ -151,6 +151,8 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         w-tiny-lfu@20 46594
         merlin@20 46942
         srrip@20 50385
+        lru-sets@20 51333
+        s3-fifo-sets@20 46096
         belady@20 40758
         equal@20 51376
         ucp@20 51376
@@ -169,6 +171,8 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         w-tiny-lfu@200 28750
         merlin@200 31462
         srrip@200 34567
+        lru-sets@200 35706
+        s3-fifo-sets@200 29830
         belady@200 19763
         equal@200 36331
         ucp@200 36331

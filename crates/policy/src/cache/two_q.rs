@@ -134,6 +134,11 @@ impl Replacement for TwoQ {
     }
 
     #[inline(always)]
+    fn is_near(&self) -> bool {
+        self.lanes.is_near()
+    }
+
+    #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
         self.lanes.prefetch(line);
     }

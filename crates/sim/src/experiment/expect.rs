@@ -36,6 +36,17 @@ pub enum Expectation {
         /// Percent.
         percent: f64,
     },
+    /// At the largest size, the hit ratio of `policy` under one of the workloads is a printed one.
+    HitRatioNear {
+        /// The workload's name.
+        workload: String,
+        /// Whose hit ratio.
+        policy: String,
+        /// What is printed.
+        percent: f64,
+        /// Percentage points that it may be off, to either side.
+        within_points: f64,
+    },
 }
 
 /// Whether an expected feature appeared.
@@ -48,10 +59,11 @@ pub struct Verdict {
 }
 
 impl Expectation {
-    /// Judges the rows of one workload, a list a draw of it; nothing where they lack the policies
-    /// named. A made workload is drawn several times, and the whole 95 % interval has to keep to
-    /// what is expected; a trace is one draw, and is judged as it is.
-    pub fn judge(&self, draws: &[Vec<Row>]) -> Option<Verdict> {
+    /// Judges the rows of the workload of that name, a list a draw of it; nothing where they lack
+    /// the policies named, or where another workload is meant. A made workload is drawn several
+    /// times, and the whole 95 % interval has to keep to what is expected; a trace is one draw, and
+    /// is judged as it is.
+    pub fn judge(&self, name: &str, draws: &[Vec<Row>]) -> Option<Verdict> {
         match self {
             Expectation::CatchesUp { policy, against } => catches_up(draws, policy, against),
             Expectation::HitRatioReaches { policy, against, within_points } => {
@@ -59,6 +71,10 @@ impl Expectation {
             }
             Expectation::CostAtMost { policy, against, percent } => {
                 costs(draws, policy, against, *percent)
+            }
+            Expectation::HitRatioNear { workload, policy, percent, within_points } => {
+                let is_meant = workload == name;
+                is_meant.then(|| near(draws, policy, *percent, *within_points)).flatten()
             }
         }
     }
@@ -119,6 +135,18 @@ fn reaches(draws: &[Vec<Row>], policy: &str, against: &[String], within: f64) ->
             figure(&each(draws, other)?, false),
         ),
         holds: apart.mean - half(&apart) >= -within,
+    })
+}
+
+fn near(draws: &[Vec<Row>], policy: &str, printed: f64, within: f64) -> Option<Verdict> {
+    let own = each(draws, |rows| Some(end(rows, policy, true)?.request_hit_ratio * 100.0))?;
+    Some(Verdict {
+        claim: format!(
+            "hit ratio of {policy} at {} is the printed {printed} % within {within} points: {} %",
+            end(draws.first()?, policy, true)?.size,
+            figure(&own, false),
+        ),
+        holds: (own.mean - printed).abs() + half(&own) <= within,
     })
 }
 

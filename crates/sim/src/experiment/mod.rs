@@ -340,7 +340,7 @@ fn panel(
         working_set_bytes,
         epoch: epoch.to_string(),
         figures: config.figures.iter().map(|figure| figure.ours(&draws)).collect(),
-        verdicts: config.expect.iter().flat_map(|e| e.judge(&draws)).collect(),
+        verdicts: config.expect.iter().flat_map(|e| e.judge(&set.name, &draws)).collect(),
         draws: draws.len(),
         rows: draws.swap_remove(0),
     })

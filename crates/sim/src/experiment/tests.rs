@@ -66,7 +66,7 @@ fn verdicts_follow_the_figures() {
     let cheaper =
         Expectation::CostAtMost { policy: lru(), against: "sieve".to_string(), percent: 99.0 };
     let holds = |expectation: &Expectation, rows: &[Row]| {
-        expectation.judge(&[rows.to_vec()]).unwrap().holds
+        expectation.judge("one", &[rows.to_vec()]).unwrap().holds
     };
     assert!(holds(&reaches, &rows), "both hold everything at 60 lines");
     assert!(holds(&catches, &rows));
@@ -74,7 +74,18 @@ fn verdicts_follow_the_figures() {
     rows[2].request_hit_ratio -= 0.5;
     assert!(!holds(&reaches, &rows));
     let missing = Expectation::CatchesUp { policy: "arc".to_string(), against: against() };
-    assert_eq!(missing.judge(&[rows]), None, "no verdict on what did not run");
+    assert_eq!(missing.judge("one", &[rows.clone()]), None, "no verdict on what did not run");
+    let printed = |workload: &str, percent: f64| Expectation::HitRatioNear {
+        workload: workload.to_string(),
+        policy: lru(),
+        percent,
+        within_points: 1.0,
+    };
+    let ratio = rows[2].request_hit_ratio * 100.0;
+    let own = |off: f64| printed("one", ratio + off).judge("one", &[rows.clone()]);
+    assert!(own(0.9).unwrap().holds && own(-0.9).unwrap().holds);
+    assert!(!own(1.1).unwrap().holds && !own(-1.1).unwrap().holds);
+    assert_eq!(printed("another", ratio).judge("one", &[rows]), None, "another workload is meant");
 }
 
 #[test]
@@ -91,8 +102,8 @@ fn draws_that_disagree_leave_no_doubt_out() {
             .for_each(|row| row.cost_source_s *= times);
         rows
     };
-    assert!(expect.judge(&[draw(0.9), draw(0.9), draw(0.9)]).unwrap().holds);
-    let unsure = expect.judge(&[draw(0.7), draw(0.9), draw(1.08)]).unwrap();
+    assert!(expect.judge("one", &[draw(0.9), draw(0.9), draw(0.9)]).unwrap().holds);
+    let unsure = expect.judge("one", &[draw(0.7), draw(0.9), draw(1.08)]).unwrap();
     assert!(!unsure.holds && unsure.claim.contains('±'), "{}", unsure.claim);
 }
 

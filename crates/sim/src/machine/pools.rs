@@ -8,6 +8,8 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use thermocline_blockcache::Settings;
+use thermocline_policy::cache::SetRule;
 use thermocline_ports::model::{Medium, Profile, ProfileError};
 use thermocline_units::{Bytes, nearest};
 use toml::Spanned;
@@ -58,6 +60,8 @@ pub struct CachePlan {
     pub profile: Profile,
     /// The fast device's bytes, or its share of the pool's.
     pub size: PoolSize,
+    /// Which line of a full set leaves.
+    pub policy: SetRule,
 }
 
 impl PoolSize {
@@ -172,7 +176,7 @@ pub fn parse_pools(text: &str, origin: &Path) -> Result<Vec<PoolPlan>, PoolsErro
 /// Keys of a pool.
 const KEYS: [&str; 5] = ["name", "profile", "size", "reserve", "cache"];
 /// Keys of a pool's cache.
-const CACHE_KEYS: [&str; 2] = ["profile", "size"];
+const CACHE_KEYS: [&str; 3] = ["profile", "size", "policy"];
 
 /// The text that is being read.
 struct File<'a> {
@@ -221,6 +225,10 @@ impl File<'_> {
             profile: self.profile(cache)?,
             profile_name: self.needed(cache, "profile")?.0,
             size: self.parsed(self.needed(cache, "size")?)?,
+            policy: match self.text_of(cache, "policy")? {
+                Some(policy) => self.parsed(policy)?,
+                None => Settings::default().policy,
+            },
         })
     }
 
@@ -248,7 +256,11 @@ impl File<'_> {
         match value.get_ref() {
             DeValue::String(text) => Ok(Some((text.to_string(), value.span().start))),
             _ => {
-                let example = if key == "reserve" { "1GiB" } else { "10%" };
+                let example = match key {
+                    "reserve" => "1GiB",
+                    "policy" => Settings::default().policy.name(),
+                    _ => "10%",
+                };
                 let problem = format!("`{key}` is a text in quotes, such as {key} = \"{example}\"");
                 Err(self.at(value.span().start, problem))
             }

@@ -95,6 +95,8 @@ pub struct PoolUse {
 pub struct CacheUse {
     /// The profile of its device.
     pub profile: String,
+    /// Name of the rule by which its lines leave.
+    pub policy: String,
     /// Bytes that it has room for.
     pub size_bytes: u64,
     /// Share of the bytes read that the fast device answered, of those that did not go around it;
@@ -393,6 +395,7 @@ fn cache_use(profile: &str, now: (Status, Counters), before: (Status, Counters))
     let line = u64::from(LINE);
     CacheUse {
         profile: profile.to_string(),
+        policy: did.policy.to_string(),
         size_bytes: u64::from(did.lines) * line,
         hit_ratio: did.hit_ratio(),
         written_bytes: did.written.0,

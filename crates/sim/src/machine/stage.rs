@@ -234,8 +234,8 @@ fn device(
     let room = cache.size.bytes(size).0.next_multiple_of(u64::from(LINE));
     let fast = model(&cache.profile, Bytes(room), !seed);
     let unfit = |error: OpenError| MachineError::Cache(plan.name.clone(), error.to_string());
-    let made = BlockCache::format(*now, fast, origin, IDENTITY, CacheSettings::default())
-        .map_err(unfit)?;
+    let settings = CacheSettings { policy: cache.policy, ..CacheSettings::default() };
+    let made = BlockCache::format(*now, fast, origin, IDENTITY, settings).map_err(unfit)?;
     let mut device = Box::new(made);
     while !device.is_open().map_err(unfit)? {
         *now = device.next_event().expect("a step is under way").max(*now);

@@ -183,6 +183,7 @@ fn buckets(pools: &[Pool]) -> String {
 fn caches(pools: &[Pool]) -> String {
     let mut table = table::plain([
         "cache of",
+        "policy",
         "used",
         "of",
         "dirty",
@@ -196,6 +197,7 @@ fn caches(pools: &[Pool]) -> String {
     for (pool, cache) in cached {
         table.add_row([
             pool.name.clone(),
+            cache.policy.clone(),
             Bytes(cache.cached_bytes).to_string(),
             Bytes(cache.size_bytes).to_string(),
             Bytes(cache.dirty_bytes).to_string(),

@@ -125,6 +125,7 @@ fn caches(report: &VolumeReport) -> Table {
         "policy",
         "pool",
         "on",
+        "by",
         "of",
         "read hits",
         "written",
@@ -142,6 +143,7 @@ fn caches(report: &VolumeReport) -> Table {
                 run.policy.clone(),
                 pool.pool.clone(),
                 cache.profile.clone(),
+                cache.policy.clone(),
                 size(cache.size_bytes),
                 cache
                     .hit_ratio

@@ -41,6 +41,7 @@ fn block_cache(device: &PoolDevice<Disk>) -> Option<BlockCache> {
     let line = u64::from(LINE);
     Some(BlockCache {
         path: device.fast()?.path().display().to_string(),
+        policy: status.policy.to_string(),
         size_bytes: u64::from(status.lines) * line,
         cached_bytes: u64::from(status.cached) * line,
         dirty_bytes: u64::from(status.dirty) * line,

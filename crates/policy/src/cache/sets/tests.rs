@@ -1,6 +1,6 @@
 //! What sets promise: a line is in one slot of its set, victims are the farthest, owners are asked.
 
-use super::{Placed, Sets};
+use super::{Placed, SetRule, Sets};
 use crate::cache::tests::{bytes_per_line, misses};
 use std::collections::BTreeMap;
 use thermocline_units::Rng;
@@ -11,7 +11,7 @@ fn place(sets: &mut Sets, line: u32) -> Option<u32> {
 
 #[test]
 fn a_line_that_came_once_leaves_before_one_that_came_again() {
-    let mut sets = Sets::new(4, 4);
+    let mut sets = Sets::new(4, 4, SetRule::Srrip);
     for line in 0..4 {
         assert_eq!(place(&mut sets, line), None);
     }
@@ -26,7 +26,13 @@ fn a_line_that_came_once_leaves_before_one_that_came_again() {
 
 #[test]
 fn a_scan_leaves_what_is_hit_between_its_lines() {
-    let mut sets = Sets::new(1600, 16);
+    for rule in [SetRule::Srrip, SetRule::S3Fifo] {
+        scan(rule);
+    }
+}
+
+fn scan(rule: SetRule) {
+    let mut sets = Sets::new(1600, 16, rule);
     let hot: Vec<u32> = (0..400).collect();
     for line in 0..100_000 {
         let coming = [hot[line % 400], 400 + line as u32];
@@ -43,8 +49,9 @@ fn a_scan_leaves_what_is_hit_between_its_lines() {
 
 #[test]
 fn every_line_is_found_where_it_was_put_and_nowhere_else() {
-    for slots in [1, 5, 16, 17, 1000] {
-        let mut sets = Sets::new(slots, 16);
+    let shapes = [1, 5, 16, 17, 1000].into_iter();
+    for (slots, rule) in shapes.flat_map(|slots| SetRule::ALL.map(|rule| (slots, rule))) {
+        let mut sets = Sets::new(slots, 16, rule);
         let mut rng = Rng::seeded(u64::from(slots));
         let mut model: BTreeMap<u32, u32> = BTreeMap::new();
         for _ in 0..5_000 {
@@ -52,9 +59,13 @@ fn every_line_is_found_where_it_was_put_and_nowhere_else() {
             let line = if rng.below(2) == 0 { line } else { line % (4 * slots) };
             assert_eq!(sets.find(line), model.get(&line).copied());
             if let Some(slot) = sets.find(line) {
-                if rng.below(4) == 0 {
-                    sets.remove(slot);
-                    model.remove(&line);
+                match rng.below(8) {
+                    0 | 1 => {
+                        sets.remove(slot);
+                        model.remove(&line);
+                    }
+                    2 => sets.expect_last(slot),
+                    _ => sets.hit(slot),
                 }
                 continue;
             }
@@ -74,7 +85,13 @@ fn every_line_is_found_where_it_was_put_and_nowhere_else() {
 
 #[test]
 fn an_owner_s_refusal_is_respected_and_its_marks_are_kept() {
-    let mut sets = Sets::new(2, 2);
+    for rule in SetRule::ALL {
+        refuse(rule);
+    }
+}
+
+fn refuse(rule: SetRule) {
+    let mut sets = Sets::new(2, 2, rule);
     place(&mut sets, 0);
     place(&mut sets, 1);
     let kept = sets.find(0).expect("it was put there");
@@ -88,7 +105,7 @@ fn an_owner_s_refusal_is_respected_and_its_marks_are_kept() {
 
 #[test]
 fn lines_a_power_of_two_apart_do_not_share_a_set() {
-    let mut sets = Sets::new(1 << 15, 16);
+    let mut sets = Sets::new(1 << 15, 16, SetRule::Srrip);
     // The first line of each block group of a file system of 1 TiB: 128 MiB apart.
     for group in 0..8192 {
         place(&mut sets, group << 15);
@@ -99,7 +116,7 @@ fn lines_a_power_of_two_apart_do_not_share_a_set() {
 
 #[test]
 fn neighbours_lie_side_by_side_in_an_empty_cache() {
-    let mut sets = Sets::new(1 << 15, 16);
+    let mut sets = Sets::new(1 << 15, 16, SetRule::Srrip);
     let slots: Vec<u32> = (500..532)
         .map(|line| {
             place(&mut sets, line);
@@ -116,4 +133,72 @@ fn a_line_takes_five_bytes_and_one_set_beats_no_policy_of_sets() {
     // One set of all lines, beside sixteen to a set: what the sets cost in misses.
     let (whole, sets) = (misses("srrip:ways=64", 64), misses("srrip", 64));
     assert!(sets < whole + whole / 20, "{sets} misses in sets, {whole} in one");
+}
+
+#[test]
+fn whoever_may_leave_leaves_whatever_the_others_were_hit() {
+    for rule in SetRule::ALL {
+        let mut rng = Rng::seeded(7);
+        let mut sets = Sets::new(16, 16, rule);
+        for line in 0..16 {
+            place(&mut sets, line);
+        }
+        for line in 16..500 {
+            (0..rng.below(40)).for_each(|_| sets.hit(rng.below(16) as u32));
+            let only = rng.below(16) as u32;
+            let leaving = sets.line_in(only);
+            let placed = sets.place(line, |_, slot| slot == only).expect("one may leave");
+            assert_eq!((placed.slot, placed.evicted), (only, leaving), "{rule:?}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_is_expected_last_leaves_first() {
+    for rule in SetRule::ALL {
+        let mut sets = Sets::new(16, 16, rule);
+        for line in 0..16 {
+            place(&mut sets, line);
+            sets.hit(sets.find(line).expect("it was put there"));
+        }
+        for line in [3, 15, 0] {
+            sets.expect_last(sets.find(line).expect("nobody took its slot"));
+            assert_eq!(place(&mut sets, 100 + line), Some(line), "{rule:?}");
+        }
+    }
+}
+
+#[test]
+fn what_returns_soon_after_it_left_is_kept_longer() {
+    let mut sets = Sets::new(16, 16, SetRule::S3Fifo);
+    (0..16).for_each(|line| _ = place(&mut sets, line));
+    // Small's oldest leaves, and comes again: main's then.
+    let left = place(&mut sets, 100).expect("the set was full");
+    place(&mut sets, left);
+    (200..216).for_each(|line| _ = place(&mut sets, line));
+    assert!(sets.find(left).is_some(), "a scan drove out a line that had returned");
+    let once = sets.find(100);
+    assert_eq!(once, None, "a line that came once outlived a scan of the whole set");
+}
+
+#[test]
+fn lru_in_one_set_is_lru() {
+    let trace = |policy: &str| misses(policy, 16);
+    assert_eq!(trace("lru-sets"), trace("lru"));
+}
+
+#[test]
+fn rules_say_what_a_line_costs() {
+    assert_eq!(bytes_per_line("lru-sets"), 6.0);
+    let s3 = bytes_per_line("s3-fifo-sets");
+    assert!((8.0..8.1).contains(&s3), "{s3} B a line");
+}
+
+#[test]
+fn every_rule_is_found_by_its_name() {
+    for rule in SetRule::ALL {
+        assert_eq!(rule.name().parse(), Ok(rule));
+    }
+    let refusal = "fifo".parse::<SetRule>().expect_err("it is not in sets");
+    assert!(refusal.contains("srrip, lru-sets, s3-fifo-sets"), "{refusal}");
 }
