@@ -48,7 +48,7 @@ module tc_select #(
   localparam int ROOM = 8 * GROUPS;
 
   typedef enum logic [3:0] {
-    IDLE, LOAD, BEGIN, GROUP, BIT, LENGTH, COMPARE, ACT, TOTAL, DUE, CLOSE, END, STORE
+    IDLE, LOAD, BEGIN, GROUP, BIT, LENGTH, COMPARE, ACT, AGAIN, TOTAL, DUE, CLOSE, END, STORE
   } step_t;
   step_t step;
 
@@ -101,8 +101,17 @@ module tc_select #(
     end
   endgenerate
 
+  // Where the chunk under way ends without a candidate, counted from its start; a cycle after
+  // `early` and `max` are known, which every way to LENGTH and DUE leaves time for.
   logic [18:0] due_length;
-  assign due_length = early ? min : max;
+  always_ff @(posedge clk) due_length <= early ? min : max;
+
+  // Comparisons are signs of differences. `rest` is `len` less one.
+  logic signed [S-1:0] rest, to_min, to_expected, to_due, past_due;
+  assign to_min = len - $signed({{(S - 19) {1'b0}}, min});
+  assign to_expected = len - $signed({{(S - 19) {1'b0}}, expected});
+  assign to_due = len - $signed({{(S - 19) {1'b0}}, due_length});
+  assign past_due = rest - $signed({{(S - 19) {1'b0}}, due_length});
 
   // What the compared candidate, or the packet's end, comes to.
   logic cuts, closes, free, tells;
@@ -151,14 +160,15 @@ module tc_select #(
       TOTAL: position <= $signed({2'b0, base}) + $signed({{(S - 7) {1'b0}}, count});
       LENGTH, DUE: begin
         len <= position - start;
+        rest <= position + ~start;
         due <= start + $signed({{(S - 19) {1'b0}}, due_length});
       end
       COMPARE, CLOSE: begin
-        over <= len > $signed({{(S - 19) {1'b0}}, due_length});
-        reached <= len >= $signed({{(S - 19) {1'b0}}, due_length});
-        not_yet <= len <= 0;
-        below_min <= len < $signed({{(S - 19) {1'b0}}, min});
-        below_expected <= len < $signed({{(S - 19) {1'b0}}, expected});
+        over <= !past_due[S-1];
+        reached <= !to_due[S-1];
+        not_yet <= rest[S-1];
+        below_min <= to_min[S-1];
+        below_expected <= to_expected[S-1];
       end
       ACT:
       if (!pass) begin
@@ -204,11 +214,12 @@ module tc_select #(
         LENGTH: step <= COMPARE;
         COMPARE: step <= ACT;
         ACT:
-        if (!tells || free) step <= (over && !pass) ? LENGTH : BIT;
+        if (!tells || free) step <= (over && !pass) ? AGAIN : BIT;
+        AGAIN: step <= LENGTH;
         TOTAL: step <= DUE;
         DUE: step <= CLOSE;
         CLOSE: step <= END;
-        END: if (free) step <= closes ? DUE : STORE;
+        END: if (free) step <= closes ? TOTAL : STORE;
         STORE: step <= IDLE;
         default: step <= IDLE;
       endcase

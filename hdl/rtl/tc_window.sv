@@ -76,13 +76,8 @@ module tc_window #(
     if (beat_valid) tails[at] <= view[VIEW-1-:248];
     if (set_valid) knowns[set_at] <= set_known;
     out_view <= view;
-    if (rst) begin
-      fresh <= '1;
-      bad   <= '0;
-    end else if (beat_valid) begin
-      fresh[at] <= beat_last || (fresh[at] && beat_lead);
-      bad[at]   <= !beat_last && (bad[at] || keep_bad);
-    end
+    if (rst) fresh <= '1;
+    else if (beat_valid) fresh[at] <= beat_last || (fresh[at] && beat_lead);
   end
 
   logic read_valid, read_lead, read_last, read_bad, read_again;
@@ -94,7 +89,7 @@ module tc_window #(
     read_valid <= beat_valid && !rst;
     read_lead  <= beat_lead;
     read_last  <= beat_last;
-    read_bad   <= bad[at] || keep_bad;
+    read_bad   <= keep_bad;
     read_keep  <= beat_keep;
     read_flow  <= at;
     read_known <= knowns[at];
@@ -113,7 +108,9 @@ module tc_window #(
     if (read_valid) beats[read_flow] <= next;
     make_valid <= read_valid && !read_lead && !rst;
     make_last  <= read_last;
-    make_bad   <= read_bad;
+    make_bad   <= bad[read_flow] || read_bad;
+    if (rst) bad <= '0;
+    else if (read_valid) bad[read_flow] <= !read_last && (bad[read_flow] || read_bad);
     make_keep  <= read_keep;
     make_flow  <= read_flow;
     lacking    <= 6'd31 - {1'b0, read_known};
