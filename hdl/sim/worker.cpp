@@ -57,12 +57,20 @@ static const int RING_LOG2 = 4;
 
 struct Host {
     Vtc_accelerator top;
-    uint8_t rings[SHARED];
+    uint8_t rings[SHARED] = {0};  // A place of completions that was never written has the number 0.
     uint8_t *shared;
     uint64_t shared_bytes;
     bool answer_due = false;
     uint8_t answer[WIDTH];
 
+    // For tests: memory that is not ready so often, in percent.
+    int stall = getenv("TC_STALL") ? atoi(getenv("TC_STALL")) : 0;
+    uint64_t random = 88172645463325252ull;
+    bool stalls() {
+        if (!stall) return false;
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        return int(random % 100) < stall;
+    }
     uint8_t *at(uint64_t address, uint64_t bytes) {
         if (address + bytes <= SHARED) return rings + address;
         if (address >= SHARED && address - SHARED + bytes <= shared_bytes)
@@ -71,13 +79,13 @@ struct Host {
         exit(3);
     }
     void cycle() {
-        top.rd_ready = 1, top.wr_ready = 1;
+        top.rd_ready = !stalls(), top.wr_ready = !stalls();
         top.rd_data_valid = answer_due;
         memcpy(&top.rd_data, answer, WIDTH);
         top.clk = 0, top.eval();
-        answer_due = top.rd_valid;
+        answer_due = top.rd_valid && top.rd_ready;
         if (answer_due) memcpy(answer, at(top.rd_address, WIDTH), WIDTH);
-        if (top.wr_valid) {
+        if (top.wr_valid && top.wr_ready) {
             uint64_t word = top.wr_data;
             memcpy(at(top.wr_address, 8), &word, 8);
         }
@@ -139,6 +147,10 @@ int main(int argc, char **argv) {
         } while (c.number != number + 1 && --patience);
         Answer answer = {order.ticket, 0, c.count, c.length, (c.flags >> 1) & 1, c.cycles};
         if (!patience || c.ticket != order.ticket || (c.flags & 5)) answer.status = 2;
+        if (answer.status)
+            fprintf(stderr, "job %llu failed: length %u, sizes %u %u %u, chunk of %u under way, flags %u, %s\n",
+                    (unsigned long long)order.ticket, order.length, order.min, order.expected,
+                    order.max, order.under_way, c.flags, patience ? "answered" : "no answer");
         if (!whole(0, &answer, sizeof answer, true)) return 0;
         if (!patience) return 3;
     }

@@ -1,7 +1,7 @@
 //! The settings and cut points that a chunking core is held to, as text.
 //!
-//! Reads requests from standard input, a line each: `CHUNKING HOW FILE [MIN EXPECTED MAX]`, with HOW
-//! one of `cuts`, `at-min` (candidates below the least size cut there, as VNRE prints it) and
+//! Reads requests from standard input, a line each: `CHUNKING HOW FILE [MIN EXPECTED MAX]`, with
+//! HOW one of `cuts`, `at-min` (candidates below the least size cut there, as VNRE prints it) and
 //! `candidates`; sizes replace the chunking's own. Answers with two lines: the settings a core is
 //! given, and the positions (of the file) in order.
 

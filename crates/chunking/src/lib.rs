@@ -8,12 +8,11 @@
 //! 2. **Selection** ([`Selection`]): which candidates become cut points, given the least, the
 //!    expected and the greatest size of a chunk ([`Sizes`]).
 //!
-//! [`Chunker`] joins them over a stream; [`offload`](check) is what another device computes, checked.
-//! Invariants: the cut points depend on the bytes only, not
-//! on how they were split into calls; every chunk but the last is at least [`Sizes::min`] and at
-//! most [`Sizes::max`] long; every way to compute a method (scalar, AVX2, AVX-512 with GFNI) finds
-//! the same candidates, bit for bit. Not here: fingerprints of chunks, caches, what is done with a
-//! chunk.
+//! [`Chunker`] joins them over a stream; [`offload`](check) is what another device computes,
+//! checked. Invariants: the cut points depend on the bytes only, not on how they were split into
+//! calls; every chunk but the last is at least [`Sizes::min`] and at most [`Sizes::max`] long;
+//! every way to compute a method (scalar, AVX2, AVX-512 with GFNI) finds the same candidates, bit
+//! for bit. Not here: fingerprints of chunks, caches, what is done with a chunk.
 
 mod candidates;
 mod chunker;

@@ -1,11 +1,11 @@
 //! Chunking elsewhere: what an accelerator is told, and what it says in return held to this crate.
 //!
 //! 1. [`Chunking::tests`] puts a method into the few numbers that a core needs ([`Tests`]).
-//! 2. [`UnderWay`] is a stream between two buffers: the bytes that the next windows begin in, and the
-//!    chunk that has begun. With it any buffer can be cut alone ([`Tests::chunker`]).
-//! 3. [`check`] holds positions from an accelerator to the rules before they are used. Order and sizes
-//!    are checked always. Of the chunks some are cut again here: a chunk that is right has no cut
-//!    before its end and one there, so every wrong or missing position spoils a chunk.
+//! 2. [`UnderWay`] is a stream between two buffers: the bytes that the next windows begin in, and
+//!    the chunk that has begun. With it any buffer can be cut alone ([`Tests::chunker`]).
+//! 3. [`check`] holds positions from an accelerator to the rules before they are used. Order and
+//!    sizes are checked always. Of the chunks some are cut again here: a chunk that is right has no
+//!    cut before its end and one there, so every wrong or missing position spoils a chunk.
 
 use crate::candidates::Candidates;
 use crate::chunker::Chunker;
@@ -76,9 +76,7 @@ impl Chunking {
     /// The method as a core is told of it; `None` where no core computes it (gear, MAXP).
     pub fn tests(&self) -> Option<Tests> {
         let low = |bits: u32| ((1_u32 << bits) - 1) as u16;
-        let same = |engine, mask, equals| {
-            Some(Tests { engine, loose: mask, strict: mask, equals })
-        };
+        let same = |engine, mask, equals| Some(Tests { engine, loose: mask, strict: mask, equals });
         let expected = self.expected().map_or(0, |size| size.0);
         match self.method() {
             Method::None | Method::Fixed => same(None, 0, 0),
@@ -101,7 +99,8 @@ impl Chunking {
 /// A stream between two buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnderWay {
-    /// The last bytes of the stream, the newest last: at most [`TAIL_BYTES`], fewer at its beginning.
+    /// The last bytes of the stream, the newest last: at most [`TAIL_BYTES`], fewer at its
+    /// beginning.
     pub tail: Vec<u8>,
     /// Length of the chunk that is under way, bytes.
     pub length: u64,
@@ -174,9 +173,9 @@ pub enum Lie {
     },
 }
 
-/// Holds a claim to the rules. One chunk in `one_in`, drawn from `rng`, is cut again here, and always
-/// the one under way at the end when a draw takes it; with `one_in` = 1 all are, and a claim that
-/// passes is right. Cost: O(positions), and a `one_in`-th of chunking the buffer.
+/// Holds a claim to the rules. One chunk in `one_in`, drawn from `rng`, is cut again here, and
+/// always the one under way at the end when a draw takes it; with `one_in` = 1 all are, and a claim
+/// that passes is right. Cost: O(positions), and a `one_in`-th of chunking the buffer.
 ///
 /// # Errors
 /// The first thing found to be false.
@@ -213,7 +212,8 @@ pub fn check(claim: &Claim<'_>, one_in: u64, rng: &mut Rng) -> Result<(), Lie> {
     Ok(())
 }
 
-/// True if the chunk `start..end` of the buffer is what content says: `ends` there, or is under way.
+/// True if the chunk `start..end` of the buffer is what content says: `ends` there, or is under
+/// way.
 fn cut_again(claim: &Claim<'_>, start: usize, end: usize, ends: bool) -> bool {
     let mut before = claim.before.after(&claim.bytes[..start], 0, false);
     if start == 0 {

@@ -3,11 +3,12 @@
 //! The contract, which the models, the faults and real workers share:
 //! - Every ticket is answered exactly once, in any order. A unit that dies answers what it had with
 //!   [`AcceleratorError::Gone`], and everything that is submitted later too.
-//! - An answer depends on its job only: whoever has several buffers of a flow gives each the context
-//!   that the one before it left, so jobs of one flow go one after the other.
+//! - An answer depends on its job only: whoever has several buffers of a flow gives each the
+//!   context that the one before it left, so jobs of one flow go one after the other.
 //! - A job outside [`Abilities`] is answered with [`AcceleratorError::Refused`].
-//! - Nothing is promised about positions. They are an outsider's word until they were checked against
-//!   the function (the room of chunking does that); an accelerator that lies is one that failed.
+//! - Nothing is promised about positions. They are an outsider's word until they were checked
+//!   against the function (the room of chunking does that); an accelerator that lies is one that
+//!   failed.
 
 use crate::{Payload, Ticket};
 use thermocline_units::{Bytes, Nanos};
@@ -123,7 +124,8 @@ pub struct Done {
 pub struct Abilities {
     /// The longest buffer.
     pub buffer_max: Bytes,
-    /// Jobs that it takes before the first is answered, without making the later ones wait at the door.
+    /// Jobs that it takes before the first is answered, without making the later ones wait at the
+    /// door.
     pub queue_depth: u32,
     /// Jobs that it works on at the same time.
     pub units: u32,

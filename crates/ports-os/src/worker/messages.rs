@@ -36,10 +36,13 @@ pub(super) fn order(ticket: Ticket, slot: u32, job: &Job) -> [u8; ORDER_BYTES] {
     put(12, &job.data.len().to_le_bytes());
     put(16, &function.loose.to_le_bytes());
     put(18, &function.strict.to_le_bytes());
-    put(20, &[function.fingerprint.map_or(0, |f| match f {
-        Fingerprint::RabinSource => 1,
-        Fingerprint::Rabin16 => 2,
-    })]);
+    put(
+        20,
+        &[function.fingerprint.map_or(0, |f| match f {
+            Fingerprint::RabinSource => 1,
+            Fingerprint::Rabin16 => 2,
+        })],
+    );
     let flags = [function.equals == 1, function.fingerprint.is_none(), function.at_min, false];
     let flags = flags.iter().enumerate().fold(0, |all, (bit, &set)| all | u8::from(set) << bit);
     put(21, &[flags | u8::from(job.context.early) << 4]);

@@ -67,7 +67,10 @@ pub enum ProcessError {
         buffer: Bytes,
     },
     /// The program does not start, or memory or a socket cannot be had.
-    #[error("the worker {} cannot be started: {error}; check the path and its permissions", .program.display())]
+    #[error(
+        "the worker {} cannot be started: {error}; check the path and its permissions",
+        .program.display()
+    )]
     Start {
         /// The program.
         program: PathBuf,

@@ -37,7 +37,8 @@ fn job(bytes: Vec<u8>) -> Job {
     Job { data: Payload::from(bytes), context: Context::default(), function }
 }
 
-/// A worker in shell: says hello, then does `then`. It is bash, whose `read -N` and `printf` suffice.
+/// A worker in shell: says hello, then does `then`. It is bash, whose `read -N` and `printf`
+/// suffice.
 fn scripted(then: &str) -> ProcessOptions {
     let hello = r"printf 'TCW1\1\0\0\0\1\0\0\0\1\0\0\0' >&0; ";
     let mut options = ProcessOptions::new("/bin/bash".into());
@@ -60,9 +61,8 @@ fn all(worker: &mut Process, count: usize, step: Nanos) -> Vec<Done> {
 fn threads_with_simd_keep_the_contract() {
     for units in [1, 3] {
         let mut threads = Threads::new(units, simd);
-        // Waiting needs the accelerator itself; polling again is waiting enough for threads.
-        let mut wait = |_: &Threads, now: Nanos| {
-            std::thread::yield_now();
+        let mut wait = |threads: &mut Threads, now: Nanos| {
+            threads.wait(MOMENT);
             Nanos(now.0 + 1)
         };
         check_accelerator(&mut threads, &mut simd, &mut wait, u64::from(units), 200);
@@ -76,12 +76,27 @@ fn the_verilated_core_keeps_the_contract() {
     options.buffer = thermocline_units::Bytes::from_kib(64);
     options.patience = Duration::from_secs(600);
     let mut worker = Process::start(&options).expect("the core starts");
-    let mut wait = |_: &Process, now: Nanos| {
-        std::thread::sleep(Duration::from_millis(1));
+    let mut wait = |worker: &mut Process, now: Nanos| {
+        worker.wait(MOMENT);
         Nanos(now.0 + 1)
     };
     check_accelerator(&mut worker, &mut simd, &mut wait, 4, 300);
     assert_eq!(worker.failed(), None);
+}
+
+#[test]
+fn the_core_keeps_the_contract_on_memory_that_stalls() {
+    let Some(program) = core() else { return };
+    let mut options = ProcessOptions::new("/usr/bin/env".into());
+    options.arguments = vec!["TC_STALL=60".into(), program.into()];
+    options.buffer = thermocline_units::Bytes::from_kib(64);
+    options.patience = Duration::from_secs(600);
+    let mut worker = Process::start(&options).expect("the core starts");
+    let mut wait = |worker: &mut Process, now: Nanos| {
+        worker.wait(MOMENT);
+        Nanos(now.0 + 1)
+    };
+    check_accelerator(&mut worker, &mut simd, &mut wait, 5, 300);
 }
 
 #[test]
@@ -127,7 +142,10 @@ fn a_worker_that_hangs_times_out_and_is_killed() {
 #[test]
 fn answers_that_cannot_be_are_failures() {
     let nobody = r"printf '\77\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >&0";
-    let too_many = r"printf '\5\0\0\0\0\0\0\0\0\0\0\0\377\377\377\377\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >&0";
+    let too_many = concat!(
+        r"printf '\5\0\0\0\0\0\0\0\0\0\0\0\377\377\377\377",
+        r"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >&0"
+    );
     for (said, why) in
         [(nobody, "it answered what nobody asked"), (too_many, "it cuts more than there is")]
     {

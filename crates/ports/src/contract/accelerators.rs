@@ -24,7 +24,7 @@ const FLOWS: u64 = 5;
 pub fn check_accelerator<A: Accelerator>(
     accelerator: &mut A,
     reference: &mut dyn FnMut(&Job) -> Answer,
-    wait: &mut dyn FnMut(&A, Nanos) -> Nanos,
+    wait: &mut dyn FnMut(&mut A, Nanos) -> Nanos,
     seed: u64,
     jobs: u64,
 ) {

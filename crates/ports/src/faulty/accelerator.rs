@@ -1,11 +1,11 @@
 //! An accelerator that lies, loses, hangs and is late, by seed.
 //!
-//! It answers with what another accelerator answers, spoiled. [`FaultyAccelerator`] keeps the count of
-//! what it did, so that a test can say that every lie was found.
+//! It answers with what another accelerator answers, spoiled. [`FaultyAccelerator`] keeps the count
+//! of what it did, so that a test can say that every lie was found.
 
 use super::happens;
-use crate::accelerator::{Abilities, Accelerator, AcceleratorError, Answer, Done, Job};
 use crate::Ticket;
+use crate::accelerator::{Abilities, Accelerator, AcceleratorError, Answer, Done, Job};
 use std::collections::BTreeMap;
 use thermocline_units::{Nanos, Rng};
 

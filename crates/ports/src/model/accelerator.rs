@@ -2,12 +2,15 @@
 //!
 //! 1. A job waits at the door while `queue_depth` jobs are inside, then for a unit.
 //! 2. Its bytes are transferred, computed and its positions handed back: three times in a row, each
-//!    costing cycles a job and cycles a byte (or a position). With `overlaps`, the transfer of a job
-//!    runs beside the computing of the one before it on the same unit, as with two buffers.
-//! 3. What it answers comes from a function that the caller gives; the model itself computes nothing.
+//!    costing cycles a job and cycles a byte (or a position). With `overlaps`, the transfer of a
+//!    job runs beside the computing of the one before it on the same unit, as with two buffers.
+//! 3. What it answers comes from a function that the caller gives; the model itself computes
+//!    nothing.
 
-use crate::accelerator::{Abilities, Accelerator, AcceleratorError, Answer, Done, Fingerprint, Job};
 use crate::Ticket;
+use crate::accelerator::{
+    Abilities, Accelerator, AcceleratorError, Answer, Done, Fingerprint, Job,
+};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::{Bytes, Nanos};
 
@@ -58,8 +61,9 @@ impl AcceleratorProfile {
         only: Some(Fingerprint::RabinSource),
     };
 
-    /// VNRE's card by its throughput (Fig. 4.9: 200.6 Mbit/s at 512 B, 430.8 at 1 KB), which is 20.4
-    /// and 19.0 µs a chunk: 19.7 µs a chunk fit both within 4 %. As cycles of the same 100 MHz.
+    /// VNRE's card by its throughput (Fig. 4.9: 200.6 Mbit/s at 512 B, 430.8 at 1 KB), which is
+    /// 20.4 and 19.0 µs a chunk: 19.7 µs a chunk fit both within 4 %. As cycles of the same 100
+    /// MHz.
     pub const VNRE_THROUGHPUT: AcceleratorProfile = AcceleratorProfile {
         source: "VNRE Fig. 4.9: 19.7 us a chunk, whatever its size",
         cycles_a_position: 1970.0,

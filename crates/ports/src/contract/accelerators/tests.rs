@@ -24,7 +24,7 @@ fn model(profile: AcceleratorProfile) -> ModelAccelerator {
     ModelAccelerator::new(AcceleratorProfile { only: None, ..profile }, Box::new(toy))
 }
 
-fn virtual_time<A: Accelerator>(accelerator: &A, now: Nanos) -> Nanos {
+fn virtual_time<A: Accelerator>(accelerator: &mut A, now: Nanos) -> Nanos {
     let next = accelerator.next_event().expect("something is in flight");
     assert!(next > now, "poll had nothing, and an event is due");
     next
