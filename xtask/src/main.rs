@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod deny;
 mod expectations;
+mod hdl;
 mod oracle;
 mod powerloss;
 mod simulate;
@@ -84,6 +85,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "NAME",
         summary: "what an experiment was expected to show, commit by commit",
         run: expectations::run,
+    },
+    Subcommand {
+        name: "hdl",
+        arguments: "build|test|place|bench …",
+        summary: "the chunking cores: Verilated, held to the reference, placed; offload measured",
+        run: hdl::run,
     },
     Subcommand {
         name: "simulate",

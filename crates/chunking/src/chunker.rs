@@ -1,6 +1,7 @@
 //! A chunker: candidates and selection over a stream that comes in pieces of any size.
 
 use crate::candidates::{BLOCK_BYTES, Candidates, Marks, WINDOW_MAX};
+use crate::offload::UnderWay;
 use crate::selection::{BelowMin, Selection, Sizes};
 
 /// Cuts one stream into chunks.
@@ -45,6 +46,23 @@ impl Chunker {
             tail: Vec::with_capacity(WINDOW_MAX),
             position: 0,
         }
+    }
+
+    /// The same in a stream that goes on: positions count from here.
+    ///
+    /// # Panics
+    /// If bytes were passed in already.
+    pub fn resumed(mut self, under_way: &UnderWay) -> Chunker {
+        assert_eq!(self.position, 0, "a chunker goes on before its first byte");
+        let surplus = under_way.tail.len().saturating_sub(self.candidates.window() - 1);
+        self.tail.extend_from_slice(&under_way.tail[surplus..]);
+        self.selection.resume(under_way.length, under_way.early);
+        self
+    }
+
+    /// As [`UnderWay::early`], now.
+    pub fn early(&self) -> bool {
+        self.selection.early()
     }
 
     /// Bytes that were passed in so far.

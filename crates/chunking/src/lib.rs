@@ -8,16 +8,17 @@
 //! 2. **Selection** ([`Selection`]): which candidates become cut points, given the least, the
 //!    expected and the greatest size of a chunk ([`Sizes`]).
 //!
-//! [`Chunker`] joins them over a stream. Invariants: the cut points depend on the bytes only, not
-//! on how they were split into calls; every chunk but the last is at least [`Sizes::min`] and at
-//! most [`Sizes::max`] long; every way to compute a method (scalar, AVX2, AVX-512 with GFNI) finds
-//! the same candidates, bit for bit. Not here: fingerprints of chunks, caches, what is done with a
-//! chunk.
+//! [`Chunker`] joins them over a stream; [`offload`](check) is what another device computes,
+//! checked. Invariants: the cut points depend on the bytes only, not on how they were split into
+//! calls; every chunk but the last is at least [`Sizes::min`] and at most [`Sizes::max`] long;
+//! every way to compute a method (scalar, AVX2, AVX-512 with GFNI) finds the same candidates, bit
+//! for bit. Not here: fingerprints of chunks, caches, what is done with a chunk.
 
 mod candidates;
 mod chunker;
 mod gear;
 mod method;
+mod offload;
 mod rabin16;
 mod rabin_source;
 mod sampling;
@@ -30,6 +31,7 @@ pub use candidates::{BLOCK_BYTES, Candidates, Marks, WINDOW_MAX};
 pub use chunker::Chunker;
 pub use gear::Gear;
 pub use method::{Chunking, ChunkingError, EXPECTED_MAX, EXPECTED_MIN, METHODS, Method};
+pub use offload::{Claim, CoreFunction, Lie, TAIL_BYTES, Tests, UnderWay, check};
 pub use rabin_source::{PRIME, RabinSource, fingerprint};
 pub use rabin16::{Engine, POLYNOMIAL, Rabin16};
 pub use sampling::{MaxP, ModP, SAMPLING_PERIOD};

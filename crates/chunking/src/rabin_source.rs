@@ -30,13 +30,19 @@ const WRAP: u64 = 59;
 #[derive(Debug, Clone, Copy)]
 pub struct RabinSource {
     mask: u64,
+    equals: u64,
 }
 
 impl RabinSource {
     /// Candidates for an expected size in bytes, a power of two.
     pub fn new(expected: u32) -> RabinSource {
         assert!(expected.is_power_of_two(), "an expected size is a power of two");
-        RabinSource { mask: u64::from(expected) - 1 }
+        RabinSource { mask: u64::from(expected) - 1, equals: 1 }
+    }
+
+    /// Candidates by any mask.
+    pub(crate) fn tested(mask: u16, equals: u16) -> RabinSource {
+        RabinSource { mask: u64::from(mask), equals: u64::from(equals) }
     }
 }
 
@@ -47,9 +53,9 @@ impl Candidates for RabinSource {
 
     fn mark(&self, bytes: &[u8], marks: &mut Marks) {
         marks.clear(bytes.len());
-        let mask = self.mask;
+        let RabinSource { mask, equals } = *self;
         fingerprints(bytes, |at, value| {
-            if value & mask == 1 {
+            if value & mask == equals {
                 marks.set(at, true);
             }
         });

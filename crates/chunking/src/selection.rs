@@ -68,6 +68,17 @@ impl Selection {
         self.length
     }
 
+    /// True if the chunk under way will be cut at the least size ([`BelowMin::CutAtMin`] only).
+    pub fn early(&self) -> bool {
+        self.early
+    }
+
+    /// Goes on in a chunk of this length.
+    pub(crate) fn resume(&mut self, length: u64, early: bool) {
+        self.length = length;
+        self.early = early;
+    }
+
     /// Ends the chunk that is under way here; the next byte begins a new one.
     pub fn restart(&mut self) {
         self.length = 0;

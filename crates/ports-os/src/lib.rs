@@ -1,4 +1,5 @@
-//! The real ports: files and block devices through io_uring, buckets of object stores over HTTP.
+//! The real ports: files and block devices through io_uring, buckets of object stores over HTTP,
+//! accelerators in other processes.
 //!
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
@@ -15,6 +16,7 @@ mod memory;
 pub mod objects;
 mod patience;
 mod ring;
+pub mod worker;
 
 pub use buffer::Aligned;
 pub use closed_loop::{Budget, LoadError, run_load};

@@ -9,6 +9,10 @@
 //!
 //! Contents are not checked: models have none. Failures panic with the seed.
 
+mod accelerators;
+
+pub use accelerators::check_accelerator;
+
 use crate::{Completion, Device, Io, Payload, SECTOR, Ticket};
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos, Rng};

@@ -1,4 +1,4 @@
-//! What a machine may ask of the world: block devices, links, a clock.
+//! What a machine may ask of the world: block devices, links, accelerators, a clock.
 //!
 //! Completion style: `submit` never blocks and never fails, what becomes of it comes out of `poll`
 //! later. Time is an argument everywhere, so the same machine runs on the wall clock, in virtual
@@ -7,6 +7,7 @@
 //!
 //! Nothing here opens a file, sleeps or starts a thread; real ports live in a room of their own.
 
+pub mod accelerator;
 pub mod calibration;
 mod clock;
 pub mod contract;
@@ -18,6 +19,7 @@ mod overlay;
 pub mod pattern;
 mod payload;
 
+pub use accelerator::Accelerator;
 pub use clock::{Clock, VirtualClock};
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};

@@ -87,6 +87,11 @@ impl Rabin16 {
         let low = |bits: u32| ((1_u32 << bits) - 1) as u16;
         Rabin16 { tests: Tests { loose: low(loose), strict: low(strict) }, engine }
     }
+
+    /// Candidates by any masks, by the fastest engine.
+    pub(crate) fn tested(loose: u16, strict: u16) -> Rabin16 {
+        Rabin16 { tests: Tests { loose, strict }, engine: Engine::fastest() }
+    }
 }
 
 impl Candidates for Rabin16 {

@@ -7,12 +7,14 @@
 //!
 //! What they do not do: cost time as a real medium would. That is `model`'s part.
 
+mod accelerator;
 mod disk;
 mod faults;
 mod image;
 mod link;
 mod log;
 
+pub use accelerator::{AcceleratorFaults, FaultyAccelerator, Misdeeds};
 pub use disk::SimDisk;
 pub use faults::{Background, Faults};
 pub use link::{LinkFaults, SimLink};

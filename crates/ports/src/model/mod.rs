@@ -15,6 +15,7 @@
 //! Sources: profiles name theirs; the models' are in the files. docs/guides/device-models.md tells
 //! what is left out.
 
+mod accelerator;
 mod counters;
 mod disk;
 mod flash;
@@ -31,6 +32,7 @@ mod spread;
 mod stripe;
 mod text;
 
+pub use accelerator::{AcceleratorProfile, Compute, ModelAccelerator};
 pub use counters::{Counters, FlashCounters, OperationCounters, ShingleCounters};
 pub use keys::ProfileError;
 pub use lane::LaneModel;

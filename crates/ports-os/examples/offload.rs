@@ -1,0 +1,219 @@
+//! When offload pays: the same jobs by SIMD in a thread, on a Verilated core, and on modelled
+//! cards. `cargo run --release -p thermocline-ports-os --example offload -- [--worker PROGRAM]
+//! [--seconds 1]`. For each buffer size and number of jobs in flight: latency of a job, throughput,
+//! and processor seconds of this process and its workers for a gigabyte. SIMD and the core are
+//! measured (wall clock and processor time); models run in virtual time, where the processor's part
+//! is what a copy and a check cost, measured here. The first table is VNRE's figures from the
+//! models.
+
+// A program that measures and reports, not a decision.
+#![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_macros)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use thermocline_chunking::{BelowMin, Claim, Sizes, UnderWay, check};
+use thermocline_ports::accelerator::{Accelerator, Context, Done, Fingerprint, Function, Job};
+use thermocline_ports::model::{AcceleratorProfile, ModelAccelerator};
+use thermocline_ports::{Payload, Ticket};
+use thermocline_ports_os::worker::{Process, ProcessOptions, Threads, simd};
+use thermocline_units::{Bytes, Nanos, Rng};
+
+/// The core of 8 bytes a cycle beside a link that moves 1 GB/s each way and takes 1 µs.
+const PLACED: AcceleratorProfile = AcceleratorProfile {
+    source: "our core at 8 bytes a cycle; 150 MHz; link of 1 GB/s and 1 us assumed",
+    clock: 150e6,
+    bytes_per_cycle: 8.0,
+    cycles_a_job: 60.0,
+    cycles_a_position: 0.0,
+    transfer: (150.0, 0.15),
+    hand_back: (150.0, 0.6),
+    overlaps: true,
+    buffer_max: Bytes::from_kib(256),
+    queue_depth: 16,
+    units: 1,
+    only: Some(Fingerprint::RabinSource),
+};
+
+fn main() {
+    let (mut worker, mut seconds) = (None, 1.0);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().expect("every option has a value");
+        match argument.as_str() {
+            "--worker" => worker = Some(value),
+            "--seconds" => seconds = value.parse().expect("a number of seconds"),
+            other => panic!("`{other}`: write --worker PROGRAM or --seconds N"),
+        }
+    }
+    source();
+    println!("\n{:<34} {:>9} {:>5} {:>12} {:>9}", "", "buffer", "jobs", "latency us", "GB/s");
+    for buffer in [1500_u32, 4096, 65_536, 262_144] {
+        for jobs in [1, 4, 16] {
+            let mut threads = Threads::new(1, simd);
+            real("SIMD, one thread", &mut threads, buffer, jobs, seconds, &mut |threads| {
+                threads.wait(Duration::from_millis(100));
+            });
+            for (name, units) in [("modelled card, 1 unit", 1), ("modelled card, 4 units", 4)] {
+                modelled(name, AcceleratorProfile { units, ..PLACED }, buffer, jobs);
+            }
+            modelled("VNRE's card, by its cycles", AcceleratorProfile::VNRE_CYCLES, buffer, jobs);
+            let Some(worker) = &worker else { continue };
+            let mut options = ProcessOptions::new(worker.into());
+            options.patience = Duration::from_secs(60);
+            options.slots = 16;
+            let mut process = Process::start(&options).expect("a worker");
+            real("Verilated core", &mut process, buffer, jobs, seconds, &mut |process| {
+                process.wait(Duration::from_millis(100));
+            });
+        }
+    }
+    processor(&bytes(262_144));
+}
+
+fn bytes(length: u32) -> Vec<u8> {
+    let mut rng = Rng::seeded(1);
+    (0..length).map(|_| rng.next_u64() as u8).collect()
+}
+
+fn function(expected: u32) -> Function {
+    let mask = (expected - 1) as u16;
+    Function {
+        fingerprint: Some(Fingerprint::RabinSource),
+        loose: mask,
+        strict: mask,
+        equals: 1,
+        min: expected / 4,
+        expected,
+        max: 4 * expected,
+        at_min: false,
+    }
+}
+
+fn job(buffer: u32, expected: u32) -> Job {
+    Job {
+        data: Payload::from(bytes(buffer)),
+        context: Context::default(),
+        function: function(expected),
+    }
+}
+
+/// VNRE's printed figures beside the two models of its card.
+fn source() {
+    println!(
+        "Mbit/s by chunk size; VNRE prints 200.6 (512 B) and 430.8 (1 KB) for one unit, 1692.7"
+    );
+    println!("(1 KB) for four. Its cycles and its throughput cannot both be true.");
+    for (name, profile) in [
+        ("cycles, 4 KiB buffers", AcceleratorProfile::VNRE_CYCLES),
+        ("throughput, a cost per chunk", AcceleratorProfile::VNRE_THROUGHPUT),
+    ] {
+        for units in [1, 4] {
+            let profile = AcceleratorProfile { units, queue_depth: 64, ..profile };
+            let rates = [512, 1024, 2048].map(|expected| {
+                let buffer = if name.starts_with("cycles") { 4096 } else { 262_144 };
+                let (nanos, _) = run_model(profile, &job(buffer, expected), 64, 16);
+                format!("{:>8.1}", 64.0 * f64::from(buffer) * 8e3 / nanos as f64)
+            });
+            println!("{name:<34} {units} unit(s) {}", rates.join(" "));
+        }
+    }
+}
+
+/// Time for `count` jobs with `depth` in flight, and the mean latency, ns.
+fn run_model(profile: AcceleratorProfile, job: &Job, count: u64, depth: u64) -> (u64, f64) {
+    // All jobs are alike: their answer is computed once.
+    let answer = simd(job);
+    let mut card = ModelAccelerator::new(profile, Box::new(move |_| answer.clone()));
+    let (mut now, mut next, mut ended, mut latency) = (Nanos(0), 0, 0, 0.0);
+    let (mut since, mut done) = (BTreeMap::new(), Vec::new());
+    while ended < count {
+        while next < count && next - ended < depth {
+            since.insert(Ticket(next), now);
+            card.submit(now, Ticket(next), job.clone());
+            next += 1;
+        }
+        now = card.next_event().expect("jobs are in flight");
+        card.poll(now, &mut done);
+        for Done { ticket, .. } in done.drain(..) {
+            latency += (now.0 - since[&ticket].0) as f64;
+            ended += 1;
+        }
+    }
+    (now.0, latency / count as f64)
+}
+
+fn modelled(name: &str, profile: AcceleratorProfile, buffer: u32, jobs: u64) {
+    let count = 64;
+    let (nanos, latency) = run_model(profile, &job(buffer, 2048), count, jobs);
+    line(name, buffer, jobs, latency / 1e3, count as f64 * f64::from(buffer) / nanos as f64);
+}
+
+fn line(name: &str, buffer: u32, jobs: u64, latency: f64, rate: f64) {
+    println!("{name:<34} {buffer:>9} {jobs:>5} {latency:>12.1} {rate:>9.3}");
+}
+
+fn real<A: Accelerator>(
+    name: &str,
+    accelerator: &mut A,
+    buffer: u32,
+    jobs: u64,
+    seconds: f64,
+    wait: &mut dyn FnMut(&mut A),
+) {
+    let job = job(buffer, 2048);
+    let (mut next, mut ended, mut latency) = (0, 0, 0.0);
+    let (mut since, mut done) = (BTreeMap::new(), Vec::new());
+    let began = Instant::now();
+    while began.elapsed().as_secs_f64() < seconds || ended < next {
+        while next - ended < jobs && began.elapsed().as_secs_f64() < seconds {
+            since.insert(Ticket(next), began.elapsed());
+            accelerator.submit(Nanos(0), Ticket(next), job.clone());
+            next += 1;
+        }
+        wait(accelerator);
+        accelerator.poll(Nanos(0), &mut done);
+        for Done { ticket, result } in done.drain(..) {
+            result.expect("the unit works");
+            latency += (began.elapsed() - since[&ticket]).as_secs_f64();
+            ended += 1;
+        }
+    }
+    let rate = ended as f64 * f64::from(buffer) / began.elapsed().as_secs_f64() / 1e9;
+    line(name, buffer, jobs, latency / ended as f64 * 1e6, rate);
+}
+
+/// What is left to the processor when another device chunks.
+fn processor(bytes: &[u8]) {
+    let job = job(bytes.len() as u32, 2048);
+    let answer = simd(&job);
+    let source =
+        thermocline_chunking::Chunking::new(thermocline_chunking::Method::RabinSource, Bytes(2048));
+    let tests = source.ok().and_then(|chunking| chunking.tests()).expect("a core's function");
+    let claim = Claim {
+        tests,
+        sizes: Sizes::around(2048),
+        below_min: BelowMin::Ignore,
+        before: &UnderWay::default(),
+        bytes,
+        positions: &answer.positions,
+        length: u64::from(answer.length),
+        early: false,
+    };
+    let mut rng = Rng::seeded(2);
+    println!("\nprocessor seconds a GB (wall clock of one busy thread, least of 20):");
+    let cost = |name: &str, work: &mut dyn FnMut()| {
+        let least = (0..20).map(|_| {
+            let began = Instant::now();
+            work();
+            began.elapsed().as_secs_f64()
+        });
+        let least = least.fold(f64::INFINITY, f64::min);
+        println!("{name:<34} {:>8.3}", least / bytes.len() as f64 * 1e9);
+    };
+    cost("SIMD", &mut || drop(std::hint::black_box(simd(&job))));
+    for one_in in [1, 8, 32] {
+        let name = format!("checking one chunk in {one_in}");
+        cost(&name, &mut || check(&claim, one_in, &mut rng).expect("it is right"));
+    }
+    cost("copying", &mut || drop(std::hint::black_box(bytes.to_vec())));
+}

@@ -1,0 +1,85 @@
+//! The messages between host and worker, little-endian, of fixed size.
+
+use thermocline_ports::Ticket;
+use thermocline_ports::accelerator::{Fingerprint, Job};
+
+/// What a worker says first.
+pub(super) const HELLO_BYTES: usize = 16;
+/// A job.
+pub(super) const ORDER_BYTES: usize = 72;
+/// An answer.
+pub(super) const ANSWER_BYTES: usize = 32;
+
+const MAGIC: &[u8; 4] = b"TCW1";
+const VERSION: u32 = 1;
+
+/// What a worker says of itself: its one fingerprint and its units; `None` for nonsense.
+pub(super) fn hello(bytes: &[u8; HELLO_BYTES]) -> Option<(Option<Fingerprint>, u32)> {
+    let only = match word(bytes, 8) {
+        0 => None,
+        1 => Some(Fingerprint::RabinSource),
+        2 => Some(Fingerprint::Rabin16),
+        _ => return None,
+    };
+    let units = word(bytes, 12);
+    let is_ours = &bytes[..4] == MAGIC && word(bytes, 4) == VERSION;
+    (is_ours && (1..=256).contains(&units)).then_some((only, units))
+}
+
+/// The message for a job whose bytes lie in `slot`.
+pub(super) fn order(ticket: Ticket, slot: u32, job: &Job) -> [u8; ORDER_BYTES] {
+    let function = &job.function;
+    let mut bytes = [0; ORDER_BYTES];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &ticket.0.to_le_bytes());
+    put(8, &slot.to_le_bytes());
+    put(12, &job.data.len().to_le_bytes());
+    put(16, &function.loose.to_le_bytes());
+    put(18, &function.strict.to_le_bytes());
+    put(
+        20,
+        &[function.fingerprint.map_or(0, |f| match f {
+            Fingerprint::RabinSource => 1,
+            Fingerprint::Rabin16 => 2,
+        })],
+    );
+    let flags = [function.equals == 1, function.fingerprint.is_none(), function.at_min, false];
+    let flags = flags.iter().enumerate().fold(0, |all, (bit, &set)| all | u8::from(set) << bit);
+    put(21, &[flags | u8::from(job.context.early) << 4]);
+    let tail = &job.context.tail;
+    put(22, &[tail.len() as u8]);
+    put(24, &function.min.to_le_bytes());
+    put(28, &function.expected.to_le_bytes());
+    put(32, &function.max.to_le_bytes());
+    put(36, &job.context.length.to_le_bytes());
+    put(ORDER_BYTES - tail.len(), tail);
+    bytes
+}
+
+/// How a worker ended a job, before its positions are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answered {
+    pub(super) ticket: Ticket,
+    /// 0: done, 1: refused, anything else: failed.
+    pub(super) status: u32,
+    pub(super) count: u32,
+    pub(super) length: u32,
+    pub(super) early: bool,
+    pub(super) cycles: u64,
+}
+
+pub(super) fn answer(bytes: &[u8; ANSWER_BYTES]) -> Answered {
+    let long = |at: usize| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+    Answered {
+        ticket: Ticket(long(0)),
+        status: word(bytes, 8),
+        count: word(bytes, 12),
+        length: word(bytes, 16),
+        early: word(bytes, 20) != 0,
+        cycles: long(24),
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

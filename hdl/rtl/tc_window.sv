@@ -1,0 +1,169 @@
+// The window: each beat with the 31 bytes of its flow before it.
+//
+// The last 31 bytes of every flow are kept, 31 bytes of context a flow, so flows may alternate from
+// beat to beat. Only the last beat of a packet may hold fewer than WIDTH bytes: then the context is a
+// fixed cut of what is known, and no shifter is needed. A packet that goes on where another ended
+// says so with lead beats (`lead`), whose bytes enter the window and nothing else.
+//
+// `whole` marks bytes whose whole window is known: `known` (0 to 31) bytes were known before the
+// packet's first byte.
+module tc_window #(
+    parameter int WIDTH = 8,
+    parameter int FLOWS_LOG2 = 4,
+    parameter int POSITION_BITS = 24,
+    localparam int TID = FLOWS_LOG2 == 0 ? 1 : FLOWS_LOG2,
+    localparam int VIEW = 8 * (31 + WIDTH)
+) (
+    input  logic                     clk,
+    input  logic                     rst,
+    // What is known before a packet begins; only while the flow is idle.
+    input  logic                     set_valid,
+    input  logic [          TID-1:0] set_flow,
+    input  logic [              4:0] set_known,
+    // Beats.
+    input  logic                     in_valid,
+    input  logic [      8*WIDTH-1:0] in_data,
+    input  logic [        WIDTH-1:0] in_keep,
+    input  logic                     in_last,
+    input  logic                     in_lead,
+    input  logic [          TID-1:0] in_flow,
+    // Their windows two cycles later, the rest four: engines take longer than that.
+    output logic [         VIEW-1:0] out_view,
+    output logic                     out_valid,
+    output logic [        WIDTH-1:0] out_whole,
+    output logic                     out_last,
+    output logic                     out_bad,
+    output logic [          TID-1:0] out_flow,
+    output logic [POSITION_BITS-1:0] out_position,
+    output logic [              6:0] out_count
+);
+  localparam int FLOWS = 1 << FLOWS_LOG2;
+  localparam int STEP = $clog2(WIDTH);
+  localparam int AT = POSITION_BITS - STEP;
+
+  // The first stage holds the beat still, so that memories are read from registers.
+  logic beat_valid, beat_last, beat_lead;
+  logic [8*WIDTH-1:0] beat_data;
+  logic [WIDTH-1:0] beat_keep;
+  logic [TID-1:0] beat_flow;
+  always_ff @(posedge clk) begin
+    beat_valid <= in_valid && !rst;
+    beat_last  <= in_last;
+    beat_lead  <= in_lead;
+    beat_data  <= in_data;
+    beat_keep  <= in_keep;
+    beat_flow  <= in_flow;
+  end
+
+  // Context: the last 31 bytes, and how many beats of the packet went by. The count is read a
+  // cycle before it is written, so the beat right behind takes it from where it is made.
+  logic [247:0] tails[FLOWS];
+  logic [AT-1:0] beats[FLOWS];
+  logic [4:0] knowns[FLOWS];
+  logic [FLOWS-1:0] fresh, bad;
+  logic [TID-1:0] at, set_at;
+  assign at = FLOWS_LOG2 == 0 ? '0 : beat_flow;
+  assign set_at = FLOWS_LOG2 == 0 ? '0 : set_flow;
+
+  logic [VIEW-1:0] view;
+  assign view = {beat_data, tails[at]};
+
+  // Bytes are kept from the first on, and only a packet's end may lack some.
+  logic keep_bad;
+  assign keep_bad = (|(beat_keep & (beat_keep + 1'b1))) || (!beat_last && !(&beat_keep));
+
+  always_ff @(posedge clk) begin
+    if (beat_valid) tails[at] <= view[VIEW-1-:248];
+    if (set_valid) knowns[set_at] <= set_known;
+    out_view <= view;
+    if (rst) fresh <= '1;
+    else if (beat_valid) fresh[at] <= beat_last || (fresh[at] && beat_lead);
+  end
+
+  logic read_valid, read_lead, read_last, read_bad, read_again;
+  logic [WIDTH-1:0] read_keep;
+  logic [TID-1:0] read_flow;
+  logic [4:0] read_known;
+  logic [AT-1:0] read_beats, now, next, made;
+  always_ff @(posedge clk) begin
+    read_valid <= beat_valid && !rst;
+    read_lead  <= beat_lead;
+    read_last  <= beat_last;
+    read_bad   <= keep_bad;
+    read_keep  <= beat_keep;
+    read_flow  <= at;
+    read_known <= knowns[at];
+    read_beats <= fresh[at] ? '0 : beats[at];
+    read_again <= read_valid && read_flow == at && !fresh[at];
+  end
+  assign now  = read_again ? made : read_beats;
+  assign next = now + AT'(!read_lead);
+  logic make_valid, make_last, make_bad;
+  logic [WIDTH-1:0] make_keep;
+  logic [TID-1:0] make_flow;
+  logic [5:0] lacking;
+  logic [AT-1:0] beat_at;
+  always_ff @(posedge clk) begin
+    made <= next;
+    if (read_valid) beats[read_flow] <= next;
+    make_valid <= read_valid && !read_lead && !rst;
+    make_last  <= read_last;
+    make_bad   <= bad[read_flow] || read_bad;
+    if (rst) bad <= '0;
+    else if (read_valid) bad[read_flow] <= !read_last && (bad[read_flow] || read_bad);
+    make_keep  <= read_keep;
+    make_flow  <= read_flow;
+    lacking    <= 6'd31 - {1'b0, read_known};
+    beat_at    <= now;
+  end
+
+  // Lanes from `31 - known - position` on have a whole window.
+  logic near;
+  logic [5:0] offset;
+  generate
+    if (WIDTH >= 32) begin : g_wide
+      assign near   = beat_at == '0;
+      assign offset = '0;
+    end else begin : g_narrow
+      assign near   = beat_at < AT'(32 / WIDTH);
+      assign offset = 6'(beat_at) << STEP;
+    end
+  endgenerate
+
+  logic [WIDTH-1:0] whole;
+  genvar lane;
+  generate
+    for (lane = 0; lane < WIDTH; lane++) begin : g_whole
+      if (lane >= 31) begin : g_far
+        assign whole[lane] = 1'b1;
+      end else begin : g_near
+        logic [5:0] place;
+        assign place = offset + 6'(lane);
+        assign whole[lane] = !near || place >= lacking;
+      end
+    end
+  endgenerate
+
+  // How many bytes a beat has, in binary: its highest kept byte.
+  logic [6:0] count;
+  generate
+    if (WIDTH == 1) begin : g_one
+      assign count = {6'b0, make_keep[0]};
+    end else begin : g_more
+      always_comb begin
+        count = '0;
+        for (int i = 0; i < WIDTH; i++) if (make_keep[i]) count = 7'(i + 1);
+      end
+    end
+  endgenerate
+
+  always_ff @(posedge clk) begin
+    out_valid <= make_valid && !rst;
+    out_whole <= whole & make_keep;
+    out_last <= make_last;
+    out_bad <= make_bad;
+    out_flow <= make_flow;
+    out_position <= POSITION_BITS'(beat_at) << STEP;
+    out_count <= count;
+  end
+endmodule

