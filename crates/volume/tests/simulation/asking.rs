@@ -2,7 +2,7 @@
 
 use crate::model::{Deed, Flight, Volume};
 use crate::plan::{PoolPlan, Span, Step};
-use crate::run::Runner;
+use crate::run::{PATIENCE, Runner};
 use crate::stamp::{self, Place};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -190,8 +190,11 @@ impl Runner<'_> {
     /// Hands the group a request until it takes it; false if it goes out of service first. What
     /// waits for a pool that nobody else waits for is taken at once, while few pools have any.
     fn is_taken(&mut self, request: Request) -> Result<bool, String> {
-        let mut request = request;
+        let (mut request, since) = (request, self.world.now);
         loop {
+            if self.world.now.saturating_sub(since) > PATIENCE {
+                return Err(format!("a request is not taken for an hour; {}", self.open_ends()));
+            }
             if *self.world.group().service() != Service::Ready {
                 return Ok(false);
             }

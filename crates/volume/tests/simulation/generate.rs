@@ -214,7 +214,7 @@ fn small(dice: &mut Dice) -> Limits {
         volumes: 64,
         volume_name: 8,
         seals_cached: dice.one_of(&[1, 2, 4, 16]),
-        requests: dice.one_of(&[4, 16, 64, 4096]),
+        requests: dice.one_of(&[8, 64, 4096, 4096, 4096, 4096]),
     }
 }
 

@@ -17,7 +17,7 @@ use thermocline_units::{Nanos, PoolId, situations};
 use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
-const PATIENCE: Nanos = Nanos::from_secs(3600);
+pub(crate) const PATIENCE: Nanos = Nanos::from_secs(3600);
 /// Virtual time in which no plan makes more than [`EVENTS_MAX`] events.
 const MOMENT: Nanos = Nanos(100_000_000);
 /// Events of a moment. A slow device and a fast clock make many more before they come to an end.
