@@ -172,6 +172,10 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
             "line 13: `dirty-percent` must be a whole number from 0 to 90",
         ),
         (
+            "[[pool]]\nname = \"c\"\n[pool.cache]\npolicy = \"lru\"\n",
+            "line 13: `lru` is no policy of a block cache; there are srrip, lru-sets, s3-fifo-sets",
+        ),
+        (
             "[[pool]]\nname = \"c\"\n[pool.cache]\nsizes = \"1GiB\"\n",
             "line 13: unknown key `sizes`; did you mean `size`?",
         ),
