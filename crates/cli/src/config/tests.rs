@@ -119,6 +119,13 @@ fn the_reference_and_the_example_have_the_same_keys() {
 }
 
 #[test]
+fn a_block_cache_s_policy_that_is_none_names_those_there_are() {
+    let said = said_about("[[pool]]\nname = \"c\"\n[pool.cache]\npolicy = \"lru\"\n");
+    let wanted = "line 13: `lru` is no policy of a block cache; there are srrip, lru-sets, s3-fifo";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
 fn an_unknown_key_names_its_line_and_the_nearest_known_one() {
     for (more, wanted) in [
         (

@@ -140,11 +140,6 @@ impl Replacement for Arc {
     }
 
     #[inline(always)]
-    fn is_near(&self) -> bool {
-        self.lanes.is_near()
-    }
-
-    #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
         self.lanes.prefetch(line);
     }

@@ -195,11 +195,6 @@ impl<const BITS: usize> Replacement for Clock<BITS> {
     }
 
     #[inline(always)]
-    fn is_near(&self) -> bool {
-        self.index.len() <= super::NEAR_LINES
-    }
-
-    #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
         prefetch(&self.index, line.index());
     }

@@ -165,13 +165,6 @@ pub trait Replacement: Send {
     /// Memory in use now, from the sizes of the structures.
     fn footprint(&self) -> Footprint;
 
-    /// True while its state is small enough for the processor's caches: batches then go without
-    /// hints, which would cost more than they gain. May change as it grows.
-    #[inline]
-    fn is_near(&self) -> bool {
-        false
-    }
-
     /// First hint: `line` comes in about [`PREFETCH_FAR`] accesses.
     #[inline]
     fn prefetch_far(&self, _line: LineId) {}
@@ -182,8 +175,6 @@ pub trait Replacement: Send {
     fn prefetch_near(&self, _line: LineId) {}
 }
 
-/// Distinct lines up to which an index of 4 B each counts as near: 256 KiB.
-const NEAR_LINES: usize = 1 << 16;
 /// Accesses between the first hint and the access itself.
 pub const PREFETCH_FAR: usize = 24;
 /// Accesses between the second hint and the access itself.
@@ -229,12 +220,6 @@ impl<R: Replacement> CachePolicy for R {
             lines.len() == tags.len() && lines.len() == out.len(),
             "one tag and outcome a line"
         );
-        if self.is_near() {
-            for (&line, out) in lines.iter().zip(out) {
-                *out = Replacement::access(self, line);
-            }
-            return;
-        }
         for (i, (&line, out)) in lines.iter().zip(out).enumerate() {
             if let Some(&coming) = lines.get(i + PREFETCH_FAR) {
                 self.prefetch_far(coming);

@@ -101,12 +101,6 @@ impl Pair {
         true
     }
 
-    /// True while the index is small enough for the processor's caches.
-    #[inline(always)]
-    pub(crate) fn is_near(&self) -> bool {
-        self.index.len() <= super::NEAR_LINES
-    }
-
     #[inline(always)]
     pub(crate) fn prefetch(&self, line: LineId) {
         prefetch(&self.index, line.index());

@@ -317,11 +317,6 @@ impl Replacement for S3Fifo {
     }
 
     #[inline]
-    fn is_near(&self) -> bool {
-        self.words.bytes() <= 4 * super::NEAR_LINES as u64
-    }
-
-    #[inline]
     fn prefetch_far(&self, line: LineId) {
         self.words.prefetch(line);
     }

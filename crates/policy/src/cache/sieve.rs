@@ -174,11 +174,6 @@ impl Replacement for Sieve {
     }
 
     #[inline(always)]
-    fn is_near(&self) -> bool {
-        self.index.len() <= super::NEAR_LINES
-    }
-
-    #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
         prefetch(&self.index, line.index());
     }

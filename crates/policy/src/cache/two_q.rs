@@ -134,11 +134,6 @@ impl Replacement for TwoQ {
     }
 
     #[inline(always)]
-    fn is_near(&self) -> bool {
-        self.lanes.is_near()
-    }
-
-    #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
         self.lanes.prefetch(line);
     }

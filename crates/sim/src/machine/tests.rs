@@ -253,11 +253,16 @@ fn a_block_cache_serves_scattered_hot_blocks_that_chunks_cannot() {
     let text = "[[pool]]\nprofile = \"hdd-7200\"\nsize = \"100%\"\n\
                 [pool.cache]\nprofile = \"ssd-sata\"\nsize = \"8MiB\"\n";
     let cached = super::parse_pools(text, Path::new("p.toml")).unwrap();
+    let by_lru = format!("{text}policy = \"lru-sets\"\n");
+    let by_lru = super::parse_pools(&by_lru, Path::new("p.toml")).unwrap();
     let without = one(&load, &bare, "static", &options());
     let with = one(&load, &cached, "static", &options());
     assert_eq!(without_time(with.clone()), without_time(one(&load, &cached, "static", &options())));
     assert_eq!(with.failed, 0);
     let cache = with.pools[0].cache.as_ref().unwrap();
+    assert_eq!(cache.policy, "s3-fifo-sets");
+    let other = one(&load, &by_lru, "static", &options());
+    assert_eq!(other.pools[0].cache.as_ref().unwrap().policy, "lru-sets");
     assert!(cache.hit_ratio.unwrap() > 0.9, "{cache:?}");
     assert!(cache.written_back_bytes > 0 || cache.dirty_bytes > 0, "{cache:?}");
     // Eight MiB as chunks of the fast pool hold eight of the four hundred.
