@@ -55,12 +55,13 @@ module tc_window #(
     beat_flow  <= in_flow;
   end
 
-  // Context: the last 31 bytes, and how many beats of the packet went by. The count is read a
-  // cycle before it is written, so the beat right behind takes it from where it is made.
+  // Context: the last 31 bytes; whether the packet is malformed, and how many beats of it went by.
+  // The latter are read a cycle before they are written, so the beat right behind takes them from
+  // where they are made.
   logic [247:0] tails[FLOWS];
-  logic [AT-1:0] beats[FLOWS];
+  logic [AT:0] beats[FLOWS];
   logic [4:0] knowns[FLOWS];
-  logic [FLOWS-1:0] fresh, bad;
+  logic [FLOWS-1:0] fresh;
   logic [TID-1:0] at, set_at;
   assign at = FLOWS_LOG2 == 0 ? '0 : beat_flow;
   assign set_at = FLOWS_LOG2 == 0 ? '0 : set_flow;
@@ -77,14 +78,14 @@ module tc_window #(
     if (set_valid) knowns[set_at] <= set_known;
     out_view <= view;
     if (rst) fresh <= '1;
-    else if (beat_valid) fresh[at] <= beat_last || (fresh[at] && beat_lead);
+    else if (beat_valid && (beat_last || !beat_lead)) fresh[at] <= beat_last;
   end
 
-  logic read_valid, read_lead, read_last, read_bad, read_again;
+  logic read_valid, read_lead, read_last, read_bad, read_again, read_fresh;
   logic [WIDTH-1:0] read_keep;
   logic [TID-1:0] read_flow;
   logic [4:0] read_known;
-  logic [AT-1:0] read_beats, now, next, made;
+  logic [AT:0] read_beats, now, next, made;
   always_ff @(posedge clk) begin
     read_valid <= beat_valid && !rst;
     read_lead  <= beat_lead;
@@ -93,11 +94,12 @@ module tc_window #(
     read_keep  <= beat_keep;
     read_flow  <= at;
     read_known <= knowns[at];
-    read_beats <= fresh[at] ? '0 : beats[at];
-    read_again <= read_valid && read_flow == at && !fresh[at];
+    read_fresh <= fresh[at];
+    read_beats <= beats[at];
+    read_again <= read_valid && read_flow == at;
   end
-  assign now  = read_again ? made : read_beats;
-  assign next = now + AT'(!read_lead);
+  assign now  = read_fresh ? '0 : read_again ? made : read_beats;
+  assign next = {now[AT] || read_bad, now[AT-1:0] + AT'(!read_lead)};
   logic make_valid, make_last, make_bad;
   logic [WIDTH-1:0] make_keep;
   logic [TID-1:0] make_flow;
@@ -108,13 +110,11 @@ module tc_window #(
     if (read_valid) beats[read_flow] <= next;
     make_valid <= read_valid && !read_lead && !rst;
     make_last  <= read_last;
-    make_bad   <= bad[read_flow] || read_bad;
-    if (rst) bad <= '0;
-    else if (read_valid) bad[read_flow] <= !read_last && (bad[read_flow] || read_bad);
+    make_bad   <= next[AT];
     make_keep  <= read_keep;
     make_flow  <= read_flow;
     lacking    <= 6'd31 - {1'b0, read_known};
-    beat_at    <= now;
+    beat_at    <= now[AT-1:0];
   end
 
   // Lanes from `31 - known - position` on have a whole window.
