@@ -111,7 +111,7 @@ fn select(word: Option<&str>) -> Result<Vec<&'static Entry>, String> {
 fn kind(entry: &Entry) -> &'static str {
     match entry.build {
         Build::Cache(_) => "cache",
-        Build::Clairvoyant(_) | Build::Oracle(_) => "bound",
+        Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_) => "bound",
         Build::Placement(_) => "placement",
         Build::Admission(_) => "filter",
         Build::Balancer(_) => "balancer",

@@ -6,6 +6,7 @@ use super::{
     TlsConfig,
 };
 use super::{bucket, hints, library, scrub, volumes};
+use crate::deciding::own_epoch;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -398,9 +399,9 @@ fn policy(
 ) -> Result<Option<PolicySpec>, ConfigError> {
     let (low, high) = (EPOCH.start(), EPOCH.end());
     let wanted = format!("a time from {low} to {high}, such as \"5m\"");
-    if let Some(epoch) = keys.quantity("epoch", &wanted, |epoch| EPOCH.contains(epoch))? {
-        settings.epoch = epoch.value;
-    }
+    let epoch = keys.quantity("epoch", &wanted, |epoch| EPOCH.contains(epoch))?;
+    let stated = epoch.is_some();
+    settings.epoch = epoch.map_or(settings.epoch, |epoch| epoch.value);
     let name = keys.text("name")?;
     let chosen = keys.table("settings")?;
     keys.finish()?;
@@ -432,7 +433,10 @@ fn policy(
     if let Build::Placement(build) = entry.build {
         build(&values).map_err(|error| file.problem(line, error))?;
     }
-    Ok(Some(PolicySpec::new(written, entry, values, None)))
+    let spec = PolicySpec::new(written, entry, values, None);
+    let own = own_epoch(&spec).filter(|_| !stated);
+    settings.epoch = own.unwrap_or(settings.epoch);
+    Ok(Some(spec))
 }
 
 fn unknown_placement(name: &str) -> String {
