@@ -11,6 +11,9 @@
 //!   disk and fast device in user-mode Linux; arguments go to `xtask/bench/tiers.py`;
 //! - `forecast [ARGUMENT…]`: what the laboratory forecasts beside what the live engine did, for
 //!   several placements; arguments go to `xtask/bench/forecast.py`;
+//! - `placements [FOLDER] [ARGUMENT…]`: placements over the traces of a folder and over synthetic
+//!   loads, in virtual time, beside doing nothing and beside one that knows the future; arguments
+//!   go to `xtask/bench/placements.py`;
 //! - `redis [ARGUMENT…]`: redis on a tiered volume, with and without hints of its log and snapshots
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
 //! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under
@@ -44,6 +47,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "forecast" => {
             measure(Path::new("python3"), "forecast.py", what, rest)
         }
+        Some((what, rest)) if what == "placements" => {
+            measure(Path::new("python3"), "placements.py", what, rest)
+        }
         Some((what, rest)) if what == "redis" => {
             measure(Path::new("python3"), "redis.py", what, rest)
         }
@@ -55,8 +61,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
         Some((what, [])) if what == "read" => read(),
         _ => {
-            let known =
-                "caches, sweep, nbd, moving, tiers, forecast, redis, hintstor, balance or read";
+            let known = "caches, sweep, nbd, moving, tiers, forecast, placements, redis, hintstor, \
+                         balance or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }

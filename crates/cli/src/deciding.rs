@@ -20,7 +20,7 @@ pub(crate) struct DecidingArgs {
     /// leaves every chunk where it is.
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     policy: Option<Wish>,
-    /// How often it decides; 5 min when not given.
+    /// How often it decides; when not given 5 min, or as often as the policy wants (auto: 10 s).
     #[arg(long, value_name = "TIME", value_parser = epoch)]
     epoch: Option<Nanos>,
     /// Record all requests, and what the placement sees and proposes, in a new file: a trace for
@@ -51,9 +51,10 @@ fn epoch(text: &str) -> Result<Nanos, String> {
 }
 
 impl DecidingArgs {
-    /// `settings` with the epoch that was asked for.
+    /// `settings` with the epoch that was asked for, or that the policy of the command line wants.
     pub(crate) fn settings(&self, settings: Settings) -> Settings {
-        Settings { epoch: self.epoch.unwrap_or(settings.epoch), ..settings }
+        let own = || self.policy.as_ref()?.0.as_ref().and_then(own_epoch);
+        Settings { epoch: self.epoch.or_else(own).unwrap_or(settings.epoch), ..settings }
     }
 
     /// Finds what is wrong before anything is started.
@@ -89,6 +90,11 @@ impl DecidingArgs {
         }
         Ok(recording)
     }
+}
+
+/// How often a placement wants to be asked, where it says so.
+pub(crate) fn own_epoch(spec: &PolicySpec) -> Option<Nanos> {
+    spec.build_placement().ok()?.epoch()
 }
 
 /// What stops a recording is an event of the engine.

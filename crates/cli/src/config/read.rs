@@ -6,6 +6,7 @@ use super::{
     TlsConfig,
 };
 use super::{bucket, hints, library, scrub, volumes};
+use crate::deciding::own_epoch;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -402,9 +403,9 @@ fn policy(
 ) -> Result<Option<PolicySpec>, ConfigError> {
     let (low, high) = (EPOCH.start(), EPOCH.end());
     let wanted = format!("a time from {low} to {high}, such as \"5m\"");
-    if let Some(epoch) = keys.quantity("epoch", &wanted, |epoch| EPOCH.contains(epoch))? {
-        settings.epoch = epoch.value;
-    }
+    let epoch = keys.quantity("epoch", &wanted, |epoch| EPOCH.contains(epoch))?;
+    let stated = epoch.is_some();
+    settings.epoch = epoch.map_or(settings.epoch, |epoch| epoch.value);
     let name = keys.text("name")?;
     let chosen = keys.table("settings")?;
     keys.finish()?;
@@ -432,6 +433,8 @@ fn policy(
     let spec = PolicySpec::new(written, entry, values, None);
     spec.check_pools(pools).map_err(|error| file.problem(name.line, error))?;
     spec.build_placement().map_err(|error| file.problem(line, error))?;
+    let own = own_epoch(&spec).filter(|_| !stated);
+    settings.epoch = own.unwrap_or(settings.epoch);
     Ok(Some(spec))
 }
 

@@ -5,6 +5,7 @@ use super::{
     Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NamedBy, NbdConfig,
     PoolConfig, ScrubConfig, VolumeConfig,
 };
+use crate::deciding::own_epoch;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_policy::registry::PolicySpec;
@@ -12,7 +13,7 @@ use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_serve::ClientLimits;
 use thermocline_units::Bytes;
-use thermocline_volume::Settings;
+use thermocline_volume::{Copying, Settings};
 
 /// Pools by name, with the profile that each is slowed to and its size in sixteenths of the volume:
 /// the fast ones are smaller than the volume, the slow one holds all of it.
@@ -21,7 +22,9 @@ const POOLS: [(&str, &str, u64); 3] =
 /// Where the dashboard listens, when the port is free.
 const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
 /// Who decides about moves.
-const POLICY: &str = "baseline";
+const POLICY: &str = "auto";
+/// Bytes that a move copies at a time: a seek of a disk for each costs as much as a mebibyte.
+const PIECE: Bytes = Bytes::from_mib(1);
 /// The largest volume that this makes.
 const SIZE_MAX: Bytes = Bytes::from_gib(64 << 10);
 /// No pool is made smaller.
@@ -69,6 +72,9 @@ impl Standard {
             reserve: Bytes(0),
             named_by: NamedBy::Default,
         });
+        let policy = PolicySpec::parse(POLICY).expect("it is in the registry");
+        let own = own_epoch(&policy);
+        let settings = Settings::default();
         let socket = self.socket.clone().unwrap_or_else(|| self.data.join("nbd.sock"));
         Ok(Config {
             data: self.data.clone(),
@@ -84,10 +90,14 @@ impl Standard {
                 socket: self.data.join("http.sock"),
                 tcp: Some((PAGE, self.data.join("token"))),
             },
-            policy: Some(PolicySpec::parse(POLICY).expect("it is in the registry")),
+            policy: Some(policy),
             hints: HintsConfig::default(),
             scrub: ScrubConfig::default(),
-            settings: Settings::default(),
+            settings: Settings {
+                epoch: own.unwrap_or(settings.epoch),
+                copying: Copying { piece: PIECE, ..settings.copying },
+                ..settings
+            },
         })
     }
 

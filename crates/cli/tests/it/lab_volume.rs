@@ -11,7 +11,7 @@ fn without_pools_it_says_what_it_assumed_and_ends_with_a_verdict() {
     let folder = folder("volume_table");
     let ran = run(&folder, SYNTH).succeeded();
     let table = ran.stdout();
-    for part in ["pools assumed: an NVMe SSD of 10 %", "populated before time zero", "baseline"] {
+    for part in ["pools assumed: an NVMe SSD of 10 %", "populated before time zero", "auto"] {
         assert!(table.contains(part), "{part} not in\n{table}");
     }
     assert!(table.contains("Lowest mean latency:"), "{table}");

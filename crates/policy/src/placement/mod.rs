@@ -5,6 +5,7 @@
 //! every move, and may carry out only the first of them.
 
 mod activity;
+mod auto;
 mod baseline;
 mod benefit;
 pub mod chew;
@@ -38,6 +39,7 @@ mod vfrm;
 mod warmth;
 mod zones;
 
+pub use auto::{Foresight, NoForesight};
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 pub use promises::{Sla, SlaClass};
@@ -48,6 +50,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 /// Registry entries of this folder's policies: one line each.
 pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     linear::ENTRY,
+    auto::ENTRY,
     baseline::ENTRY,
     greedy::IOPS_ONLY,
     greedy::EDT_STRAWMAN,
@@ -66,6 +69,9 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     orthus::ENTRY,
     most::ENTRY,
 ];
+
+/// Placements that are told the future.
+pub(crate) const BOUNDS: &[crate::registry::Entry] = &[auto::ORACLE];
 
 /// The fastest pool; what the flash managers call flash.
 pub const FLASH: PoolId = PoolId(0);
@@ -203,6 +209,11 @@ pub trait Placement: Send {
     /// nothing when the placement gives no reasons or has never met the chunk.
     fn explain(&self, _chunk: ChunkId) -> Vec<String> {
         Vec::new()
+    }
+
+    /// How often it wants to be asked, where nobody says otherwise; `None`: it does not mind.
+    fn epoch(&self) -> Option<Nanos> {
+        None
     }
 
     /// The one who divides requests between the sides of mirrored chunks, where the placement does

@@ -13,7 +13,7 @@ pub use thermocline_units::nearest;
 use crate::balance::{self, Rule};
 use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
-use crate::placement::{self, Placement};
+use crate::placement::{self, Foresight, Placement};
 use crate::tunnel::{self, Controller};
 use std::sync::Arc;
 use thermocline_units::Bytes;
@@ -41,6 +41,9 @@ impl Geometry {
 /// A cache policy, or which setting is wrong.
 pub type BuiltCache = Result<Box<dyn CachePolicy>, SettingsError>;
 
+/// A placement, or which setting is wrong.
+pub type BuiltPlacement = Result<Box<dyn Placement>, SettingsError>;
+
 /// An admission filter, or which setting is wrong.
 pub type BuiltAdmission = Result<Box<dyn Admission>, SettingsError>;
 
@@ -59,7 +62,9 @@ pub enum Build {
     /// line of access `i`, `u32::MAX` for none; accesses must then be made in exactly that order.
     Clairvoyant(fn(&Geometry, &Settings, Arc<[u32]>) -> BuiltCache),
     /// A per-epoch placement.
-    Placement(fn(&Settings) -> Result<Box<dyn Placement>, SettingsError>),
+    Placement(fn(&Settings) -> BuiltPlacement),
+    /// A per-epoch placement that is told the future: a bound, in the laboratory only.
+    Foreseeing(fn(&Settings, Box<dyn Foresight>) -> BuiltPlacement),
     /// An admission filter, which stands in front of a [`Build::Cache`].
     Admission(fn(&Geometry, &Settings) -> BuiltAdmission),
     /// A balancer's rule.
@@ -75,7 +80,7 @@ impl Build {
     pub fn kind(&self) -> &'static str {
         match self {
             Build::Cache(_) => "cache",
-            Build::Clairvoyant(_) | Build::Oracle(_) => "bound",
+            Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_) => "bound",
             Build::Placement(_) => "placement",
             Build::Admission(_) => "filter",
             Build::Balancer(_) => "balancer",
@@ -119,14 +124,19 @@ pub fn controllers() -> impl Iterator<Item = &'static Entry> {
     tunnel::ENTRIES.iter()
 }
 
+/// Placements that are told the future: bounds of the laboratory.
+pub fn bounds() -> impl Iterator<Item = &'static Entry> {
+    placement::BOUNDS.iter()
+}
+
 /// Every admission filter.
 pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
-/// Everything there is: caches, placements, balancers, controllers, filters.
+/// Everything there is: caches, placements and their bounds, balancers, controllers, filters.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    entries().chain(balancers()).chain(controllers()).chain(filters())
+    entries().chain(bounds()).chain(balancers()).chain(controllers()).chain(filters())
 }
 
 /// The policy or filter called `name`; no two share one.

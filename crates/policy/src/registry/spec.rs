@@ -8,7 +8,7 @@ use super::{
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
 use crate::cache::{self, CachePolicy};
-use crate::placement::Placement;
+use crate::placement::{NoForesight, Placement};
 use crate::tunnel::Controller;
 use std::fmt;
 use std::sync::Arc;
@@ -134,10 +134,12 @@ impl PolicySpec {
                 "`{}` controls a tunnel; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
-            (Build::Placement(_) | Build::Clairvoyant(_), Some(filter)) => Err(compose(format!(
-                "`{}` admits by its own rule; filters such as `{}` go before caches like lru",
-                entry.name, filter.entry.name
-            ))),
+            (Build::Placement(_) | Build::Foreseeing(_) | Build::Clairvoyant(_), Some(filter)) => {
+                Err(compose(format!(
+                    "`{}` admits by its own rule; filters such as `{}` go before caches like lru",
+                    entry.name, filter.entry.name
+                )))
+            }
             _ => Ok(PolicySpec::new(text.to_string(), entry, settings, filter)),
         }
     }
@@ -197,7 +199,7 @@ impl PolicySpec {
 
     /// Whether it must be told the future: a bound, not a competitor.
     pub fn is_clairvoyant(&self) -> bool {
-        matches!(self.entry.build, Build::Clairvoyant(_) | Build::Oracle(_))
+        matches!(self.entry.build, Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_))
     }
 
     /// Whether this picks sites for requests.
@@ -260,6 +262,10 @@ impl PolicySpec {
             Build::Placement(build) => return Ok(Built::Placement(build(&self.settings)?)),
             Build::Balancer(build) | Build::Oracle(build) => {
                 return Ok(Built::Balancer(build(&self.settings)?));
+            }
+            Build::Foreseeing(build) => {
+                // Nobody tells it anything here: it foresees nothing, and moves nothing.
+                return Ok(Built::Placement(build(&self.settings, Box::new(NoForesight))?));
             }
             Build::Tunnel(build) => return Ok(Built::Controller(build(&self.settings)?)),
             Build::Cache(build) => build(geometry, &self.settings)?,

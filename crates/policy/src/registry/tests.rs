@@ -1,6 +1,7 @@
 //! The list of policies is consistent, and helps whoever misspells.
 
 use super::{Build, Built, Geometry, PolicySpec, Settings, all, find, nearest};
+use crate::placement::NoForesight;
 
 #[test]
 fn every_name_is_unique_and_can_be_typed() {
@@ -21,6 +22,7 @@ fn every_policy_builds_from_its_defaults_and_says_what_it_is() {
             Build::Cache(build) => build(&Geometry::for_tests(), &settings).err(),
             Build::Clairvoyant(build) => build(&Geometry::for_tests(), &settings, [].into()).err(),
             Build::Placement(build) => build(&settings).err(),
+            Build::Foreseeing(build) => build(&settings, Box::new(NoForesight)).err(),
             Build::Balancer(build) | Build::Oracle(build) => build(&settings).err(),
             Build::Tunnel(build) => build(&settings).err(),
             Build::Admission(build) => build(&Geometry::for_tests(), &settings).err(),

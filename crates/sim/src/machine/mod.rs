@@ -17,6 +17,7 @@
 
 mod drive;
 mod flat;
+mod future;
 mod html;
 mod load;
 mod meter;

@@ -152,6 +152,8 @@ pub struct SliceRow {
 pub struct Run {
     /// The policy as the user wrote it.
     pub policy: String,
+    /// Length of its epochs.
+    pub epoch_s: f64,
     /// From the first request to the last answer.
     pub span_s: f64,
     /// Requests answered, of any kind.
@@ -350,6 +352,7 @@ impl Run {
         let (queue_mean, queue_max) = meter.outstanding();
         Run {
             policy: policy.to_string(),
+            epoch_s: scene.options.epoch.as_secs_f64(),
             span_s,
             requests: meter.asked(),
             failed: meter.failed,

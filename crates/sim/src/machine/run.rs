@@ -1,6 +1,7 @@
 //! Several policies over one load, each on a machine of its own, on all cores.
 
 use super::drive::{Drive, prepare};
+use super::future::Future;
 use super::load::Load;
 use super::pools::PoolPlan;
 use super::results::{Run, Scene};
@@ -8,7 +9,7 @@ use super::stage::Stage;
 use rayon::prelude::*;
 use std::time::Instant;
 use thermocline_policy::placement::Placement;
-use thermocline_policy::registry::{PolicySpec, SpecError};
+use thermocline_policy::registry::{Build, PolicySpec, SpecError};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Settings, Tap};
@@ -35,6 +36,8 @@ pub struct MachineOptions {
     pub chunk: Bytes,
     /// How often the placement decides; above 0.
     pub epoch: Nanos,
+    /// Whether a placement that says how often it wants to be asked has its way.
+    pub own_epochs: bool,
     /// When requests come.
     pub arrivals: Arrivals,
     /// Whether every chunk that the trace touches is written before time zero.
@@ -53,6 +56,7 @@ impl Default for MachineOptions {
         MachineOptions {
             chunk: settings.chunk_size,
             epoch: settings.epoch,
+            own_epochs: false,
             arrivals: Arrivals::Open { speed: 1.0 },
             populate: true,
             fill: settings.fill,
@@ -73,6 +77,12 @@ impl MachineOptions {
             checksums: false,
             ..Settings::default()
         }
+    }
+
+    /// With the epoch that a placement wants, where it may say so.
+    fn asked_by(&self, placement: &dyn Placement) -> MachineOptions {
+        let own = placement.epoch().filter(|_| self.own_epochs);
+        MachineOptions { epoch: own.unwrap_or(self.epoch), ..self.clone() }
     }
 
     /// # Errors
@@ -163,22 +173,31 @@ pub fn run(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Run>, MachineError> {
     options.check()?;
-    let placements = specs.iter().map(|spec| placement(spec, pools.len()));
+    let placements = specs.iter().map(|spec| placement(spec, pools.len(), (load, options)));
     let placements = placements.collect::<Result<Vec<_>, _>>()?;
     let (touched, chunks) = places(load, pools, options)?;
     let jobs: Vec<_> = specs.iter().zip(placements).collect();
     jobs.into_par_iter()
         .with_max_len(1)
         .map(|(spec, placement)| {
+            let options = &options.asked_by(&*placement);
             let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
             one(&scene, &spec.label, Cast::new(spec, placement), progress)
         })
         .collect()
 }
 
-/// The placement that a specification names.
-fn placement(spec: &PolicySpec, pools: usize) -> Result<Box<dyn Placement>, MachineError> {
+/// The placement that a specification names; one that must know the future is told the load.
+fn placement(
+    spec: &PolicySpec,
+    pools: usize,
+    (load, options): (&Load, &MachineOptions),
+) -> Result<Box<dyn Placement>, MachineError> {
     spec.check_pools(pools)?;
+    if let Build::Foreseeing(build) = spec.entry.build {
+        let future = Box::new(Future::of(load, options));
+        return Ok(build(&spec.settings, future).map_err(SpecError::from)?);
+    }
     Ok(spec.build_placement()?)
 }
 
@@ -227,7 +246,7 @@ pub fn run_tapped(
     tap: MakeTap<'_>,
 ) -> Result<Run, MachineError> {
     options.check()?;
-    let placement = placement(spec, pools.len())?;
+    let placement = placement(spec, pools.len(), (load, options))?;
     let (touched, chunks) = places(load, pools, options)?;
     let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
     one(&scene, &spec.label, Cast { tap: Some(tap), ..Cast::new(spec, placement) }, &|_| ())
@@ -262,7 +281,7 @@ pub fn explain(
     if u64::from(chunk.index) >= count {
         return Err(MachineError::NoChunk { chunk, count });
     }
-    let placement = placement(spec, pools.len())?;
+    let placement = placement(spec, pools.len(), (load, options))?;
     let (touched, chunks) = places(load, pools, options)?;
     let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
     let drive = Drive::new(prepared(&scene)?, load, options, Cast::new(spec, placement));

@@ -277,3 +277,52 @@ fn a_block_cache_serves_scattered_hot_blocks_that_chunks_cannot() {
         );
     }
 }
+
+/// Reads of 4 KiB over 1 GiB: so many of ten go to a tenth of it, far from its beginning.
+fn warm_reads(hot_of_ten: u64) -> Load {
+    let mut rng = thermocline_units::Rng::seeded(3);
+    let requests = (0..24_000).map(|number| {
+        let hot = rng.below(10) < hot_of_ten;
+        let block = if hot { 160 * 1024 + rng.below(20 * 1024) } else { rng.below(256 * 1024) };
+        Request { time: Nanos(number * 25_000_000), ..request(0, 0, Op::Read, block * 4096, 4096) }
+    });
+    of(requests.collect())
+}
+
+#[test]
+fn auto_moves_nothing_on_uniform_reads_and_gains_where_there_is_heat() {
+    let options = MachineOptions { own_epochs: true, ..options() };
+    let pools = [pool("nvme", "10%"), pool("hdd-7200", "110%")];
+    let of = |load: &Load| {
+        run(load, &pools, &specs(&["static", "auto", "oracle"]), &options, &|_| ()).unwrap()
+    };
+    let uniform = of(&warm_reads(0));
+    assert_eq!(uniform[1].moves_proposed, 0);
+    let warm = of(&warm_reads(9));
+    let [fixed, auto, oracle] = [0, 1, 2].map(|at: usize| warm[at].all.mean_s);
+    assert!(auto < 0.7 * fixed, "auto {auto}, static {fixed}");
+    assert!(oracle < fixed, "oracle {oracle}, static {fixed}");
+    assert_eq!([warm[0].epoch_s, warm[1].epoch_s], [30.0, 10.0], "auto says how often");
+}
+
+#[test]
+fn an_oracle_is_told_what_comes_in_an_open_loop_and_in_a_closed_one() {
+    use thermocline_policy::placement::Foresight;
+    let load = of((0..10).map(|i| request(i, 0, Op::Read, i * MIB, 4096)).collect());
+    let seen = |arrivals, passed, elapsed, span| {
+        let future = super::future::Future::of(&load, &MachineOptions { arrivals, ..options() });
+        let mut chunks = Vec::new();
+        let filled =
+            future.ahead(passed, Nanos::from_secs(elapsed), Nanos::from_secs(span), &mut |a| {
+                chunks.push(a.chunk.index);
+            });
+        (chunks, filled)
+    };
+    let open = Arrivals::Open { speed: 1.0 };
+    assert_eq!(seen(open, 4, 99, 3), (vec![4, 5, 6], Nanos::from_secs(3)));
+    assert_eq!(seen(open, 8, 99, 30), (vec![8, 9], Nanos::from_secs(1)), "it ends before");
+    assert_eq!(seen(open, 10, 99, 30), (vec![], Nanos(0)), "nothing is left");
+    // Four in 8 s: two in the next 4 s.
+    let closed = Arrivals::Closed { outstanding: 1 };
+    assert_eq!(seen(closed, 4, 8, 4), (vec![4, 5], Nanos::from_secs(4)));
+}

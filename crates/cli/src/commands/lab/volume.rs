@@ -42,7 +42,7 @@ docs/guides/lab-volume.md explains every figure.";
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Placements, separated by commas; static,baseline when not given.
+    /// Placements, separated by commas; static,auto when not given.
     #[arg(long, short, value_name = "POLICIES", value_delimiter = ',')]
     policy: Vec<String>,
     /// Instead of running a trace: tell the placement of this recording (`thermocline up --record`)
@@ -76,12 +76,25 @@ struct Machine {
     /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     chunk: Bytes,
-    /// How often placements decide.
-    #[arg(long, value_name = "TIME", default_value = "5m")]
-    epoch: Nanos,
+    /// How often placements decide; 5m when not given, but for those that say how often (`auto`:
+    /// 10s).
+    #[arg(long, value_name = "TIME")]
+    epoch: Option<Nanos>,
     /// Bytes a second that migrations may read from, and write to, each pool; `none`: no limit.
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     rate: Rate,
+    /// Bytes that a migration copies at a time: a multiple of 4KiB up to 8MiB.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    piece: Bytes,
+    /// Migration requests under way on one pool.
+    #[arg(long, value_name = "N", default_value_t = Copying::default().outstanding)]
+    outstanding: u32,
+    /// Migrations under way at once.
+    #[arg(long, value_name = "N", default_value_t = Copying::default().concurrent)]
+    concurrent: u32,
+    /// How long clients may hold a migration back.
+    #[arg(long, value_name = "TIME", default_value_t = Copying::default().patience)]
+    patience: Nanos,
     /// Lock a chunk while it is copied, as the sources do; to see what that costs.
     #[arg(long)]
     locking: bool,
@@ -156,7 +169,7 @@ enum First {
 }
 
 /// What runs when no policy is named.
-const POLICIES: [&str; 2] = ["static", "baseline"];
+const POLICIES: [&str; 2] = ["static", "auto"];
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let parse = |word: &str| library::policy(word).map_err(CliError::input);
@@ -196,7 +209,8 @@ impl Args {
         let machine = &self.machine;
         MachineOptions {
             chunk: machine.chunk,
-            epoch: machine.epoch,
+            epoch: machine.epoch.unwrap_or(MachineOptions::default().epoch),
+            own_epochs: machine.epoch.is_none(),
             arrivals: match self.load.closed {
                 Some(outstanding) => Arrivals::Closed { outstanding },
                 None => Arrivals::Open { speed: self.load.speed },
@@ -209,6 +223,10 @@ impl Args {
             copying: Copying {
                 rate_per_second: machine.rate.0,
                 locking: machine.locking,
+                piece: machine.piece,
+                outstanding: machine.outstanding,
+                concurrent: machine.concurrent,
+                patience: machine.patience,
                 ..Copying::default()
             },
             seed: machine.seed,

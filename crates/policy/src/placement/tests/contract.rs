@@ -23,6 +23,7 @@ fn movers() -> impl Iterator<Item = String> {
     let sensitive = |entry: &Entry| match entry.name {
         "hemem" => "hemem:hot-reads=1".to_string(),
         "benefit" => "benefit:payback=1e6".to_string(),
+        "auto" => "auto:trust=1:margin=0:spend=1e6".to_string(),
         "lmst" => "lmst:hot=1KiB:cold=100:e=-1".to_string(),
         "chew" => "chew:top=0.001:low=0.0001".to_string(),
         "chew-pp" => "chew-pp:top=0.001:low=0.0001:span=4MiB".to_string(),
@@ -36,7 +37,7 @@ fn movers() -> impl Iterator<Item = String> {
 /// or leave what is there alone.
 fn fillers() -> impl Iterator<Item = String> {
     movers().filter(|name| {
-        !["colloid", "smq", "lmst", "benefit", "orthus", "most"]
+        !["auto", "colloid", "smq", "lmst", "benefit", "orthus", "most"]
             .iter()
             .any(|other| name.starts_with(other))
     })
@@ -187,6 +188,8 @@ fn a_chunk_costs_the_bytes_that_its_algorithm_states() {
         ("chew-pp", 63),
         ("lmst", 66),
         ("benefit", 82),
+        // And the classes of what is watched, 123 KiB.
+        ("auto", 83),
         ("smq", 29),
         ("edt-strawman", 58),
         ("vfrm", 29),

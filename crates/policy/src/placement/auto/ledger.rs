@@ -1,0 +1,100 @@
+//! What moving has saved and spent: the bound on what it may cost, and whether promises are kept.
+//!
+//! 1. *Waited* is what users waited in all, as the machine measured it. *Saved* is what chunks that
+//!    are elsewhere than at first would have cost more there, by what was asked of them. *Spent* is
+//!    what copies are priced at.
+//! 2. The bound: spent ≤ `spend` · waited + half of saved. So users never wait longer than 1 +
+//!    `spend` times what they would without any move, as far as prices are right, and what was
+//!    gained can be lost again by half at most.
+//! 3. A *deal* is a pair that was moved; for the time that its class was known to last it is held
+//!    against what was promised. *Honour* is what came over what was promised, fading, at most 1;
+//!    all promises are lowered by it.
+//!
+//! State: 32 B a deal, at most [`DEALS_MAX`].
+
+use super::ghosts::Pair;
+use super::price::Price;
+use super::pulse::Pulse;
+use std::collections::VecDeque;
+
+/// Deals that are held against their promise at once.
+const DEALS_MAX: usize = 4096;
+/// What is kept of promises and of what came, from epoch to epoch.
+const KEEP: f64 = 0.98;
+/// Honour is not below this: what is tried at a time when nothing comes costs little.
+const HONOUR_MIN: f64 = 0.05;
+
+#[derive(Debug, Clone, Copy)]
+struct Deal {
+    pair: Pair,
+    promised: f32,
+    until: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    deals: VecDeque<Deal>,
+    epoch: u32,
+    /// Fading, seconds.
+    promised: f64,
+    came: f64,
+    /// Since the start, seconds.
+    pub(super) waited: f64,
+    pub(super) saved: f64,
+    pub(super) spent: f64,
+    pub(super) promised_in_all: f64,
+    pub(super) came_in_all: f64,
+    /// Chunks that came to another pool.
+    pub(super) moved: u64,
+}
+
+impl Ledger {
+    /// Holds the deals of before against the epoch that ended.
+    pub(super) fn settle(&mut self, pulse: &Pulse, prices: &[Price], seconds: f64) {
+        self.epoch += 1;
+        let epoch = self.epoch;
+        self.promised *= KEEP;
+        self.came *= KEEP;
+        self.deals.retain(|deal| deal.until >= epoch);
+        for Deal { pair, promised, .. } in &self.deals {
+            // Only what really moved is held to its promise.
+            let there = pulse.home(pair.chunk) == usize::from(pair.to);
+            if there && usize::from(pair.from.max(pair.to)) < prices.len() {
+                let (promised, came) =
+                    (f64::from(*promised) * seconds, pair.came(pulse, prices) * seconds);
+                self.promised += promised;
+                self.came += came;
+                self.promised_in_all += promised;
+                self.came_in_all += came;
+            }
+        }
+    }
+
+    /// What may still be spent, seconds.
+    pub(super) fn purse(&self, spend: f64) -> f64 {
+        spend * self.waited + self.saved.max(0.0) / 2.0 - self.spent
+    }
+
+    /// What came over what was promised, lately; 1 where nothing was.
+    pub(super) fn honour(&self) -> f64 {
+        if self.promised <= 0.0 {
+            return 1.0;
+        }
+        (self.came / self.promised).clamp(HONOUR_MIN, 1.0)
+    }
+
+    /// Takes note of a pair that is to be moved, which promises so many seconds a second for so
+    /// many epochs.
+    pub(super) fn deal(&mut self, pair: Pair, promised: f64, epochs: u32) {
+        if self.deals.len() == DEALS_MAX {
+            self.deals.pop_front();
+        }
+        let until = self.epoch.saturating_add(epochs);
+        self.deals.push_back(Deal { pair, promised: promised as f32, until });
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.deals.capacity() * size_of::<Deal>()) as u64
+    }
+}

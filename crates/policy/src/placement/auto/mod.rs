@@ -1,0 +1,345 @@
+//! The placement that needs no choice: it moves what has proved to save more than copying costs.
+//!
+//! 1. `pulse` counts what is asked of chunks, and remembers it on three time scales. Each of these,
+//!    and what the epoch asked of the chunks around, is a *predictor*.
+//! 2. `price` says what users wait for that on each pool, from its traits and what the machine
+//!    measured, and what a copy makes them wait.
+//! 3. At an epoch's end each predictor pairs the chunks that a pool would serve best with those it
+//!    would miss least there, best with worst, while the exchange saves anything.
+//! 4. `ghosts` watches a sample of these pairs, moved or not, and learns by class what really came
+//!    of such predictions, and for how long.
+//! 5. A pair moves when what its class earns for certain, over the time that this is known to last,
+//!    is more than `margin` times what copying costs; the best first, each chunk once, and for no
+//!    more in all than `ledger` allows.
+//!
+//! So without evidence nothing moves: where all chunks are asked for alike, what comes of a
+//! prediction is nothing. What a placement cannot know is bounded: what is spent on copies is at
+//! most `spend` of what users wait anyway, and half of what was saved.
+//!
+//! Chunks of volumes with a strict SLA make room for chunks of such volumes only. Pinned chunks
+//! stay by the machine's rule.
+//!
+//! Source: ours. Ghosts that prove a decision before it is made are known from caches (ARC, Megiddo
+//! and Modha, FAST 2003); a lower confidence bound as price of admission from bandits (Auer et al.,
+//! 2002).
+//!
+//! State: 82 B a chunk, and the watched pairs, at most 0.6 MiB a pool. O(1) an access; O(chunks
+//! met + n log n over [`CONSIDERED`] a pool) an epoch.
+
+mod foresight;
+mod ghosts;
+mod ledger;
+mod pairing;
+mod price;
+mod pulse;
+mod reasons;
+
+pub use self::foresight::{Foresight, NoForesight};
+
+use self::foresight::Ahead;
+use self::ghosts::{Ghosts, PREDICTORS, Pair};
+use self::ledger::Ledger;
+use self::price::Price;
+use self::pulse::{Ask, LANES, Pulse};
+use super::plan::{Plan, Rooms};
+use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use crate::Footprint;
+use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
+use thermocline_units::{ChunkId, Nanos, PoolId};
+
+const MODE: Setting = Setting {
+    name: "mode",
+    default: "act",
+    unit: "act, recommend",
+    help: "recommend: it watches and tells, and moves nothing",
+};
+const MARGIN: Setting = Setting {
+    name: "margin",
+    default: "3",
+    unit: "ratio",
+    help: "how many times what a copy costs a move must have proved to save",
+};
+const SPEND: Setting = Setting {
+    name: "spend",
+    default: "0.02",
+    unit: "share",
+    help: "of what users wait anyway, so much may be spent on copies beside half of what was saved",
+};
+const TRUST: Setting = Setting {
+    name: "trust",
+    default: "0",
+    unit: "share",
+    help: "of a prediction that counts before anything was seen of its kind",
+};
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "auto",
+    summary: "moves what has proved to save more waiting than copying costs, and else nothing",
+    source: "ours: ghost pairs with priced copies, docs/decisions/0050",
+    settings: &[MODE, MARGIN, SPEND, TRUST],
+    build: Build::Placement(|settings| Ok(Box::new(Auto::new(settings)?))),
+};
+
+pub(crate) const ORACLE: Entry = Entry {
+    name: "oracle",
+    summary: "knows what will be asked for, and moves what saves more waiting than copying costs",
+    source: "the bound of auto: the same prices and pairs, with the future for a prediction",
+    settings: &[],
+    build: Build::Foreseeing(|_, foresight| Ok(Box::new(Auto::foreseeing(foresight)))),
+};
+
+/// How often it decides where nobody says otherwise: its memories are 10 s, 80 s and 11 min long.
+const EPOCH: Nanos = Nanos::from_secs(10);
+
+/// Chunks that a predictor looks at for one pool, on either side.
+const CONSIDERED: usize = 4096;
+
+/// See the module.
+#[derive(Debug)]
+struct Auto {
+    acts: bool,
+    margin: f64,
+    spend: f64,
+    trust: f64,
+    pulse: Pulse,
+    prices: Vec<Price>,
+    ghosts: Ghosts,
+    ledger: Ledger,
+    /// Where chunks were at the last epoch's end.
+    before: Vec<u8>,
+    /// What the last epoch decided, for `explain`.
+    last: Decision,
+    /// What an oracle is told.
+    ahead: Option<Ahead>,
+}
+
+/// What an epoch's end came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Decision {
+    /// Pairs that predicted something, that were worth their copy, that were proposed.
+    predicted: u64,
+    worth: u64,
+    proposed: u64,
+}
+
+/// A pair that is worth its copies.
+#[derive(Debug, Clone, Copy)]
+struct Deal {
+    pair: Pair,
+    /// Seconds of waiting: what it brings beyond what it costs, and what it costs.
+    net: f64,
+    cost: f64,
+    /// Seconds a second, for so many epochs.
+    promised: f64,
+    horizon: f64,
+}
+
+impl Auto {
+    fn new(settings: &Settings) -> Result<Auto, SettingsError> {
+        Ok(Auto {
+            acts: settings.choice("mode", &["act", "recommend"])? == 0,
+            margin: settings.number("margin", 0.0, 1e6)?,
+            spend: settings.number("spend", 0.0, 1e6)?,
+            trust: settings.number("trust", 0.0, 1.0)?,
+            ..Auto::fresh()
+        })
+    }
+
+    /// The bound: it is told the future, needs no evidence and may spend what it likes. It has the
+    /// margin all the same: prices of copies are means, and what they do to a queue at a bad moment
+    /// is more (with a margin of 1 it lost half on uniform reads).
+    fn foreseeing(foresight: Box<dyn Foresight>) -> Auto {
+        Auto { ahead: Some(Ahead::new(foresight)), ..Auto::fresh() }
+    }
+
+    fn fresh() -> Auto {
+        Auto {
+            acts: true,
+            margin: 4.0,
+            spend: f64::INFINITY,
+            trust: 1.0,
+            pulse: Pulse::default(),
+            prices: Vec::new(),
+            ghosts: Ghosts::default(),
+            ledger: Ledger::default(),
+            before: Vec::new(),
+            last: Decision::default(),
+            ahead: None,
+        }
+    }
+
+    /// Learns what the epoch did: prices, what was saved and spent, what came of what is watched.
+    fn learn(&mut self, view: &dyn VolumeView) {
+        let (count, seconds) = (usize::from(view.pool_count()), view.epoch().as_secs_f64());
+        let mut asked = vec![[0.0f32; 4]; count];
+        for number in 0..self.pulse.len() {
+            let sum = &mut asked[self.pulse.home(number)];
+            sum.iter_mut().zip(self.pulse.now(number)).for_each(|(sum, more)| *sum += more);
+        }
+        self.prices.resize_with(count, Price::default);
+        for ((pool, price), asked) in (0..).map(PoolId).zip(&mut self.prices).zip(asked) {
+            let load = view.load(pool);
+            price.learn(&view.traits(pool), &load, asked, view.epoch());
+            let waited = load.latency().map_or(0.0, |mean| mean.as_secs_f64());
+            self.ledger.waited += waited * load.requests() as f64;
+        }
+        let bytes = view.chunk_size().0 as f64;
+        for number in 0..self.pulse.len() {
+            let home = self.pulse.home(number);
+            let before = self.before.get(number as usize).map_or(home, |&home| usize::from(home));
+            if home != before && before < count {
+                self.ledger.moved += 1;
+                self.ledger.spent += self.copy_cost(bytes, before, home);
+            }
+            let first = self.pulse.first_home(number);
+            if home != first {
+                let asked = self.pulse.now(number);
+                let saved = self.prices[first].of(&asked) - self.prices[home].of(&asked);
+                self.ledger.saved += saved * seconds;
+            }
+        }
+        self.before.clear();
+        self.before.extend((0..self.pulse.len()).map(|number| self.pulse.home(number) as u8));
+        self.ledger.settle(&self.pulse, &self.prices, seconds);
+        self.ghosts.judge(&self.pulse, &self.prices);
+        self.pulse.fade();
+    }
+
+    /// Seconds that users wait for a copy from one pool to another.
+    fn copy_cost(&self, bytes: f64, from: usize, to: usize) -> f64 {
+        self.prices[from].copy(bytes, 0) + self.prices[to].copy(bytes, 1)
+    }
+
+    /// What a predictor expects to be asked of a chunk.
+    fn expected(&self, predictor: usize, around: &[Ask], number: u32) -> Ask {
+        if let Some(ahead) = &self.ahead {
+            return ahead.asked(predictor, number);
+        }
+        match predictor {
+            0..LANES_END => self.pulse.lately(predictor, number),
+            // Of who is there, what it was asked itself says more.
+            _ if self.pulse.home(number) == 0 => self.pulse.lately(0, number),
+            _ => around[number as usize],
+        }
+    }
+
+    /// What a pair is worth, if it is worth its copies.
+    fn worth(&self, pair: Pair, view: &dyn VolumeView) -> Option<Deal> {
+        let (bytes, seconds) = (view.chunk_size().0 as f64, view.epoch().as_secs_f64());
+        let returns = self.ghosts.returns(&pair);
+        let (earned, horizon) = match &self.ahead {
+            Some(ahead) => (1.0, ahead.epochs(pair.predictor.into())),
+            None => {
+                let earned = returns.earned().max(self.trust) * self.ledger.honour();
+                (earned, f64::from(returns.horizon().max(1)))
+            }
+        };
+        let promised = f64::from(pair.predicted) * earned;
+        let [from, to] = [pair.from, pair.to].map(usize::from);
+        let mut cost = self.copy_cost(bytes, from, to);
+        if pair.victim.is_some() {
+            cost += self.copy_cost(bytes, to, from);
+        }
+        let net = promised * seconds * horizon - self.margin * cost;
+        (promised > 0.0 && net > 0.0).then_some(Deal { pair, net, cost, promised, horizon })
+    }
+
+    /// All pairs of all predictors that are worth their copies, the best first.
+    fn deals(&mut self, view: &dyn VolumeView, rooms: &Rooms) -> Vec<Deal> {
+        let around = self.pulse.around();
+        let mut deals: Vec<Deal> = Vec::new();
+        for predictor in 0..PREDICTORS {
+            for to in 0..self.prices.len() - 1 {
+                let pairs = self.pairs(predictor, to, &around, view, rooms);
+                self.last.predicted += pairs.len() as u64;
+                deals.extend(pairs.iter().filter_map(|pair| self.worth(*pair, view)));
+                if self.ahead.is_none() && self.ghosts.is_birth(predictor) {
+                    self.ghosts.watch(&pairs);
+                }
+            }
+        }
+        deals.sort_unstable_by(|a, b| {
+            let order = |deal: &Deal| (deal.pair.chunk, deal.pair.to, deal.pair.predictor);
+            b.net.total_cmp(&a.net).then(order(a).cmp(&order(b)))
+        });
+        deals
+    }
+
+    /// Takes the best deals that do not stand in each other's way, for what the ledger allows.
+    fn choose(&mut self, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        let mut rooms = Rooms::of(view);
+        let deals = self.deals(view, &rooms);
+        self.last.worth = deals.len() as u64;
+        let mut purse = self.ledger.purse(self.spend);
+        let mut settled = vec![false; self.pulse.len() as usize];
+        let (mut plan, mut victims) = (Plan::new(view), Vec::new());
+        for deal in deals {
+            let Deal { pair, cost, .. } = deal;
+            let (from, to) = (PoolId(pair.from.into()), PoolId(pair.to.into()));
+            let both = [Some(pair.chunk), pair.victim];
+            let taken = both.iter().flatten().any(|&number| settled[number as usize]);
+            if taken || cost > purse || pair.victim.is_none() && !rooms.has_room(to) {
+                continue;
+            }
+            purse -= cost;
+            both.iter().flatten().for_each(|&number| settled[number as usize] = true);
+            self.last.proposed += 1;
+            plan.wish(self.pulse.chunks.id(pair.chunk), from, to);
+            match pair.victim {
+                Some(victim) => victims.push((victim, to, from)),
+                None => rooms.carry(from, to),
+            }
+            if self.acts && self.ahead.is_none() {
+                self.ledger.deal(pair, deal.promised, deal.horizon as u32);
+            }
+        }
+        // What yields first is told last.
+        for &(victim, from, to) in victims.iter().rev() {
+            plan.may_fall(self.pulse.chunks.id(victim), from, to);
+        }
+        if self.acts {
+            plan.propose(budget, moves);
+        }
+    }
+}
+
+const LANES_END: usize = LANES.len();
+
+impl Placement for Auto {
+    #[inline]
+    fn observe(&mut self, access: &ChunkAccess) {
+        self.pulse.record(access);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.pass();
+        }
+    }
+
+    fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.look(&mut self.pulse, view);
+        }
+        self.pulse.look(view);
+        self.learn(view);
+        self.last = Decision::default();
+        if view.pool_count() > 1 {
+            self.choose(view, budget, moves);
+        }
+        self.pulse.advance();
+    }
+
+    fn explain(&self, chunk: ChunkId) -> Vec<String> {
+        self.reasons(chunk)
+    }
+
+    fn epoch(&self) -> Option<Nanos> {
+        Some(EPOCH)
+    }
+
+    fn footprint(&self) -> Footprint {
+        let own = self.pulse.bytes() + self.ghosts.bytes() + self.ledger.bytes();
+        Footprint { resident: 0, index: own + self.before.capacity() as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

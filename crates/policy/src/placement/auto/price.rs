@@ -1,0 +1,129 @@
+//! What users wait for what is asked of a pool, and what a copy costs them.
+//!
+//! 1. A unit that is asked for waits as long as on the idle pool ([`Costs`]), times how much longer
+//!    reads, and writes, took in the epochs before than that: measured, half of it new each epoch.
+//! 2. The wait beyond that of an idle pool times requests a second is how many are in the queue (N,
+//!    Little's law). In an M/M/1 queue of that length the pool is busy ρ of its time, ρ²/(1 − ρ) =
+//!    N. A second more of work delays those in the queue, who is being served, and who comes before
+//!    the queue is as short again: (N + ρ)/(1 − ρ) seconds in all. What a unit takes of the pool's
+//!    time costs that, too; one that is not asked for any more saves it.
+//! 3. A copy is a seek a piece and its bytes from the pool's streams. It costs the same a second,
+//!    and half a piece's time to all who arrive meanwhile.
+//!
+//! All in seconds of waiting a second. State: some numbers a pool.
+
+use super::pulse::Ask;
+use crate::placement::{Pattern, PoolLoad, PoolTraits};
+use thermocline_units::Nanos;
+
+/// How much longer than on the idle pool requests may take to be believed.
+const LONGER: std::ops::RangeInclusive<f64> = 0.02..=100.0;
+/// Fuller than this a pool does not count: a long queue says how long it is, not that it stays.
+const FULLEST: f64 = 0.8;
+/// Weight of the newest epoch, at least: predictions and what came of them have like prices.
+const NEWEST: f64 = 0.2;
+/// Bytes that a copy keeps a pool busy with at once.
+const PIECE: f64 = 1_048_576.0;
+const UNIT: f64 = 4096.0;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Price {
+    /// Seconds for a unit of each kind of [`Ask`].
+    units: [f64; 4],
+    /// How much longer reads and writes take than on the idle pool.
+    longer: [f64; 2],
+    queue: f64,
+    /// Requests waiting and served at once.
+    there: f64,
+    arrivals: f64,
+    /// Epochs learnt from.
+    epochs: u32,
+    /// Seconds that a piece's seek takes, to read and to write.
+    seeks: [f64; 2],
+    /// Bytes a second of streams that read and write.
+    streams: [f64; 2],
+}
+
+impl Default for Price {
+    fn default() -> Price {
+        Price {
+            units: [0.0; 4],
+            longer: [1.0; 2],
+            queue: 0.0,
+            there: 0.0,
+            arrivals: 0.0,
+            epochs: 0,
+            seeks: [0.0; 2],
+            streams: [1.0; 2],
+        }
+    }
+}
+
+/// Seconds that a unit of each kind waits on an idle pool, and that it takes of its time.
+fn idle(traits: &PoolTraits) -> ([f64; 4], [f64; 4]) {
+    let takes = Pattern::ALL.map(|pattern| 1.0 / traits.of(pattern).per_second.max(1) as f64);
+    let mut waits = takes;
+    for pattern in Pattern::RANDOM {
+        waits[pattern as usize] = traits.of(pattern).latency.as_secs_f64();
+    }
+    (waits, takes)
+}
+
+impl Price {
+    /// Learns from an epoch in which `asked` was asked of the pool a second.
+    pub(super) fn learn(&mut self, traits: &PoolTraits, load: &PoolLoad, asked: Ask, epoch: Nanos) {
+        let (waits, takes) = idle(traits);
+        let seconds = epoch.as_secs_f64();
+        self.epochs = self.epochs.saturating_add(1);
+        let newest = NEWEST.max(1.0 / f64::from(self.epochs));
+        let expected = |at: usize| f64::from(asked[at]) * waits[at] * seconds;
+        let sides = [(load.reads, load.read_latency), (load.writes, load.write_latency)];
+        let (mut excess, mut there) = (0.0, 0.0);
+        for (side, (count, latency)) in sides.into_iter().enumerate() {
+            let (came, wait) =
+                (count as f64 * latency.as_secs_f64(), expected(side) + expected(side + 2));
+            there += came;
+            if count == 0 || wait <= 0.0 {
+                continue;
+            }
+            let longer = (came / wait).clamp(*LONGER.start(), *LONGER.end());
+            self.longer[side] += (longer - self.longer[side]) * newest;
+            excess += (came - wait).max(0.0);
+        }
+        self.queue += (excess / seconds - self.queue) * newest;
+        self.there += (there / seconds - self.there) * newest;
+        self.arrivals += (load.requests() as f64 / seconds - self.arrivals) * newest;
+        let others = self.delay();
+        self.seeks = [takes[0], takes[1]];
+        self.units = std::array::from_fn(|at| waits[at] * self.longer[at % 2] + takes[at] * others);
+        self.streams = [Pattern::SequentialRead, Pattern::SequentialWrite]
+            .map(|pattern| traits.of(pattern).per_second.max(1) as f64 * UNIT);
+    }
+
+    /// Seconds that all users wait for a second of the pool's time.
+    fn delay(&self) -> f64 {
+        let full = self.full();
+        (self.queue + full) / (1.0 - full)
+    }
+
+    /// How full the pool is, 0 to 1, by its queue; not more than by all that are there, ρ/(1 − ρ).
+    fn full(&self) -> f64 {
+        let queue = self.queue;
+        let by_queue = ((queue * queue + 4.0 * queue).sqrt() - queue) / 2.0;
+        by_queue.min(self.there / (1.0 + self.there)).min(FULLEST)
+    }
+
+    /// Seconds a second that users wait for what is asked.
+    #[inline]
+    pub(super) fn of(&self, asked: &Ask) -> f64 {
+        asked.iter().zip(&self.units).map(|(&asked, unit)| f64::from(asked) * unit).sum()
+    }
+
+    /// Seconds that users wait for a copy of so many bytes from here (`side` 0) or to here (1).
+    pub(super) fn copy(&self, bytes: f64, side: usize) -> f64 {
+        let piece = self.seeks[side] + bytes.min(PIECE) / self.streams[side];
+        let busy = piece * (bytes / PIECE).max(1.0);
+        busy * (self.delay() + self.arrivals * piece / 2.0 / (1.0 - self.full()))
+    }
+}
