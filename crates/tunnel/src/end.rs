@@ -152,6 +152,7 @@ impl End {
     ) -> Result<End, SettingsError> {
         let known = cache.classes.take().filter(|known| known.are_by(&settings.controller));
         let classes = known.map_or_else(|| Classes::new(&settings.controller), Ok)?;
+        cache.shared.shadows.begin();
         let mut wire = settings.wire;
         wire.epoch = cache.epoch;
         wire.parameters = cache.parameters().into();
@@ -252,6 +253,7 @@ impl End {
         state.encoder.push(bytes);
         let took = (self.stopwatch)().saturating_sub(started);
         self.held += state.held() - before;
+        self.shadow(now, flow.0, bytes);
         self.send_segments(now, flow.0, took);
     }
 
@@ -273,6 +275,9 @@ impl End {
         if let Some(state) = self.flows.get_mut(&flow.0) {
             state.is_ending = true;
             state.flushes = true;
+            let (class, wanted) = (state.class, self.classes.wanted(state.class));
+            let findings = state.scout.end(wanted, &mut self.cache.shared);
+            self.classes.shadowed(now, class, (0, Nanos(0)), &findings);
             self.send_segments(now, flow.0, Nanos(0));
         }
     }
@@ -377,7 +382,8 @@ impl End {
     }
 
     fn drop_flow(&mut self, number: u32) {
-        if let Some(flow) = self.flows.remove(&number) {
+        if let Some(mut flow) = self.flows.remove(&number) {
+            flow.scout.drop_region(&mut self.cache.shared);
             self.held -= flow.held();
             self.waiting -= flow.decoder.waiting();
         }
@@ -602,6 +608,21 @@ impl End {
         }
         self.tell_room(number);
         self.finish(number);
+    }
+
+    /// Lets the shadows see what a flow's client said, if the class's controller wants them.
+    fn shadow(&mut self, now: Nanos, number: u32, bytes: &[u8]) {
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        let (wanted, shared) = (self.classes.wanted(flow.class), &mut self.cache.shared);
+        if wanted.is_empty() {
+            return flow.scout.rest(bytes.len(), shared);
+        }
+        let started = (self.stopwatch)();
+        let findings = flow.scout.pass(bytes, wanted, shared);
+        let took = (self.stopwatch)().saturating_sub(started);
+        let took = self.costs.map_or(took, |costs| costs.of_shadows(bytes.len()));
+        self.spent.0 += took.0;
+        self.classes.shadowed(now, flow.class, (bytes.len(), took), &findings);
     }
 
     fn tell_room(&mut self, number: u32) {

@@ -4,8 +4,13 @@ use super::*;
 use thermocline_ports::model::Lane;
 use thermocline_units::Rng;
 
-const FREE: Costs =
-    Costs { relay_per_byte: 0.0, cut_per_byte: 0.0, per_chunk: 0.0, compress_per_byte: 0.0 };
+const FREE: Costs = Costs {
+    relay_per_byte: 0.0,
+    cut_per_byte: 0.0,
+    per_chunk: 0.0,
+    compress_per_byte: 0.0,
+    shadow_per_byte: 0.0,
+};
 
 fn scene(controller: &str, bytes_per_s: u64) -> Scene {
     let lane = Lane { bytes_per_s, command: Nanos(0) };
