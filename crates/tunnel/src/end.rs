@@ -42,6 +42,9 @@ const WAITING_BYTES_IN_ALL: usize = 256 << 20;
 /// Code of a reset because a flow's bytes broke off.
 pub const RESET_BROKEN_OFF: u32 = 1;
 
+/// Code of the end of a connection whose other end broke a rule.
+const CLOSED_BY_OFFENCE: u32 = 1;
+
 /// Number of a flow on its connection; never used again there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u32);
@@ -197,13 +200,17 @@ impl End {
     /// Takes in bytes of the connection, in pieces of any size. Take the events after each call.
     ///
     /// # Errors
-    /// The other end broke a rule: the connection is over, and nothing more is delivered.
+    /// The other end broke a rule: the connection is over, and nothing more is delivered. Transmit
+    /// once more, so that it hears of which.
     pub fn receive(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), TunnelError> {
         let received = self.session.receive(now, bytes);
         if received.is_ok() {
             while let Some(event) = self.session.next_event() {
-                self.on_event(now, event)?;
-                self.talk.check(self.held)?;
+                let done = self.on_event(now, event);
+                let done = done.and_then(|()| Ok(self.talk.check(self.held)?));
+                done.inspect_err(|error| {
+                    self.session.close(CLOSED_BY_OFFENCE, &error.to_string())
+                })?;
             }
         }
         Ok(received?)

@@ -3,7 +3,8 @@
 //! 1. *Regions.* A flow is cut very coarsely (64 KiB), by content. Behind one cut in
 //!    [`ONE_IN`], drawn by a hash of the bytes before it, a *region* of [`REGION_BYTES`] is
 //!    collected: some 1/18 of what passes. Where a region begins depends on content only, so
-//!    content that comes again is looked at again, wherever it stands.
+//!    content that comes again is looked at again, wherever it stands. Runs of one byte, where
+//!    every cut would be drawn or none, are not.
 //! 2. A whole region is cut by each choice that is wanted. Of sizes below 1 KiB only chunks with a
 //!    fitting fingerprint are looked at, so that small sizes cost no more memory than large ones.
 //! 3. Each choice has a table of the chunks that it would have kept, each with the time of its last
@@ -199,7 +200,8 @@ impl Scout {
 
     fn is_drawn(&self, shared: &Shared) -> bool {
         let is_free = self.region.is_none() && shared.shadows.open < OPEN_MAX;
-        is_free && shared.fingerprint(self.scope, &self.tail).is_multiple_of(ONE_IN)
+        let is_run = self.tail.iter().all(|byte| *byte == self.tail[0]);
+        is_free && !is_run && shared.fingerprint(self.scope, &self.tail).is_multiple_of(ONE_IN)
     }
 
     /// Passes over bytes without a coarse cut.

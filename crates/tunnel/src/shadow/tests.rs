@@ -146,3 +146,13 @@ fn fixed_chunks_are_counted_from_the_flows_beginning() {
     }
     assert!(means[0] < 0.01 && means[1] > 0.8 && means[2] > 0.8, "{means:?}");
 }
+
+#[test]
+fn runs_of_one_byte_are_not_looked_at() {
+    let zeros = vec![0; MIB];
+    for seed in 0..300 {
+        let mut shared = Shared::new(Bytes::from_mib(256), seed);
+        let findings = Scout::new(seed).pass(&zeros, Choices::CUTTING, &mut shared);
+        assert!(findings.is_empty(), "seed {seed}: a cut in 32 is drawn, and all are alike");
+    }
+}

@@ -2,7 +2,7 @@
 //! errors.
 
 use super::MEASURES;
-use crate::experiment::config::{ConfigError, text};
+use crate::experiment::config::{ConfigError, text, text_or_none};
 use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -78,6 +78,11 @@ pub(super) struct PanelConfig {
     #[serde(default)]
     note: String,
     measures: Vec<Measure>,
+    /// Another cache than the experiment's.
+    pub(super) cache_share: Option<f64>,
+    /// Other bytes than the experiment's that clients ask for.
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub(super) requested: Option<Bytes>,
     /// Flows that are in play; none: all.
     #[serde(default)]
     pub(super) flows: Vec<String>,
@@ -143,8 +148,9 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), String> {
-        let share = self.cache_share;
-        if !(share > 0.0 && share <= 1.0) {
+        let of_panels = self.panels.iter().filter_map(|panel| panel.cache_share);
+        let wrong = |share: &f64| !(*share > 0.0 && *share <= 1.0);
+        if let Some(share) = of_panels.chain([self.cache_share]).find(wrong) {
             return Err(format!("cache_share is {share}; give a share above 0, at most 1"));
         }
         if self.flows.is_empty() || self.flows.iter().any(|flow| !(flow.share > 0.0)) {

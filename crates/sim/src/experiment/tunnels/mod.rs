@@ -14,8 +14,6 @@
 //! Source: S3, VNRE (000 §4.2 to 4.4).
 
 mod config;
-#[cfg(test)]
-mod tests;
 
 pub use config::Config;
 
@@ -146,8 +144,8 @@ fn run_panel(
         .with_max_len(1)
         .map(|job| {
             let (row, seed) = (&panel.rows[job / seeds], config.seeds[job % seeds]);
-            let requests = requests(config, &kinds, seed);
-            let answers = answers(config, row, &kinds, &requests)?;
+            let requests = requests(config, panel, &kinds, seed);
+            let answers = answers(config, panel, row, &kinds, &requests)?;
             Ok(match panel.day {
                 Some(day) => over_a_day(&answers, day, config.link.0 as f64, seed),
                 None => counted(panel, &kinds, &answers),
@@ -163,7 +161,8 @@ fn run_panel(
 }
 
 /// The requests of a seed, by kind and file.
-fn requests(config: &Config, kinds: &[&Kind], seed: u64) -> Vec<Request> {
+fn requests(config: &Config, panel: &PanelConfig, kinds: &[&Kind], seed: u64) -> Vec<Request> {
+    let requested = panel.requested.unwrap_or(config.requested).0;
     let mut rng = Rng::seeded(seed);
     let popular: Vec<Vec<&PathBuf>> = kinds.iter().map(|kind| shuffled(kind, &mut rng)).collect();
     let weights: Vec<Vec<f64>> =
@@ -173,7 +172,7 @@ fn requests(config: &Config, kinds: &[&Kind], seed: u64) -> Vec<Request> {
     let shares: Vec<f64> = kinds.iter().map(|kind| kind.share / mean(kind)).collect();
     let total: f64 = shares.iter().sum();
     let (mut requests, mut bytes) = (Vec::new(), 0);
-    while bytes < config.requested.0 {
+    while bytes < requested {
         let mut draw = rng.unit_f64() * total;
         let kind = shares.iter().position(|share| {
             draw -= share;
@@ -211,12 +210,14 @@ fn sums(zipf: f64, ranks: usize) -> Vec<f64> {
 
 fn answers(
     config: &Config,
+    panel: &PanelConfig,
     row: &RowConfig,
     kinds: &[&Kind],
     requests: &[Request],
 ) -> Result<Vec<Answer>, ExperimentError> {
     let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
-    let share = if row.unlimited { 2.0 } else { config.cache_share };
+    let share = panel.cache_share.unwrap_or(config.cache_share);
+    let share = if row.unlimited { 2.0 } else { share };
     let chunkings: Vec<_> = kinds.iter().map(|kind| row.chunking(&kind.name)).collect();
     let mut trial = Trial::new(Bytes((bytes as f64 * share) as u64), chunkings[0]);
     let costs = &config.costs[row.costs.as_deref().unwrap_or("ours")];

@@ -1,7 +1,12 @@
-//! Descriptions that cannot be, and runs whose outcome arithmetic tells.
+//! Experiments with a tunnel: descriptions that cannot be, and runs whose outcome arithmetic
+//! tells.
 
-use super::*;
-use crate::experiment::{Experiment, Results};
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use thermocline_sim::experiment::grid::{Measure, Outcome};
+use thermocline_sim::experiment::{Experiment, Folders, Results};
+use thermocline_units::Rng;
 
 const SMALL: &str = r#"
 kind = "tunnel"
@@ -102,17 +107,6 @@ fn on_a_link_with_room_a_request_gets_what_the_link_carries() {
     let busy = Data::new("busy").run(&SMALL.replace("load = 0.5", "load = 0.9"));
     let rate = busy.panels[1].runs[0][2][0][&Measure::Throughput];
     assert!(rate < 0.5e6, "at noon requests wait: {rate}");
-}
-
-#[test]
-fn requests_come_in_order_and_most_by_day() {
-    let day = DayConfig { hours: 48, every: 6, load: 0.5, swing: 0.6 };
-    let times = arrivals(40_000, day, 1);
-    assert!(times.is_sorted() && times.iter().all(|time| (0.0..1.0).contains(time)));
-    let within = |from: f64, to: f64| times.iter().filter(|t| (from..to).contains(*t)).count();
-    // Around noon of the first day and around the midnight between the days.
-    let (noon, night) = (within(0.2, 0.3), within(0.45, 0.55));
-    assert!(noon as f64 > 2.5 * night as f64, "{noon}, {night}");
 }
 
 #[test]
