@@ -63,9 +63,8 @@ fn carried(kib: [u64; 2], content: &[u8]) -> usize {
 /// much.
 fn content() -> Vec<u8> {
     let mut rng = Rng::seeded(2);
-    let mut piece = || -> Vec<u8> {
-        (0..4096).map(|_| b"0123456789abcdef"[rng.below(16) as usize]).collect()
-    };
+    let mut piece =
+        || -> Vec<u8> { (0..4096).map(|_| b"0123456789abcdef"[rng.below(16) as usize]).collect() };
     let pieces: Vec<Vec<u8>> = (0..200).map(|_| piece()).collect();
     let mut rng = Rng::seeded(3);
     let next = |at: u64| match rng.below(2) {
