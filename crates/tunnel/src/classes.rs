@@ -1,10 +1,11 @@
 //! Classes of flows: the controller of each, and what came of it.
 
 use crate::encoder::Encoded;
+use crate::shadow::Finding;
 use std::collections::BTreeMap;
 use thermocline_chunking::{Chunking, Engine, Method};
 use thermocline_policy::registry::{PolicySpec, SpecError};
-use thermocline_policy::tunnel::{Choice, Conditions, Controller, Sample, Why};
+use thermocline_policy::tunnel::{Choice, Choices, Conditions, Controller, Estimate, Sample, Why};
 use thermocline_units::{Bytes, Nanos};
 
 /// Processor time by work done: a model of it, for virtual time. Nanoseconds.
@@ -18,6 +19,8 @@ pub struct Costs {
     pub per_chunk: f64,
     /// For each byte of literals that compression is tried on.
     pub compress_per_byte: f64,
+    /// For each byte that passes while shadows run.
+    pub shadow_per_byte: f64,
 }
 
 impl Costs {
@@ -29,6 +32,11 @@ impl Costs {
             + self.per_chunk * encoded.chunks as f64
             + self.compress_per_byte * encoded.tried as f64;
         Nanos(spent.max(0.0) as u64)
+    }
+
+    /// Processor time of shadows while so many bytes pass.
+    pub(crate) fn of_shadows(&self, bytes: usize) -> Nanos {
+        Nanos((self.shadow_per_byte * bytes as f64).max(0.0) as u64)
     }
 }
 
@@ -47,8 +55,52 @@ pub struct ClassReport {
     pub why: Why,
 }
 
+/// What was sent lately for bytes that were not found: what shadows do not see.
+#[derive(Default)]
+struct Remainder {
+    literals: f64,
+    stored: f64,
+    chunks: f64,
+    heads: f64,
+}
+
+impl Remainder {
+    /// Literals that are remembered, bytes.
+    const MEMORY: f64 = (16 << 20) as f64;
+    /// Bytes of a token while nothing was cut.
+    const TOKEN: f64 = 4.0;
+
+    fn add(&mut self, encoded: &Encoded) {
+        self.literals += (encoded.bytes - encoded.saved) as f64;
+        self.stored += encoded.stored as f64;
+        self.chunks += encoded.chunks as f64;
+        self.heads += if encoded.chunks > 0 { (encoded.sent - encoded.stored) as f64 } else { 0.0 };
+        if self.literals > Self::MEMORY {
+            for sum in [&mut self.literals, &mut self.stored, &mut self.chunks, &mut self.heads] {
+                *sum *= 0.5;
+            }
+        }
+    }
+
+    /// Bytes that would be sent for a byte of which `found` is found, in so many chunks.
+    fn sent(&self, found: f64, chunks: f64) -> f64 {
+        let ratio = if self.literals > 0.0 { self.stored / self.literals } else { 1.0 };
+        let token = if self.chunks > 0.0 { self.heads / self.chunks } else { Self::TOKEN };
+        (1.0 - found) * ratio + chunks * token
+    }
+}
+
+/// Shadows of a class since their last estimate.
+#[derive(Default)]
+struct Passed {
+    bytes: u64,
+    processing: Nanos,
+}
+
 struct Class {
     controller: Box<dyn Controller>,
+    remainder: Remainder,
+    passed: Passed,
     sent: Encoded,
     processing: Nanos,
     choice: Choice,
@@ -92,7 +144,8 @@ impl Classes {
             let mut controller = spec.build_controller().expect("it was built before");
             controller.conditions(now, conditions);
             let (sent, processing) = (Encoded::default(), Nanos(0));
-            Class { controller, sent, processing, choice: Choice::None }
+            let (remainder, passed) = (Remainder::default(), Passed::default());
+            Class { controller, remainder, passed, sent, processing, choice: Choice::None }
         });
         class.choice = class.controller.choose(now);
         class.choice
@@ -109,10 +162,45 @@ impl Classes {
     ) {
         let class = self.classes.get_mut(&class).expect("a segment was chosen for");
         class.sent.add(encoded);
+        class.remainder.add(encoded);
         class.processing.0 += processing.0;
         let (bytes, sent) = (Bytes(encoded.bytes), Bytes(encoded.sent));
         let sample = Sample { choice, bytes, sent, chunks: encoded.chunks, processing };
         class.controller.observe(now, &sample);
+    }
+
+    /// Choices of which a class wants estimates; none of a class that is not known.
+    pub(crate) fn wanted(&self, class: u16) -> Choices {
+        self.classes.get(&class).map_or(Choices::EMPTY, |class| class.controller.wanted())
+    }
+
+    /// Bytes of a class passed under the eyes of shadows, which found this.
+    pub(crate) fn shadowed(
+        &mut self,
+        now: Nanos,
+        class: u16,
+        (bytes, processing): (usize, Nanos),
+        findings: &[Finding],
+    ) {
+        let class = self.classes.get_mut(&class).expect("estimates were wanted");
+        class.passed.bytes += bytes as u64;
+        class.passed.processing.0 += processing.0;
+        if findings.is_empty() {
+            return;
+        }
+        let passed = std::mem::take(&mut class.passed);
+        let none = Finding { choice: Choice::None, found: 0.0, density: 0.0 };
+        let count = findings.len() as u64 + 1;
+        for Finding { choice, found, density } in findings.iter().chain([&none]) {
+            let saved = 1.0 - class.remainder.sent(*found, *density);
+            let estimate = Estimate {
+                choice: *choice,
+                bytes: Bytes(passed.bytes),
+                would_save: Bytes((saved.max(0.0) * passed.bytes as f64) as u64),
+                processing: Nanos(passed.processing.0 / count),
+            };
+            class.controller.estimate(now, &estimate);
+        }
     }
 
     pub(crate) fn reports(&self) -> impl Iterator<Item = ClassReport> {

@@ -153,11 +153,12 @@ impl Cache {
         self.shared.store.len()
     }
 
-    /// What this end tells the other one first: the version, and the run of the other end whose
-    /// names it knows.
+    /// What this end tells the other one first: the version, the run of the other end whose names
+    /// it knows, and how much it keeps.
     pub(crate) fn parameters(&self) -> Vec<u8> {
         let mut parameters = vec![VERSION];
         parameters.extend(self.peer_epoch);
+        parameters.extend(self.shared.store.most().0.to_le_bytes());
         parameters
     }
 
@@ -169,9 +170,19 @@ impl Cache {
         if version != VERSION {
             return Err(value("the version of the other end's tunnel", version.into(), "1"));
         }
-        if known.len() != 16 {
-            let expected = "16 bytes behind the version";
-            return Err(value("the length of the parameters", known.len() as u64, expected));
+        let (known, keeps) = match known.len() {
+            16 => (known, None),
+            24 => {
+                known.split_at_checked(16).map(|(known, keeps)| (known, Some(keeps))).expect("24")
+            }
+            length => {
+                let expected = "16 bytes behind the version, or 24";
+                return Err(value("the length of the parameters", length as u64, expected));
+            }
+        };
+        if let Some(keeps) = keeps {
+            let keeps = u64::from_le_bytes(keeps.try_into().expect("eight bytes are left"));
+            self.shared.store.limit(Bytes(keeps));
         }
         if known != self.epoch {
             // They would be asked for one by one; nothing wrong would come of it.

@@ -63,6 +63,8 @@ pub struct Encoded {
     pub saved: u64,
     /// Bytes of literals that compression was tried on.
     pub tried: u64,
+    /// Bytes that the literals took, compressed or not.
+    pub stored: u64,
 }
 
 impl Encoded {
@@ -74,6 +76,21 @@ impl Encoded {
         self.references += other.references;
         self.saved += other.saved;
         self.tried += other.tried;
+        self.stored += other.stored;
+    }
+
+    /// The figures less an earlier state of them.
+    #[must_use]
+    pub fn since(&self, earlier: &Encoded) -> Encoded {
+        Encoded {
+            bytes: self.bytes - earlier.bytes,
+            sent: self.sent - earlier.sent,
+            chunks: self.chunks - earlier.chunks,
+            references: self.references - earlier.references,
+            saved: self.saved - earlier.saved,
+            tried: self.tried - earlier.tried,
+            stored: self.stored - earlier.stored,
+        }
     }
 
     /// The share of the flow's bytes that need not be sent, at most 1; below 0 when more was sent.
@@ -246,6 +263,7 @@ impl Encoder {
         }
         let (codec, stored) = self.compress(literals, &mut encoded, shared);
         let head = self.head(&bytes, &tokens, codec, stored.len());
+        encoded.stored = stored.len() as u64;
         encoded.sent = (head.len() + stored.len()) as u64;
         if encoded.references > 0 && !mutant("retained_until_sent_only") {
             self.retained_bytes += bytes.len();

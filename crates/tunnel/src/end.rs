@@ -42,6 +42,9 @@ const WAITING_BYTES_IN_ALL: usize = 256 << 20;
 /// Code of a reset because a flow's bytes broke off.
 pub const RESET_BROKEN_OFF: u32 = 1;
 
+/// Code of the end of a connection whose other end broke a rule.
+const CLOSED_BY_OFFENCE: u32 = 1;
+
 /// Number of a flow on its connection; never used again there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u32);
@@ -152,6 +155,7 @@ impl End {
     ) -> Result<End, SettingsError> {
         let known = cache.classes.take().filter(|known| known.are_by(&settings.controller));
         let classes = known.map_or_else(|| Classes::new(&settings.controller), Ok)?;
+        cache.shared.shadows.begin();
         let mut wire = settings.wire;
         wire.epoch = cache.epoch;
         wire.parameters = cache.parameters().into();
@@ -196,13 +200,17 @@ impl End {
     /// Takes in bytes of the connection, in pieces of any size. Take the events after each call.
     ///
     /// # Errors
-    /// The other end broke a rule: the connection is over, and nothing more is delivered.
+    /// The other end broke a rule: the connection is over, and nothing more is delivered. Transmit
+    /// once more, so that it hears of which.
     pub fn receive(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), TunnelError> {
         let received = self.session.receive(now, bytes);
         if received.is_ok() {
             while let Some(event) = self.session.next_event() {
-                self.on_event(now, event)?;
-                self.talk.check(self.held)?;
+                let done = self.on_event(now, event);
+                let done = done.and_then(|()| Ok(self.talk.check(self.held)?));
+                done.inspect_err(|error| {
+                    self.session.close(CLOSED_BY_OFFENCE, &error.to_string())
+                })?;
             }
         }
         Ok(received?)
@@ -252,6 +260,7 @@ impl End {
         state.encoder.push(bytes);
         let took = (self.stopwatch)().saturating_sub(started);
         self.held += state.held() - before;
+        self.shadow(now, flow.0, bytes);
         self.send_segments(now, flow.0, took);
     }
 
@@ -273,6 +282,9 @@ impl End {
         if let Some(state) = self.flows.get_mut(&flow.0) {
             state.is_ending = true;
             state.flushes = true;
+            let (class, wanted) = (state.class, self.classes.wanted(state.class));
+            let findings = state.scout.end(wanted, &mut self.cache.shared);
+            self.classes.shadowed(now, class, (0, Nanos(0)), &findings);
             self.send_segments(now, flow.0, Nanos(0));
         }
     }
@@ -377,7 +389,8 @@ impl End {
     }
 
     fn drop_flow(&mut self, number: u32) {
-        if let Some(flow) = self.flows.remove(&number) {
+        if let Some(mut flow) = self.flows.remove(&number) {
+            flow.scout.drop_region(&mut self.cache.shared);
             self.held -= flow.held();
             self.waiting -= flow.decoder.waiting();
         }
@@ -602,6 +615,21 @@ impl End {
         }
         self.tell_room(number);
         self.finish(number);
+    }
+
+    /// Lets the shadows see what a flow's client said, if the class's controller wants them.
+    fn shadow(&mut self, now: Nanos, number: u32, bytes: &[u8]) {
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        let (wanted, shared) = (self.classes.wanted(flow.class), &mut self.cache.shared);
+        if wanted.is_empty() {
+            return flow.scout.rest(bytes.len(), shared);
+        }
+        let started = (self.stopwatch)();
+        let findings = flow.scout.pass(bytes, wanted, shared);
+        let took = (self.stopwatch)().saturating_sub(started);
+        let took = self.costs.map_or(took, |costs| costs.of_shadows(bytes.len()));
+        self.spent.0 += took.0;
+        self.classes.shadowed(now, flow.class, (bytes.len(), took), &findings);
     }
 
     fn tell_room(&mut self, number: u32) {

@@ -3,6 +3,7 @@
 use crate::config::Target;
 use crate::decoder::Decoder;
 use crate::encoder::{Encoder, Limits};
+use crate::shadow::Scout;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use thermocline_chunking::Chunking;
@@ -15,6 +16,7 @@ pub(crate) struct Flow {
     pub(crate) class: u16,
     pub(crate) encoder: Encoder,
     pub(crate) decoder: Decoder,
+    pub(crate) scout: Scout,
     /// The choice by which what waits in the encoder is cut.
     pub(crate) choice: Choice,
     /// Parts of segments that the connection has not taken.
@@ -50,6 +52,7 @@ impl Flow {
             class: target.class,
             encoder: Encoder::new(limits, scope, chunking),
             decoder: Decoder::new(scope),
+            scout: Scout::new(scope),
             choice,
             outgoing: VecDeque::new(),
             flushes: false,

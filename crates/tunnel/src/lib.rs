@@ -9,6 +9,7 @@
 //! - `encoder`, `decoder`: the halves of a flow. `shared`: what the flows of an end share.
 //! - `end`: one end of a connection with all its flows; `flow`, `talk` (what the ends say to each
 //!   other), `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
+//! - `shadow`: what choices that are not in force would have saved, from a sample.
 //! - `config`: settings, targets, the cache that outlives connections.
 //! - `format`: the bytes, drawn in `docs/formats/tunnel.md`.
 //! - [`Trial`]: the sending half alone, to say what a tunnel would save.
@@ -22,6 +23,7 @@ mod encoder;
 mod end;
 mod flow;
 mod format;
+mod shadow;
 mod shared;
 mod store;
 mod talk;

@@ -1,5 +1,6 @@
 //! What the flows of one end share: the store, the next name, and working memory of zstd.
 
+use crate::shadow::Shadows;
 use crate::store::Store;
 use thermocline_units::Bytes;
 
@@ -9,6 +10,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// The store of one end and what fills it.
 pub(crate) struct Shared {
     pub(crate) store: Store,
+    pub(crate) shadows: Shadows,
     next_name: u64,
     /// Keeps fingerprints from being guessed.
     seed: u64,
@@ -21,6 +23,7 @@ impl Shared {
         let level_is_valid = "level 1 is valid and needs no dictionary";
         Shared {
             store: Store::new(capacity, seed.rotate_left(32)),
+            shadows: Shadows::new(capacity),
             next_name: 0,
             seed,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL).expect(level_is_valid),

@@ -49,6 +49,16 @@ impl Trial {
         self.encoder = Encoder::new(Limits::default(), 0, self.chunking);
     }
 
+    /// Cuts the flows that come from now on in another way; what they share stays.
+    ///
+    /// # Panics
+    /// If a flow is under way.
+    pub fn cut_by(&mut self, chunking: Chunking) {
+        assert_eq!(self.encoder.pending(), 0, "a flow is under way");
+        self.chunking = chunking;
+        self.encoder = Encoder::new(Limits::default(), 0, chunking);
+    }
+
     /// What came of all flows so far.
     pub fn totals(&self) -> Encoded {
         self.totals

@@ -72,7 +72,7 @@ pub struct Sample {
 /// Chunks are sampled by content (spatially), never by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// The choice, in force or not; never [`Choice::None`].
+    /// The choice, in force or not. [`Choice::None`] saves what compression does, if there is any.
     pub choice: Choice,
     /// Bytes that were looked at: the sample scaled up, or that of the sampled chunks alone.
     pub bytes: Bytes,

@@ -15,6 +15,7 @@ pub mod placing;
 pub mod recorded;
 #[cfg(test)]
 mod tests;
+pub mod tunnels;
 mod verdicts;
 
 pub use config::{Config, ConfigError, Set};
@@ -82,6 +83,8 @@ pub enum Experiment {
     Hints(Box<hinting::Config>),
     /// Placements on modelled pools.
     Placements(Box<placing::Config>),
+    /// What a tunnel saves.
+    Tunnels(Box<tunnels::Config>),
     /// What was measured on a real machine, and is judged.
     Recorded(Box<recorded::Config>),
 }
@@ -96,7 +99,7 @@ pub enum Results {
     Migration(Box<migration::Outcome>),
     /// Balancers with old knowledge.
     Balance(Box<balancing::Outcome>),
-    /// Hints of files, or placements.
+    /// Hints of files, placements, or tunnels.
     Grid(Box<grid::Outcome>),
     /// What was recorded.
     Recorded(Box<recorded::Outcome>),
@@ -120,6 +123,8 @@ impl Experiment {
                 .map(|config| Experiment::Hints(Box::new(config))),
             Some(Some("placements")) => placing::Config::parse(text, origin)
                 .map(|config| Experiment::Placements(Box::new(config))),
+            Some(Some("tunnel")) => tunnels::Config::parse(text, origin)
+                .map(|config| Experiment::Tunnels(Box::new(config))),
             Some(Some("recorded")) => recorded::Config::parse(text, origin)
                 .map(|config| Experiment::Recorded(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
@@ -150,6 +155,9 @@ impl Experiment {
             }
             Experiment::Placements(config) => placing::experiment(config, folders, note)
                 .map(|outcome| Results::Grid(Box::new(outcome))),
+            Experiment::Tunnels(config) => {
+                tunnels::run(config, folders, note).map(|outcome| Results::Grid(Box::new(outcome)))
+            }
             Experiment::Recorded(config) => Ok(Results::Recorded(Box::new(config.outcome()))),
         }
     }

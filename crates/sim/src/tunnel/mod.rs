@@ -284,6 +284,10 @@ impl<'a> Stage<'a> {
             let free = self.processor_free;
             next = Some(next.map_or(free, |next| next.min(free)));
         }
+        // The last thing that was under way may have made room, or ended the last flow.
+        let has_room = |served: &Served| !served.is_ended && self.far.end.room(served.flow) > 0;
+        let goes_on = self.flows.is_empty() || self.flows.iter().any(has_room);
+        let next = next.or(goes_on.then_some(self.now));
         let next = next.expect("a flow is under way, so something is to come");
         self.now = next.max(Nanos(self.now.0 + 1));
     }

@@ -4,8 +4,13 @@ use super::*;
 use thermocline_ports::model::Lane;
 use thermocline_units::Rng;
 
-const FREE: Costs =
-    Costs { relay_per_byte: 0.0, cut_per_byte: 0.0, per_chunk: 0.0, compress_per_byte: 0.0 };
+const FREE: Costs = Costs {
+    relay_per_byte: 0.0,
+    cut_per_byte: 0.0,
+    per_chunk: 0.0,
+    compress_per_byte: 0.0,
+    shadow_per_byte: 0.0,
+};
 
 fn scene(controller: &str, bytes_per_s: u64) -> Scene {
     let lane = Lane { bytes_per_s, command: Nanos(0) };
@@ -67,4 +72,13 @@ fn equal_scenes_give_equal_outcomes() {
         play(&scene, flows).unwrap()
     };
     assert_eq!(played(), played());
+}
+
+#[test]
+fn flows_one_after_the_other_on_a_link_that_is_never_the_limit_all_end() {
+    for bytes_per_s in [125_000_000, 1_250_000_000, 125_000_000_000] {
+        let flows = (0..40).map(|n| flow(80, random(200_000 + n * 7919, n as u64 % 5)));
+        let played = play(&scene("content:size=512B", bytes_per_s), flows).unwrap();
+        assert_eq!(played.bytes, Size((0..40).map(|n| 200_000 + n * 7919).sum()));
+    }
 }

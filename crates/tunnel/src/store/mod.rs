@@ -107,7 +107,9 @@ pub struct StoreCounts {
 /// A bounded cache of chunks.
 pub struct Store {
     arena: Vec<u8>,
+    /// Bytes that are kept: `most`, or what the other end keeps if that is less.
     capacity: usize,
+    most: usize,
     seed: u64,
     /// Where the next chunk goes.
     head: usize,
@@ -132,6 +134,7 @@ impl Store {
         Store {
             arena: Vec::new(),
             capacity: capacity.0 as usize,
+            most: capacity.0 as usize,
             seed,
             head: 0,
             entries: VecDeque::new(),
@@ -140,6 +143,27 @@ impl Store {
             by_name: Index::new(),
             counts: StoreCounts::default(),
         }
+    }
+
+    /// Bytes of chunks that it may hold at most, whatever the other end holds.
+    pub fn most(&self) -> Bytes {
+        Bytes(self.most as u64)
+    }
+
+    /// Holds no more than the other end, which keeps so many bytes of chunks: what only one end has
+    /// would be referred to, asked for and sent without compression. Both ends see the same chunks
+    /// in nearly the same order, so rings of one size hold nearly the same. A ring that becomes
+    /// smaller begins anew.
+    pub fn limit(&mut self, other: Bytes) {
+        let capacity = (self.most as u64).min(other.0) as usize;
+        if capacity < self.capacity && !self.entries.is_empty() {
+            self.entries.clear();
+            self.by_content = Index::new();
+            self.by_name = Index::new();
+            (self.oldest, self.head) = (0, 0);
+        }
+        self.capacity = capacity;
+        self.arena.truncate(capacity);
     }
 
     /// Chunks in the store.

@@ -47,9 +47,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = sharing)]
     share: Sharing,
     /// Processor time of the sending end in nanoseconds: for a byte relayed, a byte cut, a chunk, a
-    /// byte of literals compressed.
-    #[arg(long, value_name = "NS,NS,NS,NS", value_delimiter = ',', num_args = 4,
-          default_values_t = [0.3, 0.5, 150.0, 3.0])]
+    /// byte of literals compressed, a byte that shadows see.
+    #[arg(long, value_name = "NS,NS,NS,NS,NS", value_delimiter = ',', num_args = 5,
+          default_values_t = [0.3, 0.5, 150.0, 3.0, 0.5])]
     costs: Vec<f64>,
     /// Print JSON instead of a table.
     #[arg(long)]
@@ -90,14 +90,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         let message = "--cache must be above 0 and below 1 TiB, --parallel from 1 to 1000";
         return Err(CliError::input(message));
     }
-    let [relay, cut, chunk, compress] = args.costs[..] else {
-        return Err(CliError::input("--costs takes four numbers"));
+    let [relay, cut, chunk, compress, shadow] = args.costs[..] else {
+        return Err(CliError::input("--costs takes five numbers"));
     };
     let costs = Costs {
         relay_per_byte: relay,
         cut_per_byte: cut,
         per_chunk: chunk,
         compress_per_byte: compress,
+        shadow_per_byte: shadow,
     };
     let files = files::below_all(&args.paths)?;
     let lane = Lane { bytes_per_s: args.rate.bytes_per_s, command: Nanos(0) };

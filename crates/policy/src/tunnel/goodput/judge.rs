@@ -40,7 +40,9 @@ impl Goodput {
     pub(super) fn known(&self, choice: Choice) -> Option<Share> {
         let index = choice.index();
         if choice == Choice::None {
-            return Some(self.real[index].share().unwrap_or(Share { mean: 0.0, variance: 0.0 }));
+            // What it saves, compression does, which shadows need not be scaled for.
+            let known = self.fresh(choice).or(self.real[index].share());
+            return Some(known.unwrap_or(Share { mean: 0.0, variance: 0.0 }));
         }
         let real = self.real[index].share();
         match self.shadowed(choice) {
@@ -55,11 +57,16 @@ impl Goodput {
 
     /// What shadows say `choice` saves, scaled; if they said so lately.
     fn shadowed(&self, choice: Choice) -> Option<Share> {
-        let shadow = self.shadow.of(choice);
-        let fresh = self.seen - shadow.at <= self.knobs.reprobe;
-        let share = shadow.share().filter(|_| fresh && shadow.weight >= HEARD)?;
+        let share = self.fresh(choice)?;
         let mean = (share.mean * self.scale).min(SHARE_MAX);
         Some(Share { mean, variance: share.variance * self.scale * self.scale })
+    }
+
+    /// What shadows say `choice` saves, if they said so lately.
+    fn fresh(&self, choice: Choice) -> Option<Share> {
+        let shadow = self.shadow.of(choice);
+        let fresh = self.seen - shadow.at <= self.knobs.reprobe;
+        shadow.share().filter(|_| fresh && shadow.weight >= HEARD)
     }
 
     fn worth(&self, choice: Choice) -> Option<Worth> {

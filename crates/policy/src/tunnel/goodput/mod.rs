@@ -408,9 +408,6 @@ impl Controller for Goodput {
     }
 
     fn estimate(&mut self, _now: Nanos, estimate: &Estimate) {
-        if estimate.choice == Choice::None {
-            return;
-        }
         self.running.spent += estimate.processing.as_secs_f64();
         if estimate.bytes.0 == 0 {
             return;

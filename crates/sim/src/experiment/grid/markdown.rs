@@ -88,6 +88,8 @@ impl Measure {
             Measure::SlowestRead => "read from the slowest pool",
             Measure::OnFastest => "served by the fastest pool",
             Measure::Programmed => "programmed on flash",
+            Measure::Sent => "sent",
+            Measure::SentPacked => "sent, compressed",
         }
     }
 
@@ -103,6 +105,7 @@ impl Measure {
             | Measure::MovedInAll
             | Measure::SlowestRead
             | Measure::Programmed => "GiB",
+            Measure::Sent | Measure::SentPacked => "MiB",
         };
         let mut name = self.name().to_string();
         name[..1].make_ascii_uppercase();
@@ -113,7 +116,7 @@ impl Measure {
     pub(super) fn figure(self, value: f64) -> String {
         let scaled = match self {
             Measure::Latency | Measure::P99 | Measure::FrontLatency => value * 1e3,
-            Measure::Throughput => value / f64::from(1 << 20),
+            Measure::Throughput | Measure::Sent | Measure::SentPacked => value / f64::from(1 << 20),
             Measure::Elapsed => value,
             Measure::OnFastest => value * 100.0,
             Measure::Moved

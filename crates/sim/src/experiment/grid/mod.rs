@@ -47,6 +47,10 @@ pub enum Measure {
     OnFastest,
     /// What was programmed on the flash of all pools.
     Programmed,
+    /// What a tunnel sent, literals as they are.
+    Sent,
+    /// What a tunnel sent, literals compressed.
+    SentPacked,
 }
 
 /// What was tried, and what came of it.
