@@ -47,6 +47,12 @@ pub struct ClassReport {
     pub why: Why,
 }
 
+/// Classes that an end tells apart at most. Flows of further ones go as class 0, whoever asks for
+/// however many ports.
+pub const CLASSES_MAX: usize = 256;
+/// The class of flows whose own would be one too many.
+const OTHERS: u16 = 0;
+
 struct Class {
     controller: Box<dyn Controller>,
     sent: Encoded,
@@ -83,6 +89,12 @@ impl Classes {
         for class in self.classes.values_mut() {
             class.controller.conditions(now, &conditions);
         }
+    }
+
+    /// The class that flows of `class` are decided on and counted in.
+    pub(crate) fn admit(&self, class: u16) -> u16 {
+        let is_full = self.classes.len() >= CLASSES_MAX;
+        if is_full && !self.classes.contains_key(&class) { OTHERS } else { class }
     }
 
     /// How the next segment of a class is cut.
