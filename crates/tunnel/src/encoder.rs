@@ -138,11 +138,15 @@ impl Encoder {
         self.retained_bytes + self.pending.len()
     }
 
-    /// Bytes that the flow may give now. What no segment has yet waits at its client: here it would
-    /// only take memory.
+    /// Bytes that the flow may give now.
     pub(crate) fn room(&self) -> usize {
-        let unretained = self.limits.retained_bytes_max.saturating_sub(self.held());
-        unretained.min(PENDING_BYTES_MAX.saturating_sub(self.pending.len()))
+        self.limits.retained_bytes_max.saturating_sub(self.held())
+    }
+
+    /// Bytes that it may give now before a segment is made. More waits at its client: here it would
+    /// only take memory.
+    pub(crate) fn room_at_once(&self) -> usize {
+        self.room().min(PENDING_BYTES_MAX.saturating_sub(self.pending.len()))
     }
 
     /// Bytes that no segment has yet.

@@ -233,7 +233,7 @@ impl End {
             return 0;
         };
         let guaranteed = FLOW_BYTES_MIN.saturating_sub(flow.held());
-        let room = flow.encoder.room().min(others.max(guaranteed));
+        let room = flow.encoder.room_at_once().min(others.max(guaranteed));
         flow.wants_room = room == 0;
         met_if(room == 0, "a flow waits for the other end");
         room

@@ -266,7 +266,7 @@ fn what_no_segment_has_yet_is_bounded_for_each_flow() {
     let mut pair = Pair::new(Bytes::from_mib(1), Bytes::from_mib(1), "gear:2KiB");
     let piece = vec![7; 64 << 10];
     let mut given = 0;
-    while pair.encoder.room() >= piece.len() {
+    while pair.encoder.room_at_once() >= piece.len() {
         pair.encoder.push(&piece);
         given += piece.len();
         assert!(given < 4 << 20, "nothing takes segments, and {given} bytes are kept");

@@ -1,6 +1,7 @@
 //! `thermocline tunnel enter` and `exit`: an end that runs until somebody stops it.
 
 use super::SOCKET;
+use crate::allocator;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::open_files::open_files;
@@ -291,10 +292,17 @@ impl Stop {
         text.push_str(&reached);
         text.push_str("stop with Ctrl-C or SIGTERM\n");
         output::print(&text)?;
+        let mut clients_before = 0;
         while !self.is_told.load(Relaxed) {
             // Whatever ends this, the flag and the clock are looked at.
             let _ = self.bell.read(&mut [0]);
             desk.tick(Instant::now());
+            // When all clients have gone, so has the use of what they needed.
+            let clients = gateway.status().clients;
+            if clients == 0 && clients_before > 0 {
+                allocator::give_back();
+            }
+            clients_before = clients;
         }
         let is_clean = gateway.stop(Duration::from_secs(args.drain_s.into()));
         drop(http);
