@@ -3,7 +3,6 @@
 use crate::address::{HostPort, Rule};
 use crate::keys::KeyFiles;
 use std::net::SocketAddr;
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 use thermocline_tunnel::Sharing;
@@ -71,8 +70,6 @@ pub struct Common {
     pub linger: Duration,
     /// Bounds.
     pub limits: Limits,
-    /// Who asks here gets the status as JSON.
-    pub status: Option<UnixListener>,
     /// Is told what happens.
     pub on_event: OnEvent,
 }
@@ -86,7 +83,6 @@ impl Common {
             policy: thermocline_policy::tunnel::DEFAULT.to_string(),
             linger: Duration::from_millis(1),
             limits: Limits::default(),
-            status: None,
             on_event: Arc::new(|_| ()),
         }
     }
@@ -102,6 +98,8 @@ pub struct EnterConfig {
     pub forward: Vec<(SocketAddr, HostPort)>,
     /// Where clients come in that say themselves where they want to go.
     pub socks5: Vec<SocketAddr>,
+    /// Where the system brings clients that want to go elsewhere (TPROXY); needs CAP_NET_ADMIN.
+    pub transparent: Vec<SocketAddr>,
     /// What clients get while the exit is not there.
     pub when_down: WhenDown,
     /// Flows that may find each other's chunks.

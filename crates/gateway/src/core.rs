@@ -23,6 +23,18 @@ struct Link {
     last_error: Option<String>,
 }
 
+/// Refusals that were told, and those that were not, in a second.
+#[derive(Debug)]
+struct Refusals {
+    since: Instant,
+    told: u32,
+    untold: u64,
+}
+
+/// Refusals that are told one by one in this time.
+const REFUSALS_TOLD: u32 = 10;
+const REFUSALS_EVERY: Duration = Duration::from_secs(1);
+
 /// Shared by all tasks.
 pub(crate) struct Core {
     pub(crate) keys: KeyFiles,
@@ -35,6 +47,7 @@ pub(crate) struct Core {
     on_event: OnEvent,
     rng: Mutex<Rng>,
     link: Mutex<Link>,
+    refusals: Mutex<Refusals>,
     stops: AtomicBool,
     pub(crate) clients: AtomicUsize,
     pub(crate) connections: AtomicU64,
@@ -42,6 +55,7 @@ pub(crate) struct Core {
     pub(crate) refused: AtomicU64,
     pub(crate) cut: AtomicU64,
     pub(crate) passed: AtomicU64,
+    pub(crate) lingered: AtomicU64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,6 +85,7 @@ impl Core {
             on_event: common.on_event.clone(),
             rng: Mutex::new(Rng::seeded(random_number()?)),
             link: Mutex::new(Link { down_since: Some(Instant::now()), last_error: None }),
+            refusals: Mutex::new(Refusals { since: Instant::now(), told: 0, untold: 0 }),
             stops: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
@@ -78,6 +93,7 @@ impl Core {
             refused: AtomicU64::new(0),
             cut: AtomicU64::new(0),
             passed: AtomicU64::new(0),
+            lingered: AtomicU64::new(0),
         };
         core.end(role, Cache::new(Bytes(1 << 20), [1; 16], 0), Nanos(0))?;
         Ok(core)
@@ -106,6 +122,27 @@ impl Core {
     /// A number from 0 up to 1.
     pub(crate) fn draw(&self) -> f64 {
         locked(&self.rng).unit_f64()
+    }
+
+    /// Tells of somebody who was turned away; of many in a second only the first few, so that
+    /// nobody fills the log who is not let in.
+    pub(crate) fn tell_refused(&self, subject: impl ToString, text: String) {
+        let now = Instant::now();
+        let mut refusals = locked(&self.refusals);
+        if now.duration_since(refusals.since) >= REFUSALS_EVERY {
+            let untold = std::mem::take(&mut refusals.untold);
+            (refusals.since, refusals.told) = (now, 0);
+            if untold > 0 {
+                let text = format!("{untold} more were refused and not told one by one");
+                self.tell(Severity::Warning, "link", text);
+            }
+        }
+        if refusals.told < REFUSALS_TOLD {
+            refusals.told += 1;
+            self.tell(Severity::Warning, subject, text);
+        } else {
+            refusals.untold += 1;
+        }
     }
 
     pub(crate) fn tell(&self, severity: Severity, subject: impl ToString, text: String) {
@@ -148,6 +185,7 @@ impl Core {
             flows: self.flows.load(Relaxed),
             refused: self.refused.load(Relaxed),
             cut: self.cut.load(Relaxed),
+            lingered: self.lingered.load(Relaxed),
             passed: self.passed.load(Relaxed),
         }
     }

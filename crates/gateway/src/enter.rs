@@ -5,14 +5,16 @@ use crate::codes;
 use crate::config::{Severity, WhenDown};
 use crate::core::{Core, Place, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub, NoFlow};
-use crate::keys::{Keys, SERVER_NAME, explain, met};
+use crate::keys::{Fingerprint, Keys, SERVER_NAME, explain, met};
 use crate::link;
 use crate::relay::{self, Broken};
 use crate::socks5::{Handshake, REQUEST_BYTES_MAX, Refusal, Reply, Step};
 use crate::status::Status;
+use futures_util::future::{Either, select};
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -44,6 +46,8 @@ pub(crate) struct Enter {
 pub(crate) enum Door {
     Forward(HostPort),
     Socks5,
+    /// Wherever the client wanted to go when the system brought it here; the door's own address.
+    Transparent(SocketAddr),
 }
 
 impl Enter {
@@ -69,6 +73,7 @@ impl Enter {
                 match door {
                     Door::Forward(target) => enter.forward(stream, client, target).await,
                     Door::Socks5 => enter.socks5(stream, client).await,
+                    Door::Transparent(own) => enter.transparent(stream, client, own).await,
                 }
                 drop::<Place>(place);
             });
@@ -90,7 +95,7 @@ impl Enter {
 
     /// Relays a client whose flow has begun, and notes how that went.
     async fn relay(&self, stream: TcpStream, client: SocketAddr, flow: Flow, awaits_word: bool) {
-        let relayed = relay::relay(stream, flow, self.core.linger, awaits_word).await;
+        let relayed = relay::relay(stream, flow, &self.core, awaits_word).await;
         if let Err(Broken::Flow(cut)) = relayed {
             self.core.cut.fetch_add(1, Relaxed);
             let why = match cut {
@@ -112,6 +117,16 @@ impl Enter {
             }
             Err(why) => self.refuse(stream, client, &why.to_string()),
         }
+    }
+
+    /// Serves a client that knows nothing of the tunnel: its server's address is the socket's own.
+    async fn transparent(&self, stream: TcpStream, client: SocketAddr, own: SocketAddr) {
+        let Ok(to) = stream.local_addr() else { return };
+        if to == own {
+            let text = "it came to the door's own address; have a TPROXY rule bring clients here";
+            return self.refuse(stream, client, text);
+        }
+        self.forward(stream, client, HostPort { host: Host::from(to.ip()), port: to.port() }).await;
     }
 
     /// Connects to a server without the tunnel.
@@ -166,7 +181,14 @@ impl Enter {
         rest: &[u8],
     ) {
         let within = self.core.limits.connect_within + WORD_WITHIN;
-        let (reply, why) = match timeout(within, relay::word(&flow)).await {
+        let word = {
+            let word = pin!(timeout(within, relay::word(&flow)));
+            match select(word, pin!(has_gone(&stream, rest))).await {
+                Either::Left((word, _)) => word,
+                Either::Right(_) => return, // which gives the flow up
+            }
+        };
+        let (reply, why) = match word {
             Ok(Ok(())) => {
                 let said = stream.write_all(&Reply::Connected.message()).await;
                 if said.is_ok() && flow.give(rest).await.is_ok() {
@@ -195,8 +217,8 @@ impl Enter {
         while !self.core.is_stopping() {
             let began = Instant::now();
             let why = match self.connect().await {
-                Ok((stream, peer)) => {
-                    let (was_up, why, kept) = self.carry(stream, peer, cache).await;
+                Ok((stream, peer, key)) => {
+                    let (was_up, why, kept) = self.carry(stream, peer, key, cache).await;
                     cache = kept;
                     if was_up {
                         told.clear();
@@ -224,7 +246,7 @@ impl Enter {
         }
     }
 
-    async fn connect(&self) -> Result<(TlsStream<TcpStream>, String), String> {
+    async fn connect(&self) -> Result<(TlsStream<TcpStream>, String, Fingerprint), String> {
         let keys = Keys::read(&self.core.keys).map_err(|error| error.to_string())?;
         let config = keys.client().map_err(|error| error.to_string())?;
         let within = self.core.limits.handshake_within;
@@ -239,8 +261,8 @@ impl Enter {
         let stream =
             stream.map_err(|error| format!("the exit is not let in: {}", explain(&error)))?;
         let key = met(stream.get_ref().1.peer_certificates());
-        let key = key.map_or_else(String::new, |key| format!(" {key}"));
-        Ok((TlsStream::Client(stream), format!("{peer}{key}")))
+        let key = key.ok_or("the exit showed no key")?;
+        Ok((TlsStream::Client(stream), format!("{peer} {key}"), key))
     }
 
     /// Carries bytes until the connection ends; whether it was ever up, why it ended, the cache.
@@ -248,11 +270,12 @@ impl Enter {
         &self,
         mut stream: TlsStream<TcpStream>,
         peer: String,
+        key: Fingerprint,
         cache: Cache,
     ) -> (bool, String, Cache) {
         let end = self.core.end(Role::Connector, cache, self.hub.now());
         let end = end.expect("these settings were tried at the start");
-        let number = self.hub.install(end, peer.clone());
+        let number = self.hub.install(end, peer.clone(), key);
         let mut was_up = false;
         let carried = link::carry(&self.hub, number, &mut stream, || {
             if !was_up && self.hub.is_ready() {
@@ -264,7 +287,10 @@ impl Enter {
             drop(self.hub.take_opened(number));
         });
         let why = match carried.await {
-            Ok(()) => "both ends have stopped".to_string(),
+            Ok(()) => match self.hub.closing(number).filter(|_| !self.core.is_stopping()) {
+                Some(reason) => link::closed(&reason),
+                None => "both ends have stopped".to_string(),
+            },
             Err(why) => why,
         };
         let cache = self.hub.remove(number).expect("it was installed above");
@@ -277,6 +303,14 @@ pub(crate) async fn connect(target: &HostPort) -> io::Result<TcpStream> {
     match &target.host {
         Host::Ip(address) => TcpStream::connect((*address, target.port)).await,
         Host::Name(name) => TcpStream::connect((name.as_str(), target.port)).await,
+    }
+}
+
+/// Waits until a client that has nothing to say before the answer has gone.
+async fn has_gone(stream: &TcpStream, rest: &[u8]) {
+    if !rest.is_empty() || stream.peek(&mut [0]).await.is_ok_and(|length| length > 0) {
+        // It spoke before it was answered. That it goes is then seen when it is.
+        std::future::pending::<()>().await;
     }
 }
 

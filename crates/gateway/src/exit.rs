@@ -3,18 +3,21 @@
 use crate::address::{Host, HostPort, Rule, is_named, is_reached};
 use crate::codes;
 use crate::config::Severity;
-use crate::core::{Core, accept, prepare_link};
+use crate::core::{Core, Place, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub};
 use crate::keys::{Fingerprint, Keys, explain, met};
 use crate::link;
 use crate::relay::{self, Broken};
 use crate::status::Status;
 use crate::strangers::Strangers;
+use futures_util::future::{Either, select};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::Relaxed;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use thermocline_tunnel::{Cache, Target};
 use thermocline_wire::Role;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,8 +28,24 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 /// Another end, by its key. It has one connection; a newer one takes the older one's place.
 struct Peer {
     hub: Arc<Hub>,
+    /// Servers that are connected for it.
+    clients: AtomicUsize,
+    /// Where it connected from last.
+    from: Mutex<Option<SocketAddr>>,
     /// Held while a connection is there.
     cache: tokio::sync::Mutex<Option<Cache>>,
+}
+
+/// A server's place among those of its peer.
+struct PeerPlace {
+    peer: Arc<Peer>,
+    _place: Place,
+}
+
+impl Drop for PeerPlace {
+    fn drop(&mut self) {
+        self.peer.clients.fetch_sub(1, Relaxed);
+    }
 }
 
 /// An exit.
@@ -67,18 +86,27 @@ impl Exit {
     pub(crate) async fn serve(self: Arc<Exit>, listener: TcpListener) {
         loop {
             let (stream, from) = accept(&listener).await;
-            let Some(place) = self.strangers.let_wait(from.ip()) else {
+            let Some(place) = self.strangers.let_wait(from.ip(), Instant::now()) else {
                 let text = "refused: as many as may be, or as many of this address, have not shown their key yet";
-                self.core.tell(Severity::Warning, from, text.to_string());
+                self.core.tell_refused(from, text.to_string());
                 continue;
             };
             let exit = self.clone();
             tokio::spawn(async move {
                 let within = exit.core.limits.handshake_within;
-                let let_in = timeout(within, exit.let_in(stream)).await;
+                let let_in = {
+                    let let_in = pin!(timeout(within, exit.let_in(stream)));
+                    match select(let_in, pin!(place.must_go())).await {
+                        Either::Left((let_in, _)) => let_in,
+                        Either::Right(_) => Ok(Err("others wait for its place".to_string())),
+                    }
+                };
+                if let Ok(Ok(_)) = &let_in {
+                    place.is_known();
+                }
                 drop(place);
                 match let_in {
-                    Ok(Ok((stream, key, peer))) => exit.carry(stream, from, &key, &peer).await,
+                    Ok(Ok((stream, key, peer))) => exit.carry(stream, from, key, peer).await,
                     Ok(Err(why)) => exit.refuse(from, &why),
                     Err(_) => {
                         let seconds = within.as_secs_f64();
@@ -91,7 +119,7 @@ impl Exit {
 
     fn refuse(&self, from: SocketAddr, why: &str) {
         self.core.note_error(&format!("{from} was refused: {why}"));
-        self.core.tell(Severity::Warning, from, format!("refused: {why}"));
+        self.core.tell_refused(from, format!("refused: {why}"));
     }
 
     /// Finds out who comes.
@@ -128,7 +156,8 @@ impl Exit {
             return Ok(peer.clone());
         }
         let cache = tokio::sync::Mutex::new(Some(self.core.cache()?));
-        let peer = Arc::new(Peer { hub: Hub::new(self.core.began), cache });
+        let (clients, from) = (AtomicUsize::new(0), Mutex::new(None));
+        let peer = Arc::new(Peer { hub: Hub::new(self.core.began), clients, from, cache });
         peers.insert(key.clone(), peer.clone());
         Ok(peer)
     }
@@ -137,20 +166,20 @@ impl Exit {
         self: Arc<Exit>,
         mut stream: TlsStream<TcpStream>,
         from: SocketAddr,
-        key: &Fingerprint,
-        peer: &Peer,
+        key: Fingerprint,
+        peer: Arc<Peer>,
     ) {
-        peer.hub.abandon("the same end made a newer connection");
+        self.take_place(&peer, from, &key);
         let mut place = peer.cache.lock().await;
         let cache = place.take().expect("whoever held the place put the cache back");
         let end = self.core.end(Role::Acceptor, cache, peer.hub.now());
         let end = end.expect("these settings were tried at the start");
-        let number = peer.hub.install(end, format!("{from} {key}"));
+        let number = peer.hub.install(end, format!("{from} {key}"), key.clone());
         self.core.link_is_up();
         self.core.tell(Severity::Info, "link", format!("{from}: up, {key}"));
         let carried = link::carry(&peer.hub, number, &mut stream, || {
             for (flow, target) in peer.hub.take_opened(number) {
-                tokio::spawn(self.clone().serve_flow(flow, target));
+                tokio::spawn(self.clone().serve_flow(peer.clone(), flow, target));
             }
         });
         let carried = carried.await;
@@ -167,15 +196,57 @@ impl Exit {
         self.core.tell(Severity::Warning, "link", format!("{from}: down: {why}"));
     }
 
-    async fn serve_flow(self: Arc<Exit>, flow: Flow, target: Target) {
+    /// Ends the connection that this key has, if any, and tells both ends when they stand at two
+    /// places.
+    fn take_place(&self, peer: &Peer, from: SocketAddr, key: &Fingerprint) {
+        let earlier = peer.from.lock().unwrap_or_else(PoisonError::into_inner).replace(from);
+        let advice = "give each site a key of its own";
+        let Some(earlier) = earlier.filter(|_| !peer.hub.is_down()) else { return };
+        if earlier.ip() == from.ip() {
+            peer.hub.abandon(&format!(
+                "this key made a newer connection; if that was another process: {advice}"
+            ));
+            return;
+        }
+        peer.hub.abandon(&format!("this key made a newer connection from {from}; {advice}"));
+        let text = format!("key {key} came from {earlier} and now from {from}; {advice}");
+        self.core.note_error(&text);
+        self.core.tell(Severity::Warning, "link", text);
+    }
+
+    /// A server's place. Each key has its share of them; beyond that it gets those that are not
+    /// kept for others.
+    fn place(&self, peer: &Arc<Peer>) -> Option<PeerPlace> {
+        let peers = self.peers();
+        let share = self.core.limits.clients_max / peers.len().max(1);
+        let of = |peer: &Peer| peer.clients.load(Relaxed);
+        let others = peers.values().filter(|other| !Arc::ptr_eq(other, peer));
+        let kept: usize = others.map(|other| share.saturating_sub(of(other))).sum();
+        let all = self.core.clients.load(Relaxed);
+        if of(peer) >= share && all + kept >= self.core.limits.clients_max {
+            return None;
+        }
+        let place = self.core.place()?;
+        peer.clients.fetch_add(1, Relaxed);
+        Some(PeerPlace { peer: peer.clone(), _place: place })
+    }
+
+    async fn serve_flow(self: Arc<Exit>, peer: Arc<Peer>, flow: Flow, target: Target) {
         let subject = target.address.escape_debug().to_string();
         self.core.flows.fetch_add(1, Relaxed);
-        let Some(_place) = self.core.place() else {
+        let Some(_place) = self.place(&peer) else {
             self.refuse_flow(flow, &subject, codes::GIVEN_UP, "as many servers as may be");
             return;
         };
         let within = self.core.limits.connect_within;
-        let connected = timeout(within, self.connect(&target.address)).await;
+        let connected = {
+            let connect = pin!(timeout(within, self.connect(&target.address)));
+            match select(connect, pin!(flow.gone())).await {
+                Either::Left((connected, _)) => connected,
+                // The client has gone, and nobody waits for the server any more.
+                Either::Right(_) => return,
+            }
+        };
         let connected = connected.unwrap_or_else(|_| {
             let text = format!("nobody answered within {} s", within.as_secs_f64());
             Err((codes::TIMED_OUT, text))
@@ -185,7 +256,7 @@ impl Exit {
             Err((code, why)) => return self.refuse_flow(flow, &subject, code, &why),
         };
         let done = match relay::say_word(&flow).await {
-            Ok(()) => relay::relay(stream, flow, self.core.linger, false).await,
+            Ok(()) => relay::relay(stream, flow, &self.core, false).await,
             Err(cut) => Err(Broken::Flow(cut)),
         };
         let why = match done {

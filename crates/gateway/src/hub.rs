@@ -6,7 +6,8 @@
 //!
 //! A connection has a number. A flow of an earlier one finds that it is cut.
 
-use crate::status::{ClassStatus, LinkStatus};
+use crate::keys::Fingerprint;
+use crate::status::{ClassStatus, FLOWS_TOLD_MAX, FlowStatus, LinkStatus, OfClient};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -42,17 +43,41 @@ pub(crate) enum NoFlow {
 
 /// What came of reading from a client.
 pub(crate) enum Pulled {
-    /// Bytes, which the end has.
-    Bytes,
+    /// So many bytes, which the end has.
+    Bytes(usize),
     /// The client has nothing now, or the end has no room.
     Nothing,
     /// The client says nothing more.
     End,
 }
 
+/// What a flow is called, and what came of it for people.
+struct Account {
+    target: String,
+    began: Instant,
+    /// Bytes that the client has got.
+    received: u64,
+    /// Bytes sent and received up to the last second's end, and in it.
+    before: [u64; 2],
+    last: [u64; 2],
+}
+
+impl Account {
+    fn new(target: &Target) -> Account {
+        let target = target.address.clone();
+        Account { target, began: Instant::now(), received: 0, before: [0; 2], last: [0; 2] }
+    }
+
+    fn end_second(&mut self, sent: u64) {
+        let now = [sent, self.received];
+        self.last = [now[0] - self.before[0], now[1] - self.before[1]];
+        self.before = now;
+    }
+}
+
 /// A client's place.
-#[derive(Default)]
 struct Mailbox {
+    account: Account,
     bytes: VecDeque<Bytes>,
     has_ended: bool,
     reset: Option<u32>,
@@ -60,7 +85,26 @@ struct Mailbox {
     writer: Option<Waker>,
 }
 
+impl From<&Account> for OfClient {
+    fn from(account: &Account) -> OfClient {
+        let [sent_per_s, received_per_s] = account.last;
+        OfClient {
+            target: account.target.clone(),
+            for_s: account.began.elapsed().as_secs_f64(),
+            received: account.received,
+            sent_per_s,
+            received_per_s,
+        }
+    }
+}
+
 impl Mailbox {
+    fn new(target: &Target) -> Mailbox {
+        let account = Account::new(target);
+        let (bytes, has_ended, reset) = (VecDeque::new(), false, None);
+        Mailbox { account, bytes, has_ended, reset, reader: None, writer: None }
+    }
+
     fn wake(&mut self) {
         for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
             waker.wake();
@@ -81,6 +125,7 @@ pub(crate) struct Traffic {
 struct Live {
     end: End,
     peer: String,
+    key: Fingerprint,
     since: Instant,
     is_ready: bool,
     flows: BTreeMap<FlowId, Mailbox>,
@@ -102,7 +147,7 @@ impl Live {
             match event {
                 FlowEvent::Ready => self.is_ready = true,
                 FlowEvent::Opened { flow, target } => {
-                    self.flows.insert(flow, Mailbox::default());
+                    self.flows.insert(flow, Mailbox::new(&target));
                     self.opened.push((flow, target));
                 }
                 FlowEvent::Closing { reason } => self.closing = Some(reason),
@@ -125,10 +170,29 @@ impl Live {
         }
     }
 
-    /// Ends the connection if the other end broke a rule.
+    /// The flows that carried most in the last second.
+    fn busiest(&self, classes: &[ClassStatus]) -> Vec<FlowStatus> {
+        let mut flows: Vec<(&Account, FlowId)> =
+            self.flows.iter().map(|(flow, mailbox)| (&mailbox.account, *flow)).collect();
+        let carried = |account: &Account| account.last[0] + account.last[1];
+        flows.sort_by_key(|(account, _)| std::cmp::Reverse((carried(account), account.began)));
+        let told = flows.into_iter().take(FLOWS_TOLD_MAX).filter_map(|(account, flow)| {
+            let report = self.end.flow_report(flow)?;
+            let class = classes.iter().find(|class| class.class == report.class);
+            let why = class.map_or_else(String::new, |class| class.why.clone());
+            Some(FlowStatus::new(&report, why, account.into()))
+        });
+        told.collect()
+    }
+
+    /// Ends the connection if the other end broke a rule, and tells it so.
     fn note<T, E: ToString>(&mut self, result: Result<T, E>) {
-        if let Err(error) = result {
-            self.failed.get_or_insert(error.to_string());
+        if let Err(error) = result
+            && self.failed.is_none()
+        {
+            let why = error.to_string();
+            self.end.close(&why);
+            self.failed = Some(why);
         }
     }
 }
@@ -206,14 +270,18 @@ impl Hub {
     }
 
     /// Puts a new connection's end in; its number.
-    pub(crate) fn install(&self, end: End, peer: String) -> u64 {
+    pub(crate) fn install(&self, end: End, peer: String, key: Fingerprint) -> u64 {
         let mut state = self.lock();
         assert!(state.live.is_none(), "one connection at a time");
         state.number += 1;
         state.scratch.resize(PULL_BYTES, 0);
+        // What was counted on earlier connections is not of this one's first second.
+        let goodput = end.reports().map(|report| (report.class, (report.sent.bytes, 0)));
+        let goodput = goodput.collect();
         state.live = Some(Live {
             end,
             peer,
+            key,
             since: Instant::now(),
             is_ready: false,
             flows: BTreeMap::new(),
@@ -221,7 +289,7 @@ impl Hub {
             failed: None,
             closing: None,
             traffic: Traffic::default(),
-            goodput: BTreeMap::new(),
+            goodput,
         });
         state.number
     }
@@ -243,6 +311,7 @@ impl Hub {
     pub(crate) fn abandon(&self, why: &str) {
         let mut state = self.lock();
         if let Some(live) = &mut state.live {
+            live.end.close(why);
             live.failed.get_or_insert(why.to_string());
         }
         state.settle();
@@ -283,7 +352,7 @@ impl Hub {
             OpenError::NotYet | OpenError::Closing | OpenError::Failed => NoFlow::Down,
             other => NoFlow::Open(other),
         })?;
-        live.flows.insert(flow, Mailbox::default());
+        live.flows.insert(flow, Mailbox::new(target));
         state.settle();
         Ok(Flow { hub: self.clone(), number, flow, is_done: false })
     }
@@ -324,7 +393,8 @@ impl Hub {
             live.note(ticked);
             live.dispatch();
         }
-        if out.is_empty() {
+        // The reason for an end goes behind what is under way.
+        if out.is_empty() || live.failed.is_some() {
             live.end.transmit(now, out, most);
         }
         if let Some(why) = &live.failed {
@@ -357,6 +427,10 @@ impl Hub {
             *last = report.sent.bytes - *before;
             *before = report.sent.bytes;
         }
+        for (flow, mailbox) in &mut live.flows {
+            let sent = live.end.flow_report(*flow).map(|report| report.sent.bytes);
+            mailbox.account.end_second(sent.unwrap_or(mailbox.account.before[0]));
+        }
     }
 
     /// Notes bytes that the link has taken.
@@ -379,9 +453,11 @@ impl Hub {
             let goodput = live.goodput.get(&report.class).map_or(0, |(_, last)| *last);
             ClassStatus::new(&report, goodput)
         });
+        let classes: Vec<ClassStatus> = classes.collect();
         let (asked_of_us, asked_by_us) = live.end.asked();
         Some(LinkStatus {
             peer: live.peer.clone(),
+            key: live.key.to_string(),
             is_up: live.is_ready,
             for_s: live.since.elapsed().as_secs_f64(),
             round_trip_us: live.end.round_trip().map(|time| time.0 / 1000),
@@ -391,7 +467,8 @@ impl Hub {
             link_bytes_per_s: live.traffic.rate.map(|rate| rate as u64),
             chunks_asked_of_us: asked_of_us,
             chunks_asked_by_us: asked_by_us,
-            classes: classes.collect(),
+            busiest: live.busiest(&classes),
+            classes,
         })
     }
 }
@@ -437,7 +514,7 @@ impl Flow {
                 Ok(0) => Ok(Pulled::End),
                 Ok(length) => {
                     live.end.give(now, self.flow, &scratch[..length]);
-                    Ok(Pulled::Bytes)
+                    Ok(Pulled::Bytes(length))
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Pulled::Nothing),
                 Err(error) => Err(error),
@@ -499,6 +576,23 @@ impl Flow {
         .await
     }
 
+    /// Waits until the flow is cut, while nobody waits for its bytes.
+    pub(crate) async fn gone(&self) -> Cut {
+        std::future::poll_fn(|cx| {
+            let mut state = self.hub.lock();
+            let Ok(live) = state.live(self.number) else { return Poll::Ready(Cut::Link) };
+            let Some(mailbox) = live.flows.get_mut(&self.flow) else {
+                return Poll::Ready(Cut::Link);
+            };
+            if let Some(code) = mailbox.reset {
+                return Poll::Ready(Cut::Reset(code));
+            }
+            mailbox.reader = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Puts bytes back that were not used.
     pub(crate) fn put_back(&self, bytes: Bytes) {
         if let Ok(mailbox) = self.hub.lock().mailbox(self.number, self.flow)
@@ -516,6 +610,9 @@ impl Flow {
         {
             let taken = live.end.taken(self.flow, bytes);
             live.note(taken);
+            if let Some(mailbox) = live.flows.get_mut(&self.flow) {
+                mailbox.account.received += bytes as u64;
+            }
         }
         state.settle();
     }
@@ -554,3 +651,6 @@ impl Drop for Flow {
         state.settle();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,23 @@ pub enum KeyError {
         /// Its mode.
         mode: u32,
     },
+    /// An end that would meet itself.
+    #[error("{}: this is the end's own key; name the other end's .pub with --peer", path.display())]
+    Own {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The public part of a key that is not there.
+    #[error(
+        "{}: it exists, and {} does not: a lost key cannot be made again; remove it, or take another name",
+        public.display(), private.display()
+    )]
+    Lost {
+        /// The certificate.
+        public: PathBuf,
+        /// The key that belongs to it.
+        private: PathBuf,
+    },
     /// No key could be made.
     #[error("no key could be made: {0}")]
     Make(String),
@@ -74,13 +91,14 @@ pub enum KeyError {
 
 /// SHA-256 of a certificate, by which people compare keys.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fingerprint(Vec<u8>);
+pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    fn of(certificate: &CertificateDer<'_>) -> Fingerprint {
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Fingerprint {
         let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
         let suite = suite.tls13().expect("a suite of TLS 1.3");
-        Fingerprint(suite.common.hash_provider.hash(certificate).as_ref().to_vec())
+        let hash = suite.common.hash_provider.hash(certificate);
+        Fingerprint(hash.as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
 }
 
@@ -100,31 +118,62 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// Makes `NAME.key`, for its owner alone, and `NAME.pub`; their paths and the key's fingerprint.
+/// Files of a key that was made, or found.
+#[derive(Debug)]
+pub struct Made {
+    /// `NAME.key`.
+    pub private: PathBuf,
+    /// `NAME.pub`.
+    pub public: PathBuf,
+    /// By which people compare keys.
+    pub fingerprint: Fingerprint,
+    /// The key was there, and only `NAME.pub` was written, from it.
+    pub was_there: bool,
+}
+
+/// Makes `NAME.key`, for its owner alone, and `NAME.pub`. If only the latter was lost, it is
+/// written again from the former.
 ///
 /// # Errors
-/// A file exists already, or cannot be written.
-pub fn make(name: &Path) -> Result<(PathBuf, PathBuf, Fingerprint), KeyError> {
+/// Both files exist already, or only `NAME.pub` does, or a file cannot be read or written.
+pub fn make(name: &Path) -> Result<Made, KeyError> {
     let wrong = |error: rcgen::Error| KeyError::Make(error.to_string());
-    let pair = rcgen::KeyPair::generate().map_err(wrong)?;
-    let mut parameters = rcgen::CertificateParams::new(Vec::new()).map_err(wrong)?;
-    let subject = name.file_name().unwrap_or_default().to_string_lossy();
-    parameters.distinguished_name.push(rcgen::DnType::CommonName, subject.as_ref());
-    let certificate = parameters.self_signed(&pair).map_err(wrong)?;
     let with = |ending: &str| {
         let mut path = name.as_os_str().to_owned();
         path.push(ending);
         PathBuf::from(path)
     };
     let (private, public) = (with(".key"), with(".pub"));
-    let secret = format!("{}{}", pair.serialize_pem(), certificate.pem());
-    if public.exists() {
-        let error = io::Error::from(io::ErrorKind::AlreadyExists);
-        return Err(KeyError::File { path: public, error });
+    if private.exists() && !public.exists() {
+        return write_public(private, public);
     }
+    if public.exists() && !private.exists() {
+        return Err(KeyError::Lost { public, private });
+    }
+    let pair = rcgen::KeyPair::generate().map_err(wrong)?;
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).map_err(wrong)?;
+    let subject = name.file_name().unwrap_or_default().to_string_lossy();
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, subject.as_ref());
+    let certificate = parameters.self_signed(&pair).map_err(wrong)?;
+    let secret = format!("{}{}", pair.serialize_pem(), certificate.pem());
     write_new(&private, 0o600, &secret)?;
     write_new(&public, 0o644, &certificate.pem())?;
-    Ok((private, public, Fingerprint::of(certificate.der())))
+    let fingerprint = Fingerprint::of(certificate.der());
+    Ok(Made { private, public, fingerprint, was_there: false })
+}
+
+/// Writes the certificate in a private key's file once more.
+fn write_public(private: PathBuf, public: PathBuf) -> Result<Made, KeyError> {
+    let certificate = certificates(&private)?.swap_remove(0);
+    let text = std::fs::read_to_string(&private)
+        .map_err(|error| KeyError::File { path: private.clone(), error })?;
+    let begin = "-----BEGIN CERTIFICATE-----";
+    let end = "-----END CERTIFICATE-----";
+    let from = text.find(begin).unwrap_or_default();
+    let until = text[from..].find(end).map_or(text.len(), |at| from + at + end.len());
+    write_new(&public, 0o644, &format!("{}\n", &text[from..until]))?;
+    let fingerprint = Fingerprint::of(&certificate);
+    Ok(Made { private, public, fingerprint, was_there: true })
 }
 
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
@@ -153,13 +202,18 @@ impl Keys {
         }
         let key = PrivateKeyDer::from_pem_file(path).map_err(|error| unread(path, error))?;
         let mut peers = Vec::new();
+        let own = certificates(path)?;
         for path in &files.peers {
-            peers.extend(certificates(path)?);
+            let named = certificates(path)?;
+            if named.contains(&own[0]) {
+                return Err(KeyError::Own { path: path.clone() });
+            }
+            peers.extend(named);
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
         let pinned = Arc::new(Pinned { peers, algorithms });
-        Ok(Keys { certificates: certificates(path)?, key, pinned, provider })
+        Ok(Keys { certificates: own, key, pinned, provider })
     }
 
     /// The key of this end.
@@ -270,6 +324,33 @@ fn only_13() -> rustls::Error {
     rustls::Error::General("ends speak TLS 1.3 only".to_string())
 }
 
+/// How a signature is looked at, which is the same for either side.
+macro_rules! signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _certificate: &CertificateDer<'_>,
+            _signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(only_13())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            self.check_signature(message, certificate, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.algorithms.supported_schemes()
+        }
+    };
+}
+
 impl ServerCertVerifier for Pinned {
     fn verify_server_cert(
         &self,
@@ -282,27 +363,7 @@ impl ServerCertVerifier for Pinned {
         self.check(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(only_13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.check_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
+    signatures!();
 }
 
 impl ClientCertVerifier for Pinned {
@@ -319,25 +380,5 @@ impl ClientCertVerifier for Pinned {
         self.check(end_entity).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(only_13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.check_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
+    signatures!();
 }

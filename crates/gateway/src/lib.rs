@@ -36,6 +36,6 @@ mod strangers;
 
 pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
 pub use config::{Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown};
-pub use keys::{Fingerprint, KeyError, KeyFiles, make as make_keys};
-pub use running::{Gateway, StartError};
-pub use status::{ClassStatus, LinkStatus, Status};
+pub use keys::{Fingerprint, KeyError, KeyFiles, Made, make as make_keys};
+pub use running::{Gateway, StartError, View};
+pub use status::{ClassStatus, FlowStatus, LinkStatus, Status};

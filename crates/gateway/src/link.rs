@@ -27,11 +27,17 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Time with more to send than the link took, below which a second says nothing of its rate.
 const BUSY_MIN: Duration = Duration::from_millis(50);
 
+/// A time without anything to send that is too short for the link to have run dry.
+const BREATH: Duration = Duration::from_millis(5);
+
 /// How fast the link is: bytes that it took while more waited.
 #[derive(Default)]
 struct Meter {
     /// Since when more waits than the socket takes.
     busy_since: Option<Instant>,
+    /// Since when nothing waits, and what was written since.
+    idle_since: Option<Instant>,
+    idle_bytes: u64,
     busy_bytes: u64,
     busy: Duration,
     rate: Option<f64>,
@@ -39,30 +45,48 @@ struct Meter {
 
 impl Meter {
     fn blocked(&mut self, now: Instant) {
-        self.busy_since.get_or_insert(now);
+        if self.busy_since.is_some() {
+            return;
+        }
+        if let Some(since) = self.idle_since.filter(|&since| now - since <= BREATH) {
+            // The link had work all the time: what it took just now is of the same stretch.
+            self.busy += now - since;
+            self.busy_bytes += self.idle_bytes;
+        }
+        self.busy_since = Some(now);
     }
 
     fn wrote(&mut self, bytes: usize) {
         if self.busy_since.is_some() {
             self.busy_bytes += bytes as u64;
+        } else {
+            self.idle_bytes += bytes as u64;
         }
     }
 
     fn idle(&mut self, now: Instant) {
         if let Some(since) = self.busy_since.take() {
             self.busy += now - since;
+            (self.idle_since, self.idle_bytes) = (Some(now), 0);
         }
     }
 
     /// The rate after another second.
     fn end_second(&mut self, now: Instant) -> Option<f64> {
         let is_busy = self.busy_since.is_some();
+        let (idle_since, idle_bytes) = (self.idle_since, self.idle_bytes);
         self.idle(now);
         if self.busy >= BUSY_MIN {
             let rate = self.busy_bytes as f64 / self.busy.as_secs_f64();
             self.rate = Some(self.rate.map_or(rate, |before| (before + rate) / 2.0));
         }
-        *self = Meter { busy_since: is_busy.then_some(now), rate: self.rate, ..Meter::default() };
+        *self = Meter {
+            busy_since: is_busy.then_some(now),
+            idle_since,
+            idle_bytes,
+            rate: self.rate,
+            ..Meter::default()
+        };
         self.rate
     }
 }
@@ -169,7 +193,7 @@ impl Carrier<'_> {
         let is_refused = !self.hub.is_ready() && text.contains("alert");
         let (kind, clean) = (error.kind(), io::ErrorKind::UnexpectedEof);
         if let Some(reason) = self.hub.closing(self.number) {
-            return format!("the other end is stopping: {}", reason.escape_debug());
+            return closed(&reason);
         }
         match is_refused {
             true => format!("the other end refused this end's key ({text}); name its .pub there"),
@@ -268,6 +292,11 @@ impl Carrier<'_> {
     }
 }
 
+/// That the other end wanted no more, in its own words, which are foreign.
+pub(crate) fn closed(reason: &str) -> String {
+    format!("the other end closed the connection: {}", reason.escape_debug())
+}
+
 /// Takes so many bytes off the front.
 fn advance(out: &mut VecDeque<Bytes>, mut bytes: usize) {
     while let Some(part) = out.front_mut().filter(|_| bytes > 0) {
@@ -279,3 +308,6 @@ fn advance(out: &mut VecDeque<Bytes>, mut bytes: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,12 @@
 //!   back when both halves have ended: so it holds when this process is killed, too.
 
 use crate::codes;
+use crate::core::Core;
 use crate::hub::{Cut, Flow, Pulled};
 use futures_util::future::try_join;
 use rustix::net::{Shutdown, sockopt};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -23,6 +25,10 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TRIES: u32 = 6;
 /// Reads in a row before others have their turn.
 const PULLS_MAX: u32 = 16;
+/// Bytes after the other side spoke that are an answer or a request, which does not wait for more
+/// to come; and how many pieces of it.
+const PROMPT_BYTES_MAX: usize = 16 * 1024;
+const PROMPT_PIECES_MAX: u32 = 4;
 
 /// First byte from the exit of each flow: the server is there.
 pub(crate) const CONNECTED: u8 = 0;
@@ -83,16 +89,18 @@ pub(crate) async fn say_word(flow: &Flow) -> Result<(), Cut> {
 pub(crate) async fn relay(
     stream: TcpStream,
     flow: Flow,
-    linger: Duration,
+    core: &Core,
     awaits_word: bool,
 ) -> Result<(), Broken> {
+    // Whoever speaks first is not answering, but is waited for.
+    let is_asked = AtomicBool::new(true);
     let down = async {
         if awaits_word {
             word(&flow).await?;
         }
-        to_socket(&stream, &flow).await
+        to_socket(&stream, &flow, &is_asked).await
     };
-    let done = try_join(to_flow(&stream, &flow, linger), down).await;
+    let done = try_join(to_flow(&stream, &flow, core, &is_asked), down).await;
     match done {
         Ok(_) => {
             settle(&stream);
@@ -106,19 +114,31 @@ pub(crate) async fn relay(
     }
 }
 
-async fn to_flow(stream: &TcpStream, flow: &Flow, linger: Duration) -> Result<(), Broken> {
+/// A client's bytes on their way to the other end. `is_asked`: the other side has spoken since this
+/// one was last read.
+///
+/// Bytes go at once when a turn is over: the socket has no more, and few came since the other side
+/// spoke. Longer streams wait a little for more, because each pause cuts a chunk.
+async fn to_flow(
+    stream: &TcpStream,
+    flow: &Flow,
+    core: &Core,
+    is_asked: &AtomicBool,
+) -> Result<(), Broken> {
     // Bytes wait for more to come, and were not told to go.
     let mut lingers = flow.is_pending();
     let mut pulls = 0;
+    let (mut said, mut pieces_left) = (0, PROMPT_PIECES_MAX);
     loop {
         let more = async {
             flow.room().await?;
             stream.readable().await.map_err(Broken::Socket)
         };
         if lingers {
-            match timeout(linger, more).await {
+            match timeout(core.linger, more).await {
                 Ok(more) => more?,
                 Err(_) => {
+                    core.lingered.fetch_add(1, Relaxed);
                     flow.flush();
                     lingers = false;
                     continue;
@@ -128,7 +148,18 @@ async fn to_flow(stream: &TcpStream, flow: &Flow, linger: Duration) -> Result<()
             more.await?;
         }
         match flow.pull(stream)?.map_err(Broken::Socket)? {
-            Pulled::Bytes => lingers = flow.is_pending(),
+            Pulled::Bytes(length) => {
+                if is_asked.swap(false, Relaxed) {
+                    (said, pieces_left) = (0, PROMPT_PIECES_MAX);
+                }
+                said += length;
+                lingers = flow.is_pending();
+            }
+            Pulled::Nothing if lingers && said <= PROMPT_BYTES_MAX && pieces_left > 0 => {
+                pieces_left -= 1;
+                flow.flush();
+                lingers = false;
+            }
             Pulled::Nothing => {}
             Pulled::End => {
                 flow.end();
@@ -142,7 +173,7 @@ async fn to_flow(stream: &TcpStream, flow: &Flow, linger: Duration) -> Result<()
     }
 }
 
-async fn to_socket(stream: &TcpStream, flow: &Flow) -> Result<(), Broken> {
+async fn to_socket(stream: &TcpStream, flow: &Flow, is_asked: &AtomicBool) -> Result<(), Broken> {
     while let Some(bytes) = flow.next().await? {
         let mut written = 0;
         while written < bytes.len() {
@@ -153,6 +184,7 @@ async fn to_socket(stream: &TcpStream, flow: &Flow) -> Result<(), Broken> {
                 Err(error) => return Err(Broken::Socket(error)),
             }
         }
+        is_asked.store(true, Relaxed);
         flow.taken(bytes.len());
     }
     match rustix::net::shutdown(stream, Shutdown::Write) {

@@ -1,26 +1,26 @@
 //! A gateway that runs: a thread with its tasks, from the start to the end.
 
-use crate::config::{Common, EnterConfig, ExitConfig};
+use crate::config::{EnterConfig, ExitConfig};
 use crate::core::Core;
 use crate::enter::{Door, Enter};
 use crate::exit::Exit;
 use crate::hub::Hub;
 use crate::keys::KeyError;
 use crate::status::Status;
+use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thermocline_tunnel::SettingsError;
 use thermocline_wire::Role;
-use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-/// Time for whoever asks for the status to take it.
-const STATUS_WITHIN: Duration = Duration::from_secs(5);
+/// Clients that may wait to be accepted at a door. One that comes when as many wait is told nothing
+/// for a second or more, by the system.
+const BACKLOG: i32 = 4096;
 /// How often a gateway that stops looks whether its flows have ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
@@ -47,7 +47,15 @@ pub enum StartError {
         /// The system's word.
         error: io::Error,
     },
-    /// Threads, random numbers, the status' socket.
+    /// A door for clients that want to go elsewhere, which the system does not allow.
+    #[error(
+        "{address}: a transparent door needs the capability CAP_NET_ADMIN; run the enter as root, or give it that"
+    )]
+    Transparent {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Threads, random numbers.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -97,9 +105,23 @@ impl Kind {
     }
 }
 
+/// A view of a running gateway, for those who look after it.
+#[derive(Clone)]
+pub struct View {
+    kind: Kind,
+}
+
+impl View {
+    /// What the gateway does now.
+    pub fn status(&self) -> Status {
+        self.kind.status()
+    }
+}
+
 /// A running gateway.
 pub struct Gateway {
-    /// Where it listens, in the order of its settings: forwards, then SOCKS5; or the exit's door.
+    /// Where it listens, in the order of its settings: forwards, SOCKS5, transparent doors; or the
+    /// exit's door.
     pub addresses: Vec<SocketAddr>,
     kind: Kind,
     phase: watch::Sender<Phase>,
@@ -121,6 +143,11 @@ impl Gateway {
         for address in std::mem::take(&mut config.socks5) {
             doors.push((listen(address)?, Door::Socks5));
         }
+        for address in std::mem::take(&mut config.transparent) {
+            let listener = listen_transparently(address)?;
+            let own = listener.local_addr()?;
+            doors.push((listener, Door::Transparent(own)));
+        }
         let addresses = addresses(doors.iter().map(|(listener, _)| listener))?;
         let enter = Arc::new(Enter {
             hub: Hub::new(core.began),
@@ -130,7 +157,7 @@ impl Gateway {
             sharing: config.sharing,
         });
         let kind = Kind::Enter(enter.clone());
-        start(kind, config.common, addresses, move || {
+        start(kind, addresses, move || {
             let mut tasks = Vec::new();
             for (listener, door) in doors {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -152,10 +179,15 @@ impl Gateway {
         let addresses = addresses([&listener].into_iter())?;
         let exit = Exit::new(core, config.allow);
         let kind = Kind::Exit(exit.clone());
-        start(kind, config.common, addresses, move || {
+        start(kind, addresses, move || {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             Ok(vec![tokio::spawn(exit.serve(listener))])
         })
+    }
+
+    /// A view of it, which may outlive it.
+    pub fn view(&self) -> View {
+        View { kind: self.kind.clone() }
     }
 
     /// What it does now.
@@ -184,11 +216,29 @@ impl Drop for Gateway {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind(address).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    });
-    listener.map_err(|error| StartError::Listen { address, error })
+    bind(address, false).map_err(|error| StartError::Listen { address, error })
+}
+
+/// A listener that gets connections to any address.
+fn listen_transparently(address: SocketAddr) -> Result<TcpListener, StartError> {
+    bind(address, true).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => StartError::Transparent { address },
+        _ => StartError::Listen { address, error },
+    })
+}
+
+fn bind(address: SocketAddr, is_transparent: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    match address {
+        SocketAddr::V4(_) if is_transparent => socket.set_ip_transparent_v4(true)?,
+        SocketAddr::V6(_) if is_transparent => socket.set_ip_transparent_v6(true)?,
+        _ => {}
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 fn addresses<'a>(
@@ -201,22 +251,14 @@ fn addresses<'a>(
 /// it gives are the tasks that let others in.
 fn start(
     kind: Kind,
-    common: Common,
     addresses: Vec<SocketAddr>,
     begin: impl FnOnce() -> io::Result<Vec<tokio::task::JoinHandle<()>>> + Send + 'static,
 ) -> Result<Gateway, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (phase, mut phases) = watch::channel(Phase::Run);
-    let status = common.status;
-    if let Some(listener) = &status {
-        listener.set_nonblocking(true)?;
-    }
     let of_thread = kind.clone();
     let thread = std::thread::Builder::new().name("tunnel".to_string()).spawn(move || {
         let is_clean = runtime.block_on(async {
-            if let Some(listener) = status {
-                tokio::spawn(tell_status(of_thread.clone(), listener));
-            }
             // A listener that cannot be watched: nobody could be served.
             let Ok(doors) = begin() else { return false };
             until_end(&of_thread, &mut phases, doors).await
@@ -245,24 +287,4 @@ async fn until_end(
         sleep(GLANCE).await;
     }
     true
-}
-
-/// Tells whoever connects what the gateway does now.
-async fn tell_status(kind: Kind, listener: UnixListener) {
-    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-    loop {
-        let Ok((mut stream, _)) = listener.accept().await else {
-            sleep(GLANCE).await;
-            continue;
-        };
-        let status = serde_json::to_vec(&kind.status()).expect("the status is plain data");
-        tokio::spawn(async move {
-            let told = async {
-                stream.write_all(&status).await?;
-                stream.shutdown().await
-            };
-            // Whoever does not take it does without.
-            let _ = timeout(STATUS_WITHIN, told).await;
-        });
-    }
 }

@@ -1,19 +1,25 @@
-//! What a gateway tells about itself: plain data, as JSON on a unix socket.
+//! What a gateway tells about itself: plain data.
 
 use serde::{Deserialize, Serialize};
 use thermocline_policy::tunnel::Choice;
-use thermocline_tunnel::ClassReport;
+use thermocline_tunnel::{ClassReport, FlowReport};
+use utoipa::ToSchema;
+
+/// Flows of a connection that are told one by one: those that carried most in the last second.
+pub(crate) const FLOWS_TOLD_MAX: usize = 100;
 
 /// A class of flows on a connection, as this end sent for them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClassStatus {
     /// The server's port.
     pub class: u16,
     /// How the next segment is cut.
     pub choice: String,
+    /// Bytes of a chunk, as the choice expects them; nothing when nothing is cut.
+    pub chunk_bytes: Option<u32>,
     /// The reason for that.
     pub why: String,
-    /// Bytes of clients since the connection is there.
+    /// Bytes of clients, since this end met the other one first.
     pub bytes: u64,
     /// Bytes that were sent for them.
     pub sent: u64,
@@ -37,6 +43,7 @@ impl ClassStatus {
         ClassStatus {
             class: report.class,
             choice: choice.to_string(),
+            chunk_bytes: chunk_bytes(choice),
             why: report.why.to_string(),
             bytes: report.sent.bytes,
             sent: report.sent.sent,
@@ -50,11 +57,87 @@ impl ClassStatus {
     }
 }
 
+/// Bytes of a chunk that a choice expects.
+fn chunk_bytes(choice: Choice) -> Option<u32> {
+    match choice {
+        Choice::None => None,
+        Choice::Fixed(size) | Choice::Content(size) => Some(size.bytes()),
+    }
+}
+
+/// A flow, as this end sent for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FlowStatus {
+    /// Where it leads.
+    pub target: String,
+    /// Its class: the server's port, or 0 when there are more classes than are told apart.
+    pub class: u16,
+    /// Seconds since it began.
+    pub for_s: f64,
+    /// How what comes next is cut.
+    pub choice: String,
+    /// Bytes of a chunk, as the choice expects them; nothing when nothing is cut.
+    pub chunk_bytes: Option<u32>,
+    /// The reason of the class for that.
+    pub why: String,
+    /// Bytes of this end's client.
+    pub bytes: u64,
+    /// Bytes that were sent for them.
+    pub sent: u64,
+    /// Bytes that were not sent because the other end had them.
+    pub saved: u64,
+    /// Share of the bytes that need not be sent; nothing without bytes.
+    pub re_ratio: Option<f64>,
+    /// Bytes of this end's client in the last second.
+    pub goodput_bytes_per_s: u64,
+    /// Bytes that this end's client has got.
+    pub received: u64,
+    /// Those of the last second.
+    pub received_bytes_per_s: u64,
+    /// Bytes that this end holds for the other one.
+    pub held_bytes: usize,
+    /// Bytes that wait for this end's client to take them.
+    pub waiting_bytes: usize,
+}
+
+/// What a hub knows of a flow.
+pub(crate) struct OfClient {
+    pub(crate) target: String,
+    pub(crate) for_s: f64,
+    pub(crate) received: u64,
+    pub(crate) sent_per_s: u64,
+    pub(crate) received_per_s: u64,
+}
+
+impl FlowStatus {
+    pub(crate) fn new(report: &FlowReport, why: String, of: OfClient) -> FlowStatus {
+        FlowStatus {
+            target: of.target,
+            class: report.class,
+            for_s: of.for_s,
+            choice: report.choice.to_string(),
+            chunk_bytes: chunk_bytes(report.choice),
+            why,
+            bytes: report.sent.bytes,
+            sent: report.sent.sent,
+            saved: report.sent.saved,
+            re_ratio: report.sent.re_ratio(),
+            goodput_bytes_per_s: of.sent_per_s,
+            received: of.received,
+            received_bytes_per_s: of.received_per_s,
+            held_bytes: report.held,
+            waiting_bytes: report.waiting,
+        }
+    }
+}
+
 /// A connection to another end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LinkStatus {
     /// Its address.
     pub peer: String,
+    /// Its key.
+    pub key: String,
     /// True once both ends have said their first words.
     pub is_up: bool,
     /// Seconds since it was made.
@@ -75,10 +158,12 @@ pub struct LinkStatus {
     pub chunks_asked_by_us: u64,
     /// Classes of flows.
     pub classes: Vec<ClassStatus>,
+    /// Flows that carried most in the last second, at most 100.
+    pub busiest: Vec<FlowStatus>,
 }
 
 /// A gateway.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// `enter` or `exit`.
     pub role: String,
@@ -104,6 +189,8 @@ pub struct Status {
     pub refused: u64,
     /// Flows that were cut.
     pub cut: u64,
+    /// Times that a client's bytes waited for more to come, until a timer rang.
+    pub lingered: u64,
     /// Clients that were passed by, because there was no connection.
     pub passed: u64,
 }

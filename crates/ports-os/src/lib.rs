@@ -4,8 +4,9 @@
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
 //! [`Emulated`] slows a device to a profile. An [`objects::ObjectDevice`] keeps it in a bucket. A
-//! [`Disk`] is any of these. Time is whatever the caller says; nothing here reads a clock or starts
-//! a thread, but for what talks to an object store.
+//! [`Disk`] is any of these. A [`Shaper`] is a link with time and losses. Time is whatever the
+//! caller says; nothing here reads a clock or starts a thread, but for what talks to an object
+//! store.
 
 mod buffer;
 mod closed_loop;
@@ -16,6 +17,8 @@ mod memory;
 pub mod objects;
 mod patience;
 mod ring;
+mod shaper;
+mod tun;
 pub mod worker;
 
 pub use buffer::Aligned;
@@ -24,3 +27,4 @@ pub use disk::Disk;
 pub use emulated::Emulated;
 pub use file::{FileDevice, Grower, OpenDeviceError, OpenOptions};
 pub use patience::{Health, Patience};
+pub use shaper::{Carried, Flaws, Shaper};

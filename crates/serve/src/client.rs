@@ -27,6 +27,8 @@ pub enum Peer {
     Engine,
     /// `thermocline balance`.
     Balancer,
+    /// `thermocline tunnel enter` or `exit`.
+    TunnelEnd,
 }
 
 impl Peer {
@@ -34,6 +36,7 @@ impl Peer {
         match self {
             Peer::Engine => "engine",
             Peer::Balancer => "balancer",
+            Peer::TunnelEnd => "end of a tunnel",
         }
     }
 
@@ -42,6 +45,7 @@ impl Peer {
         match self {
             Peer::Engine => "is an engine running there? `thermocline up` starts one",
             Peer::Balancer => "is a balancer running there? `thermocline balance` starts one",
+            Peer::TunnelEnd => "is an end running, and is this its --socket?",
         }
     }
 }
@@ -96,6 +100,11 @@ impl Client {
     }
 
     /// The balancer whose API is on `socket`; nothing is sent yet.
+    pub fn of_tunnel_end(socket: &Path) -> Client {
+        Client { peer: Peer::TunnelEnd, ..Client::new(socket) }
+    }
+
+    /// The same of a balancer.
     pub fn of_balancer(socket: &Path) -> Client {
         Client { peer: Peer::Balancer, ..Client::new(socket) }
     }

@@ -21,6 +21,7 @@ pub mod probe;
 mod stream;
 pub mod surveys;
 mod tls;
+pub mod tunnel;
 pub mod unix_socket;
 
 pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent, Reach, watch_room};

@@ -97,6 +97,12 @@ struct Passed {
     processing: Nanos,
 }
 
+/// Classes that an end tells apart at most. Flows of further ones go as class 0, whoever asks for
+/// however many ports.
+pub const CLASSES_MAX: usize = 256;
+/// The class of flows whose own would be one too many.
+const OTHERS: u16 = 0;
+
 struct Class {
     controller: Box<dyn Controller>,
     remainder: Remainder,
@@ -135,6 +141,12 @@ impl Classes {
         for class in self.classes.values_mut() {
             class.controller.conditions(now, &conditions);
         }
+    }
+
+    /// The class that flows of `class` are decided on and counted in.
+    pub(crate) fn admit(&self, class: u16) -> u16 {
+        let is_full = self.classes.len() >= CLASSES_MAX;
+        if is_full && !self.classes.contains_key(&class) { OTHERS } else { class }
     }
 
     /// How the next segment of a class is cut.

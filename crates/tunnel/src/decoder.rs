@@ -24,6 +24,9 @@ use thermocline_units::situations::met;
 /// Bytes of one flow that may wait before further segments stay unread.
 pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of segments that were not read from which on their buffer grows by little.
+const UNREAD_BYTES: usize = 64 << 10;
+
 /// Situation: chunks of the store are not those that the sender meant.
 const SPOILT: &str = "a chunk of the store went bad";
 
@@ -97,8 +100,20 @@ impl Decoder {
         waiting_max: usize,
         shared: &mut Shared,
     ) -> Result<(), FormatError> {
+        self.make_room(bytes.len());
         self.input.extend_from_slice(bytes);
         self.read(waiting_max, shared)
+    }
+
+    /// Room for bytes that nobody takes, by an eighth more than they need: doubling would leave
+    /// half of the memory unused, of every flow that nobody reads.
+    fn make_room(&mut self, more: usize) {
+        let needed = self.input.len() + more;
+        if needed > self.input.capacity() && self.input.len() >= UNREAD_BYTES {
+            let mut larger = BytesMut::with_capacity(needed + needed / 8);
+            larger.extend_from_slice(&self.input);
+            self.input = larger;
+        }
     }
 
     /// The caller is done with `bytes` bytes that it got; reads as many more as may wait.

@@ -30,6 +30,8 @@ use thermocline_units::mutants::mutant;
 
 /// Bytes after which a segment is closed at the next cut.
 const SEGMENT_BYTES: i64 = 64 * 1024;
+/// Bytes that may wait for a segment: one that is full, and the longest chunk.
+const PENDING_BYTES_MAX: usize = SEGMENT_BYTES as usize + SEGMENT_BYTES_MAX / 2;
 /// Segments that go plain after one that did not get shorter.
 const PLAIN_AFTER: u32 = 16;
 /// Shorter literals are sent plain: a frame's header eats what is won.
@@ -156,6 +158,12 @@ impl Encoder {
     /// Bytes that the flow may give now.
     pub(crate) fn room(&self) -> usize {
         self.limits.retained_bytes_max.saturating_sub(self.held())
+    }
+
+    /// Bytes that it may give now before a segment is made. More waits at its client: here it would
+    /// only take memory.
+    pub(crate) fn room_at_once(&self) -> usize {
+        self.room().min(PENDING_BYTES_MAX.saturating_sub(self.pending.len()))
     }
 
     /// Bytes that no segment has yet.

@@ -18,7 +18,7 @@ use crate::classes::{ClassReport, Classes, Costs, chunking};
 use crate::config::{Cache, Settings, Target};
 use crate::decoder::{Decoder, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowReport};
 use crate::format::{Control, FormatError, value};
 use crate::shared::Shared;
 use crate::talk::Talk;
@@ -241,7 +241,7 @@ impl End {
             return 0;
         };
         let guaranteed = FLOW_BYTES_MIN.saturating_sub(flow.held());
-        let room = flow.encoder.room().min(others.max(guaranteed));
+        let room = flow.encoder.room_at_once().min(others.max(guaranteed));
         flow.wants_room = room == 0;
         met_if(room == 0, "a flow waits for the other end");
         room
@@ -366,6 +366,11 @@ impl End {
         self.classes.reports()
     }
 
+    /// What came of one flow; `None` when it is over.
+    pub fn flow_report(&self, flow: FlowId) -> Option<FlowReport> {
+        self.flows.get(&flow.0).map(Flow::report)
+    }
+
     /// Chunks that the other end had to ask for, and that this end asked for.
     pub fn asked(&self) -> (u64, u64) {
         self.talk.asked()
@@ -382,8 +387,10 @@ impl End {
     }
 
     fn add(&mut self, now: Nanos, stream: StreamId, target: &Target) {
-        let choice = self.classes.choose(now, target.class);
-        let flow = Flow::new(stream, target, self.limits, self.run, chunking(choice), choice);
+        let class = self.classes.admit(target.class);
+        let choice = self.classes.choose(now, class);
+        let flow =
+            Flow::new(stream, target, class, self.limits, self.run, chunking(choice), choice);
         let earlier = self.flows.insert(stream.number(), flow);
         assert!(earlier.is_none(), "streams' numbers are never used again");
     }
@@ -579,7 +586,7 @@ impl End {
             while let Some(part) = flow.outgoing.front_mut() {
                 if self.session.send(flow.stream, part).is_err() || !part.is_empty() {
                     met_if(!part.is_empty(), "a segment waits for the connection");
-                    return;
+                    return self.tell_room(number);
                 }
                 flow.outgoing.pop_front();
             }
@@ -599,6 +606,7 @@ impl End {
             self.spent.0 += took.0;
             self.held -= before - flow.held();
             flow.outgoing.extend(parts);
+            flow.sent.add(&encoded);
             self.classes.observe(now, flow.class, flow.choice, &encoded, took);
             took = Nanos(0);
             flow.choice = self.classes.choose(now, flow.class);

@@ -2,13 +2,28 @@
 
 use crate::config::Target;
 use crate::decoder::Decoder;
-use crate::encoder::{Encoder, Limits};
+use crate::encoder::{Encoded, Encoder, Limits};
 use crate::shadow::Scout;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use thermocline_chunking::Chunking;
 use thermocline_policy::tunnel::Choice;
 use thermocline_wire::StreamId;
+
+/// What came of one flow, as this end sent for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowReport {
+    /// The class in whose name it is decided on; see [`crate::CLASSES_MAX`].
+    pub class: u16,
+    /// What was sent.
+    pub sent: Encoded,
+    /// How what comes next is cut.
+    pub choice: Choice,
+    /// Bytes that this end holds for the other one.
+    pub held: usize,
+    /// Bytes that wait for this end's client.
+    pub waiting: usize,
+}
 
 /// A flow at one end.
 pub(crate) struct Flow {
@@ -19,6 +34,8 @@ pub(crate) struct Flow {
     pub(crate) scout: Scout,
     /// The choice by which what waits in the encoder is cut.
     pub(crate) choice: Choice,
+    /// What was sent so far.
+    pub(crate) sent: Encoded,
     /// Parts of segments that the connection has not taken.
     pub(crate) outgoing: VecDeque<Bytes>,
     /// Everything that came is to be sent now.
@@ -41,6 +58,7 @@ impl Flow {
     pub(crate) fn new(
         stream: StreamId,
         target: &Target,
+        class: u16,
         limits: Limits,
         run: u64,
         chunking: Chunking,
@@ -49,11 +67,12 @@ impl Flow {
         let scope = target.scope(stream.number(), run);
         Flow {
             stream,
-            class: target.class,
+            class,
             encoder: Encoder::new(limits, scope, chunking),
             decoder: Decoder::new(scope),
             scout: Scout::new(scope),
             choice,
+            sent: Encoded::default(),
             outgoing: VecDeque::new(),
             flushes: false,
             is_ending: false,
@@ -68,6 +87,12 @@ impl Flow {
     /// Bytes of the flow that this end holds for the other one.
     pub(crate) fn held(&self) -> usize {
         self.encoder.held()
+    }
+
+    /// What came of it.
+    pub(crate) fn report(&self) -> FlowReport {
+        let (class, sent, choice) = (self.class, self.sent, self.choice);
+        FlowReport { class, sent, choice, held: self.held(), waiting: self.decoder.waiting() }
     }
 
     /// True if nothing of the flow is left to do at this end.

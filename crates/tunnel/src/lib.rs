@@ -31,10 +31,11 @@ mod talk;
 mod tests;
 mod trial;
 
-pub use classes::{ClassReport, Costs};
+pub use classes::{CLASSES_MAX, ClassReport, Costs};
 pub use config::{Cache, Settings, Sharing, TARGET_BYTES_MAX, Target};
 pub use encoder::{Encoded, Limits};
 pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};
+pub use flow::FlowReport;
 pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
 pub use store::{CHUNK_BYTES_MAX, Name, Owner, Store, StoreCounts};
 pub use trial::Trial;

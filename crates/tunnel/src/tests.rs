@@ -1,12 +1,13 @@
 //! One flow's two halves against each other, with stores that lose, differ and rot.
 
+use crate::classes::{CLASSES_MAX, Classes};
 use crate::decoder::{Decoder, WAITING_BYTES_MAX};
 use crate::encoder::{Encoded, Encoder, Limits};
 use crate::format::FormatError;
 use crate::shared::Shared;
 use proptest::prelude::*;
 use thermocline_chunking::Chunking;
-use thermocline_units::{Bytes, Rng};
+use thermocline_units::{Bytes, Nanos, Rng};
 
 /// A sender, a receiver and what lies between them, for one flow.
 struct Pair {
@@ -258,4 +259,29 @@ fn a_sender_waits_while_the_other_end_has_not_got_what_it_may_ask_for() {
     assert!(pair.encoder.complete(u64::MAX).is_err(), "segments that were never sent");
     pair.encoder.complete(5).unwrap();
     assert!(pair.encoder.missing(2, &[0]).is_err(), "it is complete");
+}
+
+#[test]
+fn what_no_segment_has_yet_is_bounded_for_each_flow() {
+    let mut pair = Pair::new(Bytes::from_mib(1), Bytes::from_mib(1), "gear:2KiB");
+    let piece = vec![7; 64 << 10];
+    let mut given = 0;
+    while pair.encoder.room_at_once() >= piece.len() {
+        pair.encoder.push(&piece);
+        given += piece.len();
+        assert!(given < 4 << 20, "nothing takes segments, and {given} bytes are kept");
+    }
+    assert!(given >= 128 << 10, "a segment fits: {given}");
+}
+
+#[test]
+fn no_more_classes_than_are_told_apart() {
+    let mut classes = Classes::new("goodput").unwrap();
+    for port in 1..=1000 {
+        let class = classes.admit(port);
+        classes.choose(Nanos(0), class);
+        assert!(class == port || class == 0);
+    }
+    assert_eq!(classes.reports().count(), CLASSES_MAX + 1, "the last one is of all others");
+    assert_eq!(classes.admit(5), 5, "who has one keeps it");
 }

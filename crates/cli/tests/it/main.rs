@@ -40,5 +40,8 @@ mod trace_convert;
 mod trace_stat;
 mod trace_synth;
 mod tunnel;
+mod tunnel_clients;
+mod tunnel_page;
+mod tunnel_transparent;
 mod up;
 mod ways;

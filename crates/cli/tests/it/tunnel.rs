@@ -9,14 +9,25 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running end; killed with this.
-struct End {
+pub(crate) struct End {
     child: Child,
-    said: String,
+    pub(crate) said: String,
 }
 
 impl End {
-    fn start(folder: &Path, arguments: &str) -> End {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
+    pub(crate) fn start(folder: &Path, arguments: &str) -> End {
+        End::run(Command::new(env!("CARGO_BIN_EXE_thermocline")), folder, arguments)
+    }
+
+    /// The same in a network namespace.
+    pub(crate) fn start_in(namespace: &str, folder: &Path, arguments: &str) -> End {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace, env!("CARGO_BIN_EXE_thermocline")]);
+        End::run(command, folder, arguments)
+    }
+
+    fn run(mut command: Command, folder: &Path, arguments: &str) -> End {
+        let mut child = command
             .arg("tunnel")
             .args(arguments.split_whitespace())
             .current_dir(folder)
@@ -34,9 +45,15 @@ impl End {
     }
 
     /// Where it listens.
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         let rest = self.said.split("listening on ").nth(1).unwrap();
         rest.split([',', '\n']).next().unwrap().to_string()
+    }
+
+    /// All places where it listens.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let rest = self.said.split("listening on ").skip(1);
+        rest.map(|rest| rest.split([',', '\n']).next().unwrap().to_string()).collect()
     }
 
     fn ends_after_a_signal(mut self) {
@@ -53,12 +70,12 @@ impl Drop for End {
     }
 }
 
-fn status(folder: &Path, socket: &str) -> Value {
+pub(crate) fn status(folder: &Path, socket: &str) -> Value {
     let ran = program::run(folder, &format!("tunnel status --json --socket {socket}")).succeeded();
     serde_json::from_str(&ran.stdout()).unwrap()
 }
 
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
@@ -67,8 +84,10 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// A server that sends `data`.
-fn server(data: Vec<u8>) -> String {
+pub(crate) fn server(data: Vec<u8>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // Whoever finds the queue full waits for the system's next try.
+    rustix::net::listen(&listener, 4096).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -79,7 +98,7 @@ fn server(data: Vec<u8>) -> String {
     address
 }
 
-fn read_all(address: &str) -> Vec<u8> {
+pub(crate) fn read_all(address: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     TcpStream::connect(address).unwrap().read_to_end(&mut bytes).unwrap();
     bytes
@@ -91,7 +110,7 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
     for name in ["enter", "exit"] {
         program::run(&folder, &format!("tunnel keys {name}")).succeeded();
     }
-    program::run(&folder, "tunnel keys enter").ended_with(2).says("enter.pub: ");
+    program::run(&folder, "tunnel keys enter").ended_with(2).says("enter.key: ");
     // More than all buffers on the way hold.
     let data: Vec<u8> =
         (0..48_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -140,13 +159,15 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
 #[test]
 fn what_cannot_work_is_said_at_the_start() {
     let folder = program::folder("tunnel-refused");
-    program::run(&folder, "tunnel keys one").succeeded();
-    let with = "--key one.key --peer one.pub";
+    for name in ["one", "two"] {
+        program::run(&folder, &format!("tunnel keys {name}")).succeeded();
+    }
+    let with = "--key one.key --peer two.pub";
     let to = "tunnel enter --to 127.0.0.1:1";
     program::run(&folder, &format!("{to} {with}")).ended_with(2).says("no client could come in");
     let exposed = format!("{to} {with} --socks5 0.0.0.0:0");
     program::run(&folder, &exposed).ended_with(2).says("pass --expose");
-    program::run(&folder, &format!("{to} --key one.pub --peer one.pub --socks5 0"))
+    program::run(&folder, &format!("{to} --key one.pub --peer two.pub --socks5 0"))
         .ended_with(2)
         .says("chmod 600");
     program::run(&folder, &format!("{to} {with} --socks5 0 --policy nonsense"))

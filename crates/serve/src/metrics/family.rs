@@ -15,6 +15,8 @@ fn bounds() -> Vec<Nanos> {
 pub(crate) enum Value<'a> {
     Gauge(f64),
     Counter(u64),
+    /// A counter of seconds.
+    Seconds(f64),
     Histogram(&'a Latencies),
 }
 
@@ -23,6 +25,7 @@ impl EncodeMetric for Value<'_> {
         match self {
             Value::Gauge(value) => encoder.encode_gauge(value),
             Value::Counter(value) => encoder.encode_counter::<NoLabelSet, _, u64>(value, None),
+            Value::Seconds(value) => encoder.encode_counter::<NoLabelSet, _, u64>(value, None),
             Value::Histogram(latencies) => {
                 let bounds = bounds();
                 let seconds = bounds.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
@@ -36,7 +39,7 @@ impl EncodeMetric for Value<'_> {
     fn metric_type(&self) -> MetricType {
         match self {
             Value::Gauge(_) => MetricType::Gauge,
-            Value::Counter(_) => MetricType::Counter,
+            Value::Counter(_) | Value::Seconds(_) => MetricType::Counter,
             Value::Histogram(_) => MetricType::Histogram,
         }
     }

@@ -1,6 +1,7 @@
 //! `thermocline tunnel enter` and `exit`: an end that runs until somebody stops it.
 
 use super::SOCKET;
+use crate::allocator;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::open_files::open_files;
@@ -12,13 +13,14 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use thermocline_gateway::{
     Common, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
     StartError, WhenDown,
 };
-use thermocline_serve::unix_socket::{self, SocketName};
+use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
+use thermocline_serve::tunnel::{Desk, serve_desk};
 use thermocline_tunnel::Sharing;
 use thermocline_units::Bytes;
 
@@ -65,9 +67,12 @@ struct CommonArgs {
     /// Seconds that flows may take to end when this end is stopped.
     #[arg(long, value_name = "S", default_value_t = 10)]
     drain_s: u32,
-    /// Socket of `thermocline tunnel status`.
+    /// Unix socket of the API, for `thermocline tunnel status` and for Prometheus.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
+    /// Port of the dashboard on this machine; if it is taken, another one.
+    #[arg(long, value_name = "PORT", default_value_t = 8789)]
+    dashboard: u16,
     /// How events are told on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
@@ -86,6 +91,9 @@ pub(crate) struct EnterArgs {
     /// A door for clients that say where they want to go.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
     socks5: Vec<SocketAddr>,
+    /// A door for clients that the system brings here on their way elsewhere (TPROXY).
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
+    transparent: Vec<SocketAddr>,
     /// Let others than this machine come in at doors: whoever reaches them reaches the servers.
     #[arg(long)]
     expose: bool,
@@ -129,20 +137,23 @@ fn forward(text: &str) -> Result<(SocketAddr, HostPort), String> {
 }
 
 pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
-    if args.forward.is_empty() && args.socks5.is_empty() {
-        let text = "no client could come in; pass --forward 8080=HOST:PORT or --socks5 1080";
+    if args.forward.is_empty() && args.socks5.is_empty() && args.transparent.is_empty() {
+        let text = "no client could come in; pass --forward 8080=HOST:PORT, --socks5 1080 or \
+                    --transparent 7401";
         return Err(CliError::input(text));
     }
-    let doors = args.forward.iter().map(|(door, _)| door).chain(&args.socks5);
+    let doors = args.forward.iter().map(|(door, _)| door);
+    let doors = doors.chain(&args.socks5).chain(&args.transparent);
     if let Some(door) = doors.into_iter().find(|door| !door.ip().is_loopback() && !args.expose) {
         let text = "others than this machine could come in there, and would reach the servers; \
                     pass --expose if they should";
         return Err(CliError::input(format!("{door}: {text}")));
     }
     let mut stop = Stop::new().map_err(CliError::failed)?;
-    let (common, name) = common(&args.common)?;
+    let (common, desk) = common(&args.common)?;
     let told: Vec<String> = (args.forward.iter().map(|(_, target)| target.to_string()))
         .chain(args.socks5.iter().map(|_| "wherever SOCKS5 clients want".to_string()))
+        .chain(args.transparent.iter().map(|_| "where clients wanted to go (TPROXY)".to_string()))
         .collect();
     let to = args.to.clone();
     let gateway = Gateway::enter(EnterConfig {
@@ -150,6 +161,7 @@ pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
         to: args.to,
         forward: args.forward,
         socks5: args.socks5,
+        transparent: args.transparent,
         when_down: if args.when_down == "pass" { WhenDown::Pass } else { WhenDown::Refuse },
         sharing: match args.share.as_str() {
             "flow" => Sharing::Flow,
@@ -163,12 +175,12 @@ pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
         let _ = writeln!(text, "listening on {address}, leads to {target}");
     }
     let _ = writeln!(text, "through {to}");
-    stop.run(gateway, text, &args.common, name)
+    stop.run(gateway, text, &args.common, desk)
 }
 
 pub(super) fn exit(args: ExitArgs) -> Result<(), CliError> {
     let mut stop = Stop::new().map_err(CliError::failed)?;
-    let (common, name) = common(&args.common)?;
+    let (common, desk) = common(&args.common)?;
     let rules = args.allow.len();
     let gateway = Gateway::exit(ExitConfig { common, listen: args.listen, allow: args.allow });
     let gateway = gateway.map_err(start_error)?;
@@ -178,12 +190,14 @@ pub(super) fn exit(args: ExitArgs) -> Result<(), CliError> {
         1 => "connects to what 1 rule allows\n".to_string(),
         rules => format!("connects to what {rules} rules allow\n"),
     };
-    stop.run(gateway, text, &args.common, name)
+    stop.run(gateway, text, &args.common, desk)
 }
 
 fn start_error(error: StartError) -> CliError {
     match error {
-        StartError::Listen { .. } | StartError::System(_) => CliError::failed(error),
+        StartError::Listen { .. } | StartError::Transparent { .. } | StartError::System(_) => {
+            CliError::failed(error)
+        }
         other => CliError::input(other),
     }
 }
@@ -193,7 +207,7 @@ const CACHE_MIN: Bytes = Bytes::from_mib(4);
 /// The greatest.
 const CACHE_MAX: Bytes = Bytes::from_gib(512);
 
-fn common(args: &CommonArgs) -> Result<(Common, SocketName), CliError> {
+fn common(args: &CommonArgs) -> Result<(Common, Arc<Desk>), CliError> {
     if args.cache < CACHE_MIN || args.cache > CACHE_MAX {
         let given = args.cache;
         return Err(CliError::input(format!("--cache {given}: give {CACHE_MIN} to {CACHE_MAX}")));
@@ -206,40 +220,55 @@ fn common(args: &CommonArgs) -> Result<(Common, SocketName), CliError> {
         );
         return Err(CliError::input(message));
     }
-    let (listener, name) = unix_socket::listen(&args.socket)
-        .map_err(|error| CliError::failed(format!("{}: {error}", args.socket.display())))?;
     let keys = KeyFiles { key: args.key.clone(), peers: args.peer.clone() };
     let mut common = Common::new(keys);
     common.cache = args.cache;
     common.policy.clone_from(&args.policy);
     common.linger = Duration::from_millis(args.linger_ms);
     common.limits.clients_max = args.clients_max.into();
-    common.status = Some(listener);
-    let log = args.log;
-    common.on_event = Arc::new(move |event| tell(log, event));
-    Ok((common, name))
+    let (log, desk) = (args.log, Arc::new(Desk::new()));
+    let notes = desk.clone();
+    common.on_event = Arc::new(move |event| tell(log, &notes, event));
+    Ok((common, desk))
 }
 
-fn tell(log: LogFormat, event: Event) {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+fn tell(log: LogFormat, desk: &Desk, event: Event) {
     let severity = match event.severity {
         Severity::Info => thermocline_serve::api::Severity::Info,
         Severity::Warning => thermocline_serve::api::Severity::Warning,
     };
     let Event { subject, text, .. } = event;
-    let at_ms = since.as_millis() as u64;
-    doors::tell(log, &thermocline_serve::api::Event { id: 0, at_ms, severity, subject, text });
+    doors::tell(log, &desk.note(severity, subject, text));
 }
+
+/// Opens the doors of the API; how they are reached.
+fn open_desk(args: &CommonArgs, desk: Arc<Desk>) -> Result<(Http, String), CliError> {
+    let token = format!("{:016x}{:016x}", doors::random()?, doors::random()?);
+    let address = SocketAddr::from(([127, 0, 0, 1], args.dashboard));
+    let tcp = TcpDoor { address, any_port: true, token: token.clone(), tls: None };
+    let doors = HttpDoors { unix: Some(args.socket.clone()), tcp: Some(tcp) };
+    let http = serve_desk(doors, desk).map_err(CliError::failed)?;
+    let mut text = format!("API: {}\n", args.socket.display());
+    if let Some(address) = http.address {
+        let _ = writeln!(text, "dashboard: http://{address}/#token={token}");
+    }
+    Ok((http, text))
+}
+
+/// How often the signals and the clock are looked at.
+const GLANCE: Duration = Duration::from_millis(200);
 
 /// SIGTERM and Ctrl-C.
 struct Stop {
     /// Readable when one has come.
     bell: UnixStream,
+    is_told: Arc<AtomicBool>,
 }
 
 impl Stop {
     fn new() -> io::Result<Stop> {
         let (bell, ring) = UnixStream::pair()?;
+        bell.set_read_timeout(Some(GLANCE))?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // The second one does not wait for anything.
@@ -247,7 +276,7 @@ impl Stop {
             signal_hook::flag::register(signal, stop.clone())?;
             signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
         }
-        Ok(Stop { bell })
+        Ok(Stop { bell, is_told: stop })
     }
 
     /// Says what runs, and runs it until it is to stop.
@@ -256,19 +285,27 @@ impl Stop {
         gateway: Gateway,
         mut text: String,
         args: &CommonArgs,
-        name: SocketName,
+        desk: Arc<Desk>,
     ) -> Result<(), CliError> {
-        let _ = writeln!(text, "status: {}", args.socket.display());
+        desk.look_at(gateway.view());
+        let (http, reached) = open_desk(args, desk.clone())?;
+        text.push_str(&reached);
         text.push_str("stop with Ctrl-C or SIGTERM\n");
         output::print(&text)?;
-        loop {
-            match self.bell.read(&mut [0]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                _ => break,
+        let mut clients_before = 0;
+        while !self.is_told.load(Relaxed) {
+            // Whatever ends this, the flag and the clock are looked at.
+            let _ = self.bell.read(&mut [0]);
+            desk.tick(Instant::now());
+            // When all clients have gone, so has the use of what they needed.
+            let clients = gateway.status().clients;
+            if clients == 0 && clients_before > 0 {
+                allocator::give_back();
             }
+            clients_before = clients;
         }
         let is_clean = gateway.stop(Duration::from_secs(args.drain_s.into()));
-        drop(name);
+        drop(http);
         doors::say(match is_clean {
             true => "stopped; nothing was cut off",
             false => "stopped; some were cut off",

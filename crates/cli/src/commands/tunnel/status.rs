@@ -1,20 +1,17 @@
-//! `thermocline tunnel status`: a running end, asked over its unix socket.
+//! `thermocline tunnel status`: a running end, asked over the unix socket of its API.
 
 use super::SOCKET;
 use crate::error::CliError;
 use crate::{output, table};
 use std::fmt::Write as _;
-use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use thermocline_gateway::{LinkStatus, Status};
+use thermocline_serve::client::Client;
 use thermocline_units::Bytes;
 
 /// Time for an end to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer at most.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -28,24 +25,13 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let told = ask(&args.socket).map_err(|error| {
-        let path = args.socket.display();
-        CliError::failed(format!("{path}: {error}; is an end running, and is this its --socket?"))
-    })?;
+    let client = Client::of_tunnel_end(&args.socket).within(PATIENCE);
+    let status: Status = client.get("/v1/status")?;
     if args.json {
-        return output::print(&(told + "\n"));
+        let json = serde_json::to_string_pretty(&status).expect("the status is plain");
+        return output::print(&(json + "\n"));
     }
-    let status: Status = serde_json::from_str(&told)
-        .map_err(|error| CliError::failed(format!("the answer is not a status: {error}")))?;
     output::print(&text(&status))
-}
-
-fn ask(socket: &Path) -> io::Result<String> {
-    let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut told = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut told)?;
-    Ok(told)
 }
 
 fn text(status: &Status) -> String {

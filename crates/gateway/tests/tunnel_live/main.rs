@@ -3,6 +3,8 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod hostile;
+
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -89,6 +91,7 @@ impl Scene {
             to: host_port(to),
             forward: vec![(any(), host_port(target))],
             socks5: vec![any()],
+            transparent: Vec::new(),
             when_down: WhenDown::Refuse,
             sharing: Sharing::Class,
         }

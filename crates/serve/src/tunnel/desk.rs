@@ -1,0 +1,151 @@
+//! What may be seen of a running end of a tunnel: now, its last five minutes, what happened.
+
+use super::api::{ClassSecond, TunnelSecond};
+use crate::api::{Event, Severity};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thermocline_gateway::{Status, View};
+
+/// Seconds that are remembered.
+const SECONDS_MAX: usize = 300;
+/// Events that are remembered.
+const EVENTS_MAX: usize = 1000;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Bytes of a class on a link, and what was sent for them.
+type Counts = (u64, u64);
+
+/// The side of an end that people look at.
+pub struct Desk {
+    view: Mutex<Option<View>>,
+    past: Mutex<Past>,
+}
+
+struct Past {
+    seconds: VecDeque<TunnelSecond>,
+    events: VecDeque<Event>,
+    second: u64,
+    event: u64,
+    ends: Instant,
+    /// Totals at the last second's end: of classes by link's key and number, and of links.
+    classes: BTreeMap<(String, u16), Counts>,
+    received: BTreeMap<String, u64>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Desk {
+    fn default() -> Desk {
+        Desk::new()
+    }
+}
+
+impl Desk {
+    /// A desk without an end: it takes events until [`Desk::look_at`] gives it one.
+    pub fn new() -> Desk {
+        let past = Past {
+            seconds: VecDeque::new(),
+            events: VecDeque::new(),
+            second: 0,
+            event: 0,
+            ends: Instant::now() + SECOND,
+            classes: BTreeMap::new(),
+            received: BTreeMap::new(),
+        };
+        Desk { view: Mutex::new(None), past: Mutex::new(past) }
+    }
+
+    /// Looks at this end from now on.
+    pub fn look_at(&self, view: View) {
+        *locked(&self.view) = Some(view);
+    }
+
+    /// Everything at a glance; `None` before there is an end.
+    pub fn status(&self) -> Option<Status> {
+        locked(&self.view).as_ref().map(View::status)
+    }
+
+    /// The last five minutes from second `from` on.
+    pub fn history(&self, from: u64) -> Vec<TunnelSecond> {
+        locked(&self.past).seconds.iter().filter(|second| second.number >= from).cloned().collect()
+    }
+
+    /// The last thousand events from number `from` on.
+    pub fn events(&self, from: u64) -> Vec<Event> {
+        locked(&self.past).events.iter().filter(|event| event.id >= from).cloned().collect()
+    }
+
+    /// Writes down that something happened; the event as it is told.
+    pub fn note(&self, severity: Severity, subject: String, text: String) -> Event {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut past = locked(&self.past);
+        past.event += 1;
+        let (id, at_ms) = (past.event, now.as_millis() as u64);
+        let event = Event { id, at_ms, severity, subject, text };
+        past.events.push_back(event.clone());
+        if past.events.len() > EVENTS_MAX {
+            past.events.pop_front();
+        }
+        event
+    }
+
+    /// Ends seconds of the history that are over. Call it a few times a second.
+    pub fn tick(&self, now: Instant) {
+        let Some(status) = self.status() else { return };
+        let mut past = locked(&self.past);
+        if now >= past.ends {
+            // Seconds in which nobody looked are one longer second.
+            past.ends = now + SECOND;
+            past.end_second(&status);
+        }
+    }
+}
+
+impl Past {
+    fn end_second(&mut self, status: &Status) {
+        let mut classes: BTreeMap<u16, ClassSecond> = BTreeMap::new();
+        let mut received = 0;
+        let earlier = (std::mem::take(&mut self.classes), std::mem::take(&mut self.received));
+        // A link that is down for a moment keeps its counts of classes.
+        (self.classes, self.received) = (earlier.0.clone(), earlier.1.clone());
+        for link in &status.links {
+            let before = earlier.1.get(&link.key).copied().unwrap_or(0);
+            // A new connection counts its bytes anew.
+            let fresh = link.received_bytes.checked_sub(before).unwrap_or(link.received_bytes);
+            received += fresh;
+            self.received.insert(link.key.clone(), link.received_bytes);
+            for class in &link.classes {
+                let key = (link.key.clone(), class.class);
+                let (bytes, sent) = earlier.0.get(&key).copied().unwrap_or((0, 0));
+                let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+                let second = classes.entry(class.class).or_insert_with(|| ClassSecond {
+                    class: class.class,
+                    bytes: 0,
+                    sent: 0,
+                    choice: class.choice.clone(),
+                });
+                second.bytes += since(class.bytes, bytes);
+                second.sent += since(class.sent, sent);
+                self.classes.insert(key, (class.bytes, class.sent));
+            }
+        }
+        let classes: Vec<ClassSecond> =
+            classes.into_values().filter(|class| class.bytes > 0).collect();
+        self.seconds.push_back(TunnelSecond {
+            number: self.second,
+            bytes: classes.iter().map(|class| class.bytes).sum(),
+            sent: classes.iter().map(|class| class.sent).sum(),
+            received,
+            clients: status.clients,
+            links: status.links.iter().filter(|link| link.is_up).count(),
+            classes,
+        });
+        self.second += 1;
+        if self.seconds.len() > SECONDS_MAX {
+            self.seconds.pop_front();
+        }
+    }
+}

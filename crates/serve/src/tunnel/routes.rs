@@ -1,0 +1,76 @@
+//! The API of a tunnel's end: which request does what. The OpenAPI document is made from the same
+//! declarations.
+
+use super::api::TunnelSecond;
+use super::desk::Desk;
+use super::figures;
+use crate::api::{Event, Refused};
+use crate::http::routes::{Answer, Onward, with_page};
+use crate::metrics;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use std::sync::Arc;
+use thermocline_gateway::Status;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "thermocline tunnel",
+    description = "A running end of a tunnel: its links, the classes of flows and the busiest flows, with what was saved and why they are cut as they are; and what happened. Sizes are bytes, moments milliseconds since 1970."
+))]
+struct Document;
+
+type Host = State<Arc<Desk>>;
+
+pub(super) fn router(desk: Arc<Desk>) -> Router {
+    let (router, document) = api().split_for_parts();
+    let html = include_str!("../../web/tunnel/index.html");
+    let script = include_str!("../../web/tunnel/app.js");
+    with_page(router, html, script)
+        .route("/v1/openapi.json", get(async move || Json(document)))
+        .route("/metrics", get(prometheus))
+        .with_state(desk)
+}
+
+fn api() -> OpenApiRouter<Arc<Desk>> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(status))
+        .routes(routes!(history))
+        .routes(routes!(events))
+}
+
+fn now(desk: &Desk) -> Result<Status, Refused> {
+    desk.status().ok_or_else(|| Refused::unavailable("the end is starting; ask again in a moment"))
+}
+
+/// The end at a glance.
+#[utoipa::path(get, path = "/v1/status",
+    responses((status = 200, body = Status), (status = 503, body = Refused)))]
+async fn status(State(desk): Host) -> Answer<Status> {
+    now(&desk).map(Json)
+}
+
+/// The last five minutes, second by second.
+#[utoipa::path(get, path = "/v1/history", params(Onward),
+    responses((status = 200, body = [TunnelSecond])))]
+async fn history(State(desk): Host, Query(second): Query<Onward>) -> Json<Vec<TunnelSecond>> {
+    Json(desk.history(second.from))
+}
+
+/// What happened, the last thousand events.
+#[utoipa::path(get, path = "/v1/events", params(Onward),
+    responses((status = 200, body = [Event])))]
+async fn events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(desk.events(id.from))
+}
+
+/// The same figures for Prometheus.
+async fn prometheus(State(desk): Host) -> Result<Response, Refused> {
+    let text = figures::encode(now(&desk)?);
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}

@@ -1,0 +1,107 @@
+// The page asks the API every second and draws what it is told; it decides nothing.
+"use strict";
+
+const state = { from: 0, seconds: [], events: [], eventFrom: 0 };
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  while (bytes >= 1024 && at < units.length - 1) { bytes /= 1024; at += 1; }
+  return bytes.toFixed(at && bytes < 100 ? 1 : 0) + " " + units[at];
+}
+
+function share(ratio) {
+  return ratio === null ? "–" : (100 * ratio).toFixed(1) + " %";
+}
+
+function facts(status) {
+  const last = state.seconds.at(-1) || { bytes: 0, sent: 0, received: 0 };
+  const list = [
+    ["end", status.role], ["clients send", size(last.bytes) + "/s"], ["for that", size(last.sent) + "/s"], ["came", size(last.received) + "/s"],
+    ["clients", status.clients], ["flows", status.flows], ["refused", status.refused], ["cut", status.cut], ["past the tunnel", status.passed],
+    ["up", span(status.for_s)], ["key", status.key],
+  ].map(([name, value]) => {
+    const pair = element("div");
+    pair.append(element("dt", name), element("dd", value));
+    return pair;
+  });
+  at("facts").replaceChildren(...list);
+  const up = status.links.filter((link) => link.is_up).length, badge = at("service");
+  const when = status.when_down ? "; clients: " + status.when_down : "";
+  badge.textContent = up ? up + (up === 1 ? " link up" : " links up") : "no link for " + span(status.down_for_s || 0) + when;
+  badge.className = "badge " + (up ? "good" : "bad");
+  badge.title = status.last_error ? "last trouble: " + status.last_error : "";
+}
+
+// What clients sent, and before it what of that went over the link: the distance is what was saved.
+function traffic() {
+  const width = 300, height = 90, seconds = state.seconds, first = width - seconds.length;
+  const [svg, top] = line(seconds.map((second) => second.bytes), width, height, "spark arrivals");
+  const steps = seconds.map((second, i) => (first + i) + " " + (height - 1 - (height - 3) * Math.min(second.sent / top, 1)).toFixed(1));
+  if (steps.length) svg.append(drawing("path", { class: "candidates", d: "M" + steps.join("L") }));
+  svg.append(caption("bytes a second over the last five minutes, at most " + size(top)));
+  at("traffic").replaceChildren(svg);
+  at("legend").replaceChildren(...[["clients' bytes a second, at most " + size(top), "var(--good)"], ["sent on the link for them", "var(--warn)"]]
+    .map(([text, color]) => {
+      const entry = element("span"), mark = element("i");
+      mark.style.setProperty("--pool", color);
+      entry.append(mark, text);
+      return entry;
+    }));
+}
+
+function rows(place, columns, list, none) {
+  if (!list.length) return at(place).replaceChildren(element("small", none));
+  const table = element("table"), head = element("tr");
+  for (const [text] of columns) head.append(element("th", text));
+  table.append(head);
+  for (const one of list) {
+    const row = element("tr");
+    for (const [, figure] of columns) row.append(element("td", figure(one)));
+    table.append(row);
+  }
+  at(place).replaceChildren(table);
+}
+
+const CUT = [
+  ["saved", (one) => share(one.re_ratio)], ["goodput", (one) => size(one.goodput_bytes_per_s) + "/s"], ["policy", (one) => one.choice],
+  ["chunk", (one) => one.chunk_bytes === null ? "–" : size(one.chunk_bytes)], ["bytes", (one) => size(one.bytes)], ["sent", (one) => size(one.sent)],
+];
+const WHY = ["why", (one) => one.why];
+
+function tables(status) {
+  rows("links", [
+    ["other end", (link) => link.peer], ["state", (link) => (link.is_up ? "up for " : "greeting for ") + span(link.for_s)], ["flows", (link) => link.flows],
+    ["round trip", (link) => micros(link.round_trip_us)], ["rate", (link) => link.link_bytes_per_s === null ? "–" : size(link.link_bytes_per_s) + "/s"],
+    ["sent", (link) => size(link.sent_bytes)], ["came", (link) => size(link.received_bytes)],
+    ["chunks asked for", (link) => link.chunks_asked_of_us + " by it, " + link.chunks_asked_by_us + " by us"],
+  ], status.links, status.last_error ? "none; last trouble: " + status.last_error : "none yet");
+  rows("classes", [["class", (one) => one.class || "others"], ...CUT, ["chunks", (one) => one.chunks], WHY],
+    status.links.flatMap((link) => link.classes), "nothing was sent yet");
+  rows("flows", [["target", (one) => one.target], ["for", (one) => span(one.for_s)], ...CUT, ["came", (one) => size(one.received)],
+    ["held", (one) => size(one.held_bytes)], ["waits for the client", (one) => size(one.waiting_bytes)], WHY],
+  status.links.flatMap((link) => link.busiest).slice(0, 50), "no flow is open");
+}
+
+async function tick() {
+  try {
+    const status = await ask("/v1/status");
+    const fresh = await ask("/v1/history?from=" + state.from);
+    if (fresh.length) {
+      state.seconds = state.seconds.concat(fresh).slice(-300);
+      state.from = fresh.at(-1).number + 1;
+    }
+    facts(status);
+    traffic();
+    tables(status);
+    events(await ask("/v1/events?from=" + state.eventFrom));
+  } catch (error) {
+    at("service").textContent = error instanceof TypeError ? "this end is gone" : error.message;
+    at("service").className = "badge bad";
+    // An end that was started anew counts from zero.
+    if (error instanceof TypeError) Object.assign(state, { from: 0, seconds: [], eventFrom: 0, events: [] });
+  }
+}
+
+tick();
+setInterval(tick, 1000);
