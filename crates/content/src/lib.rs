@@ -1,0 +1,33 @@
+//! De-duplicated volumes on one device: blocks of 4 KiB named by their contents (the server's half
+//! of SeaCache: Li et al., Cooperative Storage-Level De-duplication, 2012).
+//!
+//! A [`Store`] has volumes and blocks. A volume is a tree that maps its blocks to numbers of stored
+//! ones; clones and snapshots share the tree until they differ. Blocks lie in segments that are
+//! written from one end to the other; what nothing maps any more is swept, and segments that are
+//! full of holes are cleaned. It is a machine over [`thermocline_ports::Device`]: no I/O of its
+//! own, no clock, no threads.
+//!
+//! Invariants
+//! - Acknowledged after a flush, or with FUA: survives any crash. Otherwise each block is old or
+//!   new.
+//! - A block is durable before a record names it; its place is not written again before the record
+//!   that leaves it is durable and the last read of it has ended.
+//! - Nothing that a read returns has another hash than the one under which it was stored.
+//! - Volumes of different domains share nothing, and cannot tell what others hold.
+//! - Every queue has a bound with a name ([`settings`]).
+//!
+//! Start at `store`; `writing` is the way of a write, `commit` and `checkpoint` how changes become
+//! durable, `opening` how they are found again, `sweep` and `clean` how room comes back, `format`
+//! and `layout` are the bytes (docs/formats/content.md).
+
+mod blocks;
+mod index;
+mod name;
+mod request;
+pub mod settings;
+
+pub use name::{BlockId, ContentId, Domain};
+pub use request::{
+    Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId,
+};
+pub use settings::Settings;
