@@ -20,14 +20,36 @@
 //! durable, `opening` how they are found again, `sweep` and `clean` how room comes back, `format`
 //! and `layout` are the bytes (docs/formats/content.md).
 
+mod admin;
 mod blocks;
+mod check;
+mod checkpoint;
+mod clean;
+mod commit;
+mod durability;
+mod format;
 mod index;
+mod layout;
+mod locks;
 mod name;
+mod opening;
+mod reading;
 mod request;
+mod room;
+mod segments;
 pub mod settings;
+mod status;
+mod store;
+mod sweep;
+mod tree;
+mod writing;
 
-pub use name::{BlockId, ContentId, Domain};
+pub use check::Flaw;
+pub use name::{BLOCK, BlockId, ContentId, Domain};
+pub use opening::OpenError;
 pub use request::{
     Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId,
 };
 pub use settings::Settings;
+pub use status::{Counters, Status, VolumeStatus};
+pub use store::{BACKGROUND, Service, Store};

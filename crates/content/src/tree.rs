@@ -101,6 +101,11 @@ impl Nodes {
         !self.left.is_empty()
     }
 
+    /// Addresses that wait for the next checkpoint.
+    pub(crate) fn left(&self) -> &[u32] {
+        &self.left
+    }
+
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         self.count() * self.fanout as usize * 4 + self.nodes.capacity() * size_of::<Node>()
@@ -458,6 +463,3 @@ impl Nodes {
         node.entries = entries;
     }
 }
-
-#[cfg(test)]
-mod tests;
