@@ -16,6 +16,7 @@ impl<D: Device> Store<D> {
     /// Takes a request; its answer comes out of `poll`.
     pub fn submit(&mut self, now: Nanos, request: Request) {
         self.now = self.now.max(now);
+        self.is_touched = true;
         let Request { id, action } = request;
         if self.service != Service::Ready {
             return self.answer(id, Err(RequestError::Stopped));

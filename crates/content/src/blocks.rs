@@ -4,7 +4,7 @@
 //! anew when a store is opened, and compared by every sweep.
 
 use crate::index::Index;
-use crate::name::{BlockId, ContentId, Domain};
+use crate::name::BlockId;
 use thermocline_units::VolumeId;
 
 const PAGE: usize = 1 << 14;
@@ -152,14 +152,12 @@ impl Blocks {
         VolumeId(self.entry(number).owner)
     }
 
-    /// A block with this hash and domain that `is_usable`, as far as eight bytes can tell.
+    /// A block with this short hash that `is_usable`.
     pub(crate) fn candidate(
         &self,
-        content: &ContentId,
-        domain: Domain,
+        short: u64,
         mut is_usable: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
-        let short = content.short(domain);
         self.index.find(short, |number| self.entry(number).short == short && is_usable(number))
     }
 }

@@ -259,7 +259,7 @@ impl<D: Device> Store<D> {
         let is_covered = self.commit.next >= self.checkpoint.journal_start;
         if is_sent && self.checkpoint.outstanding == 0 && is_covered {
             self.checkpoint.phase = Phase::Flush;
-            self.is_volatile = false;
+            // Blocks count as volatile still: a commit must not rely on a flush that has not ended.
             self.send(Task::CheckpointFlush, Io::Flush);
         }
     }

@@ -59,9 +59,7 @@ impl<D: Device> Store<D> {
             return;
         }
         // What a sweep would free need not be moved.
-        if u64::from(self.unreferenced()) > u64::from(self.layout.slots()) / 2
-            && self.sweep.is_idle()
-            && !self.sweep.wanted
+        if self.sweepable() > self.layout.slots() / 2 && self.sweep.is_idle() && !self.sweep.wanted
         {
             self.sweep.wanted = true;
         } else if self.sweep.is_idle() && self.segments.free_count() < low {
@@ -241,6 +239,7 @@ impl<D: Device> Store<D> {
     }
 
     fn end_cleaning(&mut self, is_rotten: bool) {
+        self.steps += 1;
         let victim = self.cleaner.victim.take().expect("cleaning");
         self.cleaner.blocks.clear();
         self.cleaner.run = None;

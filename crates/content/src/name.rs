@@ -16,10 +16,11 @@ impl ContentId {
     }
 
     /// The first eight bytes, mixed with the domain: what indices hold. Equal contents of two
-    /// domains have nothing in common there.
-    pub(crate) fn short(&self, domain: Domain) -> u64 {
+    /// domains have nothing in common there. Only the first `bits` count.
+    pub(crate) fn short(&self, domain: Domain, bits: u8) -> u64 {
         let head = u64::from_le_bytes(self.0[..8].try_into().expect("eight of 32 bytes"));
-        head ^ u64::from(domain.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        let mixed = head ^ u64::from(domain.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed & !(u64::MAX.checked_shr(u32::from(bits)).unwrap_or(0))
     }
 }
 

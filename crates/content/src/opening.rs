@@ -445,7 +445,7 @@ impl<D: Device> Store<D> {
         self.blocks.restore(
             stored.number,
             Entry {
-                short: stored.content.short(stored.domain),
+                short: stored.content.short(stored.domain, self.settings.index_bits),
                 place,
                 generation: stored.generation,
                 refs: 0,

@@ -115,6 +115,7 @@ impl<D: Device> Store<D> {
 
     pub(crate) fn fetched(&mut self, id: u32, run: u32, result: Result<Payload, DeviceError>) {
         let verifies = self.settings.verify_reads && !mutant("reads_not_verified");
+        let bits = self.settings.index_bits;
         let read = &mut self.reads[id];
         let Run { first, place, blocks } = read.runs[run as usize].clone();
         let domain = self.volumes.get(&read.volume).map(|volume| volume.domain);
@@ -130,7 +131,7 @@ impl<D: Device> Store<D> {
                     // A volume that was deleted meanwhile has no domain: its client hears of that.
                     let Some(domain) = domain.filter(|_| verifies) else { continue };
                     let content = ContentId::of(bytes);
-                    if content.short(domain) != short {
+                    if content.short(domain, bits) != short {
                         read.error = Some(RequestError::Damaged { number });
                     } else if read.wanted == For::Names {
                         learnt.push((first as usize + index, number, content));

@@ -60,7 +60,6 @@ pub(crate) struct Unsealed {
 }
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Segments {
     pub(crate) layout: Layout,
     all: Vec<Segment>,
@@ -367,5 +366,12 @@ impl Segments {
             }
         }
         to_seal
+    }
+}
+
+impl std::fmt::Debug for Segments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all = self.iter().map(|(_, segment)| (segment.state, segment.live, segment.readers));
+        f.debug_list().entries(all).finish()
     }
 }

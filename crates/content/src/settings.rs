@@ -44,6 +44,9 @@ pub struct Settings {
     /// Blocks whose full hashes are remembered, so that writing one of them again needs no read; 40
     /// B each. A power of two.
     pub known_blocks: u32,
+    /// Bits of a block's hash that the index in memory has, 1 to 64. Fewer than 64 make different
+    /// blocks look alike until they are compared, which is of use to test just that.
+    pub index_bits: u8,
     /// Hashes of blocks are compared when these are read.
     pub verify_reads: bool,
     /// Segments that become free are discarded on the device.
@@ -59,6 +62,7 @@ impl Default for Settings {
             journal_blocks: 4_096,
             fanout: 1_008,
             known_blocks: 1 << 16,
+            index_bits: 64,
             verify_reads: true,
             discard: true,
             clean_below_percent: 5,
@@ -79,6 +83,7 @@ impl Settings {
             && JOURNAL_BLOCKS.contains(&self.journal_blocks)
             && FANOUT.contains(&self.fanout)
             && self.known_blocks.is_power_of_two()
+            && (1..=64).contains(&self.index_bits)
             && self.clean_below_percent <= 50
     }
 }

@@ -136,3 +136,18 @@ impl<D: Device> Store<D> {
             && !self.nodes.has_doomed()
     }
 }
+
+impl<D> std::fmt::Debug for Store<D> {
+    /// What is under way.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("service", &self.service)
+            .field("requests", &(self.writes.len(), self.reads.len(), self.tasks.len()))
+            .field("room", &self.room)
+            .field("cleaner", &self.cleaner)
+            .field("checkpoint", &self.checkpoint)
+            .field("commit", &(self.commit.stage, self.commit.queued(), self.commit.used()))
+            .field("segments", &self.segments)
+            .finish_non_exhaustive()
+    }
+}

@@ -21,7 +21,7 @@ use crate::status::Counters;
 use crate::sweep::Sweep;
 use crate::tree::{Nodes, Ref};
 use crate::writing::Write;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thermocline_ports::{Completion, Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab, VolumeId};
 
@@ -210,6 +210,8 @@ pub struct Store<D> {
     /// Of those, what clients asked for.
     pub(crate) client_pins: BTreeMap<u32, u32>,
     pub(crate) fresh: BTreeMap<u32, Fresh>,
+    /// Blocks whose writes failed, while somebody who found them holds them.
+    pub(crate) failed: BTreeSet<u32>,
     pub(crate) known: Vec<Option<Known>>,
     /// Generation of numbers given now.
     pub(crate) generation: u32,
@@ -217,6 +219,10 @@ pub struct Store<D> {
     /// True if blocks were written since the device was last flushed.
     pub(crate) is_volatile: bool,
     pub(crate) counters: Counters,
+    /// Counts steps, to know when there is nothing left to do without the device.
+    pub(crate) steps: u64,
+    /// True if something came in since the last poll.
+    pub(crate) is_touched: bool,
 }
 
 impl<D: Device> Store<D> {
@@ -249,11 +255,14 @@ impl<D: Device> Store<D> {
             pins: BTreeMap::new(),
             client_pins: BTreeMap::new(),
             fresh: BTreeMap::new(),
+            failed: BTreeSet::new(),
             known: vec![None; settings.known_blocks as usize],
             generation: 1,
             next_volume: 1,
             is_volatile: false,
             counters: Counters::default(),
+            steps: 0,
+            is_touched: false,
         }
     }
 
@@ -275,6 +284,7 @@ impl<D: Device> Store<D> {
     /// Takes what the device completed until `now`, goes on, and appends answers.
     pub fn poll(&mut self, now: Nanos, answers: &mut Vec<Answer>) {
         self.now = self.now.max(now);
+        self.is_touched = false;
         loop {
             let mut landed = std::mem::take(&mut self.landed);
             self.device.poll(now, &mut landed);
@@ -283,7 +293,13 @@ impl<D: Device> Store<D> {
                 self.land(completion);
             }
             self.landed = landed;
-            self.pump();
+            loop {
+                let before = self.steps;
+                self.pump();
+                if self.steps == before {
+                    break;
+                }
+            }
             if is_empty {
                 break;
             }
@@ -302,7 +318,7 @@ impl<D: Device> Store<D> {
 
     /// Work that waits for no device.
     fn has_chores(&self) -> bool {
-        self.nodes.has_doomed() || self.sweep.is_marking()
+        self.is_touched || self.nodes.has_doomed() || self.sweep.is_marking()
     }
 
     /// Sends a request to the device.
@@ -358,9 +374,9 @@ impl<D: Device> Store<D> {
             return;
         }
         self.reap();
-        self.pump_sweep();
         self.pump_cleaner();
         self.pump_room();
+        self.pump_sweep();
         self.pump_segments();
         self.pump_commit();
         self.pump_checkpoint();
@@ -387,6 +403,7 @@ impl<D: Device> Store<D> {
     }
 
     pub(crate) fn answer(&mut self, id: RequestId, result: Result<Completed, RequestError>) {
+        self.steps += 1;
         self.answers.push(Answer { id, result });
     }
 

@@ -55,10 +55,16 @@ impl<D: Device> Store<D> {
         self.blocks.used() - self.ledger.referenced
     }
 
+    /// Blocks that a sweep would probably free: those that writes under way brought are pinned.
+    pub(crate) fn sweepable(&self) -> u32 {
+        self.unreferenced().saturating_sub(self.pins.len() as u32)
+    }
+
     /// Begins a sweep as soon as none is under way: what was trimmed, overwritten or deleted so far
     /// comes back without waiting for more of it.
     pub fn sweep(&mut self) {
         self.sweep.wanted = true;
+        self.is_touched = true;
     }
 
     pub(crate) fn pump_sweep(&mut self) {
@@ -66,7 +72,7 @@ impl<D: Device> Store<D> {
             return self.mark_slice();
         }
         let many = (self.segments.capacity() / 16).max(u64::from(self.layout.slots()));
-        let is_worth = u64::from(self.unreferenced()) > many;
+        let is_worth = u64::from(self.sweepable()) > many;
         if self.sweep.is_idle() && (self.sweep.wanted || is_worth) {
             self.sweep.wanted = false;
             self.sweep.cursor = 0;
@@ -109,6 +115,7 @@ impl<D: Device> Store<D> {
         }
         self.counters.sweeps += 1;
         self.sweep.done += 1;
+        self.steps += 1;
         if dead.is_empty() {
             return;
         }
@@ -125,6 +132,7 @@ impl<D: Device> Store<D> {
     pub(crate) fn free_swept(&mut self, numbers: Vec<u32>) {
         met("blocks swept");
         self.sweep.is_freeing = false;
+        self.steps += 1;
         self.counters.swept_blocks += numbers.len() as u64;
         for number in numbers {
             let place = self.blocks.entry(number).place;

@@ -270,6 +270,7 @@ impl<D: Device> Store<D> {
     }
 
     fn seek_piece(&mut self, write: u32, index: u32) {
+        let bits = self.settings.index_bits;
         let it = &mut self.writes[write];
         let domain = it.domain;
         let piece = &mut it.pieces[index as usize];
@@ -289,8 +290,9 @@ impl<D: Device> Store<D> {
             }
         }
         let content = piece.content.expect("just made");
-        let Some(number) =
-            self.blocks.candidate(&content, domain, |number| !piece.rejected.contains(&number))
+        let Some(number) = self
+            .blocks
+            .candidate(content.short(domain, bits), |number| !piece.rejected.contains(&number))
         else {
             return;
         };
@@ -384,7 +386,7 @@ impl<D: Device> Store<D> {
 
     fn end_pin(&mut self, write: u32) {
         let number = self.writes[write].pieces[0].number;
-        if number == 0 {
+        if number == 0 || self.failed.contains(&number) {
             return self.end_write(write, Ok(Completed::Unknown));
         }
         if self.client_pins.len() >= PINS_MAX {
@@ -441,6 +443,9 @@ impl<D: Device> Store<D> {
 
     /// Step 3.
     fn fill(&mut self, write: u32) {
+        if self.seeks_again(write) {
+            return;
+        }
         self.writes[write].outstanding = 1;
         // Runs of slots: first place, numbers, data.
         let mut runs: Vec<(u32, Vec<u32>, Vec<Payload>)> = Vec::new();
@@ -449,12 +454,13 @@ impl<D: Device> Store<D> {
             let (domain, piece) = (it.domain, &it.pieces[index]);
             let (content, is_settled) = (piece.content, piece.is_settled);
             if !is_settled {
+                let bits = self.settings.index_bits;
                 let content = content.expect("what is not settled has a name");
                 // It may have come since: from this write, or from another one.
                 let fresh = &self.fresh;
                 let same =
                     |number: u32| fresh.get(&number).is_some_and(|fresh| fresh.content == content);
-                if let Some(number) = self.blocks.candidate(&content, domain, same) {
+                if let Some(number) = self.blocks.candidate(content.short(domain, bits), same) {
                     met("two equal blocks at once");
                     self.settle(write, index as u32, number);
                 } else {
@@ -488,7 +494,7 @@ impl<D: Device> Store<D> {
         }
         let it = &mut self.writes[write];
         let number = self.blocks.give(Entry {
-            short: content.short(it.domain),
+            short: content.short(it.domain, self.settings.index_bits),
             place,
             generation: self.generation,
             refs: 0,
@@ -549,6 +555,7 @@ impl<D: Device> Store<D> {
                     self.writes[waiter].error = Some(RequestError::Device(error));
                 });
                 self.blocks.hide(number);
+                self.failed.insert(number);
                 continue;
             }
             let owner = self.blocks.owner(number);
@@ -652,23 +659,32 @@ impl<D: Device> Store<D> {
 
     /// Lets go of the number of a block whose write failed, when nobody waits for it any more.
     fn free_failed(&mut self, number: u32) {
-        let place = self.blocks.entry(number).place;
-        if place == 0 || self.pins.contains_key(&number) || self.fresh.contains_key(&number) {
-            return;
-        }
-        let is_stored = match self.segments.unsealed.get(&self.segments.of(place)) {
-            Some(unsealed) => unsealed.entries[self.layout.slot_of(place) as usize]
-                .is_some_and(|stored| stored.number == number),
-            None => true,
-        };
-        if !is_stored {
+        if !self.pins.contains_key(&number) && self.failed.remove(&number) {
             self.blocks.release(number);
         }
+    }
+
+    /// Pieces that were found on their way and never arrived are sought again.
+    fn seeks_again(&mut self, write: u32) -> bool {
+        let Store { writes, failed, room, .. } = self;
+        let it = &mut writes[write];
+        let mut any = false;
+        for piece in it.pieces.iter_mut().filter(|piece| failed.contains(&piece.number)) {
+            met("block found on its way never arrived");
+            piece.rejected.push(piece.number);
+            (piece.number, piece.is_settled, any) = (0, false, true);
+        }
+        if any {
+            room.promised -= std::mem::take(&mut it.promised);
+            self.seek(write);
+        }
+        any
     }
 
     /// Ends a pin that [`crate::Action::Pin`] gave; false if there is none.
     pub fn unpin_block(&mut self, block: crate::BlockId) -> bool {
         let number = block.number;
+        self.is_touched = true;
         if self.blocks.id(number) != block || !self.client_pins.contains_key(&number) {
             return false;
         }
