@@ -180,7 +180,9 @@ fn fill(store: &mut Store<Disk>, now: &mut Nanos, volume: VolumeId, blocks: u64,
 }
 
 fn measure_writes() {
-    println!("| blocks a request | new blocks | ns of CPU a block | blocks a CPU second | B of memory a block |");
+    println!(
+        "| blocks a request | new blocks | ns of CPU a block | blocks a CPU second | B of memory a block |"
+    );
     println!("|---:|---:|---:|---:|---:|");
     for per in [1, 10, 64, 256] {
         for _ in 0..3 {
@@ -235,7 +237,8 @@ fn measure_full(profile: &str) {
     let volume = created(&mut store, &mut now, Bytes(blocks * u64::from(BLOCK)));
     fill(&mut store, &mut now, volume, blocks / 64 * 64, 64);
     let mut rng = Rng::seeded(5);
-    let (mut answers, mut asked): (Vec<Answer>, BTreeMap<u64, Nanos>) = (Vec::new(), BTreeMap::new());
+    let (mut answers, mut asked): (Vec<Answer>, BTreeMap<u64, Nanos>) =
+        (Vec::new(), BTreeMap::new());
     let writes = 4 * blocks;
     let begin = (store.device_mut().written, store.status().counters, now);
     let (mut longest, mut all) = (Nanos(0), thermocline_units::Latencies::default());
@@ -266,7 +269,9 @@ fn measure_full(profile: &str) {
     let bytes = (store.device_mut().written - written) as f64;
     let per = bytes / (writes * u64::from(BLOCK)) as f64;
     let cleaned = (counters.cleaned_blocks - before.cleaned_blocks) as f64 / writes as f64;
-    println!("{writes} overwrites of {blocks} blocks on {profile}, depth {DEPTH}, a flush every 64");
+    println!(
+        "{writes} overwrites of {blocks} blocks on {profile}, depth {DEPTH}, a flush every 64"
+    );
     println!("bytes written to the device a byte: {per:.2}; blocks moved a block: {cleaned:.2}");
     println!("{:.0} writes a second", writes as f64 * 1e9 / (now.0 - start.0) as f64);
     println!("p50 {:?}, p99 {:?}, longest {longest:?}", all.quantile(0.5), all.quantile(0.99));

@@ -25,8 +25,8 @@ use thermocline_ports::{Device, DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
-/// Requests of a checkpoint under way at once.
-const WRITES_MAX: u32 = 16;
+/// Requests of a checkpoint under way at once: it has time.
+const WRITES_MAX: u32 = 2;
 /// Nodes of one request.
 const RUN_MAX: usize = 64;
 

@@ -23,7 +23,7 @@ impl<D: Device> Store<D> {
             return;
         }
         let ring = u64::from(self.layout.journal_blocks);
-        let pile = (ring / 8).min(COMMIT_BLOCKS_MAX as u64) as usize;
+        let pile = (ring / 4).min(COMMIT_BLOCKS_MAX as u64) as usize;
         let someone =
             self.commit.has_waiters() || self.commit.wanted || self.checkpoint.is_wanted();
         if self.commit.is_settled() || (!someone && self.commit.queued() < pile) {

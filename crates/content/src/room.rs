@@ -12,7 +12,7 @@ use crate::settings::{CLEANING_RESERVE, TRIM_RESERVE};
 use crate::store::Store;
 use std::collections::VecDeque;
 use thermocline_ports::Device;
-use thermocline_units::situations::{met, met_if};
+use thermocline_units::situations::met;
 
 /// Who waits.
 #[derive(Debug)]
@@ -64,7 +64,6 @@ impl<D: Device> Store<D> {
         }
         let (sweeps, checkpoints) = (self.sweep.done, self.checkpoint.done);
         let waiting = Waiting { write, blocks, nodes, is_trim, sweeps, checkpoints };
-        met_if(is_trim, "trim waited for room");
         match is_trim {
             true => self.room.waiting.push_front(waiting),
             false => self.room.waiting.push_back(waiting),

@@ -487,6 +487,44 @@ impl World {
         self.store_mut().sweep();
     }
 
+    /// Fills the store with blocks that nobody else has, and then takes small pieces away.
+    pub(crate) fn fill_store(&mut self) {
+        for _ in 0..12 {
+            for _ in 0..4 {
+                self.write_unique();
+            }
+            self.run_until(|world| world.in_flight() < 3 || world.has_stopped());
+            if self.has_stopped() || self.must_crash() {
+                return;
+            }
+        }
+        for _ in 0..10 {
+            self.write_part(true);
+        }
+    }
+
+    fn write_unique(&mut self) {
+        let Some(volume) = self.volume() else { return };
+        let it = &self.model.volumes[&volume];
+        let whole = it.size / SECTORS;
+        if whole == 0 {
+            return;
+        }
+        let first = self.rng.below(whole);
+        let count = 60.min(whole - first);
+        let mut stamps = Vec::new();
+        for block in first..first + count {
+            self.next_stamp += 8;
+            let value: Value = std::array::from_fn(|sector| self.next_stamp + sector as u32);
+            stamps.extend_from_slice(&value);
+            self.add_version(volume, block, value);
+        }
+        let (offset, data) = (Bytes(first * u64::from(BLOCK)), Payload::from(bytes_of(&stamps)));
+        let blocks = (first..first + count).collect();
+        let action = Action::Write { volume, offset, data, fua: false };
+        self.ask(action, Asked::Write { volume, blocks, forced: false });
+    }
+
     pub(crate) fn fill_disk(&mut self, full: bool) {
         let disk = self.store_mut().device_mut();
         if full {
