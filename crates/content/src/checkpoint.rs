@@ -18,7 +18,7 @@ use crate::format::{
     Head, Kind, PAYLOAD_BYTES, Record, Superblock, VolumeRecord, encode_record, seal_block,
 };
 use crate::name::BLOCK;
-use crate::opening::OpenError;
+use crate::open_error::OpenError;
 use crate::settings::TRIM_RESERVE;
 use crate::store::{Service, Store, Task, offset};
 use thermocline_ports::{Device, DeviceError, Io, Payload};
@@ -154,9 +154,6 @@ impl<D: Device> Store<D> {
         self.checkpoint.released.extend(old);
         self.checkpoint.nodes = frozen;
         self.write_root();
-        if mutant("places_of_nodes_free_at_once") {
-            self.release_places();
-        }
         self.checkpoint.phase = Phase::Nodes;
     }
 

@@ -1,4 +1,4 @@
-//! Cleaning: the blocks that are left on a segment full of holes are moved, and the segment is free.
+//! Cleaning: the blocks left on a segment full of holes are moved, and the segment is free.
 //!
 //! A victim is worth its holes times its age over its blocks (Rosenblum and Ousterhout, 1992). Its
 //! trailer tells what was written there; a block is still there if the table says that it lies
@@ -159,7 +159,7 @@ impl<D: Device> Store<D> {
         let mut kept = Vec::new();
         let mut contents = Vec::new();
         for (&(place, stored), block) in run.blocks.iter().zip(bytes.chunks(BLOCK as usize)) {
-            if ContentId::of(block) != stored.content && !mutant("cleaning_carries_damage") {
+            if ContentId::of(block) != stored.content {
                 met("damaged block met while cleaning");
                 self.counters.damaged += 1;
                 self.segments.get_mut(victim).is_rotten = true;

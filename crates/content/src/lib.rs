@@ -32,6 +32,7 @@ mod index;
 mod layout;
 mod locks;
 mod name;
+mod open_error;
 mod opening;
 mod reading;
 mod request;
@@ -46,7 +47,7 @@ mod writing;
 
 pub use check::Flaw;
 pub use name::{BLOCK, BlockId, ContentId, Domain};
-pub use opening::OpenError;
+pub use open_error::OpenError;
 pub use request::{
     Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId,
 };

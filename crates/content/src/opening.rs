@@ -4,9 +4,10 @@
 //! 2. The root it names is read, the whole journal, and the trailers of all segments; and the nodes
 //!    of all maps, level by level.
 //! 3. Blocks are where trailers say, in the newest place of their highest generation; then where
-//!    the root says, then where the journal says. The journal is replayed up to the first block that
-//!    is not whole. That is its end only if no block of a later commit is there: a commit is written
-//!    when the one before is durable, so such a block says that something durable was damaged, and
+//!    the root says, then where the journal says. The journal is replayed up to the first block
+//!    that is not whole. That is its end only if no block of a later commit is there: one is
+//!    written when the one before is durable, so such a block says that something durable was
+//!    damaged, and
 //!    the store is refused.
 //! 4. References are counted; what no map names is free. Everything that a map names must be there.
 //! 5. A checkpoint is taken, with a new generation of the journal. Until its superblock is durable
@@ -21,6 +22,7 @@ use crate::format::{
 };
 use crate::layout::Layout;
 use crate::name::BLOCK;
+use crate::open_error::OpenError;
 use crate::segments::{Segments, State};
 use crate::settings::{Settings, VOLUME_BLOCKS_MAX};
 use crate::store::{Service, Store, Task, offset};
@@ -40,69 +42,6 @@ const JOURNAL_READ: u32 = 256;
 /// Nodes read at once, and blocks between two of them that are read for nothing.
 const NODE_READ: u32 = 128;
 const NODE_GAP: u32 = 8;
-
-/// Why a store cannot be made or opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// The settings are out of range.
-    #[error("the settings are out of range: see `thermocline_content::settings`")]
-    Settings,
-    /// The device is too small.
-    #[error("the device has {have} blocks of 4 KiB; a store with these segments needs {need}")]
-    TooSmall {
-        /// Blocks that it has.
-        have: u64,
-        /// Blocks that it needs.
-        need: u64,
-    },
-    /// No superblock.
-    #[error("there is no store on the device; make one first")]
-    NoStore,
-    /// Only damaged superblocks, or of another version, or of a larger device.
-    #[error(
-        "the device begins as a store does, but no superblock can be used: all copies are damaged, \
-         of another version, or of a larger device"
-    )]
-    Superblock,
-    /// The device failed.
-    #[error("the device failed while the store was opened: {0}")]
-    Device(DeviceError),
-    /// A block of the root is damaged.
-    #[error("block {0} of the device, part of the store's root, is damaged")]
-    Root(u32),
-    /// A node is damaged.
-    #[error("block {0} of the device, a node of a map, is damaged or another one")]
-    Node(u32),
-    /// A durable part of the journal is damaged.
-    #[error("block {block} of the journal is damaged, although later ones are durable")]
-    Journal {
-        /// Sequence of the block.
-        block: u64,
-    },
-    /// The superblock in force is gone, an older one is left.
-    #[error("the journal is younger than every superblock that can be read")]
-    SuperblockLost,
-    /// A record that makes no sense.
-    #[error("a record says what cannot be: {0}")]
-    Record(&'static str),
-    /// A map names a block that is nowhere.
-    #[error(
-        "a map names block {number}, which is in no segment; trailers of {damaged} segments are \
-         damaged"
-    )]
-    MissingBlock {
-        /// Number of the block.
-        number: u32,
-        /// Segments whose trailers cannot be read.
-        damaged: u32,
-    },
-    /// Something lies where something else does.
-    #[error("block {0} of the device is said to hold two things")]
-    Contradiction(u32),
-    /// No room for a checkpoint.
-    #[error("the store has no room for the checkpoint that opening it needs")]
-    NoRoom,
-}
 
 #[derive(Debug, Clone)]
 enum What {
@@ -183,7 +122,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// The store that is on a device, with everything that was flushed; what the settings say of the
+    /// The store that is on a device, with everything that was flushed; what settings say of the
     /// layout does not count. As for [`Store::format`], serve `poll` first.
     ///
     /// # Errors
@@ -600,7 +539,7 @@ impl<D: Device> Store<D> {
                 if !self.layout.is_slot(*place) {
                     return Err(OpenError::Record("a block lies outside all segments"));
                 }
-                // An open segment may still list a block that was swept, and whose number another has.
+                // An open segment may list a block that was swept, whose number another has.
                 let there = self.blocks.entry(stored.number);
                 let is_old = there.place != 0 && there.generation > stored.generation;
                 met_if(is_old, "record of a block that was swept");

@@ -182,7 +182,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// What a volume maps blocks from `first` on to, as names of eight bytes, without any I/O; `None`
+    /// What a volume maps blocks from `first` on to, as names of eight bytes, without I/O; `None`
     /// stands for zeroes. With the version of the map that says so.
     pub fn map(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! A write needs room for its blocks (fewer blocks in all than cleaning can cope with), slots in
 //! free segments, and places for the nodes that it will change. What it does not find now it waits
-//! for, while a sweep, cleaning or a checkpoint can make some. When none of them can, it is told so.
+//! for, while a sweep, cleaning or a checkpoint can make some. When none of them can, it is told.
 //! Cleaning has a reserve that no client gets ([`crate::settings::CLEANING_RESERVE`]), so it never
 //! waits for itself.
 

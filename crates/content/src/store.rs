@@ -1,8 +1,8 @@
 //! The store: everything it has, and how what its device answers finds its way.
 //!
-//! `submit` takes requests, `poll` takes the device's completions and hands out answers. Between its
-//! own requests a store keeps working (commits, checkpoints, sweeps, cleaning), so `next_event` may
-//! name a moment at which `poll` has nothing to hand out.
+//! `submit` takes requests, `poll` takes the device's completions and hands out answers. Between
+//! its own requests a store keeps working (commits, checkpoints, sweeps, cleaning), so `next_event`
+//! may name a moment at which `poll` has nothing to hand out.
 
 use crate::blocks::Blocks;
 use crate::checkpoint::Checkpoint;
@@ -11,7 +11,8 @@ use crate::commit::Commit;
 use crate::layout::Layout;
 use crate::locks::Locks;
 use crate::name::{BLOCK, ContentId, Domain};
-use crate::opening::{OpenError, Opening};
+use crate::open_error::OpenError;
+use crate::opening::Opening;
 use crate::reading::Read;
 use crate::request::{Answer, Completed, Quotas, RequestError, RequestId};
 use crate::room::Room;

@@ -18,7 +18,7 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
 /// Leaves of a slice.
-const SLICE: usize = 32;
+const SLICE: usize = 8;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@
 //!    block is a candidate: it counts when its full hash is remembered, or when it is read and has
 //!    it. From then on it is pinned.
 //! 3. What is new gets room (`room`), a number and a slot, and is written.
-//! 4. When all of that is on the device, the map is changed at once, and the records are queued. The
-//!    write is answered, or waits for a commit if it is forced.
+//! 4. When all of that is on the device, the map is changed at once, and the records are queued.
+//!    The write is answered, or waits for a commit if it is forced.
 //!
 //! A block that is being written is found by others already; they wait for it as well.
 
@@ -424,7 +424,7 @@ impl<D: Device> Store<D> {
         }
         let charged = self.ledger.charged.get(&it.volume).copied().unwrap_or(0);
         let charged = (charged + u64::from(new)).saturating_mul(block);
-        if new > 0 && charged > volume.quotas.physical.0 && !mutant("physical_quota_ignored") {
+        if new > 0 && charged > volume.quotas.physical.0 {
             return Err(RequestError::Quota(QuotaKind::Physical));
         }
         Ok(())

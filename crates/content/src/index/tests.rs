@@ -1,3 +1,5 @@
+//! The index against a plain list.
+
 use super::*;
 use thermocline_units::Rng;
 

@@ -16,20 +16,15 @@ use thermocline_units::{Rng, situations};
 use world::World;
 
 /// Bugs that a seed must catch, and what each leaves out.
-const MUTANTS: [(&str, &str); 25] = [
-    ("block_forgets_its_commit", "counting the blocks of a commit"),
-    ("cleaning_carries_damage", "comparing blocks with their hashes when they are moved"),
+const MUTANTS: [(&str, &str); 22] = [
     ("crc_of_one_sector", "a checksum over all of a block of metadata"),
     ("flush_answered_with_records_left", "keeping who flushes until all records are written"),
     ("forced_write_answered_at_once", "making a forced write wait for its commit"),
     ("former_generation_believed", "distrusting records of blocks that were swept"),
     ("frozen_node_changed_in_place", "encoding a frozen node before it is changed"),
     ("generation_stays", "a new generation for numbers that are given again"),
-    ("journal_keeps_its_generation", "a new generation of the journal after an opening"),
     ("journal_not_forced", "forcing the journal to the medium"),
     ("no_reserve_for_cleaning", "the reserve of free segments"),
-    ("physical_quota_ignored", "the bound of what a volume is charged"),
-    ("places_of_nodes_free_at_once", "keeping places of nodes until the superblock is durable"),
     ("reads_not_verified", "comparing what is read with its hash"),
     ("record_before_its_block", "flushing blocks before the records that name them"),
     ("root_forgets_open_segments", "the blocks of segments without a trailer in the root"),
@@ -39,9 +34,18 @@ const MUTANTS: [(&str, &str); 25] = [
     ("short_hash_believed", "comparing full hashes"),
     ("superblock_not_forced", "forcing superblocks to the medium"),
     ("sweep_ignores_pins", "keeping pinned blocks"),
-    ("sweep_misses_what_is_mapped_meanwhile", "marking what is mapped during a sweep"),
+    ("swept_block_moved", "looking whether a block is still there when it was moved"),
+    ("trailer_not_forced", "forcing trailers to the medium"),
+    ("trailer_not_wiped", "wiping the trailer of a segment that is written again"),
     ("swept_before_the_drop_is_durable", "freeing numbers only when the drop is durable"),
     ("writes_to_a_block_at_once", "one write at a time to a block"),
+];
+
+/// Bugs that a plan of `tests/promises.rs` catches; seeds reach them too seldom.
+const BY_PLAN: [&str; 3] = [
+    "block_forgets_its_commit",
+    "journal_keeps_its_generation",
+    "sweep_misses_what_is_mapped_meanwhile",
 ];
 
 /// What no seed may meet: it is what the reserve is for.
@@ -210,7 +214,11 @@ fn names_in_conditions() -> BTreeSet<String> {
 
 #[test]
 fn every_mutant_in_the_code_is_listed() {
-    let listed: BTreeSet<String> = MUTANTS.iter().map(|(name, _)| name.to_string()).collect();
+    let seeds = MUTANTS.iter().map(|(name, _)| *name);
+    let listed: BTreeSet<String> = seeds.chain(BY_PLAN).map(str::to_string).collect();
+    let plans = include_str!("../promises.rs");
+    let is_planned = |name: &&str| plans.contains(&format!("plant(\"{name}\")"));
+    assert!(BY_PLAN.iter().all(is_planned), "no plan plants one of {BY_PLAN:?}");
     assert_eq!(names_after("mutant(\""), listed, "left: in the code; right: in the list");
 }
 
