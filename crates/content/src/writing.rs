@@ -333,8 +333,8 @@ impl<D: Device> Store<D> {
         self.segments.get_mut(segment).readers -= 1;
         let stored = result.ok().map(|payload| ContentId::of(&payload.to_vec()));
         let content = self.writes[write].pieces[index as usize].content;
-        if stored.is_some() && stored == content {
-            self.remember(number, stored.expect("just seen"));
+        if let Some(stored) = stored.filter(|stored| Some(*stored) == content) {
+            self.remember(number, stored);
             self.settle(write, index, number);
         } else {
             met("candidate was damaged or another block");
