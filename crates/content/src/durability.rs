@@ -159,8 +159,7 @@ impl<D: Device> Store<D> {
 
     fn send_seal(&mut self, segment: u32, data: Payload, tries: u32) {
         let offset = offset(u64::from(self.layout.trailer(segment)));
-        let fua = !mutant("trailer_not_forced");
-        let io = Io::Write { offset, data: data.clone(), fua };
+        let io = Io::Write { offset, data: data.clone(), fua: true };
         self.send(Task::Seal { segment, data, tries }, io);
     }
 
@@ -205,11 +204,6 @@ impl<D: Device> Store<D> {
     fn send_wipe(&mut self, segment: u32, tries: u32) {
         let offset = offset(u64::from(self.layout.trailer(segment)));
         let io = Io::Write { offset, data: Payload::Zeroes(BLOCK), fua: true };
-        if mutant("trailer_not_wiped") {
-            let first = u64::from(self.layout.first_slot(segment));
-            let offset = crate::store::offset(first);
-            return self.send(Task::Wipe { segment, tries }, Io::Read { offset, length: BLOCK });
-        }
         self.send(Task::Wipe { segment, tries }, io);
     }
 
