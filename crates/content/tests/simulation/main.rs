@@ -49,6 +49,10 @@ const BY_PLAN: [&str; 3] = [
 /// What no seed may meet: it is what the reserve is for.
 const NEVER: &str = "cleaning found no free segment";
 
+/// Situations that one seed in a thousand meets: a run of 2,000 need not.
+const SELDOM: [&str; 2] =
+    ["block found on its way never arrived", "commit took a part of the records"];
+
 /// Seeds in which a mutant must be caught.
 const MUTANT_SEEDS: u64 = 1000;
 
@@ -160,7 +164,9 @@ fn nothing_is_lost_and_nothing_leaks() {
         eprintln!("{seeds:>6} of {count} seeds: {name}");
     }
     if count >= 2000 && cfg!(debug_assertions) {
-        let never: Vec<_> = reached.iter().filter(|(_, seeds)| **seeds == 0).collect();
+        let must = |name: &String| count >= 20_000 || !SELDOM.contains(&name.as_str());
+        let never = reached.iter().filter(|(name, seeds)| **seeds == 0 && must(name));
+        let never: Vec<_> = never.collect();
         assert!(never.is_empty(), "no seed met {never:?}");
     }
 }
