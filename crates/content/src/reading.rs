@@ -1,0 +1,200 @@
+//! Reads: of clients, of names, and of the blocks that a short write changes in part.
+//!
+//! Blocks that lie one behind the other are read at once. Each is compared with the hash under
+//! which it was stored; a segment is not written again while it is read.
+
+use crate::name::{BLOCK, BlockId, ContentId};
+use crate::request::{Completed, Mapped, RequestError, RequestId};
+use crate::store::{Store, Task, offset};
+use thermocline_ports::{Device, DeviceError, Io, Payload};
+use thermocline_units::VolumeId;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
+
+/// Who wants the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// A client's read of these bytes of the blocks.
+    Client { from: u32, length: u32 },
+    /// A client that asks for names.
+    Names,
+    /// A piece of a write.
+    Edge { write: u32, piece: u32 },
+}
+
+#[derive(Debug, Clone)]
+struct Run {
+    /// Index of its first block in the read.
+    first: u32,
+    place: u32,
+    /// Numbers and short hashes.
+    blocks: Vec<(u32, u64)>,
+}
+
+/// A read under way.
+#[derive(Debug)]
+pub(crate) struct Read {
+    id: RequestId,
+    volume: VolumeId,
+    wanted: For,
+    buffer: Vec<u8>,
+    names: Vec<Mapped>,
+    runs: Vec<Run>,
+    outstanding: u32,
+    error: Option<RequestError>,
+}
+
+impl Read {
+    /// The client that waits for it.
+    pub(crate) fn client(&self) -> Option<RequestId> {
+        (!matches!(self.wanted, For::Edge { .. })).then_some(self.id)
+    }
+}
+
+impl<D: Device> Store<D> {
+    /// Reads blocks of a volume that has them.
+    pub(crate) fn read_blocks(
+        &mut self,
+        id: RequestId,
+        volume: VolumeId,
+        first: u32,
+        count: u32,
+        wanted: For,
+    ) {
+        let (root, level) = (self.volumes[&volume].root, self.volumes[&volume].level);
+        let mut runs: Vec<Run> = Vec::new();
+        let mut names = Vec::new();
+        for index in 0..count {
+            let number = self.nodes.get(root, level, first + index);
+            if wanted == For::Names {
+                let known = if number == 0 { None } else { self.recall(number) };
+                let known = known.map(|content| Mapped::Block(self.blocks.id(number), content));
+                names.push(known.unwrap_or(Mapped::Zeroes));
+                if known.is_some() {
+                    continue;
+                }
+            }
+            if number == 0 {
+                continue;
+            }
+            let entry = self.blocks.entry(number);
+            let (place, short) = (entry.place, entry.short);
+            match runs.last_mut() {
+                Some(run)
+                    if run.place + run.blocks.len() as u32 == place
+                        && run.first + run.blocks.len() as u32 == index =>
+                {
+                    run.blocks.push((number, short));
+                }
+                _ => runs.push(Run { first: index, place, blocks: vec![(number, short)] }),
+            }
+        }
+        let buffer = if runs.is_empty() { Vec::new() } else { vec![0; (count * BLOCK) as usize] };
+        let outstanding = runs.len() as u32;
+        let read = self.reads.insert(Read {
+            id,
+            volume,
+            wanted,
+            buffer,
+            names,
+            runs: runs.clone(),
+            outstanding,
+            error: None,
+        });
+        for (run, Run { place, blocks, .. }) in runs.iter().enumerate() {
+            let segment = self.segments.of(*place);
+            self.segments.get_mut(segment).readers += 1;
+            let length = blocks.len() as u32 * BLOCK;
+            let io = Io::Read { offset: offset(u64::from(*place)), length };
+            self.send(Task::Fetch { read, run: run as u32 }, io);
+        }
+        if outstanding == 0 {
+            self.end_read(read, count);
+        }
+    }
+
+    pub(crate) fn fetched(&mut self, id: u32, run: u32, result: Result<Payload, DeviceError>) {
+        let verifies = self.settings.verify_reads && !mutant("reads_not_verified");
+        let bits = self.settings.index_bits;
+        let read = &mut self.reads[id];
+        let Run { first, place, blocks } = read.runs[run as usize].clone();
+        let domain = self.volumes.get(&read.volume).map(|volume| volume.domain);
+        let mut learnt = Vec::new();
+        match result {
+            Err(error) => read.error = Some(RequestError::Device(error)),
+            Ok(payload) => {
+                let start = (first * BLOCK) as usize;
+                let target = &mut read.buffer[start..start + blocks.len() * BLOCK as usize];
+                payload.copy_to(target);
+                let contents = target.chunks(BLOCK as usize);
+                for (index, (&(number, short), bytes)) in blocks.iter().zip(contents).enumerate() {
+                    // A volume that was deleted meanwhile has no domain: its client hears of that.
+                    let Some(domain) = domain.filter(|_| verifies) else { continue };
+                    let content = ContentId::of(bytes);
+                    if content.short(domain, bits) != short {
+                        read.error = Some(RequestError::Damaged { number });
+                    } else if read.wanted == For::Names {
+                        learnt.push((first as usize + index, number, content));
+                    }
+                }
+            }
+        }
+        read.outstanding -= 1;
+        let is_done = read.outstanding == 0;
+        for (index, number, content) in learnt {
+            let name = Mapped::Block(self.blocks.id(number), content);
+            self.reads[id].names[index] = name;
+        }
+        let segment = self.segments.of(place);
+        self.segments.get_mut(segment).readers -= 1;
+        if is_done {
+            let count = self.reads[id].buffer.len() as u32 / BLOCK;
+            self.end_read(id, count);
+        }
+    }
+
+    fn end_read(&mut self, read: u32, count: u32) {
+        let Read { id, volume, wanted, buffer, names, error, .. } = self.reads.remove(read);
+        if let Some(RequestError::Damaged { .. }) = error {
+            met("damaged block found");
+            self.counters.damaged += 1;
+        }
+        let gone = !self.volumes.contains_key(&volume);
+        let error = if gone { Some(RequestError::NoVolume(volume)) } else { error };
+        match (wanted, error) {
+            (For::Edge { write, piece }, error) => {
+                let old = if buffer.is_empty() {
+                    Payload::Zeroes(count * BLOCK)
+                } else {
+                    Payload::from(buffer)
+                };
+                self.edge_read(write, piece, error.map_or(Ok(old), Err));
+            }
+            (_, Some(error)) => self.answer(id, Err(error)),
+            (For::Client { length, .. }, None) if buffer.is_empty() => {
+                self.answer(id, Ok(Completed::Read(Payload::Zeroes(length))));
+            }
+            (For::Client { from, length }, None) => {
+                let payload = Payload::from(buffer).slice(from..from + length);
+                self.answer(id, Ok(Completed::Read(payload)));
+            }
+            (For::Names, None) => self.answer(id, Ok(Completed::Identified(names))),
+        }
+    }
+
+    /// What a volume maps blocks from `first` on to, as names of eight bytes, without I/O; `None`
+    /// stands for zeroes. With the version of the map that says so.
+    pub fn map(
+        &self,
+        volume: VolumeId,
+        first: u32,
+        count: u32,
+    ) -> Option<(u64, Vec<Option<BlockId>>)> {
+        let it = self.volumes.get(&volume)?;
+        let end = (u64::from(first) + u64::from(count)).min(it.blocks()) as u32;
+        let number = |block| self.nodes.get(it.root, it.level, block);
+        let ids = (first..end)
+            .map(|block| Some(number(block)).filter(|&n| n != 0).map(|n| self.blocks.id(n)));
+        Some((it.version, ids.collect()))
+    }
+}
