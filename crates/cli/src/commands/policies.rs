@@ -116,6 +116,7 @@ fn kind(entry: &Entry) -> &'static str {
         Build::Admission(_) => "filter",
         Build::Balancer(_) => "balancer",
         Build::Tunnel(_) => "tunnel",
+        Build::Lookup(_) => "lookup",
     }
 }
 

@@ -3,11 +3,12 @@
 
 use super::{
     Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
-    find, nearest,
+    find, lookups, nearest,
 };
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
 use crate::cache::{self, CachePolicy};
+use crate::lookup::Lookup;
 use crate::placement::Placement;
 use crate::tunnel::Controller;
 use std::fmt;
@@ -77,6 +78,8 @@ pub enum Built {
     Balancer(Box<dyn Rule>),
     /// Asked for a chunking for each segment of a flow.
     Controller(Box<dyn Controller>),
+    /// Asked where a block is read from.
+    Lookup(Box<dyn Lookup>),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -102,7 +105,7 @@ impl PolicySpec {
         };
         let filter = filter.map(parse_filter).transpose()?;
         let (entry, settings) =
-            parse_part(policy, || entries().chain(balancers()).chain(controllers()))?;
+            parse_part(policy, || entries().chain(balancers()).chain(controllers()).chain(lookups()))?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
                 "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",
@@ -114,6 +117,10 @@ impl PolicySpec {
             ))),
             (Build::Tunnel(_), Some(filter)) => Err(compose(format!(
                 "`{}` controls a tunnel; filters such as `{}` go before caches like lru",
+                entry.name, filter.entry.name
+            ))),
+            (Build::Lookup(_), Some(filter)) => Err(compose(format!(
+                "`{}` says where blocks are read from; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
             (Build::Placement(_) | Build::Clairvoyant(_), Some(filter)) => Err(compose(format!(
@@ -197,6 +204,21 @@ impl PolicySpec {
         Ok(build(&self.settings)?)
     }
 
+    /// The lookup policy of a shared host cache.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or this is none; the message names those.
+    pub fn build_lookup(&self) -> Result<Box<dyn Lookup>, SpecError> {
+        let Build::Lookup(build) = self.entry.build else {
+            let names: Vec<_> = lookups().map(|entry| entry.name).collect();
+            return Err(SpecError::Compose {
+                text: self.label.clone(),
+                reason: format!("not a host cache's lookup; those are {}", names.join(", ")),
+            });
+        };
+        Ok(build(&self.settings)?)
+    }
+
     /// Whether it must know beforehand how many volumes share the cache.
     pub fn needs_volumes(&self) -> bool {
         cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
@@ -226,6 +248,7 @@ impl PolicySpec {
                 return Ok(Built::Balancer(build(&self.settings)?));
             }
             Build::Tunnel(build) => return Ok(Built::Controller(build(&self.settings)?)),
+            Build::Lookup(build) => return Ok(Built::Lookup(build(&self.settings)?)),
             Build::Cache(build) => build(geometry, &self.settings)?,
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");

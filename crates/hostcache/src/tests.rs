@@ -1,0 +1,1 @@
+//! Parts by themselves: the index, the table of numbers, the layout.
