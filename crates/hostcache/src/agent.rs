@@ -16,10 +16,10 @@ mod session;
 mod volume;
 mod writing;
 
+use crate::IDS_MAX;
 use crate::blocks::Blocks;
 use crate::messages::{HostId, How, ToAgent, ToPeer, ToServer, Why};
 use crate::settings::{AgentSettings, SettingsError};
-use crate::IDS_MAX;
 use contents::Contents;
 use reading::{Deferred, ReadOp, Waiter};
 use session::{Announcing, Image};
@@ -369,17 +369,15 @@ impl Agent {
                     self.lose(key);
                 }
             }
-            ToAgent::Blocks { request, version, items } => {
-                match self.requests.remove(&request) {
-                    Some((_, Request::Read { volume, block, how, blocks }))
-                        if blocks.len() == items.len() =>
-                    {
-                        let answer = reading::Answer { request, volume, block, how, version };
-                        self.blocks(now, answer, blocks, items)?;
-                    }
-                    _ => return wrong("a read"),
+            ToAgent::Blocks { request, version, items } => match self.requests.remove(&request) {
+                Some((_, Request::Read { volume, block, how, blocks }))
+                    if blocks.len() == items.len() =>
+                {
+                    let answer = reading::Answer { request, volume, block, how, version };
+                    self.blocks(now, answer, blocks, items)?;
                 }
-            }
+                _ => return wrong("a read"),
+            },
             ToAgent::Written { request, version, ids } => match self.requests.remove(&request) {
                 Some((_, Request::Write { volume, block, count })) if count == ids.len() => {
                     self.written(now, (volume, block), version, &ids);

@@ -248,12 +248,7 @@ impl Server {
     ///
     /// # Errors
     /// The host broke a rule: its connection ends, and [`Server::left`] must be called.
-    pub fn hear(
-        &mut self,
-        now: Nanos,
-        host: HostId,
-        message: ToServer,
-    ) -> Result<(), ServerError> {
+    pub fn hear(&mut self, now: Nanos, host: HostId, message: ToServer) -> Result<(), ServerError> {
         let state = self.hosts.get(&host).filter(|state| state.is_here);
         let state = state.ok_or(ServerError::Stranger { host: host.0 })?;
         if state.outstanding >= OPERATIONS_MAX {

@@ -193,8 +193,7 @@ impl MemoryStore {
     pub fn create(&mut self, name: &str, blocks: u32, domain: u8) -> u32 {
         assert!(domain < 64 && !name.is_empty(), "a volume has a name and a domain below 64");
         let volume = self.volumes.len() as u32 + 1;
-        let info =
-            VolumeInfo { volume, blocks, domain, base: 0, fence: 0, holder: 0 };
+        let info = VolumeInfo { volume, blocks, domain, base: 0, fence: 0, holder: 0 };
         let map = vec![0; blocks as usize];
         self.volumes.push(Volume { name: name.to_string(), info, map });
         volume
@@ -295,7 +294,9 @@ impl MemoryStore {
             }
             told += 1;
             match runs.last_mut() {
-                Some((first, run)) if *first + run.len() as u32 == at => run.push(self.content(word)),
+                Some((first, run)) if *first + run.len() as u32 == at => {
+                    run.push(self.content(word))
+                }
                 _ => runs.push((at, vec![self.content(word)])),
             }
         }
@@ -344,10 +345,8 @@ impl MemoryStore {
                 stored.is_marked = mutant("a_pinned_block_is_swept");
             }
         }
-        let old = std::mem::replace(
-            &mut self.volumes[volume as usize - 1].map[block as usize],
-            word,
-        );
+        let old =
+            std::mem::replace(&mut self.volumes[volume as usize - 1].map[block as usize], word);
         self.durable.entry((volume, block)).or_insert(old);
         self.unshare(old, (volume, block));
         Some(self.content(word))

@@ -10,7 +10,9 @@
 //!    takes its blocks out of what can be joined.
 
 use super::volume::State;
-use super::{Agent, AgentError, Event, Gone, PEER_QUEUE_MAX, Request, STRAYS_MAX, Ticket, VolumeKey};
+use super::{
+    Agent, AgentError, Event, Gone, PEER_QUEUE_MAX, Request, STRAYS_MAX, Ticket, VolumeKey,
+};
 use crate::BLOCKS_MAX;
 use crate::map::Known;
 use crate::messages::{ContentId, Hash, HostId, How, ReadItem, ToPeer, ToServer};

@@ -42,8 +42,7 @@ impl Agent {
         let size = self.settings.block_bytes;
         assert!(bytes.len() % size == 0, "writes are of whole blocks");
         let of_zeroes = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-        let block_of =
-            |bytes: &[u8]| (!of_zeroes(bytes)).then(|| Bytes::copy_from_slice(bytes));
+        let block_of = |bytes: &[u8]| (!of_zeroes(bytes)).then(|| Bytes::copy_from_slice(bytes));
         self.check(volume, block, (bytes.len() / size) as u32)?;
         self.queue_write(now, volume, block, bytes.chunks(size).map(block_of).collect(), fua)
     }
@@ -182,10 +181,7 @@ impl Agent {
                 };
                 match id {
                     Some(id) => WriteItem::Id(id),
-                    None if protocol.hash_first
-                        && !as_bytes
-                        && self.settings.hash_first_always =>
-                    {
+                    None if protocol.hash_first && !as_bytes && self.settings.hash_first_always => {
                         WriteItem::Hash(*hash)
                     }
                     None => WriteItem::Data(bytes.clone()),
@@ -272,7 +268,9 @@ impl Agent {
                 let contents = &mut self.contents;
                 let volume = self.volumes.get_mut(&key).expect("it was checked");
                 let known = Known::Content(other);
-                volume.map.set(block, known, |content, change| contents.change_refs(content, change));
+                volume
+                    .map
+                    .set(block, known, |content, change| contents.change_refs(content, change));
                 if self.admission.written {
                     self.contents.cache(other, bytes, Some(hash));
                 }

@@ -43,14 +43,7 @@ enum Answer {
 }
 
 impl Server {
-    pub(super) fn read(
-        &mut self,
-        asker: Asker,
-        volume: u32,
-        block: u32,
-        count: u16,
-        how: How,
-    ) {
+    pub(super) fn read(&mut self, asker: Asker, volume: u32, block: u32, count: u16, how: How) {
         let version = self.version;
         let (parts, waiting) = (Vec::with_capacity(usize::from(count)), 0);
         let read =
@@ -133,13 +126,7 @@ impl Server {
 
     /// The least busy of the hosts that hold a content, one of the equals at random, if one is to
     /// send it.
-    fn peer_for(
-        &mut self,
-        now: Nanos,
-        place: u32,
-        but: usize,
-        in_memory: bool,
-    ) -> Option<HostId> {
+    fn peer_for(&mut self, now: Nanos, place: u32, but: usize, in_memory: bool) -> Option<HostId> {
         let (mut holders, mut equals) = (0, 0);
         let mut best: Option<(u32, HostId)> = None;
         for index in self.names.holders(place) {
@@ -212,8 +199,7 @@ impl Server {
             read.version = self.version;
             let (volume, block) = (read.volume, read.block);
             let count = read.parts.len() as u16;
-            return self
-                .begin(Op::Read(read), StoreRequest::Lookup { volume, block, count });
+            return self.begin(Op::Read(read), StoreRequest::Lookup { volume, block, count });
         }
         let mut items = Vec::with_capacity(read.parts.len());
         for (block, part) in (read.block..).zip(std::mem::take(&mut read.parts)) {

@@ -10,7 +10,7 @@
 use crate::guest::Guest;
 use crate::network::Connection;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thermocline_hostcache::{
     Agent, AgentSettings, BLOCK_BYTES, Event, Hash, HostId, MemoryStore, Protocol, Server,
     ServerSettings, StoreAnswer, StoreItem, StoreRequest, Ticket, ToAgent, ToPeer, ToServer,
@@ -101,6 +101,8 @@ pub(crate) struct World {
     /// Reads of the store take so long that a sweep can come in between.
     has_slow_reads: bool,
     strangers: bool,
+    /// Hashes of the bytes that came in each domain.
+    came: [BTreeSet<Hash>; 2],
     is_mended: bool,
 }
 
@@ -137,11 +139,8 @@ impl World {
             holder: None,
             moves_to: None,
         };
-        let volumes = vec![
-            volume("a", &image),
-            volume("b", &image),
-            volume("other", &[0; BLOCKS as usize]),
-        ];
+        let volumes =
+            vec![volume("a", &image), volume("b", &image), volume("other", &[0; BLOCKS as usize])];
         let server_clock = Clock::drawn(&mut rng);
         let mut world = World {
             protocol,
@@ -161,6 +160,7 @@ impl World {
             sweeping: false,
             has_slow_reads: rng.below(5) == 0,
             strangers: rng.below(4) == 0,
+            came: [image.iter().map(|&value| hash_of(&bytes_of(value))).collect(), BTreeSet::new()],
             is_mended: false,
             now: Nanos::from_secs(1),
             rng,
@@ -451,7 +451,8 @@ impl World {
         let (id, server_now) = (HostId(at as u16), self.server_clock.at(self.now));
         let host = &mut self.hosts[at];
         let Some(connection) = &mut host.server else { return Ok(()) };
-        let (now, text) = (host.clock.at(self.now), |error: &dyn std::fmt::Display| error.to_string());
+        let (now, text) =
+            (host.clock.at(self.now), |error: &dyn std::fmt::Display| error.to_string());
         connection.carry(self.now, &mut self.rng).map_err(|error| text(&error))?;
         if connection.is_new(1) {
             // The one that is not entitled: the last host, to the second domain.
@@ -520,7 +521,8 @@ impl World {
             };
             let at = PAIRS.iter().position(|known| *known == wanted).expect("two hosts");
             let side = usize::from(from > to);
-            let connection = if at == pair { Some(&mut *connection) } else { self.peers[at].as_mut() };
+            let connection =
+                if at == pair { Some(&mut *connection) } else { self.peers[at].as_mut() };
             if let Some(connection) = connection.filter(|connection| connection.told[side]) {
                 connection.ends[side].send(&message).expect("little waits");
             }
@@ -535,7 +537,7 @@ impl World {
                 StoreRequest::Fetch { .. }
                 | StoreRequest::Flush { .. }
                 | StoreRequest::Fence { .. } => Err(request),
-                request => Ok(self.store.perform(request)),
+                request => Ok(perform(&mut self.store, &mut self.came, request)),
             };
             self.pending.push((op, answer));
         }
@@ -675,6 +677,27 @@ impl World {
         self.store.finish_sweep();
         assert_eq!(self.store.check(), (0, 0), "content is left over or missing");
     }
+}
+
+/// Carries a request out. Content that is known by its name has come as bytes in the same domain.
+fn perform(
+    store: &mut MemoryStore,
+    came: &mut [BTreeSet<Hash>; 2],
+    request: StoreRequest,
+) -> StoreAnswer {
+    let StoreRequest::Write { volume, items, .. } = &request else { return store.perform(request) };
+    let of_domain = &mut came[usize::from(*volume == 4)];
+    for item in items {
+        if let StoreItem::Data(_, hash) = item {
+            of_domain.insert(*hash);
+        }
+    }
+    let answer = store.perform(request);
+    let StoreAnswer::Written(contents) = &answer else { panic!("a write was answered otherwise") };
+    for content in contents.iter().flatten().flatten() {
+        assert!(of_domain.contains(&content.hash), "content of another domain was known");
+    }
+    answer
 }
 
 /// The value of a block, all of whose bytes must be the same.

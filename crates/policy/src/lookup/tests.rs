@@ -32,9 +32,8 @@ fn peers_relieve_a_busy_server_until_it_is_idle() {
         [Server, Peer, Peer, Peer, Server, Server]
     });
     let mut lookup = build("by-load:queue=3");
-    let mut of = |holder_queue| {
-        lookup.source(Nanos(0), &Asked { holder_queue, ..asked(false, 0.0) })
-    };
+    let mut of =
+        |holder_queue| lookup.source(Nanos(0), &Asked { holder_queue, ..asked(false, 0.0) });
     assert_eq!([2, 3].map(&mut of), [Source::Peer, Source::Server]);
 }
 
@@ -50,9 +49,8 @@ fn what_is_pushed_and_kept_is_set() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let error = |text: &str| {
-        PolicySpec::parse(text).unwrap().build_lookup().err().expect(text).to_string()
-    };
+    let error =
+        |text: &str| PolicySpec::parse(text).unwrap().build_lookup().err().expect(text).to_string();
     assert!(error("lru").contains("those are by-load, server-first"), "{}", error("lru"));
     assert!(error("by-load:busy=0.1").contains("at most `busy`, 0.1"));
     assert!(error("by-load:push=some").contains("one of none, host, all"));

@@ -104,8 +104,9 @@ impl PolicySpec {
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
         let filter = filter.map(parse_filter).transpose()?;
-        let (entry, settings) =
-            parse_part(policy, || entries().chain(balancers()).chain(controllers()).chain(lookups()))?;
+        let (entry, settings) = parse_part(policy, || {
+            entries().chain(balancers()).chain(controllers()).chain(lookups())
+        })?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
                 "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",

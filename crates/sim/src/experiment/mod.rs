@@ -8,6 +8,7 @@ mod config;
 mod expect;
 pub mod grid;
 pub mod hinting;
+pub mod hostcaching;
 mod html;
 mod markdown;
 pub mod migration;
@@ -67,6 +68,9 @@ pub enum ExperimentError {
     /// A machine cannot be run.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// Hosts or a server cannot be run.
+    #[error(transparent)]
+    HostCache(#[from] thermocline_hostcache::SettingsError),
     /// Balancers cannot be run.
     #[error(transparent)]
     Balance(#[from] BalanceError),
@@ -88,6 +92,8 @@ pub enum Experiment {
     Hints(Box<hinting::Config>),
     /// Placements on modelled pools.
     Placements(Box<placing::Config>),
+    /// Hosts and a server that share content.
+    HostCache(Box<hostcaching::Config>),
     /// What was measured on a real machine, and is judged.
     Recorded(Box<recorded::Config>),
 }
@@ -126,6 +132,8 @@ impl Experiment {
                 .map(|config| Experiment::Hints(Box::new(config))),
             Some(Some("placements")) => placing::Config::parse(text, origin)
                 .map(|config| Experiment::Placements(Box::new(config))),
+            Some(Some("host-cache")) => hostcaching::Config::parse(text, origin)
+                .map(|config| Experiment::HostCache(Box::new(config))),
             Some(Some("recorded")) => recorded::Config::parse(text, origin)
                 .map(|config| Experiment::Recorded(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
@@ -156,6 +164,9 @@ impl Experiment {
             }
             Experiment::Placements(config) => placing::experiment(config, folders, note)
                 .map(|outcome| Results::Grid(Box::new(outcome))),
+            Experiment::HostCache(config) => {
+                hostcaching::run(config, note).map(|outcome| Results::Grid(Box::new(outcome)))
+            }
             Experiment::Recorded(config) => Ok(Results::Recorded(Box::new(config.outcome()))),
         }
     }

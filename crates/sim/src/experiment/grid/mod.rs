@@ -47,6 +47,16 @@ pub enum Measure {
     OnFastest,
     /// What was programmed on the flash of all pools.
     Programmed,
+    /// Bytes of all messages between hosts and their server.
+    ServerBytes,
+    /// Of those: what is not bytes of blocks.
+    OtherBytes,
+    /// Bytes of all messages between hosts.
+    PeerBytes,
+    /// Blocks that the server read from its devices.
+    DiskReads,
+    /// Share of the blocks read that were at the host.
+    Local,
 }
 
 /// What was tried, and what came of it.
