@@ -280,7 +280,8 @@ impl Agent {
         self.counts
     }
 
-    /// Cached blocks, contents that are known, and memory beside the blocks' bytes: that of contents
+    /// Cached blocks, contents that are known, and memory beside the blocks' bytes: that of
+    /// contents
     /// and cache, and that of maps.
     pub fn memory(&self) -> (u32, usize, u64, u64) {
         let (cached, known, bytes) = self.contents.memory();

@@ -84,7 +84,8 @@ impl Blocks {
         Some(self.bytes_of(slot))
     }
 
-    /// Takes in a line that is not held. `leaving` is told of the line that leaves for it, while its
+    /// Takes in a line that is not held. `leaving` is told of the line that leaves for it, while
+    /// its
     /// mark is still known.
     pub(crate) fn put(
         &mut self,

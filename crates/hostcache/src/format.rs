@@ -377,10 +377,7 @@ impl Message for ToAgent {
                 out.extend(version.to_le_bytes());
                 out.push(u8::from(next.is_some()));
                 out.extend(next.unwrap_or(0).to_le_bytes());
-                put_list(runs, out, |(block, ids), out| {
-                    out.extend(block.to_le_bytes());
-                    put_list(ids, out, |id, out| out.extend(id.to_le_bytes()));
-                });
+                put_list(runs, out, put_run);
                 8
             }
             ToAgent::Push { id, version, blocks } => {
@@ -478,6 +475,11 @@ impl Message for ToAgent {
         };
         MESSAGE_HEADER_BYTES + body
     }
+}
+
+fn put_run((block, ids): &(u32, Vec<u64>), out: &mut Vec<u8>) {
+    out.extend(block.to_le_bytes());
+    put_list(ids, out, |id, out| out.extend(id.to_le_bytes()));
 }
 
 fn read_entries(from: &mut Body<'_>) -> Result<ToAgent, FormatError> {

@@ -3,7 +3,8 @@
 //! 1. [`Server::hear`] takes a host's message. Most begin an operation: a request to the store
 //!    ([`Server::next_store_request`]), whose answer ([`Server::stored`]) carries it on.
 //! 2. `reading` decides for each block how it is told: by its number, as bytes, or by another host.
-//!    What a host holds is noted when the answer leaves, so an answer never says "you hold it" before
+//!    What a host holds is noted when the answer leaves, so an answer never says "you hold it"
+//!    before
 //!    the bytes have left on the same connection.
 //! 3. `leases` keeps one writer a volume. A fencing number is durable before it is told.
 //! 4. `version` counts accepted writes. What is told of maps carries the version at which the store

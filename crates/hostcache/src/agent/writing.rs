@@ -1,4 +1,4 @@
-//! Writes and flushes.
+//! Writes and flushes of guests, and what is kept until it is durable.
 //!
 //! 1. A write begins when no write of the same blocks is unanswered, in the guest's order. Map and
 //!    cache change at once, so later reads see it; nothing is learnt of its blocks meanwhile.

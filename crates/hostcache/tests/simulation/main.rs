@@ -1,7 +1,8 @@
 //! A server and three hosts, connections that break, partitions, processes that die, by seed.
 //!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
 //! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
-//! one that none met is a failure. Every mutant must be caught; `THERMOCLINE_MUTANT` says which alone.
+//! one that none met is a failure. Every mutant must be caught; `THERMOCLINE_MUTANT` says which
+//! alone.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

@@ -529,7 +529,8 @@ impl World {
         }
     }
 
-    /// The store acts on maps at once, in order; on what it reads and makes durable when it answers.
+    /// The store acts on maps at once, in order; on what it reads and makes durable when it
+    /// answers.
     fn run_store(&mut self) {
         let Some(server) = &mut self.server else { return };
         while let Some((op, request)) = server.next_store_request() {

