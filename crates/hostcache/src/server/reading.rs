@@ -238,7 +238,18 @@ impl Server {
             _ if is_held && read.how == How::Usual => ReadItem::Id(id),
             Answer::Number => ReadItem::Id(id),
             Answer::Peer(peer) => self.deferred(now, host, peer, id, content),
-            Answer::Bytes(bytes) => ReadItem::Data(id, content.hash, bytes),
+            Answer::Bytes(bytes) => {
+                // Others that asked in the same moment hold it by now: their message to serve is
+                // behind the bytes on their connection.
+                let may_peer = protocol.peers && read.how == How::Usual;
+                match may_peer.then(|| self.peer_for(now, place, index, true)).flatten() {
+                    Some(peer) => {
+                        met("a host that was answered first serves those that asked with it");
+                        self.deferred(now, host, peer, id, content)
+                    }
+                    None => ReadItem::Data(id, content.hash, bytes),
+                }
+            }
             Answer::Wanted => unreachable!("all bytes are there"),
         };
         match item {

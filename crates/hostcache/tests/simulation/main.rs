@@ -17,7 +17,7 @@ use thermocline_units::situations;
 use world::World;
 
 /// What the seeds must have met.
-const SITUATIONS: [&str; 41] = [
+const SITUATIONS: [&str; 42] = [
     "a block was not admitted",
     "a clone took over its image's map",
     "a connection broke",
@@ -27,6 +27,7 @@ const SITUATIONS: [&str; 41] = [
     "a host died",
     "a host flushed because much was not flushed",
     "a host that is not entitled was refused",
+    "a host that was answered first serves those that asked with it",
     "a host told again what it holds",
     "a host was to serve what it does not hold",
     "a lease that was over here was renewed",
