@@ -1,14 +1,15 @@
 //! Every decision of the project, pure: which line a cache keeps, what a filter admits, which chunk
-//! lives on flash, which site a request is sent to, how a tunnel cuts a flow.
+//! lives on flash, which site a request is sent to, how a tunnel cuts a flow, who sends a block.
 //!
-//! Four shapes of policy and one registry that names them all:
+//! Five shapes of policy and one registry that names them all:
 //! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted
 //!   and evicted;
 //! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a
 //!   read-only view; the machine validates and acts;
 //! - *per request* ([`balance::Balancer`]): told what it may know of its sites, picks one;
 //! - *per segment* ([`tunnel::Controller`]): told what cutting a flow cost and saved, chooses the
-//!   next segment's chunking.
+//!   next segment's chunking;
+//! - *per block* ([`lookup::Lookup`]): told who holds a block and who is busy, says who sends it.
 //!
 //! Beside them [`hints`]: what users of data say of it, and the moves that follow.
 //!
@@ -18,6 +19,7 @@
 pub mod balance;
 pub mod cache;
 pub mod hints;
+pub mod lookup;
 pub mod mrc;
 pub mod placement;
 pub mod registry;

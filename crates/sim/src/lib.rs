@@ -8,6 +8,7 @@ pub mod chunks;
 pub mod experiment;
 pub mod files;
 pub mod format;
+pub mod hostcache;
 pub mod lab;
 pub mod machine;
 pub mod picture;

@@ -148,6 +148,12 @@ impl Links {
         }
     }
 
+    /// The next newer slot of the queue that `slot` is in, or [`NONE`].
+    #[inline]
+    pub(crate) fn newer(&self, slot: u32) -> u32 {
+        self.nodes[slot as usize].newer
+    }
+
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         prefetch(&self.nodes, slot as usize);

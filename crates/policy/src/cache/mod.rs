@@ -13,6 +13,7 @@ mod arrivals;
 mod belady;
 mod car;
 mod clock;
+mod elru;
 mod fifo;
 mod lane;
 mod links;
@@ -44,6 +45,7 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     fifo::ENTRY,
     clock::ENTRY,
     lru::ENTRY,
+    elru::ENTRY,
     lru_2::ENTRY,
     two_q::ENTRY,
     arc::ENTRY,
@@ -159,6 +161,10 @@ pub trait Replacement: Send {
     /// Ghost entries may be kept or dropped.
     fn invalidate(&mut self, line: LineId) -> bool;
 
+    /// Notes how many blocks share the content of `line`, if it is resident; most policies do not
+    /// care.
+    fn set_shares(&mut self, _line: LineId, _count: u32) {}
+
     /// Lines resident now.
     fn resident(&self) -> u32;
 
@@ -199,6 +205,10 @@ pub trait CachePolicy: Send {
 
     /// Drops `line` if it is resident; whether it was.
     fn invalidate(&mut self, line: LineId) -> bool;
+
+    /// Notes how many blocks share the content of `line`, if it is resident; most policies do not
+    /// care.
+    fn set_shares(&mut self, _line: LineId, _count: u32) {}
 
     /// Lines resident now.
     fn resident(&self) -> u32;
@@ -241,6 +251,10 @@ impl<R: Replacement> CachePolicy for R {
 
     fn invalidate(&mut self, line: LineId) -> bool {
         Replacement::invalidate(self, line)
+    }
+
+    fn set_shares(&mut self, line: LineId, count: u32) {
+        Replacement::set_shares(self, line, count);
     }
 
     fn resident(&self) -> u32 {

@@ -140,6 +140,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         fifo@20 52372
         clock@20 51053
         lru@20 51376
+        elru@20 51376
         lru-2@20 49346
         2q@20 46838
         arc@20 48430
@@ -160,6 +161,7 @@ fn misses_on_a_fixed_trace_are_these_and_none_is_below_the_optimum() {
         fifo@200 37242
         clock@200 35619
         lru@200 36331
+        elru@200 36331
         lru-2@200 33058
         2q@200 31974
         arc@200 32544

@@ -13,6 +13,7 @@ pub use thermocline_units::nearest;
 use crate::balance::{self, Rule};
 use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
+use crate::lookup::{self, Lookup};
 use crate::placement::{self, Foresight, Placement};
 use crate::tunnel::{self, Controller};
 use std::sync::Arc;
@@ -53,6 +54,9 @@ pub type BuiltRule = Result<Box<dyn Rule>, SettingsError>;
 /// A tunnel's controller, or which setting is wrong.
 pub type BuiltController = Result<Box<dyn Controller>, SettingsError>;
 
+/// A lookup policy of a shared host cache, or which setting is wrong.
+pub type BuiltLookup = Result<Box<dyn Lookup>, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
@@ -73,6 +77,8 @@ pub enum Build {
     Oracle(fn(&Settings) -> BuiltRule),
     /// A controller of a tunnel.
     Tunnel(fn(&Settings) -> BuiltController),
+    /// A lookup policy of a shared host cache.
+    Lookup(fn(&Settings) -> BuiltLookup),
 }
 
 impl Build {
@@ -85,6 +91,7 @@ impl Build {
             Build::Admission(_) => "filter",
             Build::Balancer(_) => "balancer",
             Build::Tunnel(_) => "tunnel controller",
+            Build::Lookup(_) => "lookup policy",
         }
     }
 }
@@ -129,14 +136,21 @@ pub fn bounds() -> impl Iterator<Item = &'static Entry> {
     placement::BOUNDS.iter()
 }
 
+/// Every lookup policy of a shared host cache.
+pub fn lookups() -> impl Iterator<Item = &'static Entry> {
+    lookup::ENTRIES.iter()
+}
+
 /// Every admission filter.
 pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
-/// Everything there is: caches, placements and their bounds, balancers, controllers, filters.
+/// Everything there is: caches, placements and their bounds, balancers, controllers, lookups,
+/// filters.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    entries().chain(bounds()).chain(balancers()).chain(controllers()).chain(filters())
+    let placed = entries().chain(bounds());
+    placed.chain(balancers()).chain(controllers()).chain(lookups()).chain(filters())
 }
 
 /// The policy or filter called `name`; no two share one.

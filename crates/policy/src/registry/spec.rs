@@ -3,11 +3,12 @@
 
 use super::{
     Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
-    find, nearest, placements,
+    find, lookups, nearest, placements,
 };
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
 use crate::cache::{self, CachePolicy};
+use crate::lookup::Lookup;
 use crate::placement::{NoForesight, Placement};
 use crate::tunnel::Controller;
 use std::fmt;
@@ -95,6 +96,8 @@ pub enum Built {
     Balancer(Box<dyn Rule>),
     /// Asked for a chunking for each segment of a flow.
     Controller(Box<dyn Controller>),
+    /// Asked where a block is read from.
+    Lookup(Box<dyn Lookup>),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -119,8 +122,9 @@ impl PolicySpec {
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
         let filter = filter.map(parse_filter).transpose()?;
-        let (entry, settings) =
-            parse_part(policy, || entries().chain(balancers()).chain(controllers()))?;
+        let (entry, settings) = parse_part(policy, || {
+            entries().chain(balancers()).chain(controllers()).chain(lookups())
+        })?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
                 "`{0}` only decides what is admitted; put a policy behind it, such as `{0}+lru`",
@@ -132,6 +136,10 @@ impl PolicySpec {
             ))),
             (Build::Tunnel(_), Some(filter)) => Err(compose(format!(
                 "`{}` controls a tunnel; filters such as `{}` go before caches like lru",
+                entry.name, filter.entry.name
+            ))),
+            (Build::Lookup(_), Some(filter)) => Err(compose(format!(
+                "`{}` says where blocks are read from; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
             (Build::Placement(_) | Build::Foreseeing(_) | Build::Clairvoyant(_), Some(filter)) => {
@@ -235,6 +243,21 @@ impl PolicySpec {
         Ok(build(&self.settings)?)
     }
 
+    /// The lookup policy of a shared host cache.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or this is none; the message names those.
+    pub fn build_lookup(&self) -> Result<Box<dyn Lookup>, SpecError> {
+        let Build::Lookup(build) = self.entry.build else {
+            let names: Vec<_> = lookups().map(|entry| entry.name).collect();
+            return Err(SpecError::Compose {
+                text: self.label.clone(),
+                reason: format!("not a host cache's lookup; those are {}", names.join(", ")),
+            });
+        };
+        Ok(build(&self.settings)?)
+    }
+
     /// Whether it must know beforehand how many volumes share the cache.
     pub fn needs_volumes(&self) -> bool {
         cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
@@ -268,6 +291,7 @@ impl PolicySpec {
                 return Ok(Built::Placement(build(&self.settings, Box::new(NoForesight))?));
             }
             Build::Tunnel(build) => return Ok(Built::Controller(build(&self.settings)?)),
+            Build::Lookup(build) => return Ok(Built::Lookup(build(&self.settings)?)),
             Build::Cache(build) => build(geometry, &self.settings)?,
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");

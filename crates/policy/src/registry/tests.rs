@@ -25,6 +25,7 @@ fn every_policy_builds_from_its_defaults_and_says_what_it_is() {
             Build::Foreseeing(build) => build(&settings, Box::new(NoForesight)).err(),
             Build::Balancer(build) | Build::Oracle(build) => build(&settings).err(),
             Build::Tunnel(build) => build(&settings).err(),
+            Build::Lookup(build) => build(&settings).err(),
             Build::Admission(build) => build(&Geometry::for_tests(), &settings).err(),
         };
         assert_eq!(built, None, "{}", entry.name);

@@ -8,6 +8,7 @@ mod config;
 mod expect;
 pub mod grid;
 pub mod hinting;
+pub mod hostcaching;
 mod html;
 mod markdown;
 pub mod migration;
@@ -62,6 +63,9 @@ pub enum ExperimentError {
     /// A machine cannot be run.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// Hosts or a server cannot be run.
+    #[error(transparent)]
+    HostCache(#[from] thermocline_hostcache::SettingsError),
     /// Balancers cannot be run.
     #[error(transparent)]
     Balance(#[from] BalanceError),
@@ -85,6 +89,8 @@ pub enum Experiment {
     Placements(Box<placing::Config>),
     /// What a tunnel saves.
     Tunnels(Box<tunnels::Config>),
+    /// Hosts and a server that share content.
+    HostCache(Box<hostcaching::Config>),
     /// What was measured on a real machine, and is judged.
     Recorded(Box<recorded::Config>),
 }
@@ -125,6 +131,8 @@ impl Experiment {
                 .map(|config| Experiment::Placements(Box::new(config))),
             Some(Some("tunnel")) => tunnels::Config::parse(text, origin)
                 .map(|config| Experiment::Tunnels(Box::new(config))),
+            Some(Some("host-cache")) => hostcaching::Config::parse(text, origin)
+                .map(|config| Experiment::HostCache(Box::new(config))),
             Some(Some("recorded")) => recorded::Config::parse(text, origin)
                 .map(|config| Experiment::Recorded(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
@@ -157,6 +165,9 @@ impl Experiment {
                 .map(|outcome| Results::Grid(Box::new(outcome))),
             Experiment::Tunnels(config) => {
                 tunnels::run(config, folders, note).map(|outcome| Results::Grid(Box::new(outcome)))
+            }
+            Experiment::HostCache(config) => {
+                hostcaching::run(config, note).map(|outcome| Results::Grid(Box::new(outcome)))
             }
             Experiment::Recorded(config) => Ok(Results::Recorded(Box::new(config.outcome()))),
         }

@@ -85,6 +85,12 @@ pub enum LabError {
         /// The policy.
         policy: String,
     },
+    /// A policy keeps nothing.
+    #[error("`{policy}` says where blocks of a host cache are read from and keeps nothing")]
+    Lookup {
+        /// The policy.
+        policy: String,
+    },
     /// Only caches have curves.
     #[error("`{policy}` is no cache: miss-ratio curves are of caches, such as lru")]
     NoCache {
@@ -355,6 +361,7 @@ impl Planner<'_> {
             }
             Built::Balancer(_) => return Err(LabError::Balancer { policy: place.spec.label }),
             Built::Controller(_) => return Err(LabError::Controller { policy: place.spec.label }),
+            Built::Lookup(_) => return Err(LabError::Lookup { policy: place.spec.label }),
         };
         Ok(Job::new(replay, vec![place]))
     }

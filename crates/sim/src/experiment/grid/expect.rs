@@ -51,6 +51,21 @@ pub enum Expectation {
         /// Beside whom.
         than: String,
     },
+    /// A row's measure in one column is so many times that in another.
+    Grows {
+        /// Of which table.
+        measure: Measure,
+        /// Who.
+        row: String,
+        /// From where.
+        from: String,
+        /// To where.
+        to: String,
+        /// How many times.
+        times: f64,
+        /// How far off that may be.
+        within: f64,
+    },
     /// A row's share of the first row is the source's.
     AsPublished {
         /// Of which table.
@@ -77,6 +92,9 @@ impl Expectation {
             }
             Expectation::MattersLess { measure, rows, than } => {
                 (measure, rows.iter().chain([than]).collect(), Vec::new())
+            }
+            Expectation::Grows { measure, row, from, to, .. } => {
+                (measure, vec![row], vec![from, to])
             }
             Expectation::AsPublished { measure, row, columns, .. } => {
                 (measure, vec![row], columns.iter().collect())
@@ -110,6 +128,9 @@ impl Expectation {
             }
             Expectation::MattersLess { measure, rows, than } => {
                 matters_less(panel, *measure, rows, than)
+            }
+            Expectation::Grows { measure, row, from, to, times, within } => {
+                grows(panel, *measure, row, (from, to), (*times, *within))
             }
             Expectation::AsPublished { measure, row, columns, within_points } => {
                 as_published(panel, *measure, row, columns, *within_points)
@@ -193,6 +214,29 @@ fn matters_less(panel: &Panel, measure: Measure, rows: &[String], than: &str) ->
             rows.join(", "),
         ),
         holds: among < gained,
+    }
+}
+
+fn grows(
+    panel: &Panel,
+    measure: Measure,
+    row: &str,
+    (from, to): (&str, &str),
+    (times, within): (f64, f64),
+) -> Verdict {
+    let of = |name: &str| {
+        let at = panel.columns.iter().position(|known| known == name).expect("it was checked");
+        panel.seeds_of(row, at, measure)
+    };
+    let ratios: Vec<f64> = of(to).iter().zip(of(from)).map(|(to, from)| to / from).collect();
+    let own = Estimate::of(&ratios);
+    Verdict {
+        claim: format!(
+            "{} of {row} grow {times} times (within {within}) from {from} to {to}: {} times",
+            measure.name(),
+            with_interval(&own, 2)
+        ),
+        holds: (own.mean - times).abs() + own.ci95.max(0.0) <= within,
     }
 }
 

@@ -90,6 +90,11 @@ impl Measure {
             Measure::Programmed => "programmed on flash",
             Measure::Sent => "sent",
             Measure::SentPacked => "sent, compressed",
+            Measure::ServerBytes => "bytes from and to the server",
+            Measure::OtherBytes => "of those, not bytes of blocks",
+            Measure::PeerBytes => "bytes between hosts",
+            Measure::DiskReads => "blocks read from the server's devices",
+            Measure::Local => "blocks found at the host",
         }
     }
 
@@ -99,7 +104,9 @@ impl Measure {
             Measure::Latency | Measure::P99 | Measure::FrontLatency => "ms",
             Measure::Throughput => "MiB/s",
             Measure::Elapsed => "s",
-            Measure::OnFastest => "%",
+            Measure::OnFastest | Measure::Local => "%",
+            Measure::ServerBytes | Measure::OtherBytes | Measure::PeerBytes => "MiB",
+            Measure::DiskReads => "thousand",
             Measure::Moved
             | Measure::MovedBefore
             | Measure::MovedInAll
@@ -118,7 +125,11 @@ impl Measure {
             Measure::Latency | Measure::P99 | Measure::FrontLatency => value * 1e3,
             Measure::Throughput | Measure::Sent | Measure::SentPacked => value / f64::from(1 << 20),
             Measure::Elapsed => value,
-            Measure::OnFastest => value * 100.0,
+            Measure::OnFastest | Measure::Local => value * 100.0,
+            Measure::ServerBytes | Measure::OtherBytes | Measure::PeerBytes => {
+                value / f64::from(1 << 20)
+            }
+            Measure::DiskReads => value / 1e3,
             Measure::Moved
             | Measure::MovedBefore
             | Measure::MovedInAll
@@ -136,6 +147,6 @@ impl Measure {
 
     /// Whether a higher figure is the better one.
     pub(super) fn more_is_better(self) -> bool {
-        matches!(self, Measure::Throughput | Measure::OnFastest)
+        matches!(self, Measure::Throughput | Measure::OnFastest | Measure::Local)
     }
 }

@@ -51,6 +51,16 @@ pub enum Measure {
     Sent,
     /// What a tunnel sent, literals compressed.
     SentPacked,
+    /// Bytes of all messages between hosts and their server.
+    ServerBytes,
+    /// Of those: what is not bytes of blocks.
+    OtherBytes,
+    /// Bytes of all messages between hosts.
+    PeerBytes,
+    /// Blocks that the server read from its devices.
+    DiskReads,
+    /// Share of the blocks read that were at the host.
+    Local,
 }
 
 /// What was tried, and what came of it.

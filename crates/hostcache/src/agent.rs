@@ -1,0 +1,408 @@
+//! A host's machine: one cache of content for all its guests.
+//!
+//! 1. A guest's read ([`Agent::read`]) is answered from the cache where the volume's map names
+//!    content that is there; the rest is asked for, once for all who want it (`reading`).
+//! 2. A write (`writing`) changes map and cache at once and is kept until a flush that was asked
+//!    for after its answer is answered: a server that crashed is told again. Writes to one block
+//!    wait for each other.
+//! 3. `session` is what happens when the server comes and goes: leases, maps, what is held.
+//!
+//! A volume serves its guest while its lease holds. When that is over requests wait; when another
+//! host has the volume they fail, and the volume is lost.
+
+mod contents;
+mod reading;
+mod session;
+mod volume;
+mod writing;
+
+use crate::IDS_MAX;
+use crate::blocks::Blocks;
+use crate::messages::{HostId, How, ToAgent, ToPeer, ToServer, Why};
+use crate::settings::{AgentSettings, SettingsError};
+use contents::Contents;
+use reading::{Deferred, ReadOp, Waiter};
+use session::{Announcing, Image};
+use std::collections::{BTreeMap, VecDeque};
+use thermocline_policy::lookup::Admission;
+use thermocline_policy::registry::PolicySpec;
+use thermocline_units::{Nanos, Rng};
+use volume::Volume;
+use writing::WriteOp;
+
+/// Requests of guests that may wait at once.
+pub(crate) const GUEST_REQUESTS_MAX: usize = 4096;
+/// Messages that wait for one peer; more are answered as gone.
+const PEER_QUEUE_MAX: usize = 256;
+/// Tokens of a peer that nobody waits for, before its connection ends.
+const STRAYS_MAX: u32 = 4096;
+
+/// A volume of an agent, for as long as it is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeKey(pub u32);
+
+/// A request of a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Reason why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// The volume is not attached here, or lost.
+    Volume,
+    /// Outside of the volume, or of no blocks.
+    Outside,
+    /// Too many requests wait.
+    TooMany,
+    /// The server refused it.
+    Server(Why),
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A volume can be used.
+    Attached {
+        /// Which.
+        volume: VolumeKey,
+        /// Its blocks.
+        blocks: u32,
+    },
+    /// A volume cannot be attached, at least not now.
+    Refused {
+        /// Which.
+        volume: VolumeKey,
+        /// Why.
+        why: Why,
+    },
+    /// Another host has the volume; its requests failed.
+    Lost {
+        /// Which.
+        volume: VolumeKey,
+    },
+    /// What a guest read.
+    Read {
+        /// Its request.
+        ticket: Ticket,
+        /// The bytes of its blocks.
+        bytes: Vec<u8>,
+    },
+    /// A write or a flush is done.
+    Done {
+        /// Its request.
+        ticket: Ticket,
+    },
+    /// A request failed.
+    Failed {
+        /// Which.
+        ticket: Ticket,
+        /// Why.
+        why: Gone,
+    },
+}
+
+/// What another machine did and must not; its connection ends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// An answer to nothing, or of another kind or length than was asked for.
+    #[error("{what} answers no request of this host")]
+    NotAsked {
+        /// The message.
+        what: &'static str,
+    },
+    /// A peer's bytes.
+    #[error("host {host} sent bytes whose hash is not the content's; they were dropped")]
+    WrongBytes {
+        /// Its number.
+        host: u16,
+    },
+    /// A peer sends what nobody waits for.
+    #[error("host {host} sent {strays} blocks that nobody waits for")]
+    Strays {
+        /// Its number.
+        host: u16,
+        /// How many.
+        strays: u32,
+    },
+    /// The server does not answer.
+    #[error("the server has not answered for {since}")]
+    Silent {
+        /// Since when.
+        since: Nanos,
+    },
+}
+
+/// What an agent did, for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentCounts {
+    /// Blocks that guests read.
+    pub read: u64,
+    /// Of those: from the cache, as the map says; zeroes too.
+    pub hits: u64,
+    /// Of those: joined with others that were under way.
+    pub joined: u64,
+    /// Blocks that the server named and that were here.
+    pub named: u64,
+    /// Blocks that peers sent.
+    pub from_peers: u64,
+    /// Blocks that were asked for again, because something was not as it was believed.
+    pub again: u64,
+    /// Blocks that this host sent to others.
+    pub served: u64,
+}
+
+/// What was asked of the server.
+#[derive(Debug)]
+enum Request {
+    Attach(VolumeKey),
+    Renew { sent: Nanos },
+    Read { volume: VolumeKey, block: u32, how: How, blocks: Vec<reading::Wanted> },
+    Write { volume: VolumeKey, block: u32, count: usize },
+    Flush { volume: VolumeKey, ticket: Option<Ticket>, stamp: u64 },
+    Map { volume: VolumeKey, base: bool },
+}
+
+/// The agent of a host.
+pub struct Agent {
+    settings: AgentSettings,
+    admission: Admission,
+    contents: Contents,
+    volumes: BTreeMap<VolumeKey, Volume>,
+    by_number: BTreeMap<u32, VolumeKey>,
+    images: BTreeMap<u32, Image>,
+    next_volume: u32,
+    next_ticket: u64,
+    next_request: u32,
+    requests: BTreeMap<u32, (Nanos, Request)>,
+    /// Reads under way, by block.
+    under_way: BTreeMap<(VolumeKey, u32), u32>,
+    reads: BTreeMap<Ticket, ReadOp>,
+    writes: BTreeMap<Ticket, WriteOp>,
+    /// Contents that are on their way, and who waits for them.
+    awaited: BTreeMap<u32, Vec<Waiter>>,
+    deferred: BTreeMap<u64, Deferred>,
+    /// Times at which deferred reads are given up, with their tokens.
+    deadlines: VecDeque<(Nanos, u64)>,
+    strays: BTreeMap<HostId, u32>,
+    announcing: Announcing,
+    is_connected: bool,
+    renew_at: Option<Nanos>,
+    out: VecDeque<ToServer>,
+    to_peers: BTreeMap<HostId, VecDeque<ToPeer>>,
+    events: VecDeque<Event>,
+    stamp: u64,
+    counts: AgentCounts,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (reads, writes, asked) = (self.reads.len(), self.writes.len(), self.requests.len());
+        let (awaited, deferred) = (self.awaited.len(), self.deferred.len());
+        write!(f, "Agent({:?}, {} volumes, ", self.settings.host, self.volumes.len())?;
+        write!(f, "{reads} reads, {writes} writes, {asked} asked, {awaited} awaited, ")?;
+        write!(f, "{deferred} deferred)")
+    }
+}
+
+impl Agent {
+    /// An agent with an empty cache, which is not connected.
+    ///
+    /// # Errors
+    /// A setting does not fit.
+    pub fn new(settings: AgentSettings) -> Result<Agent, SettingsError> {
+        let policy = crate::settings::cache(
+            &settings.cache_policy,
+            settings.cache_blocks,
+            settings.block_bytes,
+            settings.seed,
+        )?;
+        let admission = PolicySpec::parse(&settings.lookup)?.build_lookup()?.admission();
+        let secret = Rng::seeded(settings.seed).next_u64();
+        let contents = Contents::new(Blocks::new(settings.block_bytes, policy), secret);
+        Ok(Agent {
+            settings,
+            admission,
+            contents,
+            volumes: BTreeMap::new(),
+            by_number: BTreeMap::new(),
+            images: BTreeMap::new(),
+            next_volume: 0,
+            next_ticket: 0,
+            next_request: 0,
+            requests: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            deadlines: VecDeque::new(),
+            strays: BTreeMap::new(),
+            announcing: Announcing::default(),
+            is_connected: false,
+            renew_at: None,
+            out: VecDeque::new(),
+            to_peers: BTreeMap::new(),
+            events: VecDeque::new(),
+            stamp: 0,
+            counts: AgentCounts::default(),
+        })
+    }
+
+    /// The next thing that happened.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next message to the server. What was evicted is told with the next that is sent anyway.
+    pub fn next_message(&mut self) -> Option<ToServer> {
+        let tells = self.settings.protocol.tracker;
+        let evicted = self.contents.evicted();
+        if tells && ((evicted > 0 && !self.out.is_empty()) || evicted >= IDS_MAX) {
+            return Some(ToServer::Evicted { ids: self.contents.take_evicted(IDS_MAX) });
+        }
+        self.out.pop_front()
+    }
+
+    /// The next message to another host.
+    pub fn next_peer_message(&mut self) -> Option<(HostId, ToPeer)> {
+        let (&host, queue) = self.to_peers.iter_mut().find(|(_, queue)| !queue.is_empty())?;
+        queue.pop_front().map(|message| (host, message))
+    }
+
+    /// Requests of guests and to the server that are not answered, and contents that are awaited.
+    pub fn outstanding(&self) -> usize {
+        let asked = self.reads.len() + self.writes.len() + self.requests.len();
+        asked + self.awaited.len() + self.deferred.len()
+    }
+
+    /// What it did.
+    pub fn counts(&self) -> AgentCounts {
+        self.counts
+    }
+
+    /// Cached blocks, contents that are known, and memory beside the blocks' bytes: that of
+    /// contents
+    /// and cache, and that of maps.
+    pub fn memory(&self) -> (u32, usize, u64, u64) {
+        let (cached, known, bytes) = self.contents.memory();
+        let volumes: u64 = self.volumes.values().map(|volume| volume.map.bytes()).sum();
+        let images: u64 = self.images.values().map(|image| image.map.shared_bytes()).sum();
+        (cached, known, bytes, volumes + images)
+    }
+
+    /// True while a volume's lease holds here: its guest may be served.
+    pub fn may_serve(&self, now: Nanos, volume: VolumeKey) -> bool {
+        self.volumes.get(&volume).is_some_and(|volume| volume.may_serve(now))
+    }
+
+    /// Fencing number of a volume's lease; 0: none.
+    pub fn fence(&self, volume: VolumeKey) -> u64 {
+        self.volumes.get(&volume).map_or(0, |volume| volume.fence)
+    }
+
+    /// Bytes of a block that is cached, if the lease holds: the fast way, without a request.
+    #[inline]
+    pub fn read_cached(&mut self, now: Nanos, volume: VolumeKey, block: u32) -> Option<&[u8]> {
+        let volume = self.volumes.get(&volume)?;
+        if !volume.may_serve(now) {
+            return None;
+        }
+        let crate::map::Known::Content(content) = volume.map.get(block) else { return None };
+        let bytes = self.contents.get(content)?;
+        self.counts.read += 1;
+        self.counts.hits += 1;
+        Some(bytes)
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
+    }
+
+    fn fail(&mut self, ticket: Ticket, why: Gone) {
+        self.events.push_back(Event::Failed { ticket, why });
+    }
+
+    /// The volume, if `count` blocks of it may be asked for.
+    fn check(&self, volume: VolumeKey, block: u32, count: u32) -> Result<(), Gone> {
+        let state = self.volumes.get(&volume).filter(|volume| volume.blocks > 0);
+        let state = state.ok_or(Gone::Volume)?;
+        let end = u64::from(block) + u64::from(count);
+        if count == 0 || end > u64::from(state.blocks) {
+            return Err(Gone::Outside);
+        }
+        let waiting = self.reads.len() + self.writes.len();
+        if waiting >= GUEST_REQUESTS_MAX { Err(Gone::TooMany) } else { Ok(()) }
+    }
+
+    fn request(&mut self, now: Nanos, request: Request) -> u32 {
+        self.next_request = self.next_request.wrapping_add(1);
+        self.requests.insert(self.next_request, (now, request));
+        self.next_request
+    }
+
+    /// Takes a message of the server.
+    ///
+    /// # Errors
+    /// The server broke a rule: its connection ends, and [`Agent::disconnected`] must be called.
+    pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
+        let wrong = |what| Err(AgentError::NotAsked { what });
+        match message {
+            ToAgent::Attached { request, volume, fence, blocks, base, lease } => {
+                match self.requests.remove(&request) {
+                    Some((sent, Request::Attach(key))) => {
+                        let granted = session::Granted { volume, fence, blocks, base };
+                        self.attached(now, sent, key, granted, Nanos(lease));
+                    }
+                    _ => return wrong("a lease"),
+                }
+            }
+            ToAgent::Renewed { request } => match self.requests.remove(&request) {
+                Some((_, Request::Renew { sent })) => self.renewed(now, sent),
+                _ => return wrong("a renewal"),
+            },
+            ToAgent::Refused { request, why } => match self.requests.remove(&request) {
+                Some((_, request)) => self.refused(now, request, why),
+                None => return wrong("a refusal"),
+            },
+            ToAgent::Lost { volume } => {
+                if let Some(&key) = self.by_number.get(&volume) {
+                    self.lose(key);
+                }
+            }
+            ToAgent::Blocks { request, version, items } => match self.requests.remove(&request) {
+                Some((_, Request::Read { volume, block, how, blocks }))
+                    if blocks.len() == items.len() =>
+                {
+                    let answer = reading::Answer { request, volume, block, how, version };
+                    self.blocks(now, answer, blocks, items)?;
+                }
+                _ => return wrong("a read"),
+            },
+            ToAgent::Written { request, version, ids } => match self.requests.remove(&request) {
+                Some((_, Request::Write { volume, block, count })) if count == ids.len() => {
+                    self.written(now, (volume, block), version, &ids);
+                }
+                _ => return wrong("a write"),
+            },
+            ToAgent::Flushed { request } => match self.requests.remove(&request) {
+                Some((_, Request::Flush { volume, ticket, stamp })) => {
+                    self.flushed(now, volume, ticket, stamp);
+                }
+                _ => return wrong("a flush"),
+            },
+            ToAgent::Entries { request, version, runs, next } => {
+                match self.requests.remove(&request) {
+                    Some((_, Request::Map { volume, base })) => {
+                        self.entries(now, volume, base, (version, runs, next))?;
+                    }
+                    _ => return wrong("a map"),
+                }
+            }
+            ToAgent::Push { id, version, blocks } => self.pushed(id, version, &blocks),
+            ToAgent::Serve { token, id, to } => self.serve(token, id, to),
+            ToAgent::Named { ids } => self.named(&ids)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! A volume at an agent: its lease, its map, and what of it waits.
+
+use super::reading::Waiter;
+use super::{Gone, Ticket};
+use crate::map::Map;
+use crate::messages::Hash;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use thermocline_units::Nanos;
+use thermocline_units::mutants::mutant;
+
+/// Relation to the server. A volume is `Asked` until its first lease, `Loading` while its map
+/// comes, `Live` while it is attached on this connection, `Away` after that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Asked,
+    Loading,
+    Live,
+    Away,
+}
+
+/// A block whose write is not durable yet.
+#[derive(Debug)]
+pub(super) struct Unflushed {
+    /// None: zeroes.
+    pub(super) data: Option<(Bytes, Hash)>,
+    /// The guest's write that waits for it.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) fua: bool,
+    /// When it was answered, in answers.
+    pub(super) answered: Option<u64>,
+    /// It is said again to a server that may have lost it.
+    pub(super) is_again: bool,
+}
+
+/// A guest's write that has not begun.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) ticket: Ticket,
+    pub(super) block: u32,
+    /// None: zeroes.
+    pub(super) blocks: Vec<Option<Bytes>>,
+    pub(super) fua: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Volume {
+    pub(super) name: String,
+    /// The server's number; known since the first lease.
+    pub(super) number: u32,
+    pub(super) fence: u64,
+    pub(super) blocks: u32,
+    pub(super) base: u32,
+    pub(super) state: State,
+    /// End of the lease, as this host reckons.
+    pub(super) until: Nanos,
+    /// How long it lasts here, and when it was asked for on this connection.
+    pub(super) lease: Nanos,
+    pub(super) lease_since: Nanos,
+    pub(super) map: Map,
+    pub(super) unflushed: BTreeMap<u32, Unflushed>,
+    /// Blocks of `unflushed` that are said again and not answered.
+    pub(super) again: usize,
+    pub(super) queue: VecDeque<Queued>,
+    /// Reads that wait until the server can be asked.
+    pub(super) parked: Vec<Waiter>,
+    /// Flushes that wait likewise.
+    pub(super) flushes: VecDeque<Ticket>,
+    /// A flush of this host's own is under way.
+    pub(super) is_flushing: bool,
+    /// The map of the image has been taken over.
+    pub(super) has_map: bool,
+}
+
+impl Volume {
+    pub(super) fn new(name: &str) -> Volume {
+        Volume {
+            name: name.to_string(),
+            number: 0,
+            fence: 0,
+            blocks: 0,
+            base: 0,
+            state: State::Asked,
+            until: Nanos(0),
+            lease: Nanos(0),
+            lease_since: Nanos(0),
+            map: Map::default(),
+            unflushed: BTreeMap::new(),
+            again: 0,
+            queue: VecDeque::new(),
+            parked: Vec::new(),
+            flushes: VecDeque::new(),
+            is_flushing: false,
+            has_map: false,
+        }
+    }
+
+    pub(super) fn may_serve(&self, now: Nanos) -> bool {
+        let holds = now < self.until || mutant("a_lease_is_kept_too_long");
+        holds && matches!(self.state, State::Live | State::Away)
+    }
+
+    /// True if the server can be asked.
+    pub(super) fn may_ask(&self, now: Nanos) -> bool {
+        self.state == State::Live && self.may_serve(now)
+    }
+
+    /// Tickets of all that waits, apart from reads and writes that have begun.
+    pub(super) fn waiting(&mut self) -> Vec<(Ticket, Gone)> {
+        let queued = self.queue.drain(..).map(|write| write.ticket);
+        queued.chain(self.flushes.drain(..)).map(|ticket| (ticket, Gone::Volume)).collect()
+    }
+}

@@ -1,0 +1,157 @@
+//! One writer a volume: leases with fencing numbers.
+//!
+//! 1. A host that attaches a volume gets a lease under a fencing number that is higher than any
+//!    before. The number is durable at the store before the host is told.
+//! 2. The server reckons the lease from when it grants or renews it, the host from when it asked;
+//!    so the host's ends first, as long as their clocks run alike within the host's margin.
+//! 3. Another host gets the volume when the lease was given back or is over; after a start also
+//!    those leases must be over that an earlier run may have granted.
+//! 4. Whoever comes with the number that is still the volume's goes on with it, whenever it comes.
+//! 5. A lease that is given back *to* a host is kept for that host for as long as a lease lasts.
+
+use super::{Asker, Op, Server};
+use crate::messages::{HostId, ToAgent, Why};
+use crate::store::{StoreRequest, VolumeInfo};
+use thermocline_units::Nanos;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
+
+#[derive(Debug)]
+pub(super) struct Lease {
+    info: VolumeInfo,
+    /// Nobody else gets the volume before.
+    until: Nanos,
+    /// A number is on its way to the store.
+    is_granting: bool,
+    /// The host that it was handed over to.
+    kept_for: Option<HostId>,
+}
+
+impl Lease {
+    pub(super) fn fence(&self) -> u64 {
+        self.info.fence
+    }
+
+    pub(super) fn blocks(&self) -> u32 {
+        self.info.blocks
+    }
+
+    pub(super) fn grant_failed(&mut self) {
+        self.is_granting = false;
+    }
+}
+
+impl Server {
+    fn lease_from(&self, now: Nanos) -> Nanos {
+        Nanos(now.0.saturating_add(self.settings.lease.0))
+    }
+
+    pub(super) fn opened(
+        &mut self,
+        now: Nanos,
+        asker: Asker,
+        fence: u64,
+        info: Option<VolumeInfo>,
+    ) {
+        let Some(info) = info else { return self.refuse(now, asker, Why::NoVolume) };
+        let volume = info.volume;
+        if self.hosts[&asker.host].domains >> info.domain & 1 == 0 {
+            met("a host that is not entitled was refused");
+            return self.refuse(now, asker, Why::NotEntitled);
+        }
+        // What an earlier run granted may still hold.
+        let is_first = info.fence == 0 || mutant("earlier_leases_are_forgotten");
+        let earlier = if is_first { now } else { self.lease_from(self.began) };
+        let lease = self.leases.entry(volume).or_insert(Lease {
+            info,
+            until: earlier,
+            is_granting: false,
+            kept_for: None,
+        });
+        let holds = lease.info.holder == asker.host.0 && fence != 0;
+        if holds && fence == lease.info.fence && !lease.is_granting && lease.kept_for.is_none() {
+            met("a host came back with its lease");
+            return self.granted(now, asker, volume);
+        }
+        let is_kept = lease.kept_for.is_some_and(|kept| kept != asker.host);
+        let is_over = now >= lease.until;
+        let is_free = is_over || lease.kept_for == Some(asker.host);
+        if lease.is_granting || !is_free || (is_kept && !is_over) {
+            met("a volume was in use");
+            return self.refuse(now, asker, Why::InUse);
+        }
+        met_if(is_over && lease.info.fence > 0, "a lease that was over went to another");
+        // From now on it must not be renewed, although the next number is not durable yet.
+        lease.is_granting = true;
+        let before = HostId(lease.info.holder);
+        let (fence, holder) = (lease.info.fence + 1, asker.host.0);
+        if mutant("a_fence_is_told_before_it_is_durable") {
+            (lease.info.fence, lease.info.holder, lease.is_granting) = (fence, holder, false);
+            return self.granted(now, asker, volume);
+        }
+        if let Some(host) = self.hosts.get_mut(&before)
+            && host.attached.remove(&volume).is_some()
+        {
+            met("a host was told that its lease is another's");
+            self.say(now, before, ToAgent::Lost { volume });
+        }
+        self.begin(
+            Op::Fence { asker, volume, fence },
+            StoreRequest::Fence { volume, fence, holder },
+        );
+    }
+
+    /// The number is durable, so it is the volume's, whether the host is still there or not.
+    pub(super) fn fenced(&mut self, now: Nanos, asker: Asker, volume: u32, fence: u64) {
+        let lease = self.leases.get_mut(&volume).expect("it is being granted");
+        (lease.info.fence, lease.info.holder) = (fence, asker.host.0);
+        (lease.is_granting, lease.kept_for) = (false, None);
+        lease.until = now;
+        if self.ended(asker) {
+            self.granted(now, asker, volume);
+        }
+    }
+
+    fn granted(&mut self, now: Nanos, asker: Asker, volume: u32) {
+        let until = self.lease_from(now);
+        let lease = self.leases.get_mut(&volume).expect("it was opened");
+        lease.until = lease.until.max(until);
+        let VolumeInfo { blocks, base, fence, .. } = lease.info;
+        let host = self.hosts.get_mut(&asker.host).expect("it asked");
+        host.attached.insert(volume, fence);
+        let lease = self.settings.lease.0;
+        let request = asker.request;
+        let message = ToAgent::Attached { request, volume, fence, blocks, base, lease };
+        self.say(now, asker.host, message);
+    }
+
+    pub(super) fn renew(&mut self, now: Nanos, host: HostId) {
+        let until = self.lease_from(now);
+        for (volume, fence) in &self.hosts[&host].attached {
+            let lease = self.leases.get_mut(volume).expect("attached volumes have leases");
+            if lease.info.fence == *fence {
+                lease.until = lease.until.max(until);
+            }
+        }
+    }
+
+    pub(super) fn release(
+        &mut self,
+        now: Nanos,
+        host: HostId,
+        volume: u32,
+        fence: u64,
+        to: Option<HostId>,
+    ) {
+        let until = self.lease_from(now);
+        let state = self.hosts.get_mut(&host).expect("it was checked");
+        let Some(lease) = self.leases.get_mut(&volume) else { return };
+        if state.attached.get(&volume) != Some(&fence) || lease.info.fence != fence {
+            return;
+        }
+        state.attached.remove(&volume);
+        lease.until = if to.is_some() { until } else { now };
+        lease.kept_for = to;
+        met_if(to.is_some(), "a volume was handed over");
+    }
+}

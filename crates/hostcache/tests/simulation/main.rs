@@ -1,0 +1,136 @@
+//! A server and three hosts, connections that break, partitions, processes that die, by seed.
+//!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
+//! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
+//! one that none met is a failure. Every mutant must be caught; `THERMOCLINE_MUTANT` says which
+//! alone.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod guest;
+mod network;
+mod world;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use thermocline_units::mutants::plant;
+use thermocline_units::situations;
+use world::World;
+
+/// What the seeds must have met.
+const SITUATIONS: [&str; 42] = [
+    "a block was not admitted",
+    "a clone took over its image's map",
+    "a connection broke",
+    "a crash lost a write that was not flushed",
+    "a flush waited for the server",
+    "a host came back with its lease",
+    "a host died",
+    "a host flushed because much was not flushed",
+    "a host that is not entitled was refused",
+    "a host that was answered first serves those that asked with it",
+    "a host told again what it holds",
+    "a host was to serve what it does not hold",
+    "a lease that was over here was renewed",
+    "a lease was over before it was used",
+    "a lease that was over went to another",
+    "a leaf of an image's map was copied",
+    "a partition began",
+    "a peer answered what nobody waits for",
+    "a peer sent a block",
+    "a peer sent wrong bytes",
+    "a peer was silent",
+    "a place was given to other content",
+    "a read joined another of the same block",
+    "a read joined another of the same content",
+    "a read waited for a lease",
+    "a source of content failed",
+    "a sweep dropped content",
+    "a volume was handed over",
+    "a volume was in use",
+    "a volume was lost to another host",
+    "a write pinned content that a sweep had marked",
+    "a write that was answered was said again",
+    "a write waited for a lease",
+    "a write waited for another of the same block",
+    "a write was to a block that is being read",
+    "a write's content was not known",
+    "an answer or a push was older than a write",
+    "content is known in another domain only",
+    "content was swept while it was read",
+    "the server died",
+    "the server named content that was evicted",
+    "the server wanted the bytes of a write",
+];
+
+/// Bugs that a seed must catch.
+const MUTANTS: [&str; 12] = [
+    "a_domain_is_not_asked_for",
+    "a_fence_is_told_before_it_is_durable",
+    "a_flush_covers_later_writes",
+    "a_late_push_overtakes_a_write",
+    "a_lease_is_kept_too_long",
+    "a_number_is_used_again",
+    "a_pinned_block_is_swept",
+    "a_read_joins_one_from_before_a_write",
+    "bytes_of_peers_are_not_checked",
+    "earlier_leases_are_forgotten",
+    "overlapping_writes_do_not_wait",
+    "unflushed_writes_are_not_said_again",
+];
+
+/// Seeds in which a mutant must be caught.
+const MUTANT_SEEDS: u64 = 4000;
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn no_wrong_byte_nothing_flushed_is_lost_and_never_two_writers() {
+    let from = from_environment("THERMOCLINE_FROM", 0);
+    let count = from_environment("THERMOCLINE_SEEDS", 2000);
+    let mut reached: BTreeMap<&str, u64> = SITUATIONS.iter().map(|name| (*name, 0)).collect();
+    for seed in from..from + count {
+        let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
+        assert!(
+            !failed,
+            "THERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p thermocline-hostcache \
+             --test simulation no_wrong_byte"
+        );
+        for name in situations::take() {
+            *reached.entry(name).or_default() += 1;
+        }
+    }
+    for (name, seeds) in &reached {
+        eprintln!("{seeds:>6} of {count} seeds: {name}");
+    }
+    if count >= 1000 && cfg!(debug_assertions) {
+        let never: Vec<_> = SITUATIONS.iter().filter(|name| reached[*name] == 0).collect();
+        assert!(never.is_empty(), "no seed met {never:?}");
+    }
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut survivors = Vec::new();
+    let only = std::env::var("THERMOCLINE_MUTANT").unwrap_or_default();
+    for name in MUTANTS.into_iter().filter(|name| name.contains(&only)) {
+        let _planted = plant(name);
+        let caught = (0..MUTANT_SEEDS).find(|&seed| {
+            let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
+            situations::take();
+            failed
+        });
+        match caught {
+            Some(seed) => eprintln!("{name}: caught by seed {seed}"),
+            None => survivors.push(name),
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(survivors.is_empty(), "no seed catches {survivors:?}");
+}

@@ -1,0 +1,708 @@
+//! The whole world of a seed: a store, a server, three hosts with their guests, connections between
+//! all of them, and what goes wrong.
+//!
+//! Each seed draws the protocol, policies, sizes and clocks, and then accidents: connections break
+//! or stall, hosts and the server die at any point (the store loses what was not flushed, block by
+//! block), a sweep runs in two halves between everything else, peers send wrong bytes. After every
+//! step at most one host may serve a volume. At the end all is mended: every guest's request is
+//! answered, every block is what its guest may see, and after a sweep nothing is left over.
+
+use crate::guest::Guest;
+use crate::network::Connection;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use thermocline_hostcache::{
+    Agent, AgentSettings, BLOCK_BYTES, Event, Hash, HostId, MemoryStore, Protocol, Server,
+    ServerSettings, StoreAnswer, StoreItem, StoreRequest, Ticket, ToAgent, ToPeer, ToServer,
+    VolumeKey,
+};
+use thermocline_units::situations::met;
+use thermocline_units::{Nanos, Rng};
+
+const HOSTS: usize = 3;
+const BLOCKS: u32 = 24;
+const SERVER: HostId = HostId(99);
+const LEASE: Nanos = Nanos::from_secs(1);
+/// Rounds in which everything must be done once nothing goes wrong any more.
+const DRAIN_ROUNDS: u32 = 4000;
+const PAIRS: [(usize, usize); 3] = [(0, 1), (0, 2), (1, 2)];
+
+fn bytes_of(value: u8) -> Vec<u8> {
+    vec![value; BLOCK_BYTES]
+}
+
+fn hash_of(bytes: &[u8]) -> Hash {
+    let mut state = [1_u64, 2, 3, 4];
+    for (at, word) in bytes.chunks_exact(8).enumerate() {
+        let word = u64::from_le_bytes(word.try_into().unwrap());
+        let lane = &mut state[at % 4];
+        *lane = (*lane ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    let mut hash = [0; 32];
+    hash.chunks_exact_mut(8).zip(state).for_each(|(out, word)| {
+        out.copy_from_slice(&word.to_le_bytes());
+    });
+    hash
+}
+
+/// A clock that runs a little wrong.
+#[derive(Clone, Copy)]
+struct Clock {
+    ahead: u64,
+    rate: f64,
+}
+
+impl Clock {
+    fn drawn(rng: &mut Rng) -> Clock {
+        Clock { ahead: rng.below(1 << 40), rate: 0.98 + rng.unit_f64() * 0.04 }
+    }
+
+    fn at(self, now: Nanos) -> Nanos {
+        Nanos(self.ahead + (now.0 as f64 * self.rate) as u64)
+    }
+}
+
+struct Volume {
+    name: &'static str,
+    guest: Guest,
+    /// Host that its guest runs on.
+    holder: Option<(usize, VolumeKey)>,
+    /// Where its guest wants to go.
+    moves_to: Option<usize>,
+}
+
+struct Host {
+    agent: Agent,
+    clock: Clock,
+    server: Option<Connection>,
+    keys: BTreeMap<VolumeKey, usize>,
+}
+
+pub(crate) struct World {
+    rng: Rng,
+    now: Nanos,
+    protocol: Protocol,
+    lookup: &'static str,
+    sizes: (u32, u32, usize, u64),
+    /// Contents beside zeroes that guests write.
+    values: u64,
+    cache_policy: &'static str,
+    hash_first_always: bool,
+    store: MemoryStore,
+    server: Option<Server>,
+    server_clock: Clock,
+    runs: u16,
+    hosts: Vec<Host>,
+    peers: Vec<Option<Connection>>,
+    volumes: Vec<Volume>,
+    /// What the store has not answered yet.
+    pending: Vec<(u32, Result<StoreAnswer, StoreRequest>)>,
+    sweeping: bool,
+    /// Reads of the store take so long that a sweep can come in between.
+    has_slow_reads: bool,
+    strangers: bool,
+    /// Hashes of the bytes that came in each domain.
+    came: [BTreeSet<Hash>; 2],
+    is_mended: bool,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        let mut rng = Rng::seeded(seed);
+        let one = |rng: &mut Rng, of: &[u32]| of[rng.below(of.len() as u64) as usize];
+        let sizes = (
+            one(&mut rng, &[2, 5, 40]),
+            one(&mut rng, &[1, 6, 40]),
+            one(&mut rng, &[1, 6, 1000]) as usize,
+            u64::from(one(&mut rng, &[4, 1000])) * BLOCK_BYTES as u64,
+        );
+        let protocols = [6, 7, 7, 4, 3, 2, 5, 1, 0, 6];
+        let (_, protocol) = Protocol::ALL[protocols[rng.below(10) as usize]];
+        let lookups = ["by-load", "peers-first", "server-first", "peers-first:from-peers=pass"];
+        let policies = ["lru", "elru:n=4", "s3-fifo", "larc+lru"];
+        let mut store = MemoryStore::default();
+        let values = u64::from(one(&mut rng, &[4, 9, 200]));
+        let image: Vec<u8> = (0..BLOCKS).map(|_| rng.below(values + 1) as u8).collect();
+        let base = store.create("image", BLOCKS, 0);
+        let items = image.iter().map(|&value| match value {
+            0 => StoreItem::Zero,
+            _ => StoreItem::Data(bytes_of(value).into(), hash_of(&bytes_of(value))),
+        });
+        store.perform(StoreRequest::Write { volume: base, block: 0, items: items.collect() });
+        store.clone_of(base, "a");
+        store.clone_of(base, "b");
+        store.create("other", BLOCKS, 1);
+        (1..=4).for_each(|volume| drop(store.perform(StoreRequest::Flush { volume })));
+        let volume = |name, blocks: &[u8]| Volume {
+            name,
+            guest: Guest::new(blocks),
+            holder: None,
+            moves_to: None,
+        };
+        let volumes =
+            vec![volume("a", &image), volume("b", &image), volume("other", &[0; BLOCKS as usize])];
+        let server_clock = Clock::drawn(&mut rng);
+        let mut world = World {
+            protocol,
+            lookup: lookups[rng.below(4) as usize],
+            sizes,
+            values,
+            cache_policy: policies[rng.below(4) as usize],
+            hash_first_always: rng.below(3) > 0,
+            store,
+            server: None,
+            server_clock,
+            runs: 0,
+            hosts: Vec::new(),
+            peers: PAIRS.iter().map(|_| None).collect(),
+            volumes,
+            pending: Vec::new(),
+            sweeping: false,
+            has_slow_reads: rng.below(5) == 0,
+            strangers: rng.below(4) == 0,
+            came: [image.iter().map(|&value| hash_of(&bytes_of(value))).collect(), BTreeSet::new()],
+            is_mended: false,
+            now: Nanos::from_secs(1),
+            rng,
+        };
+        world.start_server();
+        for host in 0..HOSTS {
+            let clock = Clock::drawn(&mut world.rng);
+            let agent = world.agent(host);
+            world.hosts.push(Host { agent, clock, server: None, keys: BTreeMap::new() });
+        }
+        world
+    }
+
+    fn agent(&mut self, host: usize) -> Agent {
+        let mut settings = AgentSettings::new(hash_of, HostId(host as u16), self.rng.next_u64());
+        settings.protocol = self.protocol;
+        settings.cache_blocks = self.sizes.0;
+        settings.cache_policy = self.cache_policy.to_string();
+        settings.lookup = self.lookup.to_string();
+        settings.hash_first_always = self.hash_first_always;
+        settings.peer_within = Nanos::from_micros(40_000);
+        settings.answer_within = Nanos::from_secs(4);
+        settings.unflushed_bytes_max = self.sizes.3;
+        Agent::new(settings).expect("the settings fit")
+    }
+
+    fn start_server(&mut self) {
+        self.runs += 1;
+        let mut settings = ServerSettings::new(hash_of, self.runs, self.rng.next_u64());
+        settings.protocol = self.protocol;
+        settings.lookup = self.lookup.to_string();
+        settings.memory_blocks = self.sizes.1;
+        settings.places_min = self.sizes.2;
+        settings.lease = LEASE;
+        settings.link_bytes_per_s = 1_000_000;
+        let server = Server::new(settings, self.server_clock.at(self.now));
+        self.server = Some(server.expect("the settings fit"));
+    }
+
+    /// Runs the plan; panics when something is wrong.
+    pub(crate) fn run(mut self) {
+        let steps = 60 + self.rng.below(240);
+        for _ in 0..steps {
+            self.step();
+            self.round();
+        }
+        self.mend();
+    }
+
+    fn step(&mut self) {
+        self.now.0 += match self.rng.below(30) {
+            0 => self.rng.below(900_000_000),
+            1..=3 => self.rng.below(100_000_000),
+            _ => self.rng.below(8_000_000),
+        };
+        match self.rng.below(100) {
+            0..=9 => self.attach(),
+            10..=79 => (0..1 + self.rng.below(3)).for_each(|_| self.ask()),
+            80..=82 => self.stall(),
+            83..=84 => self.break_one(),
+            85 => self.kill_host(),
+            86 => self.kill_server(),
+            87..=94 => self.sweep(),
+            95..=96 => self.hand_over(),
+            _ => {}
+        }
+    }
+
+    fn attach(&mut self) {
+        let (host, volume) = (self.rng.below(HOSTS as u64) as usize, self.rng.below(3) as usize);
+        self.attach_at(host, volume);
+    }
+
+    fn attach_at(&mut self, host: usize, volume: usize) {
+        if self.hosts[host].keys.values().any(|known| *known == volume) {
+            return;
+        }
+        let now = self.hosts[host].clock.at(self.now);
+        let key = self.hosts[host].agent.attach(now, self.volumes[volume].name);
+        self.hosts[host].keys.insert(key, volume);
+    }
+
+    /// A guest asks for something.
+    fn ask(&mut self) {
+        let at = self.rng.below(3) as usize;
+        let Some((host, key)) = self.volumes[at].holder else { return };
+        if self.volumes[at].moves_to.is_some() {
+            return;
+        }
+        let block = self.rng.below(u64::from(BLOCKS)) as u32;
+        let count = (1 + self.rng.below(4) as u32).min(BLOCKS - block);
+        let host = &mut self.hosts[host];
+        let now = host.clock.at(self.now);
+        let guest = &mut self.volumes[at].guest;
+        match self.rng.below(20) {
+            0..=9 => {
+                if let Ok(ticket) = host.agent.read(now, key, block, count) {
+                    guest.reads(ticket, block, count);
+                }
+            }
+            10..=15 => {
+                let values: Vec<u8> =
+                    (0..count).map(|_| self.rng.below(self.values + 1) as u8).collect();
+                let bytes: Vec<u8> = values.iter().flat_map(|&value| bytes_of(value)).collect();
+                let fua = self.rng.below(6) == 0;
+                if let Ok(ticket) = host.agent.write(now, key, block, &bytes, fua) {
+                    guest.writes(ticket, block, &values);
+                }
+            }
+            16 => {
+                if let Ok(ticket) = host.agent.zero(now, key, block, count, false) {
+                    guest.writes(ticket, block, &vec![0; count as usize]);
+                }
+            }
+            17 => {
+                if let Some(bytes) = host.agent.read_cached(now, key, block) {
+                    let value = bytes[0];
+                    guest.reads(Ticket(0), block, 1);
+                    guest.read(Ticket(0), &[value]);
+                }
+            }
+            _ => {
+                if let Ok(ticket) = host.agent.flush(now, key) {
+                    guest.flushes(ticket);
+                }
+            }
+        }
+    }
+
+    fn stall(&mut self) {
+        let until = Nanos(self.now.0 + self.rng.below(4_000_000_000));
+        let at = self.rng.below(6) as usize;
+        let connection = match at {
+            0..=2 => self.hosts[at].server.as_mut(),
+            _ => self.peers[at - 3].as_mut(),
+        };
+        if let Some(connection) = connection {
+            met("a partition began");
+            connection.stalled_until = until;
+        }
+    }
+
+    fn break_one(&mut self) {
+        match self.rng.below(6) as usize {
+            host @ 0..=2 => self.break_server_connection(host),
+            pair => self.break_peers(pair - 3),
+        }
+    }
+
+    fn break_server_connection(&mut self, host: usize) {
+        if self.hosts[host].server.take().is_some() {
+            met("a connection broke");
+            self.hosts[host].agent.disconnected();
+            if let Some(server) = &mut self.server {
+                server.left(HostId(host as u16));
+            }
+        }
+    }
+
+    fn break_peers(&mut self, pair: usize) {
+        if self.peers[pair].take().is_some() {
+            let (one, other) = PAIRS[pair];
+            for (host, lost) in [(one, other), (other, one)] {
+                let now = self.hosts[host].clock.at(self.now);
+                self.hosts[host].agent.peer_lost(now, HostId(lost as u16));
+            }
+        }
+    }
+
+    fn kill_host(&mut self) {
+        met("a host died");
+        let host = self.rng.below(HOSTS as u64) as usize;
+        self.break_server_connection(host);
+        let pairs = (0..3).filter(|&pair| PAIRS[pair].0 == host || PAIRS[pair].1 == host);
+        pairs.collect::<Vec<_>>().into_iter().for_each(|pair| self.break_peers(pair));
+        self.hosts[host].agent = self.agent(host);
+        self.hosts[host].keys.clear();
+        for volume in &mut self.volumes {
+            if volume.holder.is_some_and(|(holder, _)| holder == host) {
+                (volume.holder, volume.moves_to) = (None, None);
+            }
+        }
+    }
+
+    fn kill_server(&mut self) {
+        if self.server.is_none() {
+            return;
+        }
+        met("the server died");
+        (0..HOSTS).for_each(|host| self.break_server_connection(host));
+        self.server = None;
+        self.pending.clear();
+        self.store.crash(&mut self.rng);
+        self.sweeping = false;
+        self.volumes.iter_mut().for_each(|volume| volume.guest.server_crashed());
+    }
+
+    fn sweep(&mut self) {
+        if self.sweeping {
+            if self.store.finish_sweep() > 0 {
+                met("a sweep dropped content");
+            }
+        } else {
+            self.store.begin_sweep();
+        }
+        self.sweeping = !self.sweeping;
+    }
+
+    /// A guest moves: it flushes, and when all is answered the volume goes to the other host.
+    fn hand_over(&mut self) {
+        let at = self.rng.below(3) as usize;
+        let to = self.rng.below(HOSTS as u64) as usize;
+        let volume = &mut self.volumes[at];
+        let Some((host, key)) = volume.holder.filter(|(host, _)| *host != to) else { return };
+        let now = self.hosts[host].clock.at(self.now);
+        if volume.moves_to.is_none()
+            && let Ok(ticket) = self.hosts[host].agent.flush(now, key)
+        {
+            volume.guest.flushes(ticket);
+            volume.moves_to = Some(to);
+        }
+    }
+
+    fn move_those_that_can(&mut self) {
+        for at in 0..self.volumes.len() {
+            let volume = &mut self.volumes[at];
+            let (Some(to), Some((host, key))) = (volume.moves_to, volume.holder) else { continue };
+            if volume.guest.is_idle() {
+                (volume.moves_to, volume.holder) = (None, None);
+                self.hosts[host].agent.detach(key, Some(HostId(to as u16)));
+                self.hosts[host].keys.remove(&key);
+                self.attach_at(to, at);
+            }
+        }
+    }
+
+    /// Everything that can happen by itself happens once.
+    fn round(&mut self) {
+        self.connect();
+        self.tick();
+        for host in 0..HOSTS {
+            if self.carry_server(host).is_err() {
+                self.break_server_connection(host);
+            }
+        }
+        for pair in 0..PAIRS.len() {
+            if self.carry_peers(pair).is_err() {
+                self.break_peers(pair);
+            }
+        }
+        self.run_store();
+        (0..HOSTS).for_each(|host| self.hear_events(host));
+        self.move_those_that_can();
+        self.check_writers();
+    }
+
+    fn connect(&mut self) {
+        let sure = self.is_mended;
+        if self.server.is_none() && (sure || self.rng.below(10) == 0) {
+            self.start_server();
+        }
+        for host in 0..HOSTS {
+            let wanted = self.server.is_some() && self.hosts[host].server.is_none();
+            if wanted && (sure || self.rng.below(4) == 0) {
+                let ends = [HostId(host as u16), SERVER];
+                self.hosts[host].server = Some(Connection::new(self.protocol, ends, self.now));
+            }
+        }
+        for (pair, (one, other)) in PAIRS.into_iter().enumerate() {
+            if self.peers[pair].is_none() && (sure || self.rng.below(4) == 0) {
+                let ends = [HostId(one as u16), HostId(other as u16)];
+                self.peers[pair] = Some(Connection::new(self.protocol, ends, self.now));
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        for host in 0..HOSTS {
+            let now = self.hosts[host].clock.at(self.now);
+            if self.hosts[host].agent.tick(now).is_err() {
+                self.break_server_connection(host);
+            }
+        }
+    }
+
+    fn carry_server(&mut self, at: usize) -> Result<(), String> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let (id, server_now) = (HostId(at as u16), self.server_clock.at(self.now));
+        let host = &mut self.hosts[at];
+        let Some(connection) = &mut host.server else { return Ok(()) };
+        let (now, text) =
+            (host.clock.at(self.now), |error: &dyn std::fmt::Display| error.to_string());
+        connection.carry(self.now, &mut self.rng).map_err(|error| text(&error))?;
+        if connection.is_new(1) {
+            // The one that is not entitled: the last host, to the second domain.
+            let domains = if self.strangers && at == 2 { 1 } else { 3 };
+            server.joined(id, domains).expect("few hosts");
+        }
+        if connection.is_new(0) {
+            host.agent.connected(now);
+        }
+        while let Some(message) = connection.next::<ToServer>(1).map_err(|error| text(&error))? {
+            server.hear(server_now, id, message).map_err(|error| text(&error))?;
+        }
+        while let Some(message) = connection.next::<ToAgent>(0).map_err(|error| text(&error))? {
+            host.agent.hear(now, message).expect("the server keeps the rules");
+        }
+        if connection.told[0] {
+            while let Some(message) = host.agent.next_message() {
+                connection.ends[0].send(&message).map_err(|error| text(&error))?;
+            }
+        }
+        while let Some((to, message)) = server.next_message() {
+            if let Some(connection) = &mut self.hosts[usize::from(to.0)].server {
+                connection.ends[1].send(&message).expect("little waits");
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_peers(&mut self, pair: usize) -> Result<(), String> {
+        let Some(mut connection) = self.peers[pair].take() else { return Ok(()) };
+        let carried = self.carry_between(pair, &mut connection);
+        self.peers[pair] = Some(connection);
+        carried
+    }
+
+    fn carry_between(&mut self, pair: usize, connection: &mut Connection) -> Result<(), String> {
+        let (one, other) = PAIRS[pair];
+        connection.carry(self.now, &mut self.rng).map_err(|error| error.to_string())?;
+        for (side, from, to) in [(0, one, other), (1, other, one)] {
+            connection.is_new(side);
+            let now = self.hosts[from].clock.at(self.now);
+            while let Some(message) =
+                connection.next::<ToPeer>(side).map_err(|error| error.to_string())?
+            {
+                let heard = self.hosts[from].agent.hear_peer(now, HostId(to as u16), message);
+                heard.map_err(|error| error.to_string())?;
+            }
+        }
+        // Messages leave in any order between peers, so all of a host's are taken.
+        for from in [one, other] {
+            self.send_to_peers(from, (pair, connection));
+        }
+        Ok(())
+    }
+
+    fn send_to_peers(&mut self, from: usize, (pair, connection): (usize, &mut Connection)) {
+        while let Some((to, message)) = self.hosts[from].agent.next_peer_message() {
+            let to = usize::from(to.0);
+            let wanted = (from.min(to), from.max(to));
+            let message = match message {
+                ToPeer::Block { token, .. } if !self.is_mended && self.rng.below(40) == 0 => {
+                    let wrong = bytes_of(1 + self.rng.below(self.values) as u8);
+                    ToPeer::Block { token, bytes: Bytes::from(wrong) }
+                }
+                message => message,
+            };
+            let at = PAIRS.iter().position(|known| *known == wanted).expect("two hosts");
+            let side = usize::from(from > to);
+            let connection =
+                if at == pair { Some(&mut *connection) } else { self.peers[at].as_mut() };
+            if let Some(connection) = connection.filter(|connection| connection.told[side]) {
+                connection.ends[side].send(&message).expect("little waits");
+            }
+        }
+    }
+
+    /// The store acts on maps at once, in order; on what it reads and makes durable when it
+    /// answers.
+    fn run_store(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        while let Some((op, request)) = server.next_store_request() {
+            let answer = match request {
+                StoreRequest::Fetch { .. }
+                | StoreRequest::Flush { .. }
+                | StoreRequest::Fence { .. } => Err(request),
+                request => Ok(perform(&mut self.store, &mut self.came, request)),
+            };
+            self.pending.push((op, answer));
+        }
+        let now = self.server_clock.at(self.now);
+        for _ in 0..self.pending.len() {
+            if !self.is_mended && self.rng.below(3) == 0 {
+                continue;
+            }
+            let at = self.rng.below(self.pending.len() as u64) as usize;
+            let is_fetch = matches!(self.pending[at].1, Err(StoreRequest::Fetch { .. }));
+            if is_fetch && self.has_slow_reads && !self.is_mended && self.rng.below(40) > 0 {
+                continue;
+            }
+            let (op, answer) = self.pending.swap_remove(at);
+            let answer = answer.unwrap_or_else(|request| self.store.perform(request));
+            server.stored(now, op, answer);
+        }
+    }
+
+    fn hear_events(&mut self, host: usize) {
+        while let Some(event) = self.hosts[host].agent.next_event() {
+            match event {
+                Event::Attached { volume: key, blocks } => {
+                    assert_eq!(blocks, BLOCKS);
+                    let volume = &mut self.volumes[self.hosts[host].keys[&key]];
+                    volume.guest.comes();
+                    (volume.holder, volume.moves_to) = (Some((host, key)), None);
+                }
+                Event::Refused { volume, .. } | Event::Lost { volume } => {
+                    let at = self.hosts[host].keys.remove(&volume).expect("it was attached");
+                    let state = &mut self.volumes[at];
+                    if state.holder == Some((host, volume)) {
+                        (state.holder, state.moves_to) = (None, None);
+                    }
+                }
+                Event::Read { ticket, bytes } => {
+                    let values: Vec<u8> = bytes.chunks(BLOCK_BYTES).map(whole).collect();
+                    if let Some(guest) = self.guest_of(host, ticket) {
+                        guest.read(ticket, &values);
+                    }
+                }
+                Event::Done { ticket } => {
+                    if let Some(guest) = self.guest_of(host, ticket) {
+                        guest.done(ticket);
+                    }
+                }
+                Event::Failed { ticket, .. } => {
+                    if let Some(guest) = self.guest_of(host, ticket) {
+                        guest.failed(ticket);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The guest that waits for a ticket; none if its volume is another host's by now.
+    fn guest_of(&mut self, host: usize, ticket: Ticket) -> Option<&mut Guest> {
+        let of_host = |volume: &&mut Volume| volume.holder.is_some_and(|(at, _)| at == host);
+        let mut guests = self.volumes.iter_mut().filter(of_host).map(|volume| &mut volume.guest);
+        guests.find(|guest| guest.waits_for(ticket))
+    }
+
+    fn check_writers(&self) {
+        for volume in 0..self.volumes.len() {
+            let serves = |host: &&Host| {
+                let key = host.keys.iter().find(|(_, known)| **known == volume);
+                let now = host.clock.at(self.now);
+                key.is_some_and(|(key, _)| host.agent.may_serve(now, *key))
+            };
+            let writers = self.hosts.iter().filter(serves).count();
+            assert!(writers <= 1, "{writers} hosts use volume {volume}");
+        }
+    }
+
+    /// Nothing goes wrong any more: everything must come to its end.
+    fn mend(&mut self) {
+        self.is_mended = true;
+        self.strangers = false;
+        let stalled = self.hosts.iter_mut().map(|host| host.server.as_mut());
+        for connection in stalled.chain(self.peers.iter_mut().map(Option::as_mut)).flatten() {
+            connection.stalled_until = Nanos(0);
+        }
+        let mut asked = [false; 3];
+        for _ in 0..DRAIN_ROUNDS {
+            self.now.0 += 5_000_000;
+            self.round();
+            for (at, is_asked) in asked.iter_mut().enumerate() {
+                self.finish_volume(at, is_asked);
+            }
+            let is_idle = |volume: &Volume| volume.guest.is_idle() && volume.moves_to.is_none();
+            if asked == [true; 3] && self.volumes.iter().all(is_idle) {
+                return self.check_store();
+            }
+        }
+        let holders: Vec<_> = self.volumes.iter().map(|volume| volume.holder).collect();
+        let hosts: Vec<_> = self.hosts.iter().map(|host| (&host.agent, &host.keys)).collect();
+        panic!("not everything was answered: {holders:?} {hosts:?} {:?}", self.server);
+    }
+
+    fn finish_volume(&mut self, at: usize, is_asked: &mut bool) {
+        let Some((host, key)) = self.volumes[at].holder else {
+            *is_asked = false;
+            let host = self.rng.below(2) as usize;
+            return self.attach_at(host, at);
+        };
+        if *is_asked || self.volumes[at].moves_to.is_some() {
+            return;
+        }
+        let host = &mut self.hosts[host];
+        let now = host.clock.at(self.now);
+        let guest = &mut self.volumes[at].guest;
+        let (Ok(read), Ok(flush)) =
+            (host.agent.read(now, key, 0, BLOCKS), host.agent.flush(now, key))
+        else {
+            return;
+        };
+        guest.reads(read, 0, BLOCKS);
+        guest.flushes(flush);
+        *is_asked = true;
+    }
+
+    fn check_store(&mut self) {
+        for _ in 0..200 {
+            self.now.0 += 5_000_000;
+            self.round();
+        }
+        let server = self.server.as_ref().expect("it runs");
+        assert_eq!(server.outstanding(), 0, "operations that nobody waits for");
+        for host in &self.hosts {
+            // A renewal may be under way.
+            assert!(host.agent.outstanding() <= 1, "left: {:?}", host.agent);
+        }
+        for volume in 1..=4 {
+            self.store.perform(StoreRequest::Flush { volume });
+        }
+        self.store.begin_sweep();
+        self.store.finish_sweep();
+        assert_eq!(self.store.check(), (0, 0), "content is left over or missing");
+    }
+}
+
+/// Carries a request out. Content that is known by its name has come as bytes in the same domain.
+fn perform(
+    store: &mut MemoryStore,
+    came: &mut [BTreeSet<Hash>; 2],
+    request: StoreRequest,
+) -> StoreAnswer {
+    let StoreRequest::Write { volume, items, .. } = &request else { return store.perform(request) };
+    let of_domain = &mut came[usize::from(*volume == 4)];
+    for item in items {
+        if let StoreItem::Data(_, hash) = item {
+            of_domain.insert(*hash);
+        }
+    }
+    let answer = store.perform(request);
+    let StoreAnswer::Written(contents) = &answer else { panic!("a write was answered otherwise") };
+    for content in contents.iter().flatten().flatten() {
+        assert!(of_domain.contains(&content.hash), "content of another domain was known");
+    }
+    answer
+}
+
+/// The value of a block, all of whose bytes must be the same.
+fn whole(bytes: &[u8]) -> u8 {
+    assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a block of several writes");
+    bytes[0]
+}

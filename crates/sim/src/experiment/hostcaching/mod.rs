@@ -1,0 +1,73 @@
+//! Hosts and a server that share content, in virtual time: protocols and settings (rows) under
+//! numbers of guests and loads (columns), repeated over seeds, on all cores.
+//!
+//! Each run is a scene of [`crate::hostcache`]; `grid` judges. Sizes are those of the source over a
+//! stated scale: image, caches and requests alike, so that shares and growth stay what they are.
+//!
+//! Source: S9, SeaCache (Li et al. 2011).
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use self::config::PanelConfig;
+use super::ExperimentError;
+use super::grid::{Measure, Measured, Outcome, Panel};
+use crate::hostcache::play;
+use rayon::prelude::*;
+
+/// What these experiments measure.
+const MEASURES: [Measure; 6] = [
+    Measure::ServerBytes,
+    Measure::OtherBytes,
+    Measure::PeerBytes,
+    Measure::Latency,
+    Measure::DiskReads,
+    Measure::Local,
+];
+
+/// Runs the experiment. `note` is told what is going on, for people.
+///
+/// # Errors
+/// When a policy does not fit.
+pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, ExperimentError> {
+    let mut panels = Vec::new();
+    for panel in &config.panels {
+        note(&panel.title);
+        panels.push(run_panel(config, panel)?);
+    }
+    Ok(Outcome {
+        title: config.title.clone(),
+        source: config.source.clone(),
+        about: config.about.clone(),
+        panels,
+    })
+}
+
+fn run_panel(config: &Config, panel: &PanelConfig) -> Result<Panel, ExperimentError> {
+    let (rows, columns) = (panel.rows.len(), panel.columns.len());
+    let seeds = config.seeds.len();
+    let jobs: Vec<usize> = (0..rows * columns * seeds).collect();
+    let done: Vec<Measured> = jobs
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|job| {
+            let (row, column) = (job / seeds / columns, job / seeds % columns);
+            let (row, column) = (&panel.rows[row], &panel.columns[column]);
+            let outcome = play(&config.scene(row, column, config.seeds[job % seeds]))?;
+            Ok(Measured::from([
+                (Measure::ServerBytes, outcome.server_bytes as f64),
+                (Measure::OtherBytes, outcome.other_bytes as f64),
+                (Measure::PeerBytes, outcome.peer_bytes as f64),
+                (Measure::Latency, outcome.latency_s),
+                (Measure::DiskReads, outcome.disk_reads as f64),
+                (Measure::Local, outcome.local),
+            ]))
+        })
+        .collect::<Result<_, ExperimentError>>()?;
+    let of_row = |row: &[Measured]| row.chunks(seeds).map(<[Measured]>::to_vec).collect();
+    let runs: Vec<Vec<Vec<Measured>>> = done.chunks(seeds * columns).map(of_row).collect();
+    Ok(panel.sheet().filled(runs))
+}
