@@ -27,7 +27,7 @@ pub(crate) struct Passed {
 struct Step {
     name: &'static str,
     what: &'static str,
-    /// Whether `--fast`, the run before a commit, includes it.
+    /// True if `--fast`, the run before a commit, includes it.
     fast: bool,
     run: fn() -> Result<Passed, Failure>,
 }

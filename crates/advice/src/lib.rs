@@ -155,7 +155,7 @@ impl Hint {
         Some(Hint { metadata, pin, demote, prefetch, ..self })
     }
 
-    /// Whether every number is within its bounds.
+    /// True if every number is within its bounds.
     pub const fn is_sound(&self) -> bool {
         self.usage <= USAGE_MAX && self.life <= LIFE_MAX && self.background_ms <= BACKGROUND_MS_MAX
     }

@@ -91,12 +91,12 @@ impl Backend {
         }
     }
 
-    /// Whether an administrator lets it have requests.
+    /// True if an administrator lets it have requests.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.draining && !self.gone
     }
 
-    /// Whether nothing keeps requests away.
+    /// True if nothing keeps requests away.
     pub(crate) fn is_fit(&self, settings: &Settings) -> bool {
         let checked = settings.checks.is_none() || self.health.fit() == Some(true);
         self.is_wanted() && checked && self.record.out_until().is_none()

@@ -81,7 +81,7 @@ pub struct Dispatcher {
     backends: Vec<Backend>,
     /// Backends that were ever added.
     added: u64,
-    /// Whether a backend has a limit.
+    /// True if a backend has a limit.
     is_limited: bool,
     panic: bool,
     queue: Queue,
@@ -301,7 +301,7 @@ impl Dispatcher {
         out.append(&mut self.grants);
     }
 
-    /// Whether there are grants to take.
+    /// True if there are grants to take.
     pub fn has_grants(&self) -> bool {
         !self.grants.is_empty()
     }
@@ -311,7 +311,7 @@ impl Dispatcher {
         out.append(&mut self.events);
     }
 
-    /// Whether a request that failed `done` times may be tried once more; takes it from the budget.
+    /// True if a request that failed `done` times may be tried once more; takes it from the budget.
     pub fn retry(&mut self, now: Nanos, done: u32, failed_at: SiteId) -> bool {
         if done > self.settings.retries_max {
             return false;

@@ -30,7 +30,7 @@ impl Health {
         self.fit
     }
 
-    /// Whether a check is due; if so, the next is an interval later.
+    /// True if a check is due; if so, the next is an interval later.
     pub(crate) fn take_due(&mut self, now: Nanos, checks: &Checks, rng: &mut Rng) -> bool {
         if now < self.due {
             return false;

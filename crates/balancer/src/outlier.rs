@@ -80,7 +80,7 @@ impl Record {
         Window { requests: self.requests.into(), failures: self.failures.into() }
     }
 
-    /// Whether its share of failures stands out from `all`, itself included.
+    /// True if its share of failures stands out from `all`, itself included.
     pub(crate) fn stands_out(&self, all: Window, outliers: &Outliers) -> bool {
         let share = self.window().failed_share();
         let bad = f64::from(outliers.failed_percent) / 100.0;

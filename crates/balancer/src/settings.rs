@@ -21,7 +21,7 @@ pub struct Settings {
     pub retry_floor_per_s: f64,
     /// How long a backend that comes (back) takes to get its full share; 0: at once.
     pub slow_start: Nanos,
-    /// Whether requests go to unfit backends when there is no fit one.
+    /// True if requests go to unfit backends when there is no fit one.
     pub panic: bool,
     /// Passive detection.
     pub outliers: Outliers,

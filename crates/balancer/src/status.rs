@@ -66,7 +66,7 @@ pub struct BackendStatus {
 pub struct Status {
     /// What the rule makes of the arrivals.
     pub mood: Mood,
-    /// Whether unfit backends are tried because none is fit.
+    /// True if unfit backends are tried because none is fit.
     pub panic: bool,
     /// Balancers that reports tell of, this one included.
     pub balancers: u32,

@@ -329,7 +329,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     }
 }
 
-/// Whether a completed task leaves something that a flush must make durable.
+/// True if a completed task leaves something that a flush must make durable.
 fn changes_medium(task: &Task) -> bool {
     match task {
         Task::Piece { writes, .. } => *writes,

@@ -46,7 +46,7 @@ impl Waiter {
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     running: bool,
-    /// Whether a cycle shall run although nobody waits.
+    /// True if a cycle shall run although nobody waits.
     pub(crate) wanted: bool,
     /// Slots that became dirty and are not named, or are named and not dirty any more. Some may
     /// have changed again.

@@ -94,7 +94,7 @@ impl Label {
     }
 }
 
-/// Whether a block begins as a label does, whole or not, of whatever version.
+/// True if a block begins as a label does, whole or not, of whatever version.
 pub(crate) fn is_label(block: &[u8]) -> bool {
     block.starts_with(LABEL_MAGIC)
 }

@@ -35,7 +35,7 @@ pub const LINE: u32 = 4096;
 /// Bytes at the start of the slow device that carry its label.
 pub const ORIGIN_LABEL_BYTES: u64 = format::ORIGIN_OFFSET;
 
-/// Whether a device begins with the label of a block cache, whole or not, of whatever version: it
+/// True if a device begins with the label of a block cache, whole or not, of whatever version: it
 /// is half of a pair, and of no use alone.
 pub fn is_labelled(start: &[u8]) -> bool {
     format::is_label(start)

@@ -113,7 +113,7 @@ impl Locks {
         Some((request, self.held.insert(wanted)))
     }
 
-    /// Whether somebody holds `line`.
+    /// True if somebody holds `line`.
     pub(crate) fn holds(&self, line: u32) -> bool {
         self.held.iter().any(|(_, held)| held.lines.contains(&line))
     }

@@ -424,7 +424,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         self.end(now, request);
     }
 
-    /// Whether a crash would find everything in `bytes` as it is: on the slow device, or in a slot
+    /// True if a crash would find everything in `bytes` as it is: on the slow device, or in a slot
     /// that the table names. A slot that it still names without reason would hide the slow device.
     fn is_recorded(&self, bytes: &Range<u64>) -> bool {
         let named = mark::VALID | mark::RECORDED;

@@ -145,7 +145,7 @@ impl Catalog {
 /// What a chunk of the volume holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChunkContents {
-    /// Whether any of it is metadata.
+    /// True if any of it is metadata.
     pub metadata: bool,
     /// The size of the smallest file with an extent in it.
     pub smallest: Option<Bytes>,

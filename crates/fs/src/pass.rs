@@ -190,7 +190,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether the file at hand may have another extent.
+    /// True if the file at hand may have another extent.
     fn one_more(&mut self) -> bool {
         self.extents += 1;
         let allowed = self.extents <= self.limits.extents_per_file;

@@ -116,7 +116,7 @@ impl Drop for Aligned {
     }
 }
 
-/// Whether direct I/O takes this buffer as it is.
+/// True if direct I/O takes this buffer as it is.
 pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().align_offset(ALIGNMENT) == 0
 }

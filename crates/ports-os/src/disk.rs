@@ -82,12 +82,12 @@ impl Disk {
         }
     }
 
-    /// Whether it is slowed to a profile.
+    /// True if it is slowed to a profile.
     pub fn is_emulated(&self) -> bool {
         matches!(self, Disk::Emulated(_))
     }
 
-    /// Whether requests go past the page cache.
+    /// True if requests go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.file().is_some_and(FileDevice::is_direct)
     }
@@ -130,7 +130,7 @@ impl Disk {
         }
     }
 
-    /// Whether answers wait that need neither the kernel nor the clock.
+    /// True if answers wait that need neither the kernel nor the clock.
     pub fn has_answers(&self) -> bool {
         match self {
             Disk::Plain(file) => file.has_answers(),

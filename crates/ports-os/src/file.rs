@@ -75,9 +75,9 @@ pub struct FileDevice {
     path: PathBuf,
     geometry: Geometry,
     direct: bool,
-    /// Whether zeroes are holes; false from the first refusal on.
+    /// True if zeroes are holes; false from the first refusal on.
     punches: bool,
-    /// Whether requests are done at once; see [`memory`].
+    /// True if requests are done at once; see [`memory`].
     in_memory: bool,
     ring: Ring,
     /// By tag.
@@ -167,7 +167,7 @@ impl FileDevice {
         }
     }
 
-    /// Whether requests go past the page cache.
+    /// True if requests go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct
     }
@@ -192,7 +192,7 @@ impl FileDevice {
         self.ring.as_fd()
     }
 
-    /// Whether answers wait that need no kernel.
+    /// True if answers wait that need no kernel.
     pub fn has_answers(&self) -> bool {
         !self.done.is_empty()
     }
@@ -279,7 +279,7 @@ impl FileDevice {
         self.finish(answer.tag, Ok(payload));
     }
 
-    /// Whether `error` says that there are no holes to be had; zeroes are written instead then.
+    /// True if `error` says that there are no holes to be had; zeroes are written instead then.
     fn refuses_holes(&mut self, tag: u32, error: &io::Error) -> bool {
         let kind = &mut self.pending[tag].kind;
         let refuses = matches!(kind, Kind::Hole) && zeroing::is_refusal(error);
@@ -418,7 +418,7 @@ impl FileDevice {
     }
 }
 
-/// Whether trying again is all there is to do.
+/// True if trying again is all there is to do.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }

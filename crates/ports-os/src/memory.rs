@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
 
-/// Whether a file is in memory.
+/// True if a file is in memory.
 pub(crate) fn is_in_memory(file: &OwnedFd) -> bool {
     let kind = rustix::fs::fstatfs(file).map(|system| system.f_type as u64);
     matches!(kind, Ok(TMPFS | RAMFS))

@@ -93,7 +93,7 @@ impl Ring {
         })
     }
 
-    /// Whether another request can be pushed.
+    /// True if another request can be pushed.
     pub(crate) fn has_room(&self) -> bool {
         !self.free.is_empty()
     }

@@ -42,7 +42,7 @@ pub enum Io {
         offset: Bytes,
         /// What.
         data: Payload,
-        /// Whether completion promises durability.
+        /// True if completion promises durability.
         fua: bool,
     },
     /// Make every write completed so far durable.
@@ -108,9 +108,9 @@ pub enum DeviceError {
 pub struct Geometry {
     /// Usable bytes from offset 0; a multiple of [`SECTOR`].
     pub size: Bytes,
-    /// Whether a discarded range reads as zeroes.
+    /// True if a discarded range reads as zeroes.
     pub discard_zeroes: bool,
-    /// Whether it lies across a network, in a store of whole objects: a request takes tens of
+    /// True if it lies across a network, in a store of whole objects: a request takes tens of
     /// milliseconds whatever its length, and a small write rewrites much.
     pub far: bool,
 }

@@ -238,7 +238,7 @@ impl Load {
         self.requests = self.submitted;
     }
 
-    /// Whether all was submitted and answered.
+    /// True if all was submitted and answered.
     pub fn is_over(&self) -> bool {
         self.submitted == self.requests && self.free.len() == self.in_flight.len()
     }

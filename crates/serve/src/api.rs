@@ -120,7 +120,7 @@ pub struct Moves {
     pub pending_bytes: u64,
     /// Chunks that stayed where they were because a device failed.
     pub failed_chunks: u64,
-    /// Whether all of it has ended.
+    /// True if all of it has ended.
     pub over: bool,
 }
 
@@ -213,9 +213,9 @@ pub struct Pool {
     pub full: bool,
     /// The file or block device; null: it is missing.
     pub path: Option<String>,
-    /// Whether requests go past the page cache.
+    /// True if requests go past the page cache.
     pub direct: bool,
-    /// Whether it is slowed to a profile.
+    /// True if it is slowed to a profile.
     pub emulated: bool,
     /// Chunks that it can hold.
     pub chunks_total: u64,
@@ -454,7 +454,7 @@ pub struct Extent {
     /// The pool of its other side, when it is mirrored: the two share its requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirrored_on: Option<u16>,
-    /// Whether placements leave it where it is.
+    /// True if placements leave it where it is.
     #[serde(default)]
     pub pinned: bool,
     /// Reads in this epoch.
@@ -525,7 +525,7 @@ pub struct Job {
     pub cancelled: u64,
     /// Chunks for which there was nothing to do, or no room: how many, by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Whether it has ended.
+    /// True if it has ended.
     pub over: bool,
 }
 

@@ -96,7 +96,7 @@ pub struct Engine {
     accepted: u64,
     /// No connection is accepted before: the system had no room for one.
     deaf_until: Nanos,
-    /// Whether somebody waits at a door.
+    /// True if somebody waits at a door.
     knocks: bool,
     /// When a round last moved something.
     busy_at: Nanos,

@@ -44,7 +44,7 @@ pub struct HttpDoors {
 pub struct TcpDoor {
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether a free port will do when that one is taken.
+    /// True if a free port will do when that one is taken.
     pub any_port: bool,
     /// What a client must know.
     pub token: String,

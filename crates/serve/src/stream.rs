@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Whether encrypted bytes wait for the socket.
+    /// True if encrypted bytes wait for the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         matches!(self, Stream::Tls(tls) if tls.connection.wants_write())
     }

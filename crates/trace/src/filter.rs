@@ -27,7 +27,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether it changes nothing.
+    /// True if it changes nothing.
     pub fn is_everything(&self) -> bool {
         *self == Selection::default()
     }

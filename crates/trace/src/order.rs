@@ -112,7 +112,7 @@ impl Window {
         }
     }
 
-    /// Whether [`Window::turn`] is due before more can be pushed.
+    /// True if [`Window::turn`] is due before more can be pushed.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.incoming.len() >= WINDOW_REQUESTS
@@ -182,12 +182,12 @@ impl Window {
         }
     }
 
-    /// Whether everything pushed was given out.
+    /// True if everything pushed was given out.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_drained() && self.held.is_empty() && self.incoming.is_empty()
     }
 
-    /// Whether the ready block was given out.
+    /// True if the ready block was given out.
     pub(crate) fn is_drained(&self) -> bool {
         self.given == self.out.len()
     }

@@ -35,7 +35,7 @@ impl<T> Slab<T> {
         item
     }
 
-    /// Whether it holds nothing.
+    /// True if it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

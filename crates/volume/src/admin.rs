@@ -390,7 +390,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether a pool other than `id` can hold journal and checkpoints, and will stay.
+    /// True if a pool other than `id` can hold journal and checkpoints, and will stay.
     fn has_home_beside(&self, id: PoolId) -> bool {
         self.elect_homes().iter().any(|&home| home != id)
     }

@@ -53,7 +53,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     stage: Stage,
-    /// Whether another one shall follow: the pools or their states have changed.
+    /// True if another one shall follow: the pools or their states have changed.
     pub(crate) wanted: bool,
     /// Counts checkpoints begun.
     attempt: u64,
@@ -103,12 +103,12 @@ impl Checkpoint {
         self.stage == Stage::Covering
     }
 
-    /// Whether its superblocks are on their way.
+    /// True if its superblocks are on their way.
     pub(crate) fn is_being_sealed(&self) -> bool {
         matches!(self.stage, Stage::Sealing | Stage::Spreading | Stage::Spread)
     }
 
-    /// Whether the superblock in force says all there is to say.
+    /// True if the superblock in force says all there is to say.
     pub(crate) fn is_current(&self) -> bool {
         self.stage == Stage::Idle && !self.wanted
     }
@@ -147,7 +147,7 @@ impl Group {
         }
     }
 
-    /// Whether a checkpoint can start, and should.
+    /// True if a checkpoint can start, and should.
     pub(crate) fn checkpoint_is_due(&self) -> bool {
         !matches!(self.service, Service::Failed(_) | Service::Closed)
             && self.checkpoint.stage == Stage::Idle
@@ -397,14 +397,14 @@ impl Group {
         );
     }
 
-    /// Whether a pool has died that may have a superblock which is not in force yet.
+    /// True if a pool has died that may have a superblock which is not in force yet.
     pub(crate) fn has_lost_a_coming_home(&self) -> bool {
         let dead = |home: &PoolId| !self.pool(*home).is_alive();
         let written = matches!(self.checkpoint.stage, Stage::Spreading | Stage::Spread);
         written && self.checkpoint.homes.iter().any(dead)
     }
 
-    /// Whether one of the coming homes lives; if none does, the checkpoint begins anew.
+    /// True if one of the coming homes lives; if none does, the checkpoint begins anew.
     fn has_living_home(&mut self) -> bool {
         self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
         if self.checkpoint.homes.is_empty() {

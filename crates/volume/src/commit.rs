@@ -76,7 +76,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Commit {
     stage: Stage,
-    /// Whether a cycle shall run although nobody waits.
+    /// True if a cycle shall run although nobody waits.
     pub(crate) wanted: bool,
     queue: VecDeque<Change>,
     queued_bytes: usize,
@@ -108,9 +108,9 @@ pub(crate) struct Commit {
     blocks: u64,
     /// Where the journal is.
     pub(crate) homes: Vec<PoolId>,
-    /// Whether the cycle under way has written its records and waits for homes to be in force.
+    /// True if the cycle under way has written its records and waits for homes to be in force.
     awaits_homes: bool,
-    /// Whether a superblock that never came in force may be durable on a pool that has died. If it
+    /// True if a superblock that never came in force may be durable on a pool that has died. If it
     /// comes back, that one counts, and the journal of the homes that it names, until there is a
     /// younger one.
     superseded: bool,
@@ -184,7 +184,7 @@ impl Commit {
         }
     }
 
-    /// Whether a waiter is served by a cycle that starts now. Who waits for room is not when no
+    /// True if a waiter is served by a cycle that starts now. Who waits for room is not when no
     /// record is queued and slots that are being made ready take the room: an empty cycle would let
     /// it look again, find no room and wait, for ever.
     fn someone_waits(&self, has_changes: bool) -> bool {
@@ -215,12 +215,12 @@ impl Commit {
         self.next_waiters.push(waiter);
     }
 
-    /// Whether a record waits for durability.
+    /// True if a record waits for durability.
     pub(crate) fn has_records(&self) -> bool {
         !self.queue.is_empty() || !self.taken.is_empty()
     }
 
-    /// Whether some queued record will free a slot.
+    /// True if some queued record will free a slot.
     pub(crate) fn will_free(&self) -> bool {
         self.changes().any(|change| !change.left.is_empty())
     }
@@ -230,7 +230,7 @@ impl Commit {
         self.queue.iter().chain(&self.taken).chain(&self.held.0)
     }
 
-    /// Whether nothing is queued, under way or wanted.
+    /// True if nothing is queued, under way or wanted.
     pub(crate) fn is_settled(&self) -> bool {
         self.stage == Stage::Idle
             && !self.has_records()
@@ -241,7 +241,7 @@ impl Commit {
             && self.held.1.is_empty()
     }
 
-    /// Whether the checkpoint in force has everything: a recovery would find no block to replay.
+    /// True if the checkpoint in force has everything: a recovery would find no block to replay.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == self.start
     }
@@ -276,19 +276,19 @@ impl Commit {
 }
 
 impl Group {
-    /// Whether the map in memory is ahead of the journal.
+    /// True if the map in memory is ahead of the journal.
     pub(crate) fn has_changes(&self) -> bool {
         self.commit.has_records() || !self.copier.unsaved_overlays.is_empty()
     }
 
-    /// Whether somebody wants a cycle and none is under way.
+    /// True if somebody wants a cycle and none is under way.
     fn cycle_is_wanted(&self) -> bool {
         let someone = self.commit.someone_waits(self.has_changes());
         let wanted = self.commit.wanted && (self.has_changes() || self.any_dirty());
         self.commit.stage == Stage::Idle && (someone || wanted)
     }
 
-    /// Whether a cycle would start now.
+    /// True if a cycle would start now.
     pub(crate) fn cycle_can_start(&self) -> bool {
         self.cycle_is_wanted() && self.journal_room() > 0
     }
@@ -325,7 +325,7 @@ impl Group {
         ring.saturating_sub(used + kept + FOR_A_DEATH)
     }
 
-    /// Whether so much is queued that nobody may add to it before the next cycle.
+    /// True if so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
         let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
         let coming = self.commit.openings * OPENING_BYTES;

@@ -63,21 +63,21 @@ pub(crate) struct Comparison {
     /// What was read, in the order of `places`.
     found: Vec<Option<Result<Payload, DeviceError>>>,
     outstanding: u32,
-    /// Whether a write to the chunk began since the piece was sent for.
+    /// True if a write to the chunk began since the piece was sent for.
     spoiled: bool,
-    /// Whether a write to the chunk began since the comparison did, or something is unknown.
+    /// True if a write to the chunk began since the comparison did, or something is unknown.
     touched: bool,
     /// Checksums of the pieces so far.
     sums: Vec<u32>,
-    /// Whether anything was read.
+    /// True if anything was read.
     reads: bool,
-    /// Whether something is wrong that cannot be repaired.
+    /// True if something is wrong that cannot be repaired.
     damaged: bool,
     /// Copies that were written again in this piece: one bit each.
     repaired: u64,
     /// What is being written again: copy, bytes.
     repairs: Vec<(usize, Range<u32>)>,
-    /// Whether a table could not be written; its checksum.
+    /// True if a table could not be written; its checksum.
     seal_failed: bool,
     table: u32,
     held_since: Option<Nanos>,
@@ -321,7 +321,7 @@ impl Group {
             && places.iter().all(|place| self.pool(place.pool).is_alive())
     }
 
-    /// Whether the chunk's copies hold all of it: no operation is under way, nothing redirected.
+    /// True if the chunk's copies hold all of it: no operation is under way, nothing redirected.
     fn is_whole(&self, chunk: ChunkId) -> bool {
         self.map.has(chunk)
             && self.operation_on(chunk).is_none()

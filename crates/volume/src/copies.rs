@@ -84,7 +84,7 @@ impl Group {
         }
     }
 
-    /// Whether a chunk has a copy on the pool beside others.
+    /// True if a chunk has a copy on the pool beside others.
     pub(crate) fn has_spare_copy_on(&self, pool: PoolId) -> bool {
         self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).any(|chunk| {
             self.map.copies(chunk).count() > 1

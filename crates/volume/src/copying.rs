@@ -56,7 +56,7 @@ const WISHES_MAX: usize = 4096;
 pub(crate) struct Piece {
     pub(crate) range: Range<u32>,
     pub(crate) to: Place,
-    /// Whether a foreground write overlapped it meanwhile.
+    /// True if a foreground write overlapped it meanwhile.
     pub(crate) spoiled: bool,
     /// Checksums of what was read, where they were not known; none: they were.
     pub(crate) sums: Vec<u32>,
@@ -73,7 +73,7 @@ pub(crate) enum Stage {
 pub(crate) struct Copy {
     pub(crate) id: OperationId,
     pub(crate) what: Operation,
-    /// Whether the placement wanted it.
+    /// True if the placement wanted it.
     pub(crate) proposed: bool,
     pub(crate) trial: Trial,
     /// What it strives for, where the chunk is in two parts.
@@ -129,7 +129,7 @@ impl Copy {
         state.dirty |= state.copies.len() > 1 && !mutant("switch_says_copies_are_equal");
     }
 
-    /// Whether the place that the chunk leaves has all of it: in a chunk in two parts the side that
+    /// True if the place that the chunk leaves has all of it: in a chunk in two parts the side that
     /// stays may hold the only copy of some blocks, as it does after every write from now on.
     fn leaves_whole_copy(&self, state: &ChunkState) -> bool {
         let Some(stays) = self.goal.and_then(Goal::side) else {
@@ -194,7 +194,7 @@ impl Copier {
         self.chunks.len()
     }
 
-    /// Whether an operation under way will leave a slot.
+    /// True if an operation under way will leave a slot.
     pub(crate) fn will_free(&self) -> bool {
         self.operations.iter().any(|(_, copy)| copy.stage == Stage::Switching)
     }
@@ -295,7 +295,7 @@ impl Group {
         self.send(now, source.pool, Owner::Copy { operation: index }, io);
     }
 
-    /// Whether every block is where it shall be, and no write is on its way to a side that goes.
+    /// True if every block is where it shall be, and no write is on its way to a side that goes.
     fn is_complete(&self, index: u32) -> bool {
         let copy = &self.copier.operations[index];
         let Some(goal) = copy.goal else { return copy.presence.is_full() };
@@ -410,7 +410,7 @@ impl Group {
         }
     }
 
-    /// Whether a piece that was read is what was written, as far as that is known; hashes it where
+    /// True if a piece that was read is what was written, as far as that is known; hashes it where
     /// it is not.
     fn piece_is_right(&mut self, index: u32, pool: PoolId, payload: &Payload) -> bool {
         let copy = &mut self.copier.operations[index];

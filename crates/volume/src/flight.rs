@@ -40,12 +40,12 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Whether a failed request is sent again as it was.
+    /// True if a failed request is sent again as it was.
     pub(crate) fn retries(self) -> bool {
         matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Flush)
     }
 
-    /// Whether its writes are durable at completion, or need not be.
+    /// True if its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
         let table = self == Owner::SealWrite && mutant("tables_not_flushed");
         table || matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
@@ -65,7 +65,7 @@ pub(crate) struct Flight {
     pub(crate) since: Nanos,
     /// Clients' requests under way on the pool when it was sent, and itself.
     pub(crate) queued: u32,
-    /// Whether nobody waits for it.
+    /// True if nobody waits for it.
     pub(crate) background: bool,
     pub(crate) tries: u8,
     /// The request itself, where it may be sent again.

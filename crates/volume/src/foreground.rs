@@ -32,7 +32,7 @@ pub(crate) struct Ongoing {
     pub(crate) cursor: u64,
     pub(crate) end: u64,
     pub(crate) parts: u32,
-    /// Whether it stands in the list of requests with parts to be made.
+    /// True if it stands in the list of requests with parts to be made.
     pub(crate) listed: bool,
     pub(crate) error: Option<RequestError>,
     pub(crate) pieces: Vec<Piece>,
@@ -95,16 +95,16 @@ pub(crate) struct Traffic {
     pub(crate) waiting: VecDeque<u32>,
     /// The part for whose write a slot is being sought (none yet) or made ready.
     pub(crate) opening: Option<(u32, Option<Place>)>,
-    /// Whether the journal is being told that the copies may differ from now on.
+    /// True if the journal is being told that the copies may differ from now on.
     pub(crate) intent: bool,
     /// Copies that the journal still calls equal to the others, and that take no more writes.
     pub(crate) dropping: u32,
-    /// Whether a part waits until the journal has taken what is queued.
+    /// True if a part waits until the journal has taken what is queued.
     pub(crate) awaits_room: bool,
-    /// Whether parts are being let in right now.
+    /// True if parts are being let in right now.
     pub(crate) easing: bool,
     pub(crate) operation: Option<u32>,
-    /// Whether blocks of a copy are being written again.
+    /// True if blocks of a copy are being written again.
     pub(crate) repairing: bool,
     /// Slots that the chunk has left, and the order before which parts may still be on them.
     pub(crate) left: Vec<(u64, Place)>,
@@ -205,7 +205,7 @@ impl Group {
         index
     }
 
-    /// Whether a write to the chunk that overlaps `range` is on devices.
+    /// True if a write to the chunk that overlaps `range` is on devices.
     pub(crate) fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
         let traffic = self.map.entry(chunk).traffic;
         traffic != NONE

@@ -73,7 +73,7 @@ pub(crate) struct PoolRecord {
     pub(crate) reserve: u32,
     /// Bytes from the device's start to its first slot.
     pub(crate) first_slot: u64,
-    /// Whether the pool has room for journal and checkpoints before its first slot.
+    /// True if the pool has room for journal and checkpoints before its first slot.
     pub(crate) has_metadata_region: bool,
     /// The slots that continue each of its checkpoint areas. Since version 3.
     pub(crate) extents: [Extents; 2],
@@ -93,7 +93,7 @@ pub(crate) struct Superblock {
     pub(crate) journal_blocks: u32,
     /// Blocks of each of the two checkpoint areas.
     pub(crate) area_blocks: u32,
-    /// Whether chunks that are not written are sealed with checksums.
+    /// True if chunks that are not written are sealed with checksums.
     pub(crate) checksums: bool,
     /// Which area holds the checkpoint: 0 or 1.
     pub(crate) area: u8,
@@ -357,7 +357,7 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
     }
 }
 
-/// Whether a block begins as a superblock does, whole or not, of whatever version.
+/// True if a block begins as a superblock does, whole or not, of whatever version.
 pub(crate) fn is_superblock(block: &[u8]) -> bool {
     block.starts_with(SUPER_MAGIC)
 }
@@ -517,13 +517,13 @@ impl Superblock {
         }
     }
 
-    /// Whether the pool's area in force has room for the checkpoint.
+    /// True if the pool's area in force has room for the checkpoint.
     fn has_checkpoint(&self, pool: PoolId) -> bool {
         let pool = self.pools.get(usize::from(pool.0));
         pool.is_some_and(|pool| self.checkpoint_blocks <= self.area_of(pool, self.area).capacity())
     }
 
-    /// Whether the numbers are such as creation makes: in range, and at home in each other.
+    /// True if the numbers are such as creation makes: in range, and at home in each other.
     fn is_sound(&self) -> bool {
         let chunk = Bytes(u64::from(self.chunk_size));
         chunk.0.is_power_of_two()
@@ -593,7 +593,7 @@ fn decode_ranks(reader: &mut Reader<'_>, pools: usize) -> Option<Ranks> {
     Ranks::of_order(order).filter(|_| count == pools)
 }
 
-/// Whether `bytes` have this checksum. A fuzzer is let through: what is forged must not harm
+/// True if `bytes` have this checksum. A fuzzer is let through: what is forged must not harm
 /// either.
 fn has_crc(bytes: &[u8], crc: u32) -> bool {
     cfg!(fuzzing) || crc32c::crc32c(bytes) == crc

@@ -23,7 +23,7 @@ use thermocline_units::{ChunkId, Nanos};
 pub(crate) const SPOILS_MAX: u32 = 3;
 
 impl Group {
-    /// Whether `part` may start on its chunk; sets going what it has to wait for.
+    /// True if `part` may start on its chunk; sets going what it has to wait for.
     pub(crate) fn gate(&mut self, now: Nanos, part: u32) -> bool {
         let state = &self.parts[part];
         let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
@@ -109,7 +109,7 @@ impl Group {
         true
     }
 
-    /// Whether the journal knows that the chunk's copies may differ, where there are several, and
+    /// True if the journal knows that the chunk's copies may differ, where there are several, and
     /// that its seal is broken, where it had one.
     fn journal_expects_writes(&mut self, chunk: ChunkId) -> bool {
         if !self.is_called_equal_or_sealed(chunk) {
@@ -125,7 +125,7 @@ impl Group {
         equal || self.map.entry(chunk).is_sealed() && !mutant("write_before_unsealing")
     }
 
-    /// Whether a write to the chunk would have to queue a record first.
+    /// True if a write to the chunk would have to queue a record first.
     fn lacks_announcement(&self, chunk: ChunkId) -> bool {
         let traffic = self.map.entry(chunk).traffic;
         !self.traffic[traffic].intent && self.is_called_equal_or_sealed(chunk)

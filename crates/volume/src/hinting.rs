@@ -281,7 +281,7 @@ impl Group {
         }
     }
 
-    /// Whether hints wish copies that have not begun.
+    /// True if hints wish copies that have not begun.
     pub(crate) fn has_hint_wishes(&self) -> bool {
         let Hinting { wishes, prefetches, looks, .. } = &self.hinting;
         !wishes.is_empty() || !prefetches.is_empty() || *looks > 0

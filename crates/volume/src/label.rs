@@ -41,7 +41,7 @@ pub struct PoolLabel {
 pub struct MemberLabel {
     /// Its name.
     pub name: String,
-    /// Whether the group needs its device.
+    /// True if the group needs its device.
     pub wanted: bool,
     /// Bytes that its device must have.
     pub bytes: Bytes,

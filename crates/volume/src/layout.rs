@@ -122,7 +122,7 @@ pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
     (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
 }
 
-/// Whether each pool's metadata and seals lie before its first slot, or in slots that nothing else
+/// True if each pool's metadata and seals lie before its first slot, or in slots that nothing else
 /// has, and that where slots begin.
 pub(crate) fn holds(superblock: &Superblock) -> bool {
     superblock.pools.iter().all(|pool| {

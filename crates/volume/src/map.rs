@@ -25,7 +25,7 @@ pub struct Place {
 pub struct ChunkCopy {
     /// Where.
     pub place: Place,
-    /// Whether it may be dropped when space runs short.
+    /// True if it may be dropped when space runs short.
     pub prefetched: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Tag {
     pub stream: u16,
     /// Access pattern code; 0: unknown.
     pub pattern: u8,
-    /// Whether placements leave the chunk where it is.
+    /// True if placements leave the chunk where it is.
     pub pinned: bool,
 }
 
@@ -110,7 +110,7 @@ impl Entry {
         (self.epoch, self.writes)
     }
 
-    /// Whether the tables of checksums at its slots are right.
+    /// True if the tables of checksums at its slots are right.
     pub(crate) fn is_sealed(&self) -> bool {
         self.bits & RIGHT != 0
     }
@@ -133,7 +133,7 @@ impl Entry {
         self.table = if let Table::Summed(sum) = table { sum } else { 0 };
     }
 
-    /// Whether the chunk is on the list of those that may get checksums.
+    /// True if the chunk is on the list of those that may get checksums.
     pub(crate) fn is_watched(&self) -> bool {
         self.bits & WATCHED != 0
     }
@@ -166,7 +166,7 @@ impl Entry {
 pub(crate) struct Extra {
     /// Copies beside the first.
     pub(crate) others: Vec<ChunkCopy>,
-    /// Whether the journal says that the copies may differ: set durably before the first write,
+    /// True if the journal says that the copies may differ: set durably before the first write,
     /// cleared when all copies are flushed.
     pub(crate) dirty: bool,
     /// When the last write to several copies ended.
@@ -187,7 +187,7 @@ pub(crate) struct ChunkState {
 }
 
 impl ChunkState {
-    /// Whether something stands in two places that may differ: whole copies, or shared blocks.
+    /// True if something stands in two places that may differ: whole copies, or shared blocks.
     pub(crate) fn may_differ(&self) -> bool {
         self.copies.len() > 1 || self.overlay.as_ref().is_some_and(|(_, b)| b.any_shared())
     }
@@ -269,7 +269,7 @@ impl ChunkMap {
         self.volumes[id.0 as usize] = None;
     }
 
-    /// Whether parts or an operation are under way on a chunk.
+    /// True if parts or an operation are under way on a chunk.
     pub(crate) fn is_busy(&self, chunk: ChunkId) -> bool {
         self.has(chunk) && self.entry(chunk).traffic != NONE
     }
@@ -313,7 +313,7 @@ impl ChunkMap {
         if index == NONE { None } else { self.extras[index as usize].overlay.as_mut() }
     }
 
-    /// Whether something of the chunk stands in two places that may differ.
+    /// True if something of the chunk stands in two places that may differ.
     pub(crate) fn may_differ(&self, chunk: ChunkId) -> bool {
         self.extra(chunk).is_some_and(|extra| {
             let shared = |overlay: &Overlay| overlay.blocks.any_shared();
@@ -334,7 +334,7 @@ impl ChunkMap {
         &mut self.extras[index as usize]
     }
 
-    /// Whether writes to the chunk go to more than one place or by blocks.
+    /// True if writes to the chunk go to more than one place or by blocks.
     pub(crate) fn is_simple(&self, chunk: ChunkId) -> bool {
         self.entry(chunk).extra == NONE
     }

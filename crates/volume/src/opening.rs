@@ -366,7 +366,7 @@ impl Group {
         self.pump_checkpoint();
     }
 
-    /// Whether the checkpoint that just ended was the one that puts the group in service.
+    /// True if the checkpoint that just ended was the one that puts the group in service.
     pub(crate) fn opening_ends(&self) -> bool {
         self.service == Service::Opening && self.opening.is_none()
     }
@@ -413,7 +413,7 @@ impl Opening {
 pub(crate) struct Evidence {
     /// Every block before this sequence was durable once.
     pub(crate) durable_before: u64,
-    /// Whether a later session of the group wrote to the journal: its superblock was durable first.
+    /// True if a later session of the group wrote to the journal: its superblock was durable first.
     pub(crate) later_session: bool,
 }
 

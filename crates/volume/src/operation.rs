@@ -60,7 +60,7 @@ pub struct Finished {
     pub outcome: Outcome,
     /// The pool that it read from; none: it had not begun.
     pub from: Option<PoolId>,
-    /// Whether a placement had proposed it.
+    /// True if a placement had proposed it.
     pub proposed: bool,
 }
 

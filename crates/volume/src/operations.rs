@@ -280,7 +280,7 @@ impl Group {
         }
     }
 
-    /// Whether a drain of `from` may send chunks to `to`.
+    /// True if a drain of `from` may send chunks to `to`.
     fn may_evacuate(&self, from: PoolId, to: PoolId) -> bool {
         let (from, to) = (self.pool(from), self.pool(to));
         !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere

@@ -148,7 +148,7 @@ impl Group {
         sides.into_iter().find(|&side| self.place_on(chunk, side).pool == pool)
     }
 
-    /// Whether a record is on its way to the journal that one of the sides is gone.
+    /// True if a record is on its way to the journal that one of the sides is gone.
     fn is_parting(&self, chunk: ChunkId) -> bool {
         self.operation_on(chunk).is_some_and(|operation| {
             let copy = &self.copier.operations[operation];
@@ -248,7 +248,7 @@ impl Group {
         self.map.copies(chunk).map(|copy| copy.place).chain(above).any(is)
     }
 
-    /// Whether a chunk has something that is on `dead` places only.
+    /// True if a chunk has something that is on `dead` places only.
     fn loses_part(&self, chunk: ChunkId, dead: impl Fn(Place) -> bool) -> bool {
         let mut copies = self.map.copies(chunk).map(|copy| copy.place).peekable();
         let Some(overlay) = self.map.overlay(chunk) else {

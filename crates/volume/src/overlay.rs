@@ -77,7 +77,7 @@ impl Goal {
 pub(crate) struct Overlay {
     pub(crate) place: Place,
     pub(crate) blocks: Blocks,
-    /// Whether blocks changed sides since the journal was given them.
+    /// True if blocks changed sides since the journal was given them.
     pub(crate) unsaved: bool,
 }
 
@@ -105,7 +105,7 @@ impl Blocks {
         self.shared.is_some()
     }
 
-    /// Whether there are blocks that could differ between the sides.
+    /// True if there are blocks that could differ between the sides.
     pub(crate) fn any_shared(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.count() > 0)
     }
@@ -135,19 +135,19 @@ impl Blocks {
         runs
     }
 
-    /// Whether `side` alone holds any block that `bytes` touches.
+    /// True if `side` alone holds any block that `bytes` touches.
     pub(crate) fn any_only_on(&self, side: Side, bytes: &Range<u32>) -> bool {
         let mut blocks = bytes.start / BLOCK..bytes.end.div_ceil(BLOCK);
         blocks.any(|block| self.holder(block) == Holder::Only(side))
     }
 
-    /// Whether `side` has every block as it was last written.
+    /// True if `side` has every block as it was last written.
     pub(crate) fn is_whole_on(&self, side: Side) -> bool {
         let blocks = 0..self.above.blocks();
         blocks.into_iter().all(|block| self.holder(block) != Holder::Only(side.other()))
     }
 
-    /// Whether a write of `bytes` may go to `side`: what it leaves of a block must be there.
+    /// True if a write of `bytes` may go to `side`: what it leaves of a block must be there.
     pub(crate) fn takes(&self, side: Side, bytes: &Range<u32>) -> bool {
         whole_blocks(bytes) == *bytes || !self.any_only_on(side.other(), bytes)
     }
@@ -193,7 +193,7 @@ impl Blocks {
         }
     }
 
-    /// Whether nothing is left to be copied.
+    /// True if nothing is left to be copied.
     pub(crate) fn is_at(&self, goal: Goal) -> bool {
         match goal {
             Goal::Above => self.above.is_full(),

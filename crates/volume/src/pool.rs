@@ -23,7 +23,7 @@ pub struct PoolSpec {
     pub name: String,
     /// The device.
     pub geometry: Geometry,
-    /// Whether all of the device reads as zeroes now.
+    /// True if all of the device reads as zeroes now.
     pub zeroed: bool,
     /// Chunks kept free for prefetched copies.
     pub reserve_chunks: u32,
@@ -110,7 +110,7 @@ pub struct PoolStatus {
     pub full: bool,
     /// Client requests on the device now.
     pub in_flight: u32,
-    /// Whether it lies across a network, or is slowed to what does.
+    /// True if it lies across a network, or is slowed to what does.
     pub far: bool,
     /// Counts since opening.
     pub counters: PoolCounters,
@@ -161,7 +161,7 @@ pub(crate) struct Pool {
     pub(crate) state: PoolState,
     /// Where its chunks go while it is drained.
     pub(crate) evacuation: Evacuation,
-    /// Whether its device is dead, which the state of a dead pool that is being removed hides.
+    /// True if its device is dead, which the state of a dead pool that is being removed hides.
     pub(crate) gone: bool,
     pub(crate) geometry: Geometry,
     pub(crate) slots: Slots,
@@ -177,7 +177,7 @@ pub(crate) struct Pool {
     pub(crate) held: Vec<u32>,
     /// When it is to be asked whether it has room again; `None`: it has.
     pub(crate) probe_at: Option<Nanos>,
-    /// Whether writes completed since the last flush was sent.
+    /// True if writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
     /// Of these, requests that nobody waits for.
@@ -245,17 +245,17 @@ impl Pool {
         }
     }
 
-    /// Whether requests may be sent to it.
+    /// True if requests may be sent to it.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, PoolState::Dead | PoolState::Removed) && !self.gone
     }
 
-    /// Whether chunks may be placed on it.
+    /// True if chunks may be placed on it.
     pub(crate) fn takes_chunks(&self) -> bool {
         self.state == PoolState::Active
     }
 
-    /// Whether chunks may be placed on it now.
+    /// True if chunks may be placed on it now.
     pub(crate) fn has_space(&self) -> bool {
         self.takes_chunks() && !self.is_full()
     }
@@ -285,7 +285,7 @@ impl Pool {
         self.slots.total() - self.metadata_slots() - self.held.len() as u32
     }
 
-    /// Whether it lies across a network: what keeps it from being first choice.
+    /// True if it lies across a network: what keeps it from being first choice.
     pub(crate) fn is_far(&self) -> bool {
         self.geometry.far
     }
@@ -295,12 +295,12 @@ impl Pool {
         self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
     }
 
-    /// Whether a request that nobody waits for gets in nobody's way here.
+    /// True if a request that nobody waits for gets in nobody's way here.
     pub(crate) fn is_free_of_foreground(&self) -> bool {
         self.in_flight == self.background_in_flight || self.is_far()
     }
 
-    /// Whether clients have more than so many requests here that copies would get in the way of.
+    /// True if clients have more than so many requests here that copies would get in the way of.
     pub(crate) fn is_used(&self, above: u32) -> bool {
         self.in_flight > above && !self.is_far()
     }

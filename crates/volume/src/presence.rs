@@ -31,7 +31,7 @@ impl Presence {
         u64::from(self.blocks - self.absent)
     }
 
-    /// Whether every block is present.
+    /// True if every block is present.
     pub(crate) fn is_full(&self) -> bool {
         self.absent == 0
     }
@@ -40,12 +40,12 @@ impl Presence {
         self.words[(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
-    /// Whether any block that `bytes` touches is present.
+    /// True if any block that `bytes` touches is present.
     pub(crate) fn any_in(&self, bytes: &Range<u32>) -> bool {
         touched(bytes).any(|block| self.holds(block))
     }
 
-    /// Whether all blocks that `bytes` touches are present.
+    /// True if all blocks that `bytes` touches are present.
     pub(crate) fn all_in(&self, bytes: &Range<u32>) -> bool {
         self.is_full() || touched(bytes).all(|block| self.holds(block))
     }

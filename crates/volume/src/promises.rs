@@ -36,7 +36,7 @@ impl Promises {
         self.0.get(&volume)
     }
 
-    /// Whether requests of `volume` go before others.
+    /// True if requests of `volume` go before others.
     pub(crate) fn is_strict(&self, volume: VolumeId) -> bool {
         self.of(volume).is_some_and(|promise| promise.sla.class == SlaClass::Strict)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Proposal {
     /// The last one, until somebody has taken note.
     told: Option<Proposed>,
     moves: VecDeque<Move>,
-    /// Whether nothing in the window could begin when it was last looked at.
+    /// True if nothing in the window could begin when it was last looked at.
     stuck: bool,
     /// When it was made.
     since: Nanos,
@@ -66,7 +66,7 @@ impl Proposal {
         self.stuck = false;
     }
 
-    /// Whether a move might begin.
+    /// True if a move might begin.
     pub(crate) fn is_worth_a_look(&self) -> bool {
         !self.stuck && !self.moves.is_empty()
     }

@@ -145,7 +145,7 @@ impl Group {
         })
     }
 
-    /// Whether a pool has all of a chunk as it was last written.
+    /// True if a pool has all of a chunk as it was last written.
     pub fn is_whole_on(&self, chunk: ChunkId, pool: PoolId) -> bool {
         if !self.map.has(chunk) {
             return false;

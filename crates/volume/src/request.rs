@@ -50,7 +50,7 @@ pub enum Action {
         offset: Bytes,
         /// Contents, not empty.
         payload: Payload,
-        /// Whether the answer promises durability.
+        /// True if the answer promises durability.
         fua: bool,
     },
     /// Make the range read as zeroes; chunks that are covered whole are freed.
@@ -59,7 +59,7 @@ pub enum Action {
         offset: Bytes,
         /// Bytes, above zero.
         length: Bytes,
-        /// Whether the answer promises durability.
+        /// True if the answer promises durability.
         fua: bool,
     },
     /// Forget the range: chunks that are covered whole are freed and read as zeroes; of other parts
@@ -75,7 +75,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it makes its range read as zeroes.
+    /// True if it makes its range read as zeroes.
     pub(crate) fn is_zeroing(&self) -> bool {
         matches!(self, Action::WriteZeroes { .. } | Action::Discard { .. })
     }

@@ -117,7 +117,7 @@ impl Group {
         self.end_request_if_done(request);
     }
 
-    /// Whether the request would do nothing to the chunk: zeroes onto a chunk that holds none.
+    /// True if the request would do nothing to the chunk: zeroes onto a chunk that holds none.
     /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
     pub(crate) fn is_void(&self, request: u32, chunk: ChunkId) -> bool {
         let entry = self.map.entry(chunk);

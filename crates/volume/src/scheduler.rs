@@ -210,7 +210,7 @@ impl Scheduler {
         queues.background_under_way -= u32::from(priority != Priority::Foreground);
     }
 
-    /// Whether `pop` would give something at once, waiting parts aside.
+    /// True if `pop` would give something at once, waiting parts aside.
     pub(crate) fn has_work(&self) -> bool {
         self.queues.iter().any(|queues| self.has_place(queues) && queues.has_work())
     }

@@ -125,7 +125,7 @@ impl Scrub {
         self.run.is_some_and(|run| !run.ended)
     }
 
-    /// Whether requests of the scrub are on devices.
+    /// True if requests of the scrub are on devices.
     pub(crate) fn is_on_devices(&self) -> bool {
         self.current.as_ref().is_some_and(Comparison::is_on_devices)
     }
@@ -267,7 +267,7 @@ impl Group {
         }
     }
 
-    /// Whether a chunk may get tables: it has none, nobody is on it, and it is here.
+    /// True if a chunk may get tables: it has none, nobody is on it, and it is here.
     pub(crate) fn may_get_tables(&self, chunk: ChunkId) -> bool {
         let entry = self.map.entry(chunk);
         let idle = entry.traffic == NONE && !entry.is_sealed();

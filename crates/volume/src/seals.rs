@@ -240,7 +240,7 @@ impl Group {
         sums.map_or(0, |sums| sums.differing(at, found))
     }
 
-    /// Whether a read of `range` can be verified, and so is to be made by whole blocks.
+    /// True if a read of `range` can be verified, and so is to be made by whole blocks.
     pub(crate) fn can_verify(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
         self.seals.sums(chunk).is_some_and(|sums| sums.of(range).is_some())
     }
@@ -255,7 +255,7 @@ impl Group {
         self.pool(place.pool).tables.offset(place.slot)
     }
 
-    /// Whether a chunk's checksums are in memory, where it has any; fetches them if not. Writes
+    /// True if a chunk's checksums are in memory, where it has any; fetches them if not. Writes
     /// wait for them too: what they leave of the chunk stays known.
     pub(crate) fn seal_is_at_hand(&mut self, now: Nanos, chunk: ChunkId) -> bool {
         if self.seals.loading.contains_key(&chunk) {

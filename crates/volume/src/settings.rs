@@ -139,7 +139,7 @@ pub struct Copying {
     /// `rate_per_second` is then the most, and the rate in force follows from what was late
     /// (Aqueduct). `None`: the rate is what it is.
     pub percentile: Option<u32>,
-    /// Whether a chunk is locked for the whole copy, as the source does. Only to show what that
+    /// True if a chunk is locked for the whole copy, as the source does. Only to show what that
     /// costs.
     pub locking: bool,
 }

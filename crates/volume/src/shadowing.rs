@@ -46,7 +46,7 @@ impl Group {
         Some(self.placement.as_ref()?.explain(chunk))
     }
 
-    /// Whether somebody is asked at an epoch's end.
+    /// True if somebody is asked at an epoch's end.
     pub(crate) fn epochs_matter(&self) -> bool {
         self.placement.is_some() || !self.shadows.is_empty() || !self.hints().is_empty()
     }

@@ -52,7 +52,7 @@ impl Group {
         Some(PoolId(pool as u16))
     }
 
-    /// Whether one more request that counts for `lane` may be taken.
+    /// True if one more request that counts for `lane` may be taken.
     pub(crate) fn has_share(&self, lane: Lane) -> bool {
         let free = self.settings.limits.requests.saturating_sub(self.requests.len());
         let alone = self.pools.len() < 2 || mutant("backlog_takes_all_requests");

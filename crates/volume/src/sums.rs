@@ -120,7 +120,7 @@ impl Sums {
         self.known.insert(&(at..at + sums.len() as u32 * BLOCK));
     }
 
-    /// Whether contents read by a part of this number can be held against what is known now.
+    /// True if contents read by a part of this number can be held against what is known now.
     pub(crate) fn verifies(&self, order: u64) -> bool {
         order > self.changed
     }

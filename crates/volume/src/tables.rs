@@ -69,7 +69,7 @@ impl Tables {
         Bytes(start + u64::from(within) * self.table)
     }
 
-    /// Whether a slot holds tables.
+    /// True if a slot holds tables.
     pub(crate) fn is_on(&self, slot: u32) -> bool {
         let beyond = slot.checked_sub(self.before);
         beyond.is_some_and(|beyond| beyond.is_multiple_of(self.run())) && kept()
@@ -89,18 +89,18 @@ impl Tables {
         if kept() { slots.saturating_sub(self.before).div_ceil(self.run()) } else { 0 }
     }
 
-    /// Whether the tables of the first so many slots all stand before the first slot.
+    /// True if the tables of the first so many slots all stand before the first slot.
     pub(crate) fn all_before(&self, slots: u32) -> bool {
         slots <= self.before
     }
 
-    /// Whether the metadata region ends before the first slot.
+    /// True if the metadata region ends before the first slot.
     pub(crate) fn has_head(&self) -> bool {
         self.head <= self.first_slot
     }
 }
 
-/// Whether slots are kept for tables.
+/// True if slots are kept for tables.
 fn kept() -> bool {
     !mutant("chunks_among_grown_tables")
 }

@@ -52,7 +52,7 @@ impl Group {
         std::mem::replace(&mut self.tap, tap)
     }
 
-    /// Whether somebody listens.
+    /// True if somebody listens.
     pub fn is_tapped(&self) -> bool {
         self.tap.is_some()
     }

@@ -51,7 +51,7 @@ impl Timed {
 }
 
 impl Group {
-    /// Whether an operation may copy on; false while its trial lasts, and when that was lost.
+    /// True if an operation may copy on; false while its trial lasts, and when that was lost.
     pub(crate) fn passes_trial(&mut self, now: Nanos, index: u32) -> bool {
         let share = u64::from(self.settings.copying.trial);
         let copy = &self.copier.operations[index];

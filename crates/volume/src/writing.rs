@@ -13,7 +13,7 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
 impl Group {
-    /// Whether a discard of blocks may be passed on: no copy may show garbage afterwards.
+    /// True if a discard of blocks may be passed on: no copy may show garbage afterwards.
     pub(crate) fn discards_to_zero(&self, chunk: ChunkId) -> bool {
         self.map.is_simple(chunk)
             && (self.operation_on(chunk).is_none() || mutant("discard_passed_on_under_a_copy"))

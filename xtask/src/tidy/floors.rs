@@ -65,7 +65,7 @@ impl FloorTable {
         self.rooms.iter().any(|r| r.name == room && r.is_sealed())
     }
 
-    /// Whether the file at `path` may hold `unsafe`.
+    /// True if the file at `path` may hold `unsafe`.
     pub(super) fn may_be_unsafe(&self, path: &str) -> bool {
         self.rooms.iter().any(|room| {
             room.unsafe_files.iter().any(|file| path == format!("crates/{}/{file}", room.name))

@@ -59,7 +59,7 @@ pub(super) fn width(source: &Source) -> Vec<Finding> {
     .collect()
 }
 
-/// Whether only a string literal, and what closes it, reaches over the page's edge: a message or a
+/// True if only a string literal, and what closes it, reaches over the page's edge: a message or a
 /// pattern is not broken to fit.
 fn ends_in_literal(text: &str, code: &str) -> bool {
     let edge = text.char_indices().nth(WIDTH_MAX).map_or(text.len(), |(byte, _)| byte);

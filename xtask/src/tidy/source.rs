@@ -37,12 +37,12 @@ impl<'a> Source<'a> {
         self.code.as_bytes()[..byte].iter().filter(|b| **b == b'\n').count() + 1
     }
 
-    /// Whether the file holds tests: `tests.rs`, or anything below a `tests` folder.
+    /// True if the file holds tests: `tests.rs`, or anything below a `tests` folder.
     pub(super) fn is_test(&self) -> bool {
         self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
     }
 
-    /// Whether the file is a program beside a library: an example or a benchmark.
+    /// True if the file is a program beside a library: an example or a benchmark.
     pub(super) fn is_program(&self) -> bool {
         self.path.contains("/examples/") || self.path.contains("/benches/")
     }

@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

@@ -265,7 +265,7 @@ pub(crate) fn draw_range(dice: &mut Dice, ask: Ask, sectors: u64) -> Range<u64> 
     start..start + length
 }
 
-/// Whether a command was accepted; an engine that was just killed answers nobody.
+/// True if a command was accepted; an engine that was just killed answers nobody.
 fn accepts(site: &Site, words: &str) -> bool {
     site.command(words).is_ok_and(|output| output.status.success())
 }
@@ -352,7 +352,7 @@ pub(crate) fn read_back(site: &Site, ledger: &Shared) -> Result<Vec<Flaw>, Strin
 /// fio on the second volume.
 pub(super) struct Fio(Child);
 
-/// Whether it is installed.
+/// True if it is installed.
 pub(super) fn fio_is_here() -> bool {
     Command::new("fio").arg("--version").output().is_ok()
 }

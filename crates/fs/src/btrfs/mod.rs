@@ -84,7 +84,7 @@ fn holds_files(tree: u64) -> bool {
         || tree == tree::DATA_RELOCATION
 }
 
-/// Whether an object of a file tree is a file; others are notes, on orphans and the like.
+/// True if an object of a file tree is a file; others are notes, on orphans and the like.
 fn is_file(object: u64) -> bool {
     (tree::FIRST..=tree::LAST).contains(&object)
 }

@@ -44,13 +44,13 @@ pub(super) struct Superblock {
     pub(super) log_root: Option<Pointer>,
     pub(super) node_size: u64,
     pub(super) device: u64,
-    /// Whether checksums are CRC-32C, the one that is verified here.
+    /// True if checksums are CRC-32C, the one that is verified here.
     pub(super) has_sums: bool,
     /// Chunks that the chunk tree itself lies in.
     pub(super) system_chunks: Vec<u8>,
 }
 
-/// Whether a structure that begins with its checksum is whole.
+/// True if a structure that begins with its checksum is whole.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     let body = bytes.get(CHECKSUM..).unwrap_or_default();
     cfg!(fuzzing) || crc32c::crc32c(body) == Little(bytes).u32(0)

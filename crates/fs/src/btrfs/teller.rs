@@ -21,7 +21,7 @@ pub(super) struct Teller {
     tree: u64,
     /// The file at hand, whose inode was seen.
     at_hand: Option<u64>,
-    /// Whether leaves were left out just before.
+    /// True if leaves were left out just before.
     after_gap: bool,
     /// Files that were seen in part.
     pub(super) partial: BTreeSet<u64>,

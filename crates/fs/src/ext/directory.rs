@@ -54,7 +54,7 @@ pub(super) fn inline(pass: &mut Pass<'_>, volume: &Volume, inode: Inode<'_>) {
     entries(pass, volume, inode.id(), inode.inline_rest());
 }
 
-/// Whether a block's checksum is right. Nodes of a hash tree have no names, and theirs elsewhere:
+/// True if a block's checksum is right. Nodes of a hash tree have no names, and theirs elsewhere:
 /// what looks like one is from before the block was such a node.
 fn is_whole(volume: &Volume, seed: u32, block: &[u8]) -> bool {
     let at = block.len().saturating_sub(TAIL);
@@ -64,7 +64,7 @@ fn is_whole(volume: &Volume, seed: u32, block: &[u8]) -> bool {
     !sums || sum(seed, &block[..at]) == tail.u32(8)
 }
 
-/// Whether a block is the root of a hash tree, whose entry `..` reaches to the block's end, or
+/// True if a block is the root of a hash tree, whose entry `..` reaches to the block's end, or
 /// another of its nodes, which is one empty entry.
 fn is_hash_node(block: &[u8]) -> bool {
     let (first, second) = (Little(block), Little(piece(block, 12, 8)));

@@ -15,7 +15,7 @@ pub(super) struct Group {
     /// Inodes at the table's beginning that may be in use.
     pub(super) inodes_used: u64,
     pub(super) bitmap_sum: u32,
-    /// Whether the descriptor's checksum is right, or it has none.
+    /// True if the descriptor's checksum is right, or it has none.
     pub(super) is_whole: bool,
 }
 
@@ -48,7 +48,7 @@ impl Group {
         }
     }
 
-    /// Whether an inode bitmap is what the descriptor says of it.
+    /// True if an inode bitmap is what the descriptor says of it.
     pub(super) fn vouches_for(&self, head: &Superblock, bitmap: &[u8]) -> bool {
         if !head.has_sums() {
             return true;

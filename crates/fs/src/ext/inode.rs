@@ -46,7 +46,7 @@ impl<'a> Inode<'a> {
         self.field().u32(0x20)
     }
 
-    /// Whether it is a file that a name leads to. One that was unlinked while open has no links;
+    /// True if it is a file that a name leads to. One that was unlinked while open has no links;
     /// its blocks come free soon.
     pub(super) fn is_linked(&self) -> bool {
         self.mode() != 0 && self.field().u16(0x1a) > 0
@@ -89,7 +89,7 @@ impl<'a> Inode<'a> {
         self.flags() & flag::ENCRYPTED != 0
     }
 
-    /// Whether it has a map of blocks at all.
+    /// True if it has a map of blocks at all.
     pub(super) fn has_map(&self) -> bool {
         match self.kind() {
             _ if self.is_inline() => false,
@@ -139,7 +139,7 @@ impl<'a> Inode<'a> {
         sum(sum(head.seed, &number), piece(self.bytes, 0x64, 4))
     }
 
-    /// Whether the checksum is right, or there is none.
+    /// True if the checksum is right, or there is none.
     pub(super) fn is_whole(&self, head: &Superblock) -> bool {
         if !head.has_sums() {
             return true;

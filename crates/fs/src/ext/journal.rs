@@ -213,7 +213,7 @@ impl<'a> Journal<'a> {
         self.features & (SUMS_2 | SUMS_3) != 0
     }
 
-    /// Whether the checksum of a block of the journal's own is right, or it has none.
+    /// True if the checksum of a block of the journal's own is right, or it has none.
     fn is_whole(&self, block: &[u8]) -> bool {
         if !self.has_sums() {
             return true;

@@ -166,7 +166,7 @@ impl Superblock {
         self.ro_compat & ro_compat::METADATA_CSUM != 0
     }
 
-    /// Whether group descriptors say how much of an inode table was ever used.
+    /// True if group descriptors say how much of an inode table was ever used.
     pub(super) fn has_group_sums(&self) -> bool {
         self.ro_compat & (ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) != 0
     }
@@ -191,7 +191,7 @@ impl Superblock {
         self.first_data_block + group * self.blocks_per_group
     }
 
-    /// Whether a group holds the superblock or a copy of it.
+    /// True if a group holds the superblock or a copy of it.
     fn has_superblock(&self, group: u64) -> bool {
         if group == 0 {
             return true;

@@ -64,7 +64,7 @@ impl Volume {
         pass.read(range.start, range.end - range.start, into)
     }
 
-    /// Whether an inode is the file system's own, and not a file of somebody's.
+    /// True if an inode is the file system's own, and not a file of somebody's.
     pub(super) fn is_hidden(&self, inode: u64) -> bool {
         (inode < self.head.first_inode && inode != ROOT)
             || inode == self.head.journal_inode

@@ -38,7 +38,7 @@ impl<'a> Inode<'a> {
         Big(self.bytes)
     }
 
-    /// Whether the inode says who it is, and its checksum is right.
+    /// True if the inode says who it is, and its checksum is right.
     pub(super) fn is_whole(&self, head: &Superblock) -> bool {
         let is_v3 = self.field().u8(4) == 3;
         let named =
@@ -46,7 +46,7 @@ impl<'a> Inode<'a> {
         self.field().u16(0) == MAGIC && named && is_v3 == head.is_v5
     }
 
-    /// Whether it is a file that a name leads to.
+    /// True if it is a file that a name leads to.
     pub(super) fn is_linked(&self) -> bool {
         let links = match self.field().u8(4) {
             1 => u32::from(self.field().u16(6)),

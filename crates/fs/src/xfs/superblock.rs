@@ -35,7 +35,7 @@ const SUM_AT: usize = 224;
 /// What the superblock says.
 #[derive(Debug, Clone)]
 pub(super) struct Superblock {
-    /// Whether structures carry checksums and say who they are.
+    /// True if structures carry checksums and say who they are.
     pub(super) is_v5: bool,
     pub(super) block_size: u64,
     pub(super) sector_size: u64,
@@ -57,7 +57,7 @@ pub(super) struct Superblock {
     pub(super) hidden_inodes: [u64; 5],
 }
 
-/// Whether the checksum that stands, little-endian, at `at` is that of the bytes with zeroes there.
+/// True if the checksum that stands, little-endian, at `at` is that of the bytes with zeroes there.
 pub(super) fn is_whole(bytes: &[u8], at: usize) -> bool {
     let (Some(before), Some(after)) = (bytes.get(..at), bytes.get(at + 4..)) else { return false };
     let sum = [before, &[0; 4], after].iter().fold(0, |sum, p| crc32c::crc32c_append(sum, p));

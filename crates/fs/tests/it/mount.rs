@@ -17,7 +17,7 @@ pub(crate) struct Mount {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Whether images can be mounted here; says so when not.
+/// True if images can be mounted here; says so when not.
 #[allow(clippy::print_stderr, clippy::disallowed_macros)] // The gate repeats such lines at its end.
 pub(crate) fn works(kind: &str) -> bool {
     let needed =

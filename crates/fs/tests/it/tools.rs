@@ -7,7 +7,7 @@ use std::process::Command;
 use thermocline_fs::{Blocks, Catalog, Limits, ReadError, Summary, Survey};
 use thermocline_units::Bytes;
 
-/// Whether all programs are here; says so when not.
+/// True if all programs are here; says so when not.
 #[allow(clippy::print_stderr, clippy::disallowed_macros)] // The gate repeats such lines at its end.
 pub(crate) fn are_here(programs: &[&str]) -> bool {
     let found = |program: &&&str| shell(Path::new("/"), &format!("command -v {program}")).is_err();

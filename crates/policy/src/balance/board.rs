@@ -209,7 +209,7 @@ impl Board {
         self.weight
     }
 
-    /// Whether all sites that are up have the same weight.
+    /// True if all sites that are up have the same weight.
     pub fn is_equal(&self) -> bool {
         self.equal
     }

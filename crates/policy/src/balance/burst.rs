@@ -85,7 +85,7 @@ pub struct BurstPredictor {
     gaps: u64,
     index: f64,
     ratio: f64,
-    /// Whether step 4 is taken.
+    /// True if step 4 is taken.
     heeds_calm: bool,
     bursting: bool,
     last: Option<Nanos>,
@@ -118,7 +118,7 @@ impl BurstPredictor {
         })
     }
 
-    /// Whether a burst is on.
+    /// True if a burst is on.
     pub fn bursting(&self) -> bool {
         self.bursting
     }

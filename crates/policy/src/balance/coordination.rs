@@ -52,7 +52,7 @@ pub(super) const TWF: Entry = Entry {
 /// Draws by chances.
 struct Coordination {
     probes: usize,
-    /// Whether weights count.
+    /// True if weights count.
     weighs: bool,
     view: View,
     level: Level,

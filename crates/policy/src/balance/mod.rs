@@ -99,7 +99,7 @@ pub enum Probing {
 /// What only the laboratory knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth<'a> {
-    /// Whether the arrival process is in a burst.
+    /// True if the arrival process is in a burst.
     pub bursting: bool,
     /// Requests waiting or in service at each site, by number.
     pub queues: &'a [u32],
@@ -147,7 +147,7 @@ pub trait Rule: Send {
         Probing::None
     }
 
-    /// Whether it knows next to nothing where nobody answers probes.
+    /// True if it knows next to nothing where nobody answers probes.
     fn needs_probes(&self) -> bool {
         false
     }

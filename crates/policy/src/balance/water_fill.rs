@@ -113,7 +113,7 @@ impl WaterFill {
         })
     }
 
-    /// Whether sites answer probes.
+    /// True if sites answer probes.
     fn is_answered(&self) -> bool {
         self.unanswered.is_some_and(|count| count <= UNANSWERED_MAX)
     }
@@ -135,7 +135,7 @@ impl WaterFill {
         f64::from(site.outstanding()) + (f64::from(site.others()) - finished).max(0.0)
     }
 
-    /// Whether reports are young enough to be used.
+    /// True if reports are young enough to be used.
     fn is_believed(&self, now: Nanos, board: &Board) -> bool {
         let oldest = board.up().iter().filter_map(|id| board.site(*id).age(now)).max();
         let alone_s = self.speeds.alone_s();

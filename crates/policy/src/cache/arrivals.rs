@@ -116,25 +116,25 @@ impl Arrivals {
         LineId(self.lines[self.slot(position)])
     }
 
-    /// Whether the entry at `position`, from `tail` to `head` − 1, still lives.
+    /// True if the entry at `position`, from `tail` to `head` − 1, still lives.
     #[inline(always)]
     pub(crate) fn lives(&self, position: u32) -> bool {
         let slot = self.slot(position);
         self.live[slot / 64] >> (slot % 64) & 1 == 1
     }
 
-    /// Whether the next arrival enters a new word; [`Arrivals::open_word`] comes before it.
+    /// True if the next arrival enters a new word; [`Arrivals::open_word`] comes before it.
     #[inline(always)]
     pub(crate) fn at_word_end(&self) -> bool {
         self.head.is_multiple_of(64)
     }
 
-    /// Whether a new word must wait for a pack or a rebase.
+    /// True if a new word must wait for a pack or a rebase.
     pub(crate) fn is_full(&self) -> bool {
         self.head - self.tail > self.mask - 63 || self.must_rebase()
     }
 
-    /// Whether positions are running out.
+    /// True if positions are running out.
     pub(crate) fn must_rebase(&self) -> bool {
         self.head >= if cfg!(test) { LAPS_IN_TESTS * (self.mask + 1) } else { REBASE_AT }
     }
@@ -172,7 +172,7 @@ impl Arrivals {
         self.marks[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Whether the entry at `position` is marked.
+    /// True if the entry at `position` is marked.
     #[inline(always)]
     pub(crate) fn is_marked(&self, position: u32) -> bool {
         let slot = self.slot(position);
@@ -232,7 +232,7 @@ impl Arrivals {
         })
     }
 
-    /// Whether any entry lives at or after `from`.
+    /// True if any entry lives at or after `from`.
     pub(crate) fn any_live_from(&self, from: u32) -> bool {
         self.live_words(from).any(|bits| bits != 0)
     }

@@ -46,25 +46,25 @@ impl Lane {
         self.ghosts
     }
 
-    /// Whether `position`, from the index, is a resident entry's.
+    /// True if `position`, from the index, is a resident entry's.
     #[inline(always)]
     pub(crate) fn holds(&self, position: u32) -> bool {
         position >= self.edge
     }
 
-    /// Whether `position`, from the index, is a resident's or a ghost's.
+    /// True if `position`, from the index, is a resident's or a ghost's.
     #[inline(always)]
     pub(crate) fn remembers(&self, position: u32) -> bool {
         position >= self.log.tail()
     }
 
-    /// Whether the entry at `position` is the last that arrived.
+    /// True if the entry at `position` is the last that arrived.
     #[inline(always)]
     pub(crate) fn is_last_arrival(&self, position: u32) -> bool {
         position + 1 == self.log.head()
     }
 
-    /// Whether `make_room` comes before the next arrival.
+    /// True if `make_room` comes before the next arrival.
     #[inline(always)]
     pub(crate) fn needs_room(&self) -> bool {
         self.log.at_word_end()
@@ -132,7 +132,7 @@ impl Lane {
         self.log.mark(position);
     }
 
-    /// Whether the entry at `position` is marked.
+    /// True if the entry at `position` is marked.
     #[inline(always)]
     pub(crate) fn is_marked(&self, position: u32) -> bool {
         self.log.is_marked(position)

@@ -173,13 +173,13 @@ impl<const FLAGS: u32> Log<FLAGS> {
         self.live -= 1;
     }
 
-    /// Whether `line`, live here, is the newest entry.
+    /// True if `line`, live here, is the newest entry.
     #[inline]
     pub(crate) fn is_newest(&self, words: &Words<FLAGS>, line: LineId) -> bool {
         words.position(line) == self.wrap(self.head + self.entries - 1)
     }
 
-    /// Whether `line`, live here, is the oldest entry.
+    /// True if `line`, live here, is the oldest entry.
     #[inline]
     pub(crate) fn is_oldest(&self, words: &Words<FLAGS>, line: LineId) -> bool {
         words.position(line) == self.head

@@ -184,12 +184,12 @@ impl Lru2 {
         }
     }
 
-    /// Whether a record that a line has is a resident's.
+    /// True if a record that a line has is a resident's.
     fn is_resident(&self, slot: u32) -> bool {
         self.records[slot as usize].last > 0
     }
 
-    /// Whether the record is of a resident line last accessed at `at`, a time.
+    /// True if the record is of a resident line last accessed at `at`, a time.
     fn is_latest(&self, slot: u32, at: u32) -> bool {
         self.records[slot as usize].last == at
     }

@@ -96,7 +96,7 @@ impl Tag {
         (self.0 >> 1) as u32
     }
 
-    /// Whether the access writes.
+    /// True if the access writes.
     pub const fn is_write(self) -> bool {
         self.0 & 1 == 1
     }
@@ -123,13 +123,13 @@ impl Outcome {
         Outcome(victim.0)
     }
 
-    /// Whether the line was resident.
+    /// True if the line was resident.
     #[inline]
     pub const fn is_hit(self) -> bool {
         self.0 == Outcome::HIT.0
     }
 
-    /// Whether the line is resident after the access.
+    /// True if the line is resident after the access.
     #[inline]
     pub const fn is_resident(self) -> bool {
         self.0 != Outcome::BYPASSED.0
@@ -154,7 +154,7 @@ pub trait Replacement: Send {
     /// Accesses `line`, which is resident afterwards.
     fn access(&mut self, line: LineId) -> Outcome;
 
-    /// Whether `line` is resident. Changes nothing.
+    /// True if `line` is resident. Changes nothing.
     fn contains(&self, line: LineId) -> bool;
 
     /// Drops `line` if it is resident (a discard, or a write around the cache); whether it was.
@@ -200,7 +200,7 @@ pub trait CachePolicy: Send {
     /// One access; same meaning as a batch of one.
     fn access(&mut self, line: LineId, tag: Tag) -> Outcome;
 
-    /// Whether `line` is resident. Changes nothing.
+    /// True if `line` is resident. Changes nothing.
     fn contains(&self, line: LineId) -> bool;
 
     /// Drops `line` if it is resident; whether it was.

@@ -130,9 +130,9 @@ pub(crate) struct S3Fifo {
     small_share: u32,
     ghost_share: u32,
     threshold: u32,
-    /// Whether a full small queue overflows into main; ends with the first eviction.
+    /// True if a full small queue overflows into main; ends with the first eviction.
     filling_main: bool,
-    /// Whether small has lines that belong to main since it was retuned.
+    /// True if small has lines that belong to main since it was retuned.
     settling: bool,
 }
 

@@ -242,7 +242,7 @@ impl Sets {
         (row != EMPTY).then(|| row * self.sets + column())
     }
 
-    /// Whether `line` may be in `slot`.
+    /// True if `line` may be in `slot`.
     pub fn fits(&self, line: u32, slot: u32) -> bool {
         slot < self.slots() && self.set_of(line).1.any(|of_set| of_set == slot)
     }

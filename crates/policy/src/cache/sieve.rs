@@ -83,7 +83,7 @@ impl Sieve {
         found.expect("a full cache has a line without its bit after one turn")
     }
 
-    /// Whether any line is newer than the one that was at `position`. Nearly always the last that
+    /// True if any line is newer than the one that was at `position`. Nearly always the last that
     /// arrived is.
     #[inline(always)]
     fn any_after(&self, position: u32) -> bool {

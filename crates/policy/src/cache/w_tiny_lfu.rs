@@ -112,7 +112,7 @@ struct Climber {
     before: f64,
     /// The next step, in lines; below 0 the window shrinks.
     step: f64,
-    /// Whether lines are still to be moved.
+    /// True if lines are still to be moved.
     settling: bool,
 }
 

@@ -106,12 +106,12 @@ impl Hints {
         self.classes().get(class).tiers.iter().flat_map(move |tier| tier.pools(pools))
     }
 
-    /// Whether a class names a pool.
+    /// True if a class names a pool.
     fn names(&self, class: u8, pool: PoolId, view: &dyn VolumeView) -> bool {
         self.preference(class, view.pool_count()).any(|named| named == pool)
     }
 
-    /// Whether a claimed chunk may be on a pool.
+    /// True if a claimed chunk may be on a pool.
     fn allows(&self, claim: &Claim, pool: PoolId, view: &dyn VolumeView) -> bool {
         match claim.demoted {
             true => pool == claim.wanted,

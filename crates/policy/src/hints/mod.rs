@@ -152,7 +152,7 @@ pub struct Facts {
     pub request_size: Option<Bytes>,
     /// Whether requests write; `None`: both, or not known.
     pub writes: Option<bool>,
-    /// Whether they pass the page cache by.
+    /// True if they pass the page cache by.
     pub direct: bool,
     /// A number that its owner gives to what belongs together; 0: none.
     pub stream: u16,

@@ -176,9 +176,9 @@ pub struct Hints {
     /// The most specific first.
     layers: Vec<Layer>,
     ranges: usize,
-    /// Whether a hint lets requests wait.
+    /// True if a hint lets requests wait.
     waits: bool,
-    /// Whether one ever had an end.
+    /// True if one ever had an end.
     expires: bool,
 }
 
@@ -193,7 +193,7 @@ impl Hints {
         &self.classes
     }
 
-    /// Whether nobody said anything.
+    /// True if nobody said anything.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }

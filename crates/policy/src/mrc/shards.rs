@@ -56,7 +56,7 @@ impl Sampler {
         (Sampler::MINIATURE_LINES_MIN as f64 / lines.max(1) as f64).min(1.0)
     }
 
-    /// Whether the line with this `key` is in the sample. Neighbouring keys are neighbouring lines:
+    /// True if the line with this `key` is in the sample. Neighbouring keys are neighbouring lines:
     /// a block number with the volume in the high bits, or a line's dense number.
     #[inline]
     pub fn keeps(&self, key: u64) -> bool {

@@ -52,7 +52,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Whether there was an access at all.
+    /// True if there was an access at all.
     #[inline]
     pub(super) fn is_touched(&self) -> bool {
         self.accesses != [0; 4]
@@ -188,7 +188,7 @@ impl Written {
 struct Waiting {
     number: u32,
     write: bool,
-    /// Whether it continues the one before it in its volume.
+    /// True if it continues the one before it in its volume.
     near: bool,
     first: u64,
     sectors: u64,
@@ -275,7 +275,7 @@ impl Activity {
         self.oldest = 0;
     }
 
-    /// Whether an access continues the last one of its volume, which it becomes.
+    /// True if an access continues the last one of its volume, which it becomes.
     #[inline]
     fn follow(&mut self, chunk: ChunkId, first: u64, sectors: u64) -> bool {
         let volume = chunk.volume.0 as usize;

@@ -79,7 +79,7 @@ impl Demand {
         (self.random_reads + self.random_writes).max(bytes / UNIT)
     }
 
-    /// Whether it is nothing.
+    /// True if it is nothing.
     pub(super) fn is_none(&self) -> bool {
         *self == Demand::default()
     }

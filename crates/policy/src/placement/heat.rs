@@ -143,7 +143,7 @@ impl HeatMap {
         });
     }
 
-    /// Whether `chunk` was on flash at the last `look`.
+    /// True if `chunk` was on flash at the last `look`.
     #[inline]
     pub(super) fn is_on_flash(&self, number: u32) -> bool {
         self.on_flash[number as usize]

@@ -144,7 +144,7 @@ impl Balance {
         self.share
     }
 
-    /// Whether the mirrors that there are can take no more.
+    /// True if the mirrors that there are can take no more.
     pub(super) fn diverts_all(&self) -> bool {
         self.share >= 1.0
     }

@@ -87,7 +87,7 @@ pub struct ChunkAccess {
     pub offset: Bytes,
     /// Bytes of the request inside this chunk.
     pub bytes: Bytes,
-    /// Whether it writes.
+    /// True if it writes.
     pub write: bool,
 }
 

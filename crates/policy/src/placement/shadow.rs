@@ -132,7 +132,7 @@ struct Watched {
     last: Tally,
 }
 
-/// Whether a chunk is in the sample of one in `one_in`.
+/// True if a chunk is in the sample of one in `one_in`.
 #[inline]
 fn is_watched(chunk: ChunkId, one_in: u32) -> bool {
     if one_in == 1 {
@@ -341,7 +341,7 @@ impl Shadows {
         self.rivals.iter_mut().for_each(|rival| rival.insert_pool(at));
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rivals.is_empty()

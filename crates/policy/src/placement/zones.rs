@@ -63,7 +63,7 @@ impl Zones {
         self.of[number as usize] & zone as u8 != 0
     }
 
-    /// Whether `chunk` is in any zone.
+    /// True if `chunk` is in any zone.
     #[inline]
     pub(super) fn any(&self, number: u32) -> bool {
         self.of[number as usize] != 0

@@ -200,17 +200,17 @@ impl PolicySpec {
         Ok(())
     }
 
-    /// Whether this is a per-epoch placement.
+    /// True if this is a per-epoch placement.
     pub fn is_placement(&self) -> bool {
         matches!(self.entry.build, Build::Placement(_))
     }
 
-    /// Whether it must be told the future: a bound, not a competitor.
+    /// True if it must be told the future: a bound, not a competitor.
     pub fn is_clairvoyant(&self) -> bool {
         matches!(self.entry.build, Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_))
     }
 
-    /// Whether this picks sites for requests.
+    /// True if this picks sites for requests.
     pub fn is_balancer(&self) -> bool {
         matches!(self.entry.build, Build::Balancer(_) | Build::Oracle(_))
     }
@@ -249,21 +249,18 @@ impl PolicySpec {
     /// When a setting is wrong, or this is none; the message names those.
     pub fn build_lookup(&self) -> Result<Box<dyn Lookup>, SpecError> {
         let Build::Lookup(build) = self.entry.build else {
-            let names: Vec<_> = lookups().map(|entry| entry.name).collect();
-            return Err(SpecError::Compose {
-                text: self.label.clone(),
-                reason: format!("not a host cache's lookup; those are {}", names.join(", ")),
-            });
+            let names = lookups().map(|entry| entry.name).collect();
+            return Err(self.not_a("lookup policy", names));
         };
         Ok(build(&self.settings)?)
     }
 
-    /// Whether it must know beforehand how many volumes share the cache.
+    /// True if it must know beforehand how many volumes share the cache.
     pub fn needs_volumes(&self) -> bool {
         cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
     }
 
-    /// Whether this is LRU with nothing in front, which can be swept over many sizes at once.
+    /// True if this is LRU with nothing in front, which can be swept over many sizes at once.
     pub fn is_plain_lru(&self) -> bool {
         self.entry.name == "lru" && self.filter.is_none()
     }

@@ -42,7 +42,7 @@ impl Grower {
         &self.path
     }
 
-    /// Whether it is a file, and not a block device.
+    /// True if it is a file, and not a block device.
     pub fn is_file(&self) -> bool {
         block_device(&self.file).is_none()
     }

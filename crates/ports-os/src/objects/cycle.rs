@@ -56,7 +56,7 @@ pub(super) struct Cycle {
     mapping: bool,
     /// What the record on its way names.
     pending: Vec<(u32, Generation)>,
-    /// Whether a record may be in the log that is not known to be.
+    /// True if a record may be in the log that is not known to be.
     unsure: bool,
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Gathered {
     pub(super) sealed: Option<(Arc<Layer>, Generation)>,
     /// When the open layer was begun, in writes.
     pub(super) since: u64,
-    /// Whether its last way failed: it is not tried again before somebody flushes.
+    /// True if its last way failed: it is not tried again before somebody flushes.
     pub(super) sulks: bool,
 }
 
@@ -194,7 +194,7 @@ impl ObjectDevice {
         self.worker.readiness()
     }
 
-    /// Whether answers wait that need no kernel.
+    /// True if answers wait that need no kernel.
     pub fn has_answers(&self) -> bool {
         !self.done.is_empty()
     }
@@ -217,7 +217,7 @@ impl ObjectDevice {
         }
     }
 
-    /// Whether nobody waits for anything.
+    /// True if nobody waits for anything.
     fn is_idle(&self) -> bool {
         self.reads.is_empty() && self.waiting.is_empty() && self.cycle.is_idle()
     }
@@ -413,7 +413,7 @@ impl ObjectDevice {
         }
     }
 
-    /// Whether writers wait for room.
+    /// True if writers wait for room.
     pub(super) fn is_pressed(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -431,7 +431,7 @@ impl ObjectDevice {
         }
     }
 
-    /// Whether whoever waits shall wait on, because the store fails, and not for too long yet.
+    /// True if whoever waits shall wait on, because the store fails, and not for too long yet.
     pub(super) fn holds_on(&mut self) -> bool {
         let Some(since) = self.failing_since else { return false };
         let holds = self.now.saturating_sub(since) < self.patience;

@@ -72,7 +72,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether a device can be like this.
+    /// True if a device can be like this.
     pub fn is_sound(&self) -> bool {
         let extent = self.extent;
         EXTENT_BYTES.contains(&extent)
@@ -361,7 +361,7 @@ fn seal(out: &mut [u8], length: usize) {
     out[8..12].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether a checksum is the stored one.
+/// True if a checksum is the stored one.
 fn is_sealed(bytes: &[u8], length: usize) -> bool {
     u32_at(bytes, 8) == crc32c::crc32c(&bytes[12..length])
 }

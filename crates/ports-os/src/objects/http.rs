@@ -46,7 +46,7 @@ pub(super) struct Wire(Arc<Inner>);
 
 struct Inner {
     tls: TlsConnector,
-    /// Whether other machines may be asked without TLS.
+    /// True if other machines may be asked without TLS.
     allow_http: bool,
     /// The store's own address: what goes elsewhere is not counted as its requests.
     authority: String,
@@ -212,7 +212,7 @@ impl Wire {
     }
 }
 
-/// Whether a host is this machine, or the one below it that gives instances their credentials.
+/// True if a host is this machine, or the one below it that gives instances their credentials.
 pub(super) fn is_near(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse() {

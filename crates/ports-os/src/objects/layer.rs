@@ -24,7 +24,7 @@ struct Block {
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layer {
-    /// Whether everything below reads as zeroes.
+    /// True if everything below reads as zeroes.
     dropped: bool,
     blocks: BTreeMap<u32, Block>,
 }
@@ -47,7 +47,7 @@ impl Layer {
         !self.dropped && self.blocks.is_empty()
     }
 
-    /// Whether it is nothing but zeroes.
+    /// True if it is nothing but zeroes.
     pub(super) fn is_bare_drop(&self) -> bool {
         self.dropped && self.blocks.is_empty()
     }
@@ -120,7 +120,7 @@ impl Layer {
         below
     }
 
-    /// Whether nothing of an extent of `length` bytes is needed from below.
+    /// True if nothing of an extent of `length` bytes is needed from below.
     pub(super) fn covers(&self, length: u32) -> bool {
         self.dropped
             || missing_in(&(0..length)).len() == self.blocks.len() && {

@@ -102,12 +102,12 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
-    /// Whether there is no device yet, and nothing else either.
+    /// True if there is no device yet, and nothing else either.
     pub fn is_nothing(&self) -> bool {
         matches!(self, ObjectError::Open(OpenBucketError::Nothing))
     }
 
-    /// Whether the store cannot be asked at this time.
+    /// True if the store cannot be asked at this time.
     pub fn is_unreachable(&self) -> bool {
         use BucketError::{NoBucket, Refused, TimedOut};
         let Self::Open(OpenBucketError::Bucket(error)) = self else { return false };

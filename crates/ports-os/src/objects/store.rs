@@ -73,9 +73,9 @@ pub struct BucketOptions {
     pub endpoint: Option<String>,
     /// The region; none: what `AWS_REGION` says, else us-east-1.
     pub region: Option<String>,
-    /// Whether other machines may be asked without TLS.
+    /// True if other machines may be asked without TLS.
     pub allow_http: bool,
-    /// Whether the bucket is part of the host's name rather than of the path.
+    /// True if the bucket is part of the host's name rather than of the path.
     pub virtual_host: bool,
     /// Certificate authorities beside the system's, in PEM form.
     pub ca_file: Option<PathBuf>,

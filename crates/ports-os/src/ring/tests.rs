@@ -14,7 +14,7 @@ use thermocline_units::Nanos;
 pub(crate) struct Script {
     /// Results of the next system calls, which take nothing.
     pub(crate) refusals: VecDeque<io::Result<usize>>,
-    /// Whether answers stay where they are, as if the kernel gave none.
+    /// True if answers stay where they are, as if the kernel gave none.
     pub(crate) withholds: bool,
 }
 

@@ -46,7 +46,7 @@ pub trait Subject {
     /// Bytes that may be accessed from offset 0.
     fn size(&self) -> Bytes;
 
-    /// Whether a discarded range reads as zeroes.
+    /// True if a discarded range reads as zeroes.
     fn discard_zeroes(&self) -> bool;
 
     /// Runs a load whose range begins at `from`, for as long as it takes to say something.
@@ -78,7 +78,7 @@ pub struct Row {
     pub iops_range: (f64, f64),
     /// What the fitted model does.
     pub modelled: Figures,
-    /// Whether the profile was fitted to this load; else it is one that the fit has not seen.
+    /// True if the profile was fitted to this load; else it is one that the fit has not seen.
     pub fitted: bool,
 }
 
@@ -229,7 +229,7 @@ pub fn calibrate<S: Subject>(
     Ok(Calibration { weights: Weights::of(&measured), rows, profile, assumed })
 }
 
-/// Whether a fit of this medium looks at a load.
+/// True if a fit of this medium looks at a load.
 fn is_fitted(medium: &Medium, name: LoadName) -> bool {
     use LoadName::*;
     match name {

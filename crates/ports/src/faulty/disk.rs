@@ -129,7 +129,7 @@ impl SimDisk {
         self.submitted
     }
 
-    /// Whether the first so many requests since the disk was made are answered, or were dropped.
+    /// True if the first so many requests since the disk was made are answered, or were dropped.
     pub fn has_answered(&self, requests: u64) -> bool {
         self.in_flight.iter().all(|pending| pending.sequence > requests)
     }
@@ -181,7 +181,7 @@ impl SimDisk {
         self.geometry.size = size;
     }
 
-    /// Whether some sector of a range was changed since it was last made durable.
+    /// True if some sector of a range was changed since it was last made durable.
     ///
     /// # Panics
     /// When the range lies outside the disk, is empty, or is not made of whole sectors.
@@ -189,7 +189,7 @@ impl SimDisk {
         self.log.is_volatile(&self.geometry.sectors(offset, length))
     }
 
-    /// Whether [`SimDisk::kill`] was called.
+    /// True if [`SimDisk::kill`] was called.
     pub fn is_dead(&self) -> bool {
         self.condition == Condition::Dead
     }

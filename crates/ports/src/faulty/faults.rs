@@ -31,7 +31,7 @@ pub struct Faults {
     pub delay: f64,
     /// Probability, per read, that a stored bit in its range has flipped for good.
     pub flip: f64,
-    /// Whether a flush that fails with [`crate::DeviceError::Io`] forgets what it was to make
+    /// True if a flush that fails with [`crate::DeviceError::Io`] forgets what it was to make
     /// durable: any subset of it is lost, and the next flush says that all is well.
     pub forgets: bool,
 }

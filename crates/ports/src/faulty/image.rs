@@ -193,7 +193,7 @@ impl Image {
 pub(super) struct Effect {
     pub(super) range: Range<u64>,
     pub(super) content: Content,
-    /// Whether it survives every crash from now on.
+    /// True if it survives every crash from now on.
     pub(super) durable: bool,
 }
 

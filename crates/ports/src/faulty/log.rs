@@ -84,7 +84,7 @@ impl Log {
         self.settle();
     }
 
-    /// Whether a volatile change touches `range`.
+    /// True if a volatile change touches `range`.
     pub(super) fn is_volatile(&self, range: &Range<u64>) -> bool {
         let touches = |c: &Effect| c.range.start < range.end && range.start < c.range.end;
         self.changes.iter().any(|change| !change.durable && touches(change))

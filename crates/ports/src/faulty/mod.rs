@@ -22,7 +22,7 @@ pub use log::Survival;
 
 use thermocline_units::Rng;
 
-/// Whether something of probability `p` happens now. Draws nothing for `p = 0`, so that a fault
+/// True if something of probability `p` happens now. Draws nothing for `p = 0`, so that a fault
 /// that is switched off leaves the stream of the others as it was.
 fn happens(rng: &mut Rng, p: f64) -> bool {
     p > 0.0 && rng.unit_f64() < p

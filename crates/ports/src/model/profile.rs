@@ -16,7 +16,7 @@ pub struct Profile {
     pub about: String,
     /// Usable bytes; whoever builds a pool may change it, best with [`Profile::with_size`].
     pub size: Bytes,
-    /// Whether a discarded range reads as zeroes.
+    /// True if a discarded range reads as zeroes.
     pub discard_zeroes: bool,
     /// How it serves requests.
     pub medium: Medium,
@@ -78,7 +78,7 @@ pub struct Flash {
     pub spread: Spread,
     /// Bytes of the write buffer.
     pub buffer: Bytes,
-    /// Whether buffered writes survive a power failure, so that a flush has nothing to do.
+    /// True if buffered writes survive a power failure, so that a flush has nothing to do.
     pub power_loss_protection: bool,
     /// Dies that work at a time.
     pub dies: u32,
@@ -102,7 +102,7 @@ pub struct Flash {
     pub block_pages: u32,
     /// Physical over logical space, minus one.
     pub over_provisioning: f64,
-    /// Whether every page has been written once, in order, before time zero.
+    /// True if every page has been written once, in order, before time zero.
     pub preconditioned: bool,
 }
 
@@ -236,7 +236,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Whether such a device lies across a network ([`Geometry::far`](crate::Geometry::far)).
+    /// True if such a device lies across a network ([`Geometry::far`](crate::Geometry::far)).
     pub fn is_far(&self) -> bool {
         matches!(self.medium, Medium::Object(_))
     }

@@ -16,7 +16,7 @@ pub(super) struct Shape {
     pub(super) block_pages: u32,
     /// Physical over logical space, minus one.
     pub(super) over_provisioning: f64,
-    /// Whether all pages are written before the first request.
+    /// True if all pages are written before the first request.
     pub(super) preconditioned: bool,
 }
 

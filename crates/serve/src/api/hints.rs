@@ -71,7 +71,7 @@ pub struct NewHint {
     /// Whether requests write (true) or read (false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<bool>,
-    /// Whether requests pass the page cache by.
+    /// True if requests pass the page cache by.
     #[serde(skip_serializing_if = "is_false")]
     pub direct: bool,
     /// A number for what belongs together; 0: none.
@@ -212,7 +212,7 @@ pub struct HintScore {
     pub class: String,
     /// 0 wrong, 1 right, 0.75 at first.
     pub score: f64,
-    /// Whether it is followed.
+    /// True if it is followed.
     pub followed: bool,
     /// Chunks of the class, and accesses to them, in the last epoch that said something.
     pub chunks: u64,

@@ -86,7 +86,7 @@ pub struct Adoption {
 pub struct Adopted {
     /// The policy.
     pub policy: Policy,
-    /// Whether it knows what it has seen as a shadow; else it begins anew, because it had not seen
+    /// True if it knows what it has seen as a shadow; else it begins anew, because it had not seen
     /// every chunk, or because a recording is made, which has to begin before its policy does.
     pub knows: bool,
 }

@@ -49,7 +49,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Whether entries are wanted: making one costs something.
+    /// True if entries are wanted: making one costs something.
     pub(super) fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }

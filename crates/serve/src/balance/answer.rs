@@ -42,7 +42,7 @@ pub(super) struct Flow {
     pub(super) journal: Journal,
     /// Where the request's body stands, which may still be under way.
     pub(super) fate: Option<Arc<Fate>>,
-    /// Whether the server's connection may be used again.
+    /// True if the server's connection may be used again.
     pub(super) is_kept: bool,
     /// Why it failed, once it has, until that has been told.
     pub(super) failed: Option<&'static str>,

@@ -20,7 +20,7 @@ pub struct BalanceStatus {
     pub candidates: Option<f64>,
     /// Balancers before the same servers, this one included, as far as reports tell.
     pub balancers: u32,
-    /// Whether no backend is fit and all are tried.
+    /// True if no backend is fit and all are tried.
     pub panic: bool,
     /// Connections of clients.
     pub connections: u64,

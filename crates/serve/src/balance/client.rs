@@ -155,7 +155,7 @@ impl Alarm {
         Alarm { watch, timer: Some(timer) }
     }
 
-    /// Whether the time is up; if not, the task is woken when it may be.
+    /// True if the time is up; if not, the task is woken when it may be.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(timer) = &mut self.timer {
             self.watch.hurry(timer.as_mut());

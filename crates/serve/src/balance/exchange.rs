@@ -112,7 +112,7 @@ struct Exchange {
     spare: Option<Box<Parts>>,
     /// Where the request's body stands; `None`: it has none.
     fate: Option<Arc<Fate>>,
-    /// Whether the client knows interim answers, and can be sent them.
+    /// True if the client knows interim answers, and can be sent them.
     takes_interim: bool,
     tried: Vec<SiteId>,
 }

@@ -214,7 +214,7 @@ fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     (named && known).then(|| wanted.clone())
 }
 
-/// Whether a client wants fields behind the body.
+/// True if a client wants fields behind the body.
 fn takes_trailers(headers: &HeaderMap) -> bool {
     tokens(headers, &TE).any(|word| word.eq_ignore_ascii_case("trailers"))
 }

@@ -27,13 +27,13 @@ pub(super) enum Wire {
 pub(super) struct Stream {
     wire: Wire,
     watch: Option<Arc<Watch>>,
-    /// Whether bytes read may begin a request.
+    /// True if bytes read may begin a request.
     is_client: bool,
     /// What is written between two messages; `None`: nothing ever is.
     interim: Option<Arc<Interim>>,
     /// Of that, what is being written, and how much has been.
     sending: (Vec<u8>, usize),
-    /// Whether writing to a neighbour that has closed is no error: it may have answered before.
+    /// True if writing to a neighbour that has closed is no error: it may have answered before.
     is_forgiving: bool,
 }
 

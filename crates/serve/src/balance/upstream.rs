@@ -135,7 +135,7 @@ impl Http1 {
         Poll::Pending
     }
 
-    /// Whether a request can be sent, after the server has been given a chance to close.
+    /// True if a request can be sent, after the server has been given a chance to close.
     fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
         self.drive(cx);
         self.is_ready()
@@ -159,7 +159,7 @@ impl Http1 {
         (parts.io.into_inner(), parts.read_buf)
     }
 
-    /// Whether the server has switched protocols, or hung up.
+    /// True if the server has switched protocols, or hung up.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

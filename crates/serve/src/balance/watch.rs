@@ -171,7 +171,7 @@ impl Watch {
         Nanos(self.deadline.load(Relaxed).min(self.latest.load(Relaxed)))
     }
 
-    /// Whether it should be over.
+    /// True if it should be over.
     pub(super) fn is_over(&self) -> bool {
         self.ticks.get() >= self.deadline()
     }

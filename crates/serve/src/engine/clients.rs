@@ -53,9 +53,9 @@ pub(super) struct Connection {
     /// Since when the client holds what only it can move, and what it has to have moved to begin
     /// anew.
     owing: Option<(Nanos, u64)>,
-    /// Whether the socket may have something to read.
+    /// True if the socket may have something to read.
     readable: bool,
-    /// Whether the socket takes more.
+    /// True if the socket takes more.
     writable: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub(super) failed: u64,
     pub(super) cancelled: u64,
     pub(super) skipped: BTreeMap<String, u64>,
-    /// Whether its end was told.
+    /// True if its end was told.
     pub(super) over: bool,
 }
 

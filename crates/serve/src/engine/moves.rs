@@ -34,11 +34,11 @@ struct Campaign {
     failed: u64,
     /// What the group had dropped before.
     dropped: MovesDropped,
-    /// Whether its beginning was told.
+    /// True if its beginning was told.
     told: bool,
     /// When nothing was left to move.
     ended: Option<Nanos>,
-    /// Whether its end was told.
+    /// True if its end was told.
     closed: bool,
 }
 
@@ -214,7 +214,7 @@ impl Campaign {
         }
     }
 
-    /// Whether its end is still to be told.
+    /// True if its end is still to be told.
     fn is_open(&self) -> bool {
         !self.closed
     }

@@ -25,7 +25,7 @@ pub(super) struct Scrubs {
     pub(super) last_end_ms: Option<u64>,
     /// The run whose end has been told.
     told: u64,
-    /// Whether it was cancelled.
+    /// True if it was cancelled.
     pub(super) cancelled: bool,
     findings: Vec<Finding>,
     untold: u64,

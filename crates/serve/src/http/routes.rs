@@ -44,7 +44,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     api().split_for_parts().1
 }
 
-/// Whether a path belongs to the page, which tells nothing about the engine.
+/// True if a path belongs to the page, which tells nothing about the engine.
 pub(super) fn is_page(path: &str) -> bool {
     matches!(path, "/" | "/app.js" | "/page.js" | "/style.css" | "/icon.svg")
 }

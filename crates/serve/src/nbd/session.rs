@@ -40,7 +40,7 @@ enum Stage {
 #[derive(Debug)]
 pub struct Session {
     stage: Stage,
-    /// Whether replies are structured; also of those that leave after the client said goodbye.
+    /// True if replies are structured; also of those that leave after the client said goodbye.
     structured: bool,
     inbox: Vec<u8>,
     /// Bytes of the inbox that have arrived, and of these, that are used up.
@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    /// Whether more may be read from the connection: the rest of a write that has begun, or another
+    /// True if more may be read from the connection: the rest of a write that has begun, or another
     /// request where the bounds allow one.
     pub fn wants_bytes(&self) -> bool {
         let takes_more = self.in_flight < IN_FLIGHT_MAX
@@ -137,7 +137,7 @@ impl Session {
         self.moved
     }
 
-    /// Whether the connection can be closed: the client left and all replies are out.
+    /// True if the connection can be closed: the client left and all replies are out.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over) && self.in_flight == 0 && self.out.is_empty()
     }
@@ -177,7 +177,7 @@ impl Session {
         self.out.take()
     }
 
-    /// Whether the connection is gone: replies need not be waited for.
+    /// True if the connection is gone: replies need not be waited for.
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
     }
@@ -190,7 +190,7 @@ impl Session {
         }
     }
 
-    /// Whether everything was sent that goes out before the encryption: the connection is to be
+    /// True if everything was sent that goes out before the encryption: the connection is to be
     /// encrypted now, and [`Session::encrypted`] called.
     pub fn starts_encryption(&self) -> bool {
         matches!(self.stage, Stage::Encrypting(_)) && self.out.is_empty()

@@ -15,7 +15,7 @@ pub(super) struct Job {
     /// Time that it takes alone on a site of speed 1.
     pub(super) work: Nanos,
     pub(super) balancer: u32,
-    /// Whether it comes in a burst; false where that is not known.
+    /// True if it comes in a burst; false where that is not known.
     pub(super) burst: bool,
 }
 

@@ -13,7 +13,7 @@ use thermocline_units::{Latencies, Nanos};
 pub struct Row {
     /// As the user named it.
     pub policy: String,
-    /// Whether it is a bound: nobody can know what it knows.
+    /// True if it is a bound: nobody can know what it knows.
     pub bound: bool,
     /// Mean time from arrival to the start of service, seconds.
     pub wait_s: Estimate,

@@ -81,7 +81,7 @@ pub struct Scenario {
     pub slowing: Option<Slowing>,
     /// Independent balancers, 1 or more; each request goes to any of them.
     pub balancers: u32,
-    /// Whether balancers are told how fast sites are, as weights; otherwise they hold them equal.
+    /// True if balancers are told how fast sites are, as weights; otherwise they hold them equal.
     pub weights_known: bool,
     /// Requests of a run; a trace may have fewer.
     pub jobs: usize,

@@ -54,7 +54,7 @@ pub enum Expectation {
 pub struct Verdict {
     /// What was expected, and the figures.
     pub claim: String,
-    /// Whether it holds.
+    /// True if it holds.
     pub holds: bool,
 }
 

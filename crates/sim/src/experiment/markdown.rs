@@ -59,7 +59,7 @@ impl Outcome {
         }
     }
 
-    /// Whether every expected feature appeared.
+    /// True if every expected feature appeared.
     pub fn all_hold(&self) -> bool {
         self.panels.iter().flat_map(|panel| &panel.verdicts).all(|verdict| verdict.holds)
     }

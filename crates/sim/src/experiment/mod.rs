@@ -197,7 +197,7 @@ impl Results {
         }
     }
 
-    /// Whether every expected feature appeared.
+    /// True if every expected feature appeared.
     pub fn all_hold(&self) -> bool {
         match self {
             Results::Flash(outcome) => outcome.all_hold(),
@@ -239,7 +239,7 @@ pub struct Outcome {
     pub title: String,
     /// The figure or table it reproduces.
     pub source: String,
-    /// Whether the source's own traces were used.
+    /// True if the source's own traces were used.
     pub published_traces: bool,
     /// Figures that the source prints.
     pub figures: Vec<Published>,

@@ -20,7 +20,7 @@ pub(super) trait Layout {
     /// A file does not need a range any more.
     fn release(&mut self, extent: Range<u64>);
 
-    /// Whether bytes that are written again stay where they are.
+    /// True if bytes that are written again stay where they are.
     fn rewrites_in_place(&self) -> bool;
 
     /// A file's size or extents changed.

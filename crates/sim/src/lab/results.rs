@@ -56,7 +56,7 @@ pub struct Row {
     pub policy: String,
     /// The size as the user wrote it.
     pub size: String,
-    /// Whether it was told the future: a bound, not a competitor.
+    /// True if it was told the future: a bound, not a competitor.
     pub clairvoyant: bool,
     /// Capacity in bytes (in objects with `--objects`).
     pub capacity_bytes: u64,

@@ -15,7 +15,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos};
 #[derive(Debug)]
 pub(super) struct Future {
     accesses: Vec<ChunkAccess>,
-    /// Whether accesses come at their times.
+    /// True if accesses come at their times.
     timed: bool,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Served {
     pub(super) op: Op,
     /// `None`: by no pool.
     pub(super) pool: Option<PoolId>,
-    /// Whether operations were under way when it was asked.
+    /// True if operations were under way when it was asked.
     pub(super) moving: bool,
 }
 

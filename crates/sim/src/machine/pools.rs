@@ -128,7 +128,7 @@ impl PoolPlan {
         vec![plan("nvme", "nvme", 0.1), plan("hdd", "hdd-7200", 1.0)]
     }
 
-    /// Whether it is flash, which wears out.
+    /// True if it is flash, which wears out.
     pub fn is_flash(&self) -> bool {
         matches!(self.profile.medium, Medium::Flash(_))
     }

@@ -258,7 +258,7 @@ pub struct VolumeReport {
     pub epoch_s: f64,
     /// Migration throttle of each pool; `None`: no limit.
     pub rate_bytes_per_s: Option<u64>,
-    /// Whether a chunk is locked while it is copied.
+    /// True if a chunk is locked while it is copied.
     pub locking: bool,
     /// Pools, fastest first.
     pub pools: Vec<PoolRow>,

@@ -36,11 +36,11 @@ pub struct MachineOptions {
     pub chunk: Bytes,
     /// How often the placement decides; above 0.
     pub epoch: Nanos,
-    /// Whether a placement that says how often it wants to be asked has its way.
+    /// True if a placement that says how often it wants to be asked has its way.
     pub own_epochs: bool,
     /// When requests come.
     pub arrivals: Arrivals,
-    /// Whether every chunk that the trace touches is written before time zero.
+    /// True if every chunk that the trace touches is written before time zero.
     pub populate: bool,
     /// Which pool a chunk goes to that is written for the first time.
     pub fill: Fill,

@@ -67,7 +67,7 @@ pub struct Worker<'a> {
     pub crew: usize,
     /// How long its requests may wait for those of others; `None`: they are in front.
     pub patience: Option<Nanos>,
-    /// Whether the run goes on until it has ended.
+    /// True if the run goes on until it has ended.
     pub counts: bool,
 }
 

@@ -212,7 +212,10 @@ fn what_cannot_run_says_what_would() {
         message(&pools, "static", &options)
     };
     assert!(message(&pools, "lru", &good).contains("static, baseline, iops-only"));
-    assert!(message(&pools[..1], "vfrm", &good).contains("moves chunks between pools, and there is one"));
+    assert!(
+        message(&pools[..1], "vfrm", &good)
+            .contains("moves chunks between pools, and there is one")
+    );
     assert!(message(&[], "static", &good).contains("0 pools"));
     assert!(message(&pools, "baseline:k=0", &good).contains("whole number from 1"));
     assert!(message(&[pool("nvme", "50%")], "static", &good).contains("make a pool larger"));

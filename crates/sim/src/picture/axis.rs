@@ -64,7 +64,7 @@ impl Axis {
         self
     }
 
-    /// Whether a value can be shown on this axis.
+    /// True if a value can be shown on this axis.
     pub(super) fn takes(&self, value: f64) -> bool {
         value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
     }

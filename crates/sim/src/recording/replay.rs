@@ -63,7 +63,7 @@ pub struct EpochRow {
     pub proposed: u64,
     /// Moves in both proposals.
     pub common: u64,
-    /// Whether they are the same moves in the same order, and requests to mirrored chunks were
+    /// True if they are the same moves in the same order, and requests to mirrored chunks were
     /// routed alike.
     pub equal: bool,
 }
@@ -84,7 +84,7 @@ pub struct Replay {
     accesses: u64,
     recorded: Vec<Move>,
     proposed: Vec<Move>,
-    /// Whether a router said something else than the recorded one, in this epoch.
+    /// True if a router said something else than the recorded one, in this epoch.
     misrouted: bool,
     shadows: Shadows,
     /// Shadows that begin when it is first known where chunks are.

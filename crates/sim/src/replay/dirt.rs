@@ -10,7 +10,7 @@ pub(super) struct Dirt {
     width: u32,
     /// The bits of all sizes.
     all: u64,
-    /// Whether any line has ever been dirty.
+    /// True if any line has ever been dirty.
     ever: bool,
 }
 
@@ -30,7 +30,7 @@ impl Dirt {
         }
     }
 
-    /// Whether no line has ever been dirty.
+    /// True if no line has ever been dirty.
     pub(super) fn never(&self) -> bool {
         !self.ever
     }

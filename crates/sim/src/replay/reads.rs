@@ -34,7 +34,7 @@ fn mask(fits: bool) -> u64 {
 }
 
 impl Accountant {
-    /// Whether no line can be dirty.
+    /// True if no line can be dirty.
     pub(super) fn has_nothing_dirty(&self) -> bool {
         self.dirt.never()
     }

@@ -73,7 +73,7 @@ impl Car {
         self.b2.retain(|ghost| *ghost != line);
     }
 
-    /// Whether the access missed.
+    /// True if the access missed.
     fn access(&mut self, line: usize) -> bool {
         let was = self.state[line];
         if let State::Resident { .. } = was {

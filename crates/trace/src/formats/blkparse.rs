@@ -72,7 +72,7 @@ impl Blkparse {
     }
 }
 
-/// Whether a line opens the summary that follows the events.
+/// True if a line opens the summary that follows the events.
 fn opens_summary(line: &[u8]) -> bool {
     const HEADINGS: [&[u8]; 5] = [b"CPU", b"Total (", b"Throughput ", b"Events (", b"Skips:"];
     HEADINGS.iter().any(|heading| line.starts_with(heading))

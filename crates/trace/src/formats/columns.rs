@@ -235,7 +235,7 @@ impl ColumnMap {
         .flatten()
     }
 
-    /// Whether a column is given by its name.
+    /// True if a column is given by its name.
     pub(crate) fn uses_names(&self) -> bool {
         self.columns().any(|column| matches!(column, Column::Named(_)))
     }

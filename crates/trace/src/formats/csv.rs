@@ -73,7 +73,7 @@ impl Csv {
         Ok(())
     }
 
-    /// Whether the first line is the header, as far as the map leaves it open.
+    /// True if the first line is the header, as far as the map leaves it open.
     fn opens_with_header(&self, first: &Fields<'_>) -> bool {
         match self.map.header {
             Header::Yes => true,

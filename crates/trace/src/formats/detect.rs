@@ -81,7 +81,7 @@ fn detect_binary(source: &Source) -> Result<Format, TraceError> {
     ))
 }
 
-/// Whether all whole records make sense: times fall no further than reading would repair, not all
+/// True if all whole records make sense: times fall no further than reading would repair, not all
 /// sizes are zero, a next access lies ahead or nowhere.
 fn is_oracle_general(sample: &[u8]) -> bool {
     const NEXT_MAX: i64 = 1 << 40;

@@ -30,7 +30,7 @@ pub(crate) struct ReaderState {
     pub(crate) requests: u64,
     /// Lines seen that were not blank.
     pub(crate) lines_seen: u64,
-    /// Whether an error was reported.
+    /// True if an error was reported.
     pub(crate) failed: bool,
     zero_sized: u64,
     first_zero_sized: Option<String>,

@@ -38,7 +38,7 @@ pub(crate) trait LineFormat: Send + 'static {
     /// How disorder is treated.
     fn order(&self) -> OrderRule;
 
-    /// Whether the first line is a header.
+    /// True if the first line is a header.
     fn is_header(&self, line: &[u8]) -> bool {
         line.eq_ignore_ascii_case(self.layout().as_bytes())
     }

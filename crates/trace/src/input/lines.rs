@@ -128,7 +128,7 @@ impl Lines {
         self.number
     }
 
-    /// Whether the last line had no line end.
+    /// True if the last line had no line end.
     pub(crate) fn is_unended(&self) -> bool {
         self.unended
     }

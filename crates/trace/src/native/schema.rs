@@ -112,7 +112,7 @@ impl Columns {
         })
     }
 
-    /// Whether times are points of a calendar rather than nanoseconds since the start.
+    /// True if times are points of a calendar rather than nanoseconds since the start.
     pub(super) fn calendar_time(schema: &SchemaDescriptor) -> bool {
         schema.columns().iter().any(|column| {
             column.path().parts() == [TIME]

@@ -88,7 +88,7 @@ impl Records<'_> {
 }
 
 impl Decoder {
-    /// Whether accesses are at hand that need no more records.
+    /// True if accesses are at hand that need no more records.
     #[inline]
     pub(super) fn has_seen(&self) -> bool {
         self.seen.is_some()

@@ -63,7 +63,7 @@ pub struct Asked {
     pub offset: Bytes,
     /// Bytes, a multiple of 512; 0 for a flush.
     pub length: Bytes,
-    /// Whether the answer promises durability.
+    /// True if the answer promises durability.
     pub forced: bool,
 }
 
@@ -108,7 +108,7 @@ pub struct Access {
     pub offset: Bytes,
     /// Bytes of the request in the chunk, a multiple of 512.
     pub bytes: Bytes,
-    /// Whether it writes.
+    /// True if it writes.
     pub write: bool,
 }
 
@@ -182,7 +182,7 @@ pub enum Event {
         request: u64,
         /// After so long.
         took: Nanos,
-        /// Whether it was done.
+        /// True if it was done.
         done: bool,
     },
     /// The placement saw an access.
@@ -197,7 +197,7 @@ pub enum Event {
         chunk: ChunkId,
         /// Where to.
         to: PoolId,
-        /// Whether it shall be mirrored there, not moved.
+        /// True if it shall be mirrored there, not moved.
         mirror: bool,
     },
     /// What the placement sees of a volume's promise from this epoch on, if it is not what it was

@@ -12,7 +12,7 @@ pub(super) trait Slot: Copy {
     /// A slot that no address has taken.
     const VACANT: Self;
 
-    /// Whether no address has taken it.
+    /// True if no address has taken it.
     fn is_vacant(&self) -> bool;
 
     /// The address that has taken it.

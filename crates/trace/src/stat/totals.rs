@@ -16,7 +16,7 @@ const FREQUENT_PER_DAY: f64 = 1000.0;
 
 /// What the times of a volume are measured against.
 pub(super) struct Frame {
-    /// Whether the trace has times.
+    /// True if the trace has times.
     pub(super) timed: bool,
     /// Days that the workload spans, at least one.
     pub(super) days: f64,

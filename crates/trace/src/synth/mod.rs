@@ -43,7 +43,7 @@ struct Vm {
     rng: Rng,
     times: ArrivalTimes,
     parts: Vec<RunningPart>,
-    /// Whether a part may be silent.
+    /// True if a part may be silent.
     scans: bool,
     weight: f64,
 }

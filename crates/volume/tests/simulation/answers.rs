@@ -111,7 +111,7 @@ impl Runner<'_> {
         self.excused.extend(lost);
     }
 
-    /// Whether every copy of one of the chunks is on a pool that failed meanwhile or is dead.
+    /// True if every copy of one of the chunks is on a pool that failed meanwhile or is dead.
     pub(crate) fn is_out_of_reach(&self, flight: &Flight) -> bool {
         self.chunks_of(flight).any(|chunk| {
             let rot = self.rot.filter(|rot| rot.chunk == chunk).map(|rot| rot.place.pool);
@@ -129,7 +129,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Whether the pool failed at event `since` or later, or is given up.
+    /// True if the pool failed at event `since` or later, or is given up.
     fn is_bad(&self, pool: usize, since: u64) -> bool {
         let given_up = self.state_of(pool) == Some(PoolState::Dead);
         self.world.erred_since(pool, since) || given_up && self.world.erred_since(pool, 0)

@@ -121,7 +121,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Whether pools were added, or have grown: their chunks may take what was kept for volumes.
+    /// True if pools were added, or have grown: their chunks may take what was kept for volumes.
     pub(crate) fn has_more_room_than_at_first(&self) -> bool {
         self.grown || self.pools.len() > self.plan.pools.len()
     }

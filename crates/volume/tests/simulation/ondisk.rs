@@ -51,7 +51,7 @@ pub(crate) struct Pool {
     slots: u32,
     tables: BTreeSet<u32>,
     has_region: bool,
-    /// Whether it is neither dead nor removed.
+    /// True if it is neither dead nor removed.
     lives: bool,
     /// The slots in which each of its checkpoint areas goes on.
     pub(crate) extents: [Vec<u32>; 2],

@@ -22,15 +22,15 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolPlan {
     pub(crate) chunks: u32,
-    /// Whether journal and checkpoints fit beside the chunks.
+    /// True if journal and checkpoints fit beside the chunks.
     pub(crate) roomy: bool,
     pub(crate) reserve: u32,
     pub(crate) latency_us: u32,
     pub(crate) zeroed: bool,
     pub(crate) discard_zeroes: bool,
-    /// Whether it is said to lie across a network.
+    /// True if it is said to lie across a network.
     pub(crate) far: bool,
-    /// Whether a flush that fails forgets what it was to make durable, as Linux does.
+    /// True if a flush that fails forgets what it was to make durable, as Linux does.
     pub(crate) forgets: bool,
 }
 

@@ -71,7 +71,7 @@ impl Runner<'_> {
         moves.filter_map(|operation| Some((birth(operation)?, *operation))).collect()
     }
 
-    /// Whether the group has the pool in use, and its disk answers.
+    /// True if the group has the pool in use, and its disk answers.
     fn serves(&self, pool: usize) -> bool {
         let state = self.state_of(pool);
         let used = matches!(state, Some(PoolState::Active | PoolState::Draining));

@@ -5,7 +5,7 @@ use crate::run::{Extras, Failure};
 use crate::shrink;
 use std::fmt::Write;
 
-/// Whether the environment asks for every device request of the shortest plan.
+/// True if the environment asks for every device request of the shortest plan.
 fn verbose() -> bool {
     std::env::var_os("THERMOCLINE_VERBOSE").is_some()
 }

@@ -110,9 +110,9 @@ pub(crate) struct Runner<'a> {
     pub(crate) ended: BTreeSet<OperationId>,
     /// Operations that shall end as cancelled.
     pub(crate) cancelled: BTreeSet<OperationId>,
-    /// Whether the group was in service since it was last created.
+    /// True if the group was in service since it was last created.
     pub(crate) formatted: bool,
-    /// Whether volumes were compared since the group was last opened.
+    /// True if volumes were compared since the group was last opened.
     pub(crate) adopted: bool,
     /// The event before which the group was opened.
     pub(crate) opened: u64,
@@ -128,13 +128,13 @@ pub(crate) struct Runner<'a> {
     pub(crate) losses: Vec<Loss>,
     /// A bit that flipped and was not yet found.
     pub(crate) rot: Option<Rot>,
-    /// Whether some pool grew, ever.
+    /// True if some pool grew, ever.
     pub(crate) grown: bool,
     /// Operations that have failed since the group was opened.
     pub(crate) gone_wrong: Vec<Operation>,
     /// Chunks that were on their way to a pool that was dead when the power failed.
     pub(crate) bound: Vec<(u32, Operation)>,
-    /// Whether a placement moves chunks.
+    /// True if a placement moves chunks.
     pub(crate) placing: bool,
     placement: Option<&'static str>,
     /// What happened, and how often.

@@ -27,7 +27,7 @@ struct Version {
     answered: Option<u64>,
     /// Since when reads do not return it any more.
     hidden: Option<u64>,
-    /// Whether no crash brings it back; kept only for reads that were in flight.
+    /// True if no crash brings it back; kept only for reads that were in flight.
     gone: bool,
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn shrink(plan: &Plan, failure: &Failure, extras: Extras) -> (Plan, F
 }
 
 impl Shrinker {
-    /// Whether `plan` fails alike; then it is the one to go on with.
+    /// True if `plan` fails alike; then it is the one to go on with.
     fn keeps_failing(&mut self, plan: Plan) -> bool {
         if self.runs >= RUNS_MAX {
             return false;

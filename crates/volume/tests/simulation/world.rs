@@ -55,9 +55,9 @@ struct Drive {
     erred: Option<u64>,
     /// Its own pace, without faults.
     calm: Faults,
-    /// Whether the pool was removed, and the disk taken away.
+    /// True if the pool was removed, and the disk taken away.
     retired: bool,
-    /// Whether it comes back when the power does.
+    /// True if it comes back when the power does.
     returns: bool,
 }
 
@@ -134,7 +134,7 @@ impl World {
         self.drives[pool].disk.submitted()
     }
 
-    /// Whether a disk has answered the first so many requests.
+    /// True if a disk has answered the first so many requests.
     pub(crate) fn has_answered(&self, pool: usize, requests: u64) -> bool {
         self.drives.get(pool).is_none_or(|drive| drive.disk.has_answered(requests))
     }
@@ -143,12 +143,12 @@ impl World {
         self.drives[pool].disk.is_dead()
     }
 
-    /// Whether the pool answered an error at event `since` or later, or is dead.
+    /// True if the pool answered an error at event `since` or later, or is dead.
     pub(crate) fn erred_since(&self, pool: usize, since: u64) -> bool {
         self.is_dead(pool) || self.drives[pool].erred.is_some_and(|at| at >= since)
     }
 
-    /// Whether a device answered an error at this event.
+    /// True if a device answered an error at this event.
     pub(crate) fn has_erred_at(&self, event: u64) -> bool {
         self.drives.iter().any(|drive| drive.erred == Some(event))
     }
@@ -168,7 +168,7 @@ impl World {
         !std::mem::replace(&mut self.drives[pool].retired, true)
     }
 
-    /// Whether requests to the pool's disk can succeed.
+    /// True if requests to the pool's disk can succeed.
     pub(crate) fn is_usable(&self, pool: usize) -> bool {
         !self.is_dead(pool) && !self.drives[pool].retired
     }

@@ -14,7 +14,8 @@ fn a_citation_by_number_is_found_with_its_line() {
 
 #[test]
 fn counts_and_authors_are_no_citations_by_number() {
-    for text in ["10.004 § 3", "1000 § 3", "Tai 2015 §4.2", "seed 004", "a loop of 8 000 lines"] {
+    for text in ["10.004 § 3", "1000 § 3", "Tai 2015 §4.2", "seed 004", "a loop of 8 000 lines"]
+    {
         assert_eq!(check("docs/a.md", text), [], "{text}");
     }
 }

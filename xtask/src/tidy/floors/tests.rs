@@ -79,7 +79,8 @@ fn a_missing_or_broken_table_is_an_error_with_its_line() {
 
 #[test]
 fn sealed_crates_must_carry_one_list_of_bans() {
-    let machines = "| 2 | volume | units | none | none |\n| 2 | preload | units | libc | none |\n| 3";
+    let machines =
+        "| 2 | volume | units | none | none |\n| 2 | preload | units | libc | none |\n| 3";
     let table = FloorTable::parse(&TABLE.replace("| 3", machines)).unwrap();
     assert!(table.sealed_crates_share_bans(|_| Some("same")).is_empty());
     let findings = table.sealed_crates_share_bans(|path| {

@@ -24,7 +24,7 @@ pub(super) struct Partitions {
     quotas: Vec<u32>,
     /// VMs that came above their quota, and may still be; each once.
     over: Vec<u16>,
-    /// Whether free slots are lent beyond quotas.
+    /// True if free slots are lent beyond quotas.
     lends: bool,
     capacity: u32,
     resident: u32,

@@ -30,7 +30,7 @@ trait Sharing: Send {
     /// Takes note of an access. O(log sample) at most.
     fn observe(&mut self, line: LineId, tag: Tag);
 
-    /// Whether writes of `volume` go past the cache.
+    /// True if writes of `volume` go past the cache.
     fn writes_around(&self, _volume: u32) -> bool {
         false
     }

@@ -57,7 +57,7 @@ struct Ucp {
 }
 
 impl Ucp {
-    /// Whether changing quotas from `old` to `new` lines pays within the horizon.
+    /// True if changing quotas from `old` to `new` lines pays within the horizon.
     fn pays(&self, stakes: &[Stake], old: &[u32], new: &[u32]) -> bool {
         let hits = |quotas: &[u32]| -> f64 {
             stakes.iter().zip(quotas).map(|(stake, q)| self.demand.hits_at(stake, *q)).sum()

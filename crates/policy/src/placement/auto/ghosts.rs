@@ -173,7 +173,7 @@ impl Ghosts {
         }
     }
 
-    /// Whether a predictor's pairs are born in this epoch.
+    /// True if a predictor's pairs are born in this epoch.
     pub(super) fn is_birth(&self, predictor: usize) -> bool {
         self.epoch.is_multiple_of(PERIODS[predictor])
     }

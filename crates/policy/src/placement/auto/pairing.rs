@@ -106,7 +106,7 @@ impl Auto {
         near + 3 * u8::from(longer > predicted * 0.5)
     }
 
-    /// Whether a chunk may be made to go for another: strict promises do not give way to looser
+    /// True if a chunk may be made to go for another: strict promises do not give way to looser
     /// ones.
     fn gives_way(&self, victim: u32, to: u32, view: &dyn VolumeView) -> bool {
         let strict = |number: u32| {

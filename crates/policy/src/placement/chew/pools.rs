@@ -50,13 +50,13 @@ impl Status {
         Status(pools)
     }
 
-    /// Whether `pool` has space for so many chunks.
+    /// True if `pool` has space for so many chunks.
     #[inline]
     pub(super) fn has_space(&self, pool: PoolId, chunks: u64) -> bool {
         self.pool(pool).space >= i128::from(chunks)
     }
 
-    /// Whether `pool` has so much time left, as a share of all its time.
+    /// True if `pool` has so much time left, as a share of all its time.
     #[inline]
     pub(super) fn has_time(&self, pool: PoolId, time: f64) -> bool {
         time <= self.pool(pool).time

@@ -186,7 +186,7 @@ impl Pieces {
         self.counts(case).is_touched()
     }
 
-    /// Whether it has any chunk.
+    /// True if it has any chunk.
     fn is_there(&self, case: u32) -> bool {
         self.standing[case as usize] + self.resting[case as usize] > 0
     }

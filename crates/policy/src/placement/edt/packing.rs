@@ -23,9 +23,9 @@ pub(super) struct Seat {
     pub(super) share: f64,
     /// What all of it is worth.
     pub(super) rate: f64,
-    /// Whether its space costs nothing.
+    /// True if its space costs nothing.
     pub(super) by_time: bool,
-    /// Whether it takes no chunks.
+    /// True if it takes no chunks.
     pub(super) overloaded: bool,
     /// Chunks that it has room for; less than nothing where it has more than it should.
     pub(super) free: i128,
@@ -43,7 +43,7 @@ impl Seat {
 struct Item {
     number: u32,
     home: PoolId,
-    /// Whether it must leave its pool.
+    /// True if it must leave its pool.
     banned: bool,
 }
 

@@ -205,7 +205,7 @@ impl Lmst {
         self.slas.get(chunk.volume.0 as usize).copied().unwrap_or(last)
     }
 
-    /// Whether cold chunks of the volume may leave faster pools.
+    /// True if cold chunks of the volume may leave faster pools.
     fn is_loose(&self, chunk: ChunkId) -> bool {
         match self.promise(chunk) {
             Some(sla) => sla.class == SlaClass::Loose,
@@ -278,7 +278,7 @@ impl Window<'_> {
         with_room.min_by(|&a, &b| load(a).total_cmp(&load(b)))
     }
 
-    /// Whether a validated migration of `candidate` to `to` ends within the window, if it begins
+    /// True if a validated migration of `candidate` to `to` ends within the window, if it begins
     /// `from` on; it is then taken in.
     fn migrate(&mut self, candidate: &Candidate, to: PoolId, from: f64, forward: bool) -> bool {
         let (home, there) = (usize::from(candidate.home.0), usize::from(to.0));

@@ -13,7 +13,7 @@ pub(super) struct Rival {
     homes: Homes,
     /// Bytes that moves may still take, by pool.
     allowance: Vec<f64>,
-    /// Whether the epoch under way is a whole one.
+    /// True if the epoch under way is a whole one.
     whole: bool,
     epochs: u64,
     /// Moves that count for the epoch under way.

@@ -45,7 +45,7 @@ const TESTED: [(&str, fn()); 7] = [
     ),
 ];
 
-/// Whether `test` fails while the mutant `name` is planted.
+/// True if `test` fails while the mutant `name` is planted.
 fn notices(name: &'static str, test: impl FnOnce()) -> bool {
     let planted = plant(name);
     let noticed = catch_unwind(AssertUnwindSafe(test)).is_err();

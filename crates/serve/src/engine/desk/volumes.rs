@@ -232,7 +232,7 @@ impl Desk<'_> {
     }
 }
 
-/// Whether two neighbouring runs can be told as one.
+/// True if two neighbouring runs can be told as one.
 fn is_alike(one: &Extent, other: &Extent) -> bool {
     let place = |extent: &Extent| (extent.redirected_to, extent.mirrored_on, extent.pinned);
     one.pools == other.pools && place(one) == place(other)

@@ -69,7 +69,7 @@ pub(super) struct PanelConfig {
     pub(super) measure: Measure,
     /// The row beside which the others are set, seed by seed.
     pub(super) beside: Option<String>,
-    /// Whether it is told how often rules were right about bursts.
+    /// True if it is told how often rules were right about bursts.
     #[serde(default)]
     pub(super) bursts_known: bool,
     /// Mean time between requests, when it is not the experiment's.

@@ -293,7 +293,7 @@ fn at_most<'a>(
     }
 }
 
-/// Whether it knows what nobody can know.
+/// True if it knows what nobody can know.
 fn is_bound(line: &Line) -> bool {
     line.name.ends_with("(bound)") || line.policy.starts_with("ara-opt")
 }

@@ -77,7 +77,7 @@ pub struct Panel {
     pub measure: Measure,
     /// The row beside which the others are set.
     pub beside: Option<String>,
-    /// Whether it is told how often rules were right about bursts.
+    /// True if it is told how often rules were right about bursts.
     pub bursts_known: bool,
     /// Names of the columns.
     pub columns: Vec<String>,

@@ -145,7 +145,7 @@ impl Measure {
         }
     }
 
-    /// Whether a higher figure is the better one.
+    /// True if a higher figure is the better one.
     pub(super) fn more_is_better(self) -> bool {
         matches!(self, Measure::Throughput | Measure::OnFastest | Measure::Local)
     }

@@ -58,9 +58,9 @@ struct BatchConfig {
 struct VolumeConfig {
     #[serde(deserialize_with = "text")]
     size: Bytes,
-    /// Whether all of it is mapped, by ascending address, before anything is on it.
+    /// True if all of it is mapped, by ascending address, before anything is on it.
     thick: bool,
-    /// Whether the slowest pool is filled first.
+    /// True if the slowest pool is filled first.
     #[serde(default)]
     slowest_first: bool,
     pools: Vec<PoolConfig>,

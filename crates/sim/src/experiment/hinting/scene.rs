@@ -66,7 +66,7 @@ pub(super) struct Server {
     /// The largest files that are deleted and made anew.
     #[serde(default, deserialize_with = "text_or_none")]
     replaced: Option<Bytes>,
-    /// Whether something reads all files beside it.
+    /// True if something reads all files beside it.
     #[serde(default)]
     background: bool,
 }

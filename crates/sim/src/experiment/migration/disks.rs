@@ -77,7 +77,7 @@ pub(super) struct Answer {
     pub(super) unit: u32,
     /// From when it was asked to when it was answered, ms.
     pub(super) response: f64,
-    /// Whether its unit was being copied when it was asked.
+    /// True if its unit was being copied when it was asked.
     pub(super) moving: bool,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Copier {
     /// Pieces of a unit, and KiB of each.
     pub(super) pieces: u32,
     pub(super) piece_kib: f64,
-    /// Whether copying outranks the requests to the unit that moves.
+    /// True if copying outranks the requests to the unit that moves.
     pub(super) outranks: bool,
 }
 

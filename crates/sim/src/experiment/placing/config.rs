@@ -46,7 +46,7 @@ pub(super) struct PanelConfig {
     /// pools have the same bytes whatever the chunk.
     #[serde(default, deserialize_with = "text_or_none")]
     pub(super) shares_at: Option<Bytes>,
-    /// Whether the engine's throttle of copies holds; it does when this is left out.
+    /// True if the engine's throttle of copies holds; it does when this is left out.
     #[serde(default = "yes")]
     pub(super) throttled: bool,
     pub(super) seeds: Vec<u64>,

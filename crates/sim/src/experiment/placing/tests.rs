@@ -95,7 +95,9 @@ fn wrong_descriptions_say_what_is_wrong() {
     let wrong = |from: &str, to: &str| {
         Config::parse(&SMALL.replacen(from, to, 1), "x").unwrap_err().to_string()
     };
-    assert!(wrong("\"baseline\"\npub", "\"lru\"\npub").contains("`lru` is a cache, not a placement"));
+    assert!(
+        wrong("\"baseline\"\npub", "\"lru\"\npub").contains("`lru` is a cache, not a placement")
+    );
     assert!(wrong("for = \"20s\", ", "").contains("`slow`: say `requests` or `for`"));
     assert!(wrong("[1, 2]", "[]").contains("`seeds` names none"));
     assert!(wrong("[0.5, 0]", "[0.5]").contains("one a column, 2"));
