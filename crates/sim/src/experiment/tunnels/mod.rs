@@ -11,7 +11,7 @@
 //!    processor, then for the link. The hours are pressed together until the link is as loaded as
 //!    the description says.
 //!
-//! Source: S3, VNRE (000 §4.2 to 4.4).
+//! Source: S3, VNRE (Ge 2017 §4.2 to 4.4).
 
 mod config;
 
