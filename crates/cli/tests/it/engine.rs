@@ -148,7 +148,7 @@ fn the_policy_is_shown_and_changed_while_the_engine_runs() {
     }
     let folder = program::folder("engine-policy");
     let up = Up::start_with(&folder, "--size 64MiB --no-emulation");
-    assert!(ask(&up, "policy show").unwrap().starts_with("baseline, asked every 5 min"));
+    assert!(ask(&up, "policy show").unwrap().starts_with("auto, asked every "));
     let set = ask(&up, "policy set baseline:k=7 --epoch 10s").unwrap();
     assert!(set.contains("asked every 10 s") && set.contains("k = 7"), "{set}");
     assert!(ask(&up, "policy set lru").unwrap_err().contains("is a cache, not a placement"));

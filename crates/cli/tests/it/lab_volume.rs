@@ -50,7 +50,7 @@ fn pools_csv_and_the_page_come_from_and_go_to_files() {
     let csv = run(&folder, &words).succeeded().stdout();
     let firsts: Vec<String> =
         csv.lines().map(|line| line.split(',').take(2).collect::<Vec<_>>().join(" ")).collect();
-    assert_eq!(firsts, ["policy pool", "static a", "static b", "baseline a", "baseline b"]);
+    assert_eq!(firsts, ["policy pool", "static a", "static b", "auto a", "auto b"]);
     assert!(std::fs::read_to_string(folder.join("r.html")).unwrap().contains("</html>"));
     run(&folder, &words).ended_with(2).says("r.html exists");
 }
@@ -71,7 +71,7 @@ fn wrong_words_are_refused_with_what_would_do() {
     std::fs::write(folder.join("p.toml"), pools).unwrap();
     for (words, said) in [
         ("--policy basline", "did you mean `baseline`"),
-        ("--policy lru", "`lab cache` runs it"),
+        ("--policy lru", "is a cache, not a placement; those are static, "),
         ("--policy baseline:k=none", "a whole number"),
         ("--chunk 1000", "a power of two from 64 KiB to 1 GiB"),
         ("--epoch 0s", "an epoch lasts"),

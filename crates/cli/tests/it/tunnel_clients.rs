@@ -127,7 +127,7 @@ fn curl_over_tls_ends_as_a_flow_that_is_not_cut() {
     wait_for_server(&web);
     let url = format!("https://localhost:{}/page", tunnel.port());
     let choice = || status(&tunnel.folder, "exit.sock")["links"][0]["classes"][0].clone();
-    for _ in 0..20 {
+    for _ in 0..60 {
         let fetch = ["--silent", "--show-error", "--insecure", "--noproxy", "*", "--ipv4", &url];
         assert!(run("curl", &fetch, &tunnel.folder) == page, "other bytes came");
         if choice()["choice"] == "none" {

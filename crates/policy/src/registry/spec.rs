@@ -40,7 +40,7 @@ pub enum SpecError {
         reason: String,
     },
     /// It is a policy of another family.
-    #[error("`{label}` is a {kind}, not a {wanted}; those are: {}", .names.join(", "))]
+    #[error("`{label}` is a {kind}, not a {wanted}; those are {}", .names.join(", "))]
     Family {
         /// What was written.
         label: String,

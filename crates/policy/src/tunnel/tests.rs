@@ -129,7 +129,7 @@ fn a_size_that_cannot_be_is_refused() {
 fn only_controllers_control() {
     let error = PolicySpec::parse("lru").unwrap().build_controller().err().unwrap().to_string();
     assert!(
-        error.contains("not a tunnel's controller; those are goodput, vnre, content, fixed"),
+        error.contains("not a tunnel controller; those are goodput, vnre, content, fixed"),
         "{error}"
     );
     let error = PolicySpec::parse("larc+content").err().unwrap().to_string();

@@ -211,7 +211,7 @@ fn what_cannot_run_says_what_would() {
         change(&mut options);
         message(&pools, "static", &options)
     };
-    assert!(message(&pools, "lru", &good).contains("static, baseline, iops-only"));
+    assert!(message(&pools, "lru", &good).contains("static, auto, baseline, iops-only"));
     assert!(
         message(&pools[..1], "vfrm", &good)
             .contains("moves chunks between pools, and there is one")

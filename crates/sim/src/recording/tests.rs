@@ -200,7 +200,7 @@ fn a_recording_cut_off_anywhere_replays_up_to_there() {
 fn caches_and_unknown_names_are_no_placements() {
     let file = recorded(&load(), "static");
     let error = replay(&file, Some("lru")).err().unwrap().to_string();
-    assert!(error.contains("cache lines"), "{error}");
+    assert!(error.contains("is a cache, not a placement"), "{error}");
 }
 
 /// Blocks of records that no machine made.
