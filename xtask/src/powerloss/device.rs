@@ -99,6 +99,8 @@ impl Device {
             match input.fill_buf() {
                 Ok([]) => return Ok(()),
                 Ok(_) => {}
+                // A signal's, of a child that ended.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
                 {

@@ -83,6 +83,8 @@ fn attach(device: Device, number: usize, name: &str) -> Result<(), String> {
     std::thread::spawn(move || {
         if let Err(error) = device.serve(&listener) {
             eprintln!("device {number}: {error}");
+            // Whoever waits for the device would wait for ever.
+            std::process::exit(1);
         }
     });
     let mut command = Command::new("nbd-client");

@@ -13,6 +13,8 @@ const HEARD: f64 = 1048576.0;
 const ERRORS: f64 = 2.0;
 /// Share of the margin, over the class's whole life, that a merely cheaper choice may cost.
 const IDLE: f64 = 0.25;
+/// What saves no more than this saves nothing: cutting is all cost, however little it costs.
+const NOTHING: f64 = 0.001;
 /// No saving is taken for more: the link carries references.
 const SHARE_MAX: f64 = 0.9995;
 
@@ -107,9 +109,13 @@ impl Goodput {
         let known = || Choice::all().filter_map(|choice| self.worth(choice));
         let most = known().map(|worth| worth.goodput).fold(0.0, f64::max);
         let alike = known().filter(|worth| worth.goodput >= most * (1.0 - self.knobs.margin));
-        alike
+        let best = alike
             .min_by(|a, b| self.cost.of(a.choice).total_cmp(&self.cost.of(b.choice)))
-            .expect("none is always known, and one is the best")
+            .expect("none is always known, and one is the best");
+        match best.share.mean <= NOTHING {
+            true => self.worth(Choice::None).unwrap_or(best),
+            false => best,
+        }
     }
 
     /// True if leaving `mine` for `best` gains more than it costs.
@@ -120,13 +126,16 @@ impl Goodput {
         // What was never filled is not lost.
         let lost = if mine.choice == Choice::None { self.warm } else { self.warm.min(self.steady) };
         let relearning = lost * (cold - now).max(0.0);
+        let error = ERRORS * (mine.share.variance + best.share.variance).sqrt();
         let alike = best.goodput <= mine.goodput * (1.0 + margin);
+        if alike && best.choice == Choice::None && mine.share.mean + error <= NOTHING {
+            return true;
+        }
         if alike {
             let cheaper = self.cost.of(best.choice) <= (1.0 - CHEAPER) * self.cost.of(mine.choice);
             let as_good = best.goodput >= mine.goodput * (1.0 - margin / 2.0);
             return cheaper && as_good && relearning <= IDLE * margin * now * self.seen;
         }
-        let error = ERRORS * (mine.share.variance + best.share.variance).sqrt();
         let surely = match best.choice {
             // That of a choice by itself, not beside others.
             Choice::None => best.goodput > self.goodput(mine.choice, mine.share.mean + error),

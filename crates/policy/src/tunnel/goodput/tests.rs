@@ -27,7 +27,7 @@
 use super::{CREDIT, ENTRY};
 use crate::registry::{PolicySpec, Settings};
 use crate::tunnel::tests::world::{
-    IMAGES, LINKS, LOGS, MAIL, Nature, SEGMENT, SNAPSHOTS, TEXT, VIDEO, World,
+    ENCRYPTED, IMAGES, LINKS, LOGS, MAIL, Nature, SEGMENT, SNAPSHOTS, TEXT, VIDEO, World,
 };
 use crate::tunnel::{Choice, Conditions, Controller, Sample, Why};
 use thermocline_units::{Bytes, Nanos};
@@ -316,6 +316,18 @@ fn cost_is_learnt_by_byte_and_by_chunk_through_noise() {
 fn equal_goodput_goes_to_the_cheaper_choice() {
     let world = ran(controller("goodput"), World::new(1.25e6, true, 7), &VIDEO);
     assert_eq!(world.mostly().0, Choice::None, "video on a slow link costs no chunking");
+}
+
+#[test]
+fn what_saves_nothing_is_not_cut_however_little_cutting_costs() {
+    for seed in SEEDS {
+        // Sockets and TLS take ten times what cutting takes: 64 KiB chunks are hardly dearer.
+        let mut world = World::new(1.25e8, true, seed);
+        world.relay = 5e-9;
+        let world = ran(controller("goodput:start=64KiB"), world, &ENCRYPTED);
+        let (choice, share) = world.mostly();
+        assert!(choice == Choice::None && share > 0.9, "{choice}: {share}");
+    }
 }
 
 #[test]

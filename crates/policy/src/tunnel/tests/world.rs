@@ -35,6 +35,9 @@ pub(crate) const TEXT: Nature = Nature {
     fixed: [0.21, 0.20, 0.19, 0.14, 0.10, 0.05, 0.01, 0.0, 0.0, 0.0],
 };
 pub(crate) const VIDEO: Nature = Nature { name: "video", content: [0.002; 10], fixed: [0.001; 10] };
+/// What no choice saves anything of.
+pub(crate) const ENCRYPTED: Nature =
+    Nature { name: "encrypted", content: [0.0; 10], fixed: [0.0; 10] };
 pub(crate) const IMAGES: Nature = Nature { name: "images", content: [0.55; 10], fixed: [0.55; 10] };
 pub(crate) const MAIL: Nature = Nature {
     name: "mail",
@@ -71,6 +74,8 @@ pub(crate) struct World {
     /// Bytes a second.
     pub(crate) link: f64,
     pub(crate) cores: f64,
+    /// Seconds a byte that every choice costs besides, as sockets and TLS do.
+    pub(crate) relay: f64,
     /// Mean bytes from a byte to its repetition.
     pub(crate) reuse: f64,
     pub(crate) shadows: bool,
@@ -96,6 +101,7 @@ impl World {
         World {
             link,
             cores: 1.0,
+            relay: 0.0,
             reuse: 48.0 * 1048576.0,
             shadows,
             lie: None,
@@ -217,7 +223,7 @@ impl World {
         let length = if kind == 2 { 1.25 * even(&mut self.rng, 0.1) } else { 1.0 };
         let chunks = (count / length).round();
         let hiccup = if self.rng.below(200) == 0 { 10.0 } else { 1.0 };
-        let seconds = BYTE_S[kind] * bytes + CHUNK_S * chunks;
+        let seconds = (BYTE_S[kind] + self.relay) * bytes + CHUNK_S * chunks;
         (chunks as u64, seconds * even(&mut self.rng, 0.2) * hiccup)
     }
 
