@@ -21,6 +21,8 @@
 //! - `balance speed|fibonacci|connections|conformance [ARGUMENT…]`: the balancer beside HAProxy and
 //!   nginx, with workers that compute, with servers that fail, and at the edges of HTTP/1.1;
 //!   arguments go to `xtask/bench/balance.py`;
+//! - `tunnel [ARGUMENT…]`: a set of files and its next version through a tunnel over a slow link, beside
+//!   plain TCP and the laboratory's forecast; needs root; arguments go to `xtask/bench/tunnel.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -50,6 +52,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "placements" => {
             measure(Path::new("python3"), "placements.py", what, rest)
         }
+        Some((what, rest)) if what == "tunnel" => {
+            measure(Path::new("python3"), "tunnel.py", what, rest)
+        }
         Some((what, rest)) if what == "redis" => {
             measure(Path::new("python3"), "redis.py", what, rest)
         }
@@ -62,7 +67,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, [])) if what == "read" => read(),
         _ => {
             let known = "caches, sweep, nbd, moving, tiers, forecast, placements, redis, hintstor, \
-                         balance or read";
+                         balance, tunnel or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }

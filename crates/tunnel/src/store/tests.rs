@@ -117,3 +117,47 @@ fn equal_fingerprints_and_names_given_twice_cost_no_more_than_others() {
     assert_eq!(store.get(us(199_999)), Some(&b"the same content under ever new names"[..]));
     assert_eq!(store.by_content.count(), 2, "one for each fingerprint");
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// The index against a plain map, with hashes of which many meet in one place.
+    #[test]
+    fn an_index_finds_what_is_in_it_and_nothing_else(seed: u64, bits in 1_u32..12, steps in 1_u32..1500) {
+        let hash_of = |number: u32| spread(3, u64::from(number)) >> (64 - bits) << (64 - bits);
+        let (mut index, mut model) = (Index::new(), BTreeMap::new());
+        let mut rng = Rng::seeded(seed);
+        for _ in 0..steps {
+            let number = rng.below(600) as u32;
+            let hash = hash_of(number);
+            if rng.below(3) == 0 {
+                let there = model.remove(&number).is_some();
+                prop_assert_eq!(index.remove(hash, number), there);
+            } else if !model.contains_key(&number) && index.insert(hash, number, hash_of) {
+                model.insert(number, ());
+            }
+        }
+        prop_assert_eq!(index.count(), model.len());
+        for number in 0..600 {
+            let found = index.find(hash_of(number), |other| other == number);
+            prop_assert_eq!(found.is_some(), model.contains_key(&number), "{}", number);
+        }
+    }
+}
+
+#[test]
+fn an_index_refuses_what_all_meets_in_one_place() {
+    let mut index = Index::new();
+    let added = (0..10_000).filter(|&number| index.insert(5, number, |_| 5)).count();
+    assert_eq!(added, 255, "as many as a byte of distance can say");
+    assert!(index.memory() < 64 << 10, "{} B for {added} numbers", index.memory());
+    // Elsewhere others are as welcome as before.
+    let others: Vec<u32> = (10_000..20_000).collect();
+    let hash_of = |number| match number {
+        0..10_000 => 5,
+        _ => spread(3, u64::from(number)) | 1 << 63,
+    };
+    assert!(others.iter().all(|&number| index.insert(hash_of(number), number, hash_of)));
+    assert!(others.iter().all(|&number| index.find(hash_of(number), |n| n == number).is_some()));
+    assert!((0..255).all(|number| index.remove(5, number)));
+}

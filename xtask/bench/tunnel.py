@@ -1,0 +1,289 @@
+"""A set of files and its next version through a tunnel over a slow link, beside plain TCP and the laboratory's forecast.
+
+    tunnel.py tunnel BINARY KEPT [--rounds N] [--mbit N] [--ms N] [--loss PER_MILLION,…] [--policy P] [--first FILE --second FILE] [--binary PATH] [--link PATH]
+
+1. Two network namespaces with a TUN device between them, which the example `link` of thermocline-ports-os gives a rate, a delay each way
+   and a loss. A server in one sends files, a client in the other takes them and compares SHA-256.
+2. A round starts both ends anew, with empty caches, and takes in turn: both files by plain TCP, the first through the tunnel, the second.
+   The kernel's counters of the devices say how many bytes went over the link; both ends' processor time comes from /proc.
+3. `lab tunnel` sends the same files over a modelled link of that rate and delay: what it says of the second is what both take less what
+   the first takes.
+
+Without --first, the set is made of this machine's /usr/share/doc and /usr/lib/python3 (a tar of at most 110 MB), and the second version
+has other times everywhere and 20 to 400 bytes put into one file of twenty. Needs root. Prints JSON; its `table` is what people read.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import io
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+
+NEAR, FAR = "tcl-near", "tcl-far"
+NEAR_ADDRESS, FAR_ADDRESS = "10.77.0.1", "10.77.0.2"
+FILES, EXIT, DOOR = 9000, 7000, 7001
+SET_BYTES = 110_000_000
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], check=True, **more)
+
+
+class Link:
+    """The namespaces and what runs between them."""
+
+    def __init__(self, program, mbit, ms, loss):
+        self.close()
+        for name in (NEAR, FAR):
+            run("ip", "netns", "add", name)
+        words = [str(program), "tcl0", "tcl1", str(mbit), str(ms), str(loss)]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        if not self.process.stdout.readline().startswith("link"):
+            raise SystemExit("the link does not start; it says why above")
+        for device, name, address in (("tcl0", NEAR, NEAR_ADDRESS), ("tcl1", FAR, FAR_ADDRESS)):
+            run("ip", "link", "set", device, "netns", name)
+            run("ip", "-n", name, "addr", "add", f"{address}/30", "dev", device)
+            run("ip", "-n", name, "link", "set", device, "up")
+            run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def carried(self):
+        """Bytes that came to the near side and left it."""
+        said = subprocess.check_output(["ip", "-n", NEAR, "-j", "-s", "link", "show", "tcl0"])
+        counters = json.loads(said)[0]["stats64"]
+        return counters["rx"]["bytes"] + counters["tx"]["bytes"]
+
+    @staticmethod
+    def close():
+        for name in (NEAR, FAR):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.close()
+
+
+def inside(namespace):
+    """Brings the calling thread into a namespace; its sockets stay there."""
+    with open(f"/run/netns/{namespace}") as file:
+        if LIBC.setns(file.fileno(), CLONE_NEWNET) != 0:  # os.setns came with Python 3.12
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+
+
+def serve(files, ready):
+    """A connection asks by a byte, 0 or 1, and gets a length and that file."""
+    inside(FAR)
+    listener = socket.create_server((FAR_ADDRESS, FILES), backlog=16)
+    ready.set()
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            which = connection.recv(1)
+            if which:
+                contents = files[which[0]]
+                connection.sendall(struct.pack("<Q", len(contents)) + contents)
+
+
+def fetch(address, which, digest):
+    """Seconds from connecting to the last byte."""
+    took = []
+
+    def body():
+        inside(NEAR)
+        began = time.monotonic()
+        with socket.create_connection(address) as connection:
+            connection.sendall(bytes([which]))
+            stream = connection.makefile("rb")
+            length = struct.unpack("<Q", stream.read(8))[0]
+            hashed = hashlib.sha256()
+            while length:
+                block = stream.read(min(length, 1 << 20))
+                if not block:
+                    raise SystemExit("a transfer ended early")
+                hashed.update(block)
+                length -= len(block)
+            took.append(time.monotonic() - began)
+            if hashed.digest() != digest:
+                raise SystemExit("other bytes came than were sent")
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if not took:
+        raise SystemExit("a transfer failed; it says why above")
+    return took[0]
+
+
+class Ends:
+    """Both ends of a tunnel, new."""
+
+    def __init__(self, args, folder):
+        self.processes = []
+        common = ["--policy", args.policy, "--log", "none", "--cache", "1GiB"]
+        for name in ("enter", "exit"):
+            run(args.binary, "tunnel", "keys", folder / name, stdout=subprocess.DEVNULL)
+
+        def start(namespace, name, other, *words):
+            words = [args.binary, "tunnel", name, *words, *common, "--key", folder / f"{name}.key", "--peer", folder / f"{other}.pub"]
+            words += ["--socket", folder / f"{name}.sock"]
+            words = ["ip", "netns", "exec", namespace] + [str(word) for word in words]
+            self.processes.append(subprocess.Popen(words, stdout=subprocess.DEVNULL))
+
+        start(FAR, "exit", "enter", "--listen", f"{FAR_ADDRESS}:{EXIT}", "--allow", f"{FAR_ADDRESS}:{FILES}")
+        start(NEAR, "enter", "exit", "--to", f"{FAR_ADDRESS}:{EXIT}", "--forward", f"{DOOR}={FAR_ADDRESS}:{FILES}")
+        self.wait(args, folder)
+
+    def wait(self, args, folder):
+        """Until both ends have met."""
+        for _ in range(1000):
+            said = subprocess.run([args.binary, "tunnel", "status", "--socket", folder / "enter.sock", "--json"], capture_output=True, text=True)
+            if said.returncode == 0 and any(link.get("up", True) for link in json.loads(said.stdout)["links"]):
+                return
+            time.sleep(0.05)
+        raise SystemExit(f"the ends do not meet: {said.stdout}{said.stderr}")
+
+    def processor_s(self):
+        """Processor time of both, in seconds."""
+        ticks = 0
+        for process in self.processes:
+            ticks += sum(map(int, pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def made_set():
+    """A tar of this machine's files, and its next version."""
+    dice = random.Random(1)
+    first, second = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=first, mode="w") as old, tarfile.open(fileobj=second, mode="w") as new:
+        for top in ("/usr/share/doc", "/usr/lib/python3", "/usr/share/perl", "/usr/lib/x86_64-linux-gnu"):
+            for path in sorted(pathlib.Path(top).rglob("*")):
+                if path.is_symlink() or not path.is_file() or first.tell() > SET_BYTES:
+                    continue
+                contents = path.read_bytes()
+                entry = tarfile.TarInfo(str(path))
+                entry.size, entry.mtime = len(contents), 1_700_000_000
+                old.addfile(entry, io.BytesIO(contents))
+                if dice.randrange(20) == 0:
+                    at = dice.randrange(len(contents) + 1)
+                    contents = contents[:at] + dice.randbytes(dice.randrange(20, 401)) + contents[at:]
+                entry.size, entry.mtime = len(contents), 1_710_000_000
+                new.addfile(entry, io.BytesIO(contents))
+    return first.getvalue(), second.getvalue()
+
+
+def forecast(args, paths, ms):
+    """Seconds that the laboratory says the second file takes."""
+    def took(names):
+        words = [args.binary, "lab", "tunnel", *names, "--policy", args.policy, "--rate", f"{args.mbit}Mbit", "--delay", f"{ms}ms", "--json"]
+        return json.loads(subprocess.check_output([str(word) for word in words]))[0]["took_s"]
+
+    first = took(paths[:1])
+    return first, took(paths) - first
+
+
+def one_loss(args, files, folder, loss):
+    digests = [hashlib.sha256(contents).digest() for contents in files]
+    rows = []
+    for number in range(args.rounds):
+        link = Link(args.link, args.mbit, args.ms, loss)
+        try:
+            ready = threading.Event()
+            threading.Thread(target=serve, args=(files, ready), daemon=True).start()
+            ready.wait()
+            row = {}
+            before = link.carried()
+            row["plain_first_s"] = fetch((FAR_ADDRESS, FILES), 0, digests[0])
+            row["plain_s"] = fetch((FAR_ADDRESS, FILES), 1, digests[1])
+            row["plain_bytes"] = (link.carried() - before) // 2
+            place = folder / f"{loss}-{number}"
+            place.mkdir()
+            ends = Ends(args, place)
+            try:
+                for which, name in enumerate(("first", "second")):
+                    before, spent = link.carried(), ends.processor_s()
+                    row[f"{name}_s"] = fetch(("127.0.0.1", DOOR), which, digests[which])
+                    row[f"{name}_bytes"] = link.carried() - before
+                    row[f"{name}_processor_s"] = ends.processor_s() - spent
+            finally:
+                ends.stop()
+            row["times"] = row["plain_s"] / row["second_s"]
+            rows.append(row)
+            print(f"loss {loss} of a million, round {number + 1}: {row}", file=sys.stderr)
+        finally:
+            link.end()
+    return rows
+
+
+def table(measured, args, sizes, told):
+    def spread(rows, key, form):
+        values = [row[key] for row in rows]
+        return f"{form.format(statistics.median(values))} ({form.format(min(values))}–{form.format(max(values))})"
+
+    lines = [f"{sizes[0] / 1e6:.1f} and {sizes[1] / 1e6:.1f} MB, {args.mbit} Mbit/s, {args.ms} ms each way, policy {args.policy}; median (least–greatest) of {args.rounds} rounds; seconds", ""]
+    lines += ["| loss | plain TCP, second | tunnel, first | tunnel, second | times faster | bytes of the second on the link | both ends' processor time |", "|---|---|---|---|---|---|---|"]
+    for loss, rows in measured.items():
+        cells = [spread(rows, "plain_s", "{:.2f}"), spread(rows, "first_s", "{:.2f}"), spread(rows, "second_s", "{:.2f}"), spread(rows, "times", "{:.1f}")]
+        cells += [spread(rows, "second_bytes", "{:,.0f}"), spread(rows, "second_processor_s", "{:.2f}")]
+        lines.append(f"| {int(loss) / 10_000} % | " + " | ".join(cells) + " |")
+    if told:
+        lines += ["", f"The laboratory, without loss: first {told[0]:.2f} s, second {told[1]:.2f} s."]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what")
+    parser.add_argument("built")
+    parser.add_argument("kept")
+    parser.add_argument("--binary")
+    parser.add_argument("--link", help="the example `link`, where it is built already")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mbit", type=int, default=100)
+    parser.add_argument("--ms", type=int, default=20)
+    parser.add_argument("--loss", default="0,1000,10000")
+    parser.add_argument("--policy", default="content:size=2KiB")
+    parser.add_argument("--first")
+    parser.add_argument("--second")
+    args = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        raise SystemExit("namespaces and TUN devices need root, and `ip` (iproute2)")
+    if bool(args.first) != bool(args.second):
+        raise SystemExit("--first and --second go together")
+    args.binary = str(pathlib.Path(args.binary or args.built).resolve())
+    if not args.link:
+        root = pathlib.Path(__file__).resolve().parents[2]
+        run("cargo", "build", "--release", "--package", "thermocline-ports-os", "--example", "link", cwd=root)
+        args.link = root / "target" / "release" / "examples" / "link"
+    files = [pathlib.Path(name).read_bytes() for name in (args.first, args.second)] if args.first else made_set()
+    with tempfile.TemporaryDirectory(prefix="tcl-") as folder:
+        folder = pathlib.Path(folder)
+        paths = [folder / "old.tar", folder / "new.tar"]
+        for path, contents in zip(paths, files):
+            path.write_bytes(contents)
+        told = forecast(args, paths, args.ms)
+        measured = {loss: one_loss(args, files, folder, int(loss)) for loss in args.loss.split(",")}
+    sizes = [len(contents) for contents in files]
+    print(json.dumps({"rounds": measured, "forecast_s": told, "bytes": sizes, "table": table(measured, args, sizes, told)}))
+
+
+main()
