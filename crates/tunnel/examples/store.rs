@@ -17,13 +17,20 @@ fn main() {
     let word = |at: usize, default: u64| arguments.get(at).copied().unwrap_or(default);
     let (mib, length, millions) = (word(0, 256), word(1, 2048) as usize, word(2, 1));
     let mut rng = Rng::seeded(1);
+    // As an end does: all fingerprints of a segment are known before the first is looked for.
+    let segment = (65536 / length).max(1) as u64;
     let mut chunk: Vec<u8> = (0..length).map(|_| rng.next_u64() as u8).collect();
     let mut store = Store::new(Bytes::from_mib(mib), 7);
     let mut number = 0;
     let mut come = |count: u64| {
         let began = Instant::now();
-        for _ in 0..count {
-            let fingerprint = rng.next_u64();
+        let mut fingerprints = Vec::new();
+        for at in 0..count {
+            if at % segment == 0 {
+                fingerprints = (0..segment).map(|_| rng.next_u64()).collect();
+                fingerprints.iter().for_each(|&fingerprint| store.expect(fingerprint));
+            }
+            let fingerprint = fingerprints[(at % segment) as usize];
             chunk[..8].copy_from_slice(&fingerprint.to_le_bytes());
             assert!(store.find(fingerprint, &chunk).is_none(), "chunks are unlike");
             store.insert(Name { owner: Owner::Us, number }, fingerprint, &chunk);

@@ -266,6 +266,26 @@ impl Decoder {
         Ok(assembled)
     }
 
+    /// Fingerprints of a segment's literals, all before the first is kept, so that memory can bring
+    /// what belongs to them and to the references.
+    fn fingerprints(&self, tokens: &[Token], mut literals: &[u8], shared: &Shared) -> Vec<u64> {
+        let mut fingerprints = Vec::new();
+        for token in tokens {
+            if let Token::Reference { name, .. } = *token {
+                shared.store.expect_name(name);
+                continue;
+            }
+            let (chunk, rest) = literals.split_at(token.length() as usize);
+            literals = rest;
+            if let Token::Literal { .. } = token {
+                let fingerprint = shared.fingerprint(self.scope, chunk);
+                shared.store.expect(fingerprint);
+                fingerprints.push(fingerprint);
+            }
+        }
+        fingerprints
+    }
+
     fn fill_in(
         &self,
         tokens: &[Token],
@@ -273,6 +293,7 @@ impl Decoder {
         assembled: &mut Assembled,
         shared: &mut Shared,
     ) {
+        let mut fingerprints = self.fingerprints(tokens, literals, shared).into_iter();
         for (index, token) in tokens.iter().enumerate() {
             let length = token.length() as usize;
             let at = assembled.bytes.len();
@@ -282,7 +303,7 @@ impl Decoder {
                     literals = rest;
                     assembled.bytes.extend_from_slice(chunk);
                     if let Token::Literal { number, .. } = *token {
-                        let fingerprint = shared.fingerprint(self.scope, chunk);
+                        let fingerprint = fingerprints.next().expect("each literal has one");
                         let name = Name { owner: Owner::Peer, number };
                         shared.store.insert(name, fingerprint, chunk);
                     }

@@ -253,11 +253,12 @@ impl Encoder {
         let mut encoded = Encoded { bytes: bytes.len() as u64, ..Encoded::default() };
         let mut tokens = Vec::with_capacity(lengths.len());
         let mut literals = Vec::new();
+        let fingerprints = self.fingerprints(&bytes, lengths, shared);
         let mut at = 0;
-        for &length in lengths {
+        for (number, &length) in lengths.iter().enumerate() {
             let chunk = &bytes[at..at + length as usize];
             at += length as usize;
-            let token = self.token(chunk, shared);
+            let token = self.token(chunk, fingerprints.get(number), shared);
             if let Token::Reference { .. } = token {
                 encoded.references += 1;
                 encoded.saved += u64::from(length);
@@ -283,13 +284,28 @@ impl Encoder {
         (parts.collect(), encoded)
     }
 
-    /// A reference if the store has these bytes, or else a literal, which the store gets.
-    fn token(&mut self, chunk: &[u8], shared: &mut Shared) -> Token {
-        let length = chunk.len() as u32;
-        if self.chunking.method() == Method::None {
-            return Token::Plain { length };
+    /// Fingerprints of chunks, none without chunking; all of a segment before the first is looked
+    /// for, so that memory can bring what belongs to them.
+    fn fingerprints(&self, bytes: &[u8], lengths: &[u32], shared: &Shared) -> Vec<u64> {
+        let mut rest = bytes;
+        let mut fingerprint = |&length: &u32| {
+            let (chunk, behind) = rest.split_at(length as usize);
+            rest = behind;
+            let fingerprint = shared.fingerprint(self.scope, chunk);
+            shared.store.expect(fingerprint);
+            fingerprint
+        };
+        match self.chunking.method() {
+            Method::None => Vec::new(),
+            _ => lengths.iter().map(&mut fingerprint).collect(),
         }
-        let fingerprint = shared.fingerprint(self.scope, chunk);
+    }
+
+    /// A reference if the store has these bytes, or else a literal, which the store gets. Bytes
+    /// without a fingerprint go as they are.
+    fn token(&mut self, chunk: &[u8], fingerprint: Option<&u64>, shared: &mut Shared) -> Token {
+        let length = chunk.len() as u32;
+        let Some(&fingerprint) = fingerprint else { return Token::Plain { length } };
         if let Some(name) = shared.store.find(fingerprint, chunk) {
             return Token::Reference { length, name };
         }

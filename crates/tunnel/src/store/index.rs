@@ -8,6 +8,8 @@
 //!
 //! Whoever asks brings a key's hash, and says of a number whether it is meant.
 
+use thermocline_units::prefetch;
+
 const EMPTY: u8 = 0;
 /// A number lies in its own place.
 const HOME: u8 = 1;
@@ -40,6 +42,13 @@ impl Index {
     /// Bytes of the table.
     pub(super) fn memory(&self) -> usize {
         self.numbers.capacity() * size_of::<u32>() + self.distances.capacity()
+    }
+
+    /// Starts fetching the place of `hash`, which is to be asked for soon.
+    pub(super) fn expect(&self, hash: u64) {
+        let home = self.home(hash);
+        prefetch(&self.distances, home);
+        prefetch(&self.numbers, home);
     }
 
     /// The first number among those under `hash` (and of its place) that `is_meant`.

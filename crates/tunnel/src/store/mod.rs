@@ -28,6 +28,8 @@ use thermocline_units::mutants::mutant;
 
 /// Chunks that are kept for one that comes.
 const MOVES_MAX: u32 = 8;
+/// Chunks that what is needed of memory is fetched before.
+const AHEAD: usize = 8;
 /// A longer chunk is not kept, bytes: what an entry can say.
 pub const CHUNK_BYTES_MAX: usize = (1 << 23) - 1;
 /// Entries are counted modulo this, so that one value of 32 bits is free for empty slots.
@@ -208,6 +210,17 @@ impl Store {
         self.append(Entry { fingerprint, name: name.packed(), extent });
     }
 
+    /// Starts fetching where a chunk of this fingerprint would be found, which is to be asked for
+    /// within a microsecond or so. A hint.
+    pub fn expect(&self, fingerprint: u64) {
+        self.by_content.expect(fingerprint);
+    }
+
+    /// As [`Store::expect`], for a chunk that is asked for by name.
+    pub fn expect_name(&self, name: Name) {
+        self.by_name.expect(spread(self.seed, name.packed()));
+    }
+
     /// The name of a chunk with this content, and notes its use.
     pub fn find(&mut self, fingerprint: u64, bytes: &[u8]) -> Option<Name> {
         let at = self.by_content.find(fingerprint, |number| {
@@ -286,6 +299,10 @@ impl Store {
     fn evict(&mut self, moves_left: &mut u32) {
         let number = self.oldest as u32;
         let entry = *self.entries.front().expect("the caller saw one");
+        if let Some(later) = self.entries.get(AHEAD) {
+            self.by_content.expect(later.fingerprint);
+            self.by_name.expect(spread(self.seed, later.name));
+        }
         // A chunk whose fingerprint another one had is found by its name only.
         self.by_content.remove(entry.fingerprint, number);
         self.by_name.remove(spread(self.seed, entry.name), number);
@@ -319,6 +336,8 @@ impl Store {
         if by_content.find(fingerprint, |n| entry_of(n).fingerprint == fingerprint).is_none() {
             by_content.insert(fingerprint, number, |n| entry_of(n).fingerprint);
         }
+        // An end counts its names: this one comes soon.
+        by_name.expect(spread(*seed, entry.name.wrapping_add((AHEAD as u64) << 1)));
         let named = spread(*seed, entry.name);
         by_name.insert(named, number, |n| spread(*seed, entry_of(n).name));
     }
