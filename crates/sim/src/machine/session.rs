@@ -189,7 +189,8 @@ impl Session {
     }
 
     /// Asks for a copy of each of these chunks on a pool, counted from the fastest, as a REPLICATE
-    /// hint does; lets time pass while the queue of copies is full. Chunks that hold nothing, or
+    /// hint does; lets time pass while the queue of copies is full or a chunk is
+    /// being copied. Chunks that hold nothing, or
     /// have a copy there, are passed over. How many copies were asked for.
     ///
     /// # Errors
@@ -208,7 +209,7 @@ impl Session {
                 match self.stage.group.start(now, Operation { kind, chunk, to }) {
                     Ok(_) => asked += 1,
                     Err(Refusal::Unmapped | Refusal::AlreadyThere) => {}
-                    Err(Refusal::QueueFull) => {
+                    Err(Refusal::QueueFull | Refusal::Busy) => {
                         self.rest(QUEUE_DRAINS_IN);
                         continue;
                     }
