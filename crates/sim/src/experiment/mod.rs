@@ -87,9 +87,9 @@ pub enum ExperimentError {
          kind; leave it out of the table"
     )]
     Untold {
-        /// Which.
+        /// Its name.
         workload: String,
-        /// What.
+        /// The character's name.
         character: &'static str,
     },
 }
@@ -113,7 +113,7 @@ pub enum Experiment {
     HostCache(Box<hostcaching::Config>),
     /// What was measured on a real machine, and is judged.
     Recorded(Box<recorded::Config>),
-    /// What traces are like.
+    /// Characters of traces.
     Survey(Box<surveying::Config>),
 }
 
@@ -131,7 +131,7 @@ pub enum Results {
     Grid(Box<grid::Outcome>),
     /// What was recorded.
     Recorded(Box<recorded::Outcome>),
-    /// What traces are like.
+    /// Characters of traces.
     Survey(Box<surveying::Outcome>),
 }
 

@@ -30,7 +30,7 @@ use thermocline_volume::{
 
 /// The one volume of a session.
 const VOLUME: VolumeId = VolumeId(0);
-/// How long is waited for room in the queue of copies.
+/// Time given to the queue of copies to have room.
 const QUEUE_DRAINS_IN: Nanos = Nanos::from_micros(100_000);
 /// Who gives the hints.
 const SOURCE: &str = "session";

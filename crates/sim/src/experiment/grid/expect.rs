@@ -68,11 +68,11 @@ pub enum Expectation {
     },
     /// A row's measure lies between two figures in the unit of its table.
     Between {
-        /// Of which table.
+        /// That of a table.
         measure: Measure,
-        /// Who.
+        /// A row's name.
         row: String,
-        /// Where.
+        /// Columns; all when none is named.
         #[serde(default)]
         columns: Vec<String>,
         /// At least.

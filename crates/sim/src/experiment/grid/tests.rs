@@ -89,7 +89,7 @@ fn published_shares_hold_within_their_points_only() {
 fn what_lies_between_lies_there_with_its_whole_interval() {
     let expect = |most: f64| {
         format!(
-            "kind = \"between\"\nmeasure = \"latency\"\nrow = \"ours\"\nleast = 500\n\
+            "kind = \"between\"\nmeasure = \"latency\"\nrow = \"ours\"\nleast = 450\n\
              most = {most}\ncolumns = [\"small\"]\n"
         )
     };

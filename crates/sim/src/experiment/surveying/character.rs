@@ -16,9 +16,9 @@ use thermocline_units::{Bytes, ChunkId, Nanos};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Character {
-    /// What is read.
+    /// Bytes read.
     Read,
-    /// What is written.
+    /// Bytes written.
     Written,
     /// Reads over writes.
     ReadsOverWrites,
@@ -110,12 +110,12 @@ impl Character {
         }
     }
 
-    /// What it is called in claims.
+    /// Its name in claims.
     pub(super) fn name(self) -> &'static str {
         self.words().0
     }
 
-    /// What stands above a column.
+    /// The head of a column.
     pub(super) fn heading(self) -> String {
         let (name, unit) = self.words();
         let unit = match unit {
@@ -137,7 +137,7 @@ impl Character {
     }
 }
 
-/// How a workload is cut.
+/// Lengths by which a workload is cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cutting {
     pub(super) chunk: Bytes,
@@ -231,7 +231,7 @@ fn of_windows(character: Character, survey: &Survey, memory: &Memory) -> Option<
     }
 }
 
-/// What the window before was like, and what stayed.
+/// The window before, and what stayed of it.
 #[derive(Default)]
 struct Memory {
     window: u64,

@@ -20,7 +20,7 @@ pub struct Config {
     pub title: String,
     /// The tables and figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// All that a reader needs: what is measured, how to read it.
     pub about: String,
     /// Of made workloads; a trace is surveyed once.
     pub(super) seeds: Vec<u64>,
@@ -43,7 +43,7 @@ pub(super) struct WorkloadConfig {
     /// this.
     #[serde(default = "whole")]
     pub(super) part: f64,
-    /// How long its windows are, where a table does not say.
+    /// Length of its windows, where a table does not say.
     #[serde(deserialize_with = "text")]
     pub(super) window: Nanos,
 }
@@ -62,10 +62,10 @@ pub(super) struct TableConfig {
     /// Bytes of a chunk of those characters that are of chunks in windows.
     #[serde(deserialize_with = "text")]
     pub(super) chunk: Bytes,
-    /// How long windows are; as each workload has them when left out.
+    /// Length of windows; as each workload has them when left out.
     #[serde(default, deserialize_with = "text_or_none")]
     pub(super) window: Option<Nanos>,
-    /// Which workloads; all when none is named.
+    /// Names of workloads; all when none is named.
     #[serde(default)]
     workloads: Vec<String>,
     pub(super) characters: Vec<Character>,

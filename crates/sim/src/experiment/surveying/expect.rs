@@ -20,7 +20,7 @@ pub(super) enum Expectation {
         /// All that have a printed one when none is named.
         #[serde(default)]
         workloads: Vec<String>,
-        /// How far off it may be, in the column's unit.
+        /// The distance that is allowed, in the column's unit.
         within: f64,
     },
     /// A character is this or more.

@@ -26,7 +26,7 @@ use crate::source::Source;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// What a workload came to.
+/// The figures of a workload.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {
     /// The workload.
@@ -40,26 +40,26 @@ pub struct Line {
 /// Workloads in rows, characters in columns.
 #[derive(Debug, Clone, Serialize)]
 pub struct Table {
-    /// Which of the source's.
+    /// The source's table or figure.
     pub title: String,
-    /// How to read it.
+    /// A word on reading it.
     pub note: String,
     /// The columns.
     pub characters: Vec<Character>,
     /// The rows.
     pub lines: Vec<Line>,
-    /// Whether the expected features appeared.
+    /// A verdict for each expected feature.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What an experiment came to.
+/// The outcome of an experiment.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// Its title.
     pub title: String,
     /// The tables and figures it reproduces.
     pub source: String,
-    /// What is measured, how to read it, and what was left out.
+    /// All that a reader needs: what is measured, how to read it, what was left out.
     pub about: String,
     /// Its tables.
     pub tables: Vec<Table>,
