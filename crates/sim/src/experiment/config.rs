@@ -2,6 +2,7 @@
 
 use super::expect::{Expectation, Published};
 use crate::lab::CacheSize;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -77,9 +78,20 @@ impl Config {
     /// # Errors
     /// When a key is unknown or missing, or a value not a quantity.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        toml::from_str(text)
-            .map_err(|error| ConfigError { origin: origin.to_string(), problem: error.to_string() })
+        read(text, origin, |_| Ok(()))
     }
+}
+
+/// Reads a description of any kind from TOML, and checks it.
+pub(super) fn read<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    check: impl FnOnce(&T) -> Result<(), String>,
+) -> Result<T, ConfigError> {
+    let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
+    let config: T = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    check(&config).map_err(wrong)?;
+    Ok(config)
 }
 
 pub(super) fn text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(

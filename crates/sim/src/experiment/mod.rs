@@ -14,6 +14,7 @@ mod markdown;
 pub mod migration;
 pub mod placing;
 pub mod recorded;
+pub mod surveying;
 #[cfg(test)]
 mod tests;
 pub mod tunnels;
@@ -23,6 +24,7 @@ pub use config::{Config, ConfigError, Set};
 pub use expect::{Expectation, Published, PublishedMeasure, Verdict};
 
 use crate::balance::{BalanceError, Estimate};
+use crate::chunks::SurveyError;
 use crate::lab::{self, CacheSize, LabError, LabOptions, Row};
 use crate::machine::MachineError;
 use crate::replay::ReplayOptions;
@@ -32,6 +34,7 @@ use crate::workload::{Cut, Unit, Workload, WorkloadError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use thermocline_policy::registry::{PolicySpec, SpecError};
+use thermocline_trace::stat::StatError;
 use thermocline_trace::{ReadOptions, TraceError};
 
 /// An experiment that could not be carried out.
@@ -72,6 +75,23 @@ pub enum ExperimentError {
     /// A policy or a size cannot be run.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// A trace cannot be characterised.
+    #[error(transparent)]
+    Stat(#[from] StatError),
+    /// The chunks of a trace cannot be surveyed.
+    #[error(transparent)]
+    Survey(#[from] SurveyError),
+    /// A trace does not tell what a table asks of it.
+    #[error(
+        "workload `{workload}` does not tell `{character}`: it has no times, or nothing of the \
+         kind; leave it out of the table"
+    )]
+    Untold {
+        /// Its name.
+        workload: String,
+        /// The character's name.
+        character: &'static str,
+    },
 }
 
 /// An experiment of one of the kinds there are; `kind` in its description says which.
@@ -93,6 +113,8 @@ pub enum Experiment {
     HostCache(Box<hostcaching::Config>),
     /// What was measured on a real machine, and is judged.
     Recorded(Box<recorded::Config>),
+    /// Characters of traces.
+    Survey(Box<surveying::Config>),
 }
 
 /// What an experiment of some kind came to.
@@ -109,6 +131,8 @@ pub enum Results {
     Grid(Box<grid::Outcome>),
     /// What was recorded.
     Recorded(Box<recorded::Outcome>),
+    /// Characters of traces.
+    Survey(Box<surveying::Outcome>),
 }
 
 impl Experiment {
@@ -135,6 +159,8 @@ impl Experiment {
                 .map(|config| Experiment::HostCache(Box::new(config))),
             Some(Some("recorded")) => recorded::Config::parse(text, origin)
                 .map(|config| Experiment::Recorded(Box::new(config))),
+            Some(Some("survey")) => surveying::Config::parse(text, origin)
+                .map(|config| Experiment::Survey(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
                 .map(|config| Experiment::Migration(Box::new(config))),
             None => Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config))),
@@ -170,6 +196,8 @@ impl Experiment {
                 hostcaching::run(config, note).map(|outcome| Results::Grid(Box::new(outcome)))
             }
             Experiment::Recorded(config) => Ok(Results::Recorded(Box::new(config.outcome()))),
+            Experiment::Survey(config) => surveying::run(config, folders, note)
+                .map(|outcome| Results::Survey(Box::new(outcome))),
         }
     }
 }
@@ -183,6 +211,7 @@ impl Results {
             Results::Balance(outcome) => outcome.to_markdown(),
             Results::Grid(outcome) => outcome.to_markdown(),
             Results::Recorded(outcome) => outcome.to_markdown(),
+            Results::Survey(outcome) => outcome.to_markdown(),
         }
     }
 
@@ -194,6 +223,7 @@ impl Results {
             Results::Balance(outcome) => outcome.to_html(version, command),
             Results::Grid(outcome) => outcome.to_html(version, command),
             Results::Recorded(outcome) => outcome.to_html(version, command),
+            Results::Survey(outcome) => outcome.to_html(version, command),
         }
     }
 
@@ -205,6 +235,7 @@ impl Results {
             Results::Balance(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
             Results::Grid(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
             Results::Recorded(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
+            Results::Survey(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
         }
     }
 }

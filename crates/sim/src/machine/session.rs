@@ -22,13 +22,16 @@ use thermocline_policy::hints::store::Hint;
 use thermocline_policy::hints::{Facts, Level, Wishes};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::Payload;
-use thermocline_units::{Bytes, Latencies, Nanos, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
-    Action, HintCounts, PoolCounters, Priority, Reply, Request, RequestError, RequestId,
+    Action, HintCounts, Operation, OperationKind, PoolCounters, Priority, Refusal, Reply, Request,
+    RequestError, RequestId,
 };
 
 /// The one volume of a session.
 const VOLUME: VolumeId = VolumeId(0);
+/// Time given to the queue of copies to have room.
+const QUEUE_DRAINS_IN: Nanos = Nanos::from_micros(100_000);
 /// Who gives the hints.
 const SOURCE: &str = "session";
 
@@ -183,6 +186,40 @@ impl Session {
     pub fn rest(&mut self, span: Nanos) {
         self.stage.pass_until(Nanos(self.stage.now().0 + span.0));
         self.stage.finished.clear();
+    }
+
+    /// Asks for a copy of each of these chunks on a pool, counted from the fastest, as a REPLICATE
+    /// hint does; lets time pass while the queue of copies is full or a chunk is
+    /// being copied. Chunks that hold nothing, or
+    /// have a copy there, are passed over. How many copies were asked for.
+    ///
+    /// # Errors
+    /// When the pool takes no copies.
+    pub fn replicate(
+        &mut self,
+        chunks: impl IntoIterator<Item = u32>,
+        pool: usize,
+    ) -> Result<u64, MachineError> {
+        let mut asked = 0;
+        for index in chunks {
+            let chunk = ChunkId { volume: VOLUME, index };
+            let (kind, to) = (OperationKind::Replicate, PoolId(pool as u16));
+            loop {
+                let now = self.stage.now();
+                match self.stage.group.start(now, Operation { kind, chunk, to }) {
+                    Ok(_) => asked += 1,
+                    Err(Refusal::Unmapped | Refusal::AlreadyThere) => {}
+                    Err(Refusal::QueueFull | Refusal::Busy) => {
+                        self.rest(QUEUE_DRAINS_IN);
+                        continue;
+                    }
+                    Err(refusal) => return Err(MachineError::Options(refusal.to_string())),
+                }
+                break;
+            }
+            self.stage.hand_over();
+        }
+        Ok(asked)
     }
 
     /// What was copied between pools since the session began, bytes.

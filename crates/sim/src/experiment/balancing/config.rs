@@ -7,6 +7,7 @@ use crate::balance::{Arrivals, Bursts, Mmpp, ProbeCost, Probes, Scenario, Servic
 use crate::experiment::config::{ConfigError, text, text_or_none};
 use crate::format::{plain, seconds};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_units::Nanos;
 
@@ -16,7 +17,7 @@ use thermocline_units::Nanos;
 pub struct Config {
     /// `balance`.
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: IgnoredAny,
     /// Its title.
     pub title: String,
     /// The tables and figures it reproduces.
@@ -37,12 +38,6 @@ pub struct Config {
     bursts: BTreeMap<String, Burst>,
     #[serde(rename = "panel")]
     pub(super) panels: Vec<PanelConfig>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Balance,
 }
 
 /// An arrival process.

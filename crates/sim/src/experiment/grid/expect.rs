@@ -66,6 +66,20 @@ pub enum Expectation {
         /// How far off that may be.
         within: f64,
     },
+    /// A row's measure lies between two figures in the unit of its table.
+    Between {
+        /// That of a table.
+        measure: Measure,
+        /// A row's name.
+        row: String,
+        /// Columns; all when none is named.
+        #[serde(default)]
+        columns: Vec<String>,
+        /// At least.
+        least: f64,
+        /// At most.
+        most: f64,
+    },
     /// A row's share of the first row is the source's.
     AsPublished {
         /// Of which table.
@@ -96,7 +110,8 @@ impl Expectation {
             Expectation::Grows { measure, row, from, to, .. } => {
                 (measure, vec![row], vec![from, to])
             }
-            Expectation::AsPublished { measure, row, columns, .. } => {
+            Expectation::AsPublished { measure, row, columns, .. }
+            | Expectation::Between { measure, row, columns, .. } => {
                 (measure, vec![row], columns.iter().collect())
             }
         };
@@ -131,6 +146,9 @@ impl Expectation {
             }
             Expectation::Grows { measure, row, from, to, times, within } => {
                 grows(panel, *measure, row, (from, to), (*times, *within))
+            }
+            Expectation::Between { measure, row, columns, least, most } => {
+                between(panel, *measure, row, columns, (*least, *most))
             }
             Expectation::AsPublished { measure, row, columns, within_points } => {
                 as_published(panel, *measure, row, columns, *within_points)
@@ -237,6 +255,30 @@ fn grows(
             with_interval(&own, 2)
         ),
         holds: (own.mean - times).abs() + own.ci95.max(0.0) <= within,
+    }
+}
+
+fn between(
+    panel: &Panel,
+    measure: Measure,
+    row: &str,
+    columns: &[String],
+    (least, most): (f64, f64),
+) -> Verdict {
+    let own = |at: usize| {
+        let seeds = panel.seeds_of(row, at, measure);
+        Estimate::of(&seeds.iter().map(|&value| measure.scaled(value)).collect::<Vec<_>>())
+    };
+    let own: Vec<Estimate> = chosen(panel, columns).map(own).collect();
+    let figures: Vec<String> = own.iter().map(|own| with_interval(own, 1)).collect();
+    let at = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+    Verdict {
+        claim: format!(
+            "{} of {row} lies between {least} and {most}{at}: {}",
+            measure.heading(),
+            figures.join(", ")
+        ),
+        holds: own.iter().all(|own| low(own) >= least && own.mean + own.ci95.max(0.0) <= most),
     }
 }
 

@@ -87,6 +87,8 @@ impl Measure {
             Measure::MovedInAll => "migrated in all",
             Measure::SlowestRead => "read from the slowest pool",
             Measure::OnFastest => "served by the fastest pool",
+            Measure::WritesOnFastest => "writes on the fastest pool",
+            Measure::WritesOnSecond => "writes on the second pool",
             Measure::Programmed => "programmed on flash",
             Measure::Sent => "sent",
             Measure::SentPacked => "sent, compressed",
@@ -104,7 +106,10 @@ impl Measure {
             Measure::Latency | Measure::P99 | Measure::FrontLatency => "ms",
             Measure::Throughput => "MiB/s",
             Measure::Elapsed => "s",
-            Measure::OnFastest | Measure::Local => "%",
+            Measure::OnFastest
+            | Measure::WritesOnFastest
+            | Measure::WritesOnSecond
+            | Measure::Local => "%",
             Measure::ServerBytes | Measure::OtherBytes | Measure::PeerBytes => "MiB",
             Measure::DiskReads => "thousand",
             Measure::Moved
@@ -120,22 +125,32 @@ impl Measure {
     }
 
     /// A value in the heading's unit.
-    pub(super) fn figure(self, value: f64) -> String {
-        let scaled = match self {
+    pub(super) fn scaled(self, value: f64) -> f64 {
+        match self {
             Measure::Latency | Measure::P99 | Measure::FrontLatency => value * 1e3,
-            Measure::Throughput | Measure::Sent | Measure::SentPacked => value / f64::from(1 << 20),
+            Measure::Throughput
+            | Measure::Sent
+            | Measure::SentPacked
+            | Measure::ServerBytes
+            | Measure::OtherBytes
+            | Measure::PeerBytes => value / f64::from(1 << 20),
             Measure::Elapsed => value,
-            Measure::OnFastest | Measure::Local => value * 100.0,
-            Measure::ServerBytes | Measure::OtherBytes | Measure::PeerBytes => {
-                value / f64::from(1 << 20)
-            }
+            Measure::OnFastest
+            | Measure::WritesOnFastest
+            | Measure::WritesOnSecond
+            | Measure::Local => value * 100.0,
             Measure::DiskReads => value / 1e3,
             Measure::Moved
             | Measure::MovedBefore
             | Measure::MovedInAll
             | Measure::SlowestRead
             | Measure::Programmed => value / f64::from(1 << 30),
-        };
+        }
+    }
+
+    /// A value in the heading's unit, as text.
+    pub(super) fn figure(self, value: f64) -> String {
+        let scaled = self.scaled(value);
         if scaled >= 100.0 {
             format!("{scaled:.0}")
         } else if scaled >= 1.0 {
@@ -147,6 +162,9 @@ impl Measure {
 
     /// True if a higher figure is the better one.
     pub(super) fn more_is_better(self) -> bool {
-        matches!(self, Measure::Throughput | Measure::OnFastest | Measure::Local)
+        matches!(
+            self,
+            Measure::Throughput | Measure::OnFastest | Measure::WritesOnFastest | Measure::Local
+        )
     }
 }

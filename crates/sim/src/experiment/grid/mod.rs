@@ -15,6 +15,7 @@ pub use expect::Expectation;
 
 use super::Verdict;
 use crate::balance::Estimate;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -45,6 +46,10 @@ pub enum Measure {
     SlowestRead,
     /// Share of the requests that the fastest pool served alone.
     OnFastest,
+    /// Share of the writes that the fastest pool served.
+    WritesOnFastest,
+    /// Share of the writes that the pool behind it served.
+    WritesOnSecond,
     /// What was programmed on the flash of all pools.
     Programmed,
     /// What a tunnel sent, literals as they are.
@@ -142,7 +147,49 @@ pub(super) struct Sheet {
     pub(super) expect: Vec<Expectation>,
 }
 
+impl Row {
+    pub(super) fn of(name: &str, published: &BTreeMap<Measure, Vec<f64>>) -> Row {
+        Row { name: name.to_string(), published: published.clone() }
+    }
+}
+
 impl Sheet {
+    /// A panel with this title and note.
+    pub(super) fn of(
+        (title, note): (&str, &str),
+        rows: impl Iterator<Item = Row>,
+        columns: impl Iterator<Item = String>,
+        measures: &[Measure],
+        expect: &[Expectation],
+    ) -> Sheet {
+        Sheet {
+            title: title.to_string(),
+            note: note.to_string(),
+            columns: columns.collect(),
+            rows: rows.collect(),
+            measures: measures.to_vec(),
+            expect: expect.to_vec(),
+        }
+    }
+
+    /// Runs every row under every column with every seed, on all cores: `one` is told their places
+    /// and the seed.
+    pub(super) fn run<E: Send>(
+        &self,
+        seeds: &[u64],
+        one: impl Fn(usize, usize, u64) -> Result<Measured, E> + Sync,
+    ) -> Result<Panel, E> {
+        let (columns, repeats) = (self.columns.len(), seeds.len());
+        let jobs: Vec<usize> = (0..self.rows.len() * columns * repeats).collect();
+        let run = |job: usize| {
+            one(job / repeats / columns, job / repeats % columns, seeds[job % repeats])
+        };
+        let done: Vec<Measured> =
+            jobs.into_par_iter().with_max_len(1).map(run).collect::<Result<_, E>>()?;
+        let of_row = |row: &[Measured]| row.chunks(repeats).map(<[Measured]>::to_vec).collect();
+        Ok(self.filled(done.chunks(repeats * columns).map(of_row).collect()))
+    }
+
     /// That figures and features fit to rows, columns and measures, of which only `known` are
     /// measured.
     pub(super) fn check(&self, known: &[Measure]) -> Result<(), String> {

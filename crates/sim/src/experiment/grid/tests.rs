@@ -86,6 +86,22 @@ fn published_shares_hold_within_their_points_only() {
 }
 
 #[test]
+fn what_lies_between_lies_there_with_its_whole_interval() {
+    let expect = |most: f64| {
+        format!(
+            "kind = \"between\"\nmeasure = \"latency\"\nrow = \"ours\"\nleast = 450\n\
+             most = {most}\ncolumns = [\"small\"]\n"
+        )
+    };
+    let theirs: [&[f64]; 2] = [&[1.0, 1.0], &[1.0, 1.0]];
+    let ours: [&[f64]; 2] = [&[0.60, 0.62], &[9.0, 9.0]];
+    let (holds, claim) = judged(&expect(750.0), [theirs, ours]);
+    assert!(holds, "0.61 ±0.13 s, in milliseconds: {claim}");
+    assert!(!judged(&expect(700.0), [theirs, ours]).0, "its interval ends above that");
+    assert!(!judged(&expect(750.0), [theirs, [&[0.3, 0.3], &[0.6, 0.6]]]).0, "too little");
+}
+
+#[test]
 fn what_matters_less_differs_less() {
     let expect =
         "kind = \"matters-less\"\nmeasure = \"latency\"\nrows = [\"ours\"]\nthan = \"theirs\"\n";

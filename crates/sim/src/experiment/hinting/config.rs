@@ -3,12 +3,13 @@
 
 use super::MEASURES;
 use super::scene::{Program, Scene};
-use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::experiment::config::{ConfigError, read, text, text_or_none};
 use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use crate::files::set::Batch;
 use crate::files::{Format, Telling};
 use crate::machine::{PoolPlan, PoolSize};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_policy::hints::Usage;
 use thermocline_ports::model::Profile;
@@ -21,7 +22,7 @@ use thermocline_volume::Fill;
 pub struct Config {
     /// `hints`.
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: IgnoredAny,
     /// Its title.
     pub title: String,
     /// The figures it reproduces.
@@ -35,12 +36,6 @@ pub struct Config {
     volumes: BTreeMap<String, VolumeConfig>,
     #[serde(rename = "panel")]
     pub(super) panels: Vec<PanelConfig>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Hints,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -126,10 +121,17 @@ pub(super) struct ColumnConfig {
 pub(super) struct RowConfig {
     name: String,
     hints: Vec<Hinted>,
+    /// On how many pools, from the fastest on, each chunk of a file is kept (REPLICATE).
+    #[serde(default = "one")]
+    copies: usize,
     /// The source's figures by measure, one a column, as a share of the first row's; 0 where it has
     /// none.
     #[serde(default)]
     published: BTreeMap<Measure, Vec<f64>>,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// Something that is told.
@@ -154,10 +156,7 @@ impl Config {
     /// # Errors
     /// When a key is unknown or missing, or a value impossible.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
-        let config: Config = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        config.check().map_err(wrong)?;
-        Ok(config)
+        read(text, origin, Config::check)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -185,6 +184,11 @@ impl Config {
             let known: Vec<&str> = self.volumes.keys().map(String::as_str).collect();
             format!("there is no volume `{name}`; there are {}", known.join(", "))
         })?;
+        let pools = volume.pools.len();
+        if row.copies == 0 || row.copies > pools {
+            let (row, copies) = (&row.name, row.copies);
+            return Err(format!("row `{row}`: {copies} copies; volume `{name}` has {pools} pools"));
+        }
         let has = |hinted: Hinted| row.hints.contains(&hinted);
         let prefetched = if has(Hinted::Prefetch) { column.prefetched.unwrap_or(1) } else { 0 };
         Ok(Scene {
@@ -207,6 +211,7 @@ impl Config {
             },
             prefetched,
             priority: has(Hinted::Priority),
+            copies: row.copies,
         })
     }
 }
@@ -214,16 +219,9 @@ impl Config {
 impl PanelConfig {
     /// The panel without what its runs are made of.
     pub(super) fn sheet(&self) -> Sheet {
-        let row =
-            |row: &RowConfig| Row { name: row.name.clone(), published: row.published.clone() };
-        Sheet {
-            title: self.title.clone(),
-            note: self.note.clone(),
-            columns: self.columns.iter().map(|column| column.name.clone()).collect(),
-            rows: self.rows.iter().map(row).collect(),
-            measures: self.measures.clone(),
-            expect: self.expect.clone(),
-        }
+        let rows = self.rows.iter().map(|row| Row::of(&row.name, &row.published));
+        let columns = self.columns.iter().map(|column| column.name.clone());
+        Sheet::of((&self.title, &self.note), rows, columns, &self.measures, &self.expect)
     }
 }
 

@@ -17,8 +17,7 @@ pub use config::Config;
 
 use self::config::PanelConfig;
 use super::ExperimentError;
-use super::grid::{Measure, Measured, Outcome, Panel};
-use rayon::prelude::*;
+use super::grid::{Measure, Outcome, Panel};
 
 /// What these experiments measure.
 const MEASURES: [Measure; 8] = [
@@ -51,20 +50,8 @@ pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, Exper
 }
 
 fn run_panel(config: &Config, panel: &PanelConfig) -> Result<Panel, ExperimentError> {
-    let (rows, columns) = (panel.rows.len(), panel.columns.len());
-    let seeds = config.seeds.len();
-    let jobs: Vec<usize> = (0..rows * columns * seeds).collect();
-    let done: Vec<Measured> = jobs
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|job| {
-            let (row, column) = (job / seeds / columns, job / seeds % columns);
-            let (row, column) = (&panel.rows[row], &panel.columns[column]);
-            let scene = config.scene(panel, column, row, config.seeds[job % seeds]);
-            scene.expect("the description was checked").run()
-        })
-        .collect::<Result<_, _>>()?;
-    let of_row = |row: &[Measured]| row.chunks(seeds).map(<[Measured]>::to_vec).collect();
-    let runs: Vec<Vec<Vec<Measured>>> = done.chunks(seeds * columns).map(of_row).collect();
-    Ok(panel.sheet().filled(runs))
+    panel.sheet().run(&config.seeds, |row, column, seed| {
+        let scene = config.scene(panel, &panel.columns[column], &panel.rows[row], seed);
+        Ok(scene.expect("the description was checked").run()?)
+    })
 }

@@ -3,6 +3,7 @@
 //! 1. The volume is made; a thick one is mapped by ascending address.
 //! 2. The files are made: what is hinted of them is said, and on a thin volume each of their chunks
 //!    is written once, so that it is placed as the hints or the fill rule say.
+//!    Where several copies are wished, those are asked for.
 //! 3. The baseline decides from now on (Ge et al. 2022 §3.7: the 1,000 most accessed chunks to the
 //!    fastest pool in each interval), with or without hints, and the volume rests.
 //! 4. The programs run to their end, with the file system's own writes beside them.
@@ -17,6 +18,7 @@ use crate::files::{FileId, Format, Telling, Tree};
 use crate::machine::{MachineError, MachineOptions, PoolPlan, Ran, Session, Step, Task, Worker};
 use serde::Deserialize;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use thermocline_policy::hints::Usage;
 use thermocline_policy::placement::Placement;
@@ -90,6 +92,8 @@ pub(super) struct Scene {
     /// Of the largest files so many are prefetched.
     pub(super) prefetched: usize,
     pub(super) priority: bool,
+    /// On how many pools, from the fastest on, each chunk of a file is.
+    pub(super) copies: usize,
 }
 
 /// A list of files that several programs share.
@@ -112,6 +116,7 @@ impl Scene {
         let tree = Tree::new(self.format, self.size, self.directories, self.telling);
         let tree: Shared = Rc::new(RefCell::new(tree));
         let made = self.make_files(&mut session, &tree)?;
+        self.replicate(&mut session, &tree, &made)?;
         session.place(BASELINE, baseline());
         session.rest(self.settle);
         let start = session.now();
@@ -146,6 +151,26 @@ impl Scene {
         let task: Task<'_> = Box::new(move |_| steps.next());
         session.run(vec![worker(task, SYSTEM_DEPTH, SYSTEM)])?;
         Ok(made)
+    }
+
+    /// Asks for the further copies of the files' chunks, each on a pool of its own.
+    fn replicate(
+        &self,
+        session: &mut Session,
+        tree: &Shared,
+        made: &[Vec<FileId>],
+    ) -> Result<(), MachineError> {
+        let tree = tree.borrow();
+        let places = made.iter().flatten().flat_map(|&file| tree.places(file));
+        let chunk = self.chunk.0;
+        let chunks: BTreeSet<u32> = places
+            .flat_map(|place| place.start / chunk..place.end.div_ceil(chunk))
+            .map(|index| index as u32)
+            .collect();
+        for pool in 1..self.copies {
+            session.replicate(chunks.iter().copied(), pool)?;
+        }
+        Ok(())
     }
 
     fn workers(&self, tree: &Shared, made: &[Vec<FileId>], start: Nanos) -> Vec<Worker<'static>> {

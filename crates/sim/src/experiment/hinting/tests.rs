@@ -5,11 +5,13 @@ use super::{Config, run};
 use crate::experiment::Experiment;
 use crate::experiment::grid::Measure;
 
-const SHIPPED: [&str; 4] = [
+const SHIPPED: [&str; 6] = [
     include_str!("../../../../../experiments/hintstor-fs/experiment.toml"),
     include_str!("../../../../../experiments/hintstor-stream/experiment.toml"),
     include_str!("../../../../../experiments/hintstor-cloud/experiment.toml"),
     include_str!("../../../../../experiments/hintstor-priority/experiment.toml"),
+    include_str!("../../../../../experiments/hintstor-btrfs/experiment.toml"),
+    include_str!("../../../../../experiments/hintstor-replicate/experiment.toml"),
 ];
 
 /// Small files on small pools, a few seconds long.
@@ -135,6 +137,35 @@ fn what_was_copied_before_the_load_is_counted() {
     }
 }
 
+/// Three equal disks, of which the first holds everything.
+fn replicated() -> String {
+    SMALL
+        .replace(
+            r#"{ name = "ssd", profile = "ssd-sata", size = "512MiB", reserve = "16MiB" }"#,
+            r#"{ name = "a", profile = "hdd-7200", size = "9GiB" }"#,
+        )
+        .replace("thick = true", "thick = false")
+        .replace("interval = \"10s\"", "interval = \"24h\"")
+        .replace("settle = \"5m\"", "settle = \"2h\"")
+        .replace(
+            r#"{ file-server = { threads = 4, rounds = 600, part = "64KiB", replaced = "1MiB" } }"#,
+            r#"{ web-server = { threads = 16, rounds = 100, part = "64KiB" } }"#,
+        )
+        .replace("hints = [\"metadata\", \"sizes\"]", "hints = []\ncopies = 2")
+        .replace(r#"["latency", "moved"]"#, r#"["latency", "moved-before"]"#)
+}
+
+#[test]
+fn reads_of_replicated_files_are_shared_by_both_disks() {
+    let outcome = run(&Config::parse(&replicated(), "small").unwrap(), &mut |_| ()).unwrap();
+    let panel = &outcome.panels[0];
+    assert!(panel.verdicts[0].holds, "{:?}", panel.verdicts);
+    let copied = |row: usize| panel.runs[row][0][0][&Measure::MovedBefore];
+    assert_eq!(copied(0), 0.0);
+    // Two files of 100 MiB and forty of 16 KiB or 1 MiB.
+    assert!(copied(1) > f64::from(200 << 20), "{}", copied(1));
+}
+
 #[test]
 fn wrong_descriptions_say_what_is_wrong() {
     let wrong = |from: &str, to: &str| Config::parse(&SMALL.replace(from, to), "x").unwrap_err();
@@ -148,6 +179,8 @@ fn wrong_descriptions_say_what_is_wrong() {
         ("[\"100MiB\"]", "[]", "one size at least"),
         ("hints = []", "hints = [\"sise\"]", "sise"),
         ("settle", "setle", "setle"),
+        ("hints = []", "hints = []\ncopies = 3", "3 copies; volume `v` has 2 pools"),
+        ("hints = []", "hints = []\ncopies = 0", "0 copies"),
     ] {
         let problem = wrong(from, to).to_string();
         assert!(problem.contains(part), "{part}: {problem}");

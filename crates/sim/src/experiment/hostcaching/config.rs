@@ -3,10 +3,11 @@
 //! errors. What a row leaves out is the experiment's; what a column says goes before.
 
 use super::MEASURES;
-use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::experiment::config::{ConfigError, read, text, text_or_none};
 use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use crate::hostcache::{Costs, Load, Order, Scene};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_hostcache::{BLOCK_BYTES, Protocol};
 use thermocline_policy::registry::{Build, PolicySpec};
@@ -18,7 +19,7 @@ use thermocline_units::{Bytes, Nanos};
 pub struct Config {
     /// `host-cache`.
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: IgnoredAny,
     /// Its title.
     pub title: String,
     /// The figures it reproduces.
@@ -39,12 +40,6 @@ pub struct Config {
     loads: BTreeMap<String, LoadConfig>,
     #[serde(rename = "panel")]
     pub(super) panels: Vec<PanelConfig>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    HostCache,
 }
 
 /// What guests do.
@@ -145,14 +140,13 @@ impl Config {
     /// # Errors
     /// When a key is unknown or missing, or a value impossible.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
-        let config: Config = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if config.seeds.is_empty() || config.scale == 0 {
-            return Err(wrong("`seeds` names one at least, and `scale` is 1 or more".to_string()));
-        }
-        config.check_loads().map_err(wrong)?;
-        config.panels.iter().try_for_each(|panel| config.check(panel)).map_err(wrong)?;
-        Ok(config)
+        read(text, origin, |config: &Config| {
+            if config.seeds.is_empty() || config.scale == 0 {
+                return Err("`seeds` names one at least, and `scale` is 1 or more".to_string());
+            }
+            config.check_loads()?;
+            config.panels.iter().try_for_each(|panel| config.check(panel))
+        })
     }
 
     fn check_loads(&self) -> Result<(), String> {
@@ -249,15 +243,8 @@ impl Config {
 impl PanelConfig {
     /// The panel without what its runs are made of.
     pub(super) fn sheet(&self) -> Sheet {
-        let row =
-            |row: &RowConfig| Row { name: row.name.clone(), published: row.published.clone() };
-        Sheet {
-            title: self.title.clone(),
-            note: self.note.clone(),
-            columns: self.columns.iter().map(|column| column.name.clone()).collect(),
-            rows: self.rows.iter().map(row).collect(),
-            measures: self.measures.clone(),
-            expect: self.expect.clone(),
-        }
+        let rows = self.rows.iter().map(|row| Row::of(&row.name, &row.published));
+        let columns = self.columns.iter().map(|column| column.name.clone());
+        Sheet::of((&self.title, &self.note), rows, columns, &self.measures, &self.expect)
     }
 }

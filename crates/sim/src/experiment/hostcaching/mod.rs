@@ -16,7 +16,6 @@ use self::config::PanelConfig;
 use super::ExperimentError;
 use super::grid::{Measure, Measured, Outcome, Panel};
 use crate::hostcache::play;
-use rayon::prelude::*;
 
 /// What these experiments measure.
 const MEASURES: [Measure; 6] = [
@@ -47,27 +46,15 @@ pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, Exper
 }
 
 fn run_panel(config: &Config, panel: &PanelConfig) -> Result<Panel, ExperimentError> {
-    let (rows, columns) = (panel.rows.len(), panel.columns.len());
-    let seeds = config.seeds.len();
-    let jobs: Vec<usize> = (0..rows * columns * seeds).collect();
-    let done: Vec<Measured> = jobs
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|job| {
-            let (row, column) = (job / seeds / columns, job / seeds % columns);
-            let (row, column) = (&panel.rows[row], &panel.columns[column]);
-            let outcome = play(&config.scene(row, column, config.seeds[job % seeds]))?;
-            Ok(Measured::from([
-                (Measure::ServerBytes, outcome.server_bytes as f64),
-                (Measure::OtherBytes, outcome.other_bytes as f64),
-                (Measure::PeerBytes, outcome.peer_bytes as f64),
-                (Measure::Latency, outcome.latency_s),
-                (Measure::DiskReads, outcome.disk_reads as f64),
-                (Measure::Local, outcome.local),
-            ]))
-        })
-        .collect::<Result<_, ExperimentError>>()?;
-    let of_row = |row: &[Measured]| row.chunks(seeds).map(<[Measured]>::to_vec).collect();
-    let runs: Vec<Vec<Vec<Measured>>> = done.chunks(seeds * columns).map(of_row).collect();
-    Ok(panel.sheet().filled(runs))
+    panel.sheet().run(&config.seeds, |row, column, seed| {
+        let outcome = play(&config.scene(&panel.rows[row], &panel.columns[column], seed))?;
+        Ok(Measured::from([
+            (Measure::ServerBytes, outcome.server_bytes as f64),
+            (Measure::OtherBytes, outcome.other_bytes as f64),
+            (Measure::PeerBytes, outcome.peer_bytes as f64),
+            (Measure::Latency, outcome.latency_s),
+            (Measure::DiskReads, outcome.disk_reads as f64),
+            (Measure::Local, outcome.local),
+        ]))
+    })
 }

@@ -2,9 +2,10 @@
 //! errors. What a row or a column leaves out is the panel's.
 
 use super::MEASURES;
-use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::experiment::config::{ConfigError, read, text, text_or_none};
 use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, Nanos};
@@ -15,7 +16,7 @@ use thermocline_units::{Bytes, Nanos};
 pub struct Config {
     /// `placements`.
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: IgnoredAny,
     /// Its title.
     pub title: String,
     /// The figures it reproduces.
@@ -24,12 +25,6 @@ pub struct Config {
     pub about: String,
     #[serde(rename = "panel")]
     pub(super) panels: Vec<PanelConfig>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Placements,
 }
 
 /// One figure.
@@ -85,6 +80,9 @@ pub(super) struct ColumnConfig {
 pub(super) enum LoadConfig {
     /// A trace by its file's name; endings such as `.csv.gz` may be left out.
     Trace(String),
+    /// A made workload by the name of its description, which stands beside the experiment; its
+    /// seed is the run's.
+    Twin(String),
     /// A made workload in words, without its seed.
     Made(String),
     /// Random requests of 4 KiB.
@@ -131,10 +129,8 @@ impl Config {
     /// # Errors
     /// When a key is unknown or missing, or a value impossible.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
-        let config: Config = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        config.panels.iter().try_for_each(PanelConfig::check).map_err(wrong)?;
-        Ok(config)
+        let check = |config: &Config| config.panels.iter().try_for_each(PanelConfig::check);
+        read(text, origin, check)
     }
 }
 
@@ -161,15 +157,8 @@ impl PanelConfig {
 
     /// The panel without what its runs are made of.
     pub(super) fn sheet(&self) -> Sheet {
-        let row =
-            |row: &RowConfig| Row { name: row.name.clone(), published: row.published.clone() };
-        Sheet {
-            title: self.title.clone(),
-            note: self.note.clone(),
-            columns: self.columns.iter().map(|column| column.name.clone()).collect(),
-            rows: self.rows.iter().map(row).collect(),
-            measures: self.measures.clone(),
-            expect: self.expect.clone(),
-        }
+        let rows = self.rows.iter().map(|row| Row::of(&row.name, &row.published));
+        let columns = self.columns.iter().map(|column| column.name.clone());
+        Sheet::of((&self.title, &self.note), rows, columns, &self.measures, &self.expect)
     }
 }

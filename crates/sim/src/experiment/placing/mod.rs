@@ -17,7 +17,7 @@ pub use config::Config;
 use self::config::{ColumnConfig, LoadConfig, Offered, PanelConfig, RowConfig};
 use super::config::ConfigError;
 use super::grid::{Measure, Measured, Outcome, Panel};
-use super::{ExperimentError, Folders, find};
+use super::{ExperimentError, Folders, find, source};
 use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, PoolSize, Run, parse_pools, run};
 use crate::source::{Source, open_all};
 use crate::synth::{from_toml, from_words};
@@ -30,8 +30,15 @@ use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, traits_of};
 
 /// What these experiments measure.
-const MEASURES: [Measure; 5] =
-    [Measure::Latency, Measure::P99, Measure::Moved, Measure::OnFastest, Measure::Programmed];
+const MEASURES: [Measure; 7] = [
+    Measure::Latency,
+    Measure::P99,
+    Measure::Moved,
+    Measure::OnFastest,
+    Measure::WritesOnFastest,
+    Measure::WritesOnSecond,
+    Measure::Programmed,
+];
 
 /// Runs the experiment. `note` is told what is going on, for people.
 ///
@@ -69,7 +76,11 @@ fn places(folders: &Folders) -> Vec<PathBuf> {
 /// The trace of a column that is in no folder.
 fn lacks<'a>(column: &'a ColumnConfig, folders: &Folders) -> Option<&'a str> {
     match &column.load {
-        LoadConfig::Trace(name) if find(name, &places(folders)).is_none() => Some(name),
+        LoadConfig::Trace(name) | LoadConfig::Twin(name)
+            if find(name, &places(folders)).is_none() =>
+        {
+            Some(name)
+        }
         _ => None,
     }
 }
@@ -130,11 +141,18 @@ fn one(
 
 fn measured(run: &Run) -> Measured {
     let programmed: u64 = run.pools.iter().map(|pool| pool.flash_programmed_bytes).sum();
+    let written: u64 = run.pools.iter().map(|pool| pool.writes.count).sum();
+    let writes_on = |pool: usize| {
+        let served = run.pools.get(pool).map_or(0, |pool| pool.writes.count);
+        served as f64 / written.max(1) as f64
+    };
     Measured::from([
         (Measure::Latency, run.all.mean_s),
         (Measure::P99, run.all.p99_s),
         (Measure::Moved, run.migrated_bytes as f64),
         (Measure::OnFastest, run.fast_share),
+        (Measure::WritesOnFastest, writes_on(0)),
+        (Measure::WritesOnSecond, writes_on(1)),
         (Measure::Programmed, programmed as f64),
     ])
 }
@@ -171,6 +189,16 @@ fn load(
     let source = match &column.load {
         LoadConfig::Trace(trace) => {
             Source::File(find(trace, &places(folders)).expect("it was looked for before"))
+        }
+        LoadConfig::Twin(description) => {
+            let path = find(description, &places(folders)).expect("it was looked for before");
+            match source(&path)? {
+                Source::Synth(mut spec) => {
+                    spec.seed = seed;
+                    Source::Synth(spec)
+                }
+                _ => return Err(wrong(name, "`twin` names a description, `twin.toml`")),
+            }
         }
         LoadConfig::Made(words) => {
             let spec = from_words(&format!("{words},seed={seed}"));

@@ -4,9 +4,10 @@ use super::{Config, experiment};
 use crate::experiment::{Experiment, Folders, grid};
 use std::path::Path;
 
-const SHIPPED: [&str; 2] = [
+const SHIPPED: [&str; 3] = [
     include_str!("../../../../../experiments/chew/experiment.toml"),
     include_str!("../../../../../experiments/hintstor/experiment.toml"),
+    include_str!("../../../../../experiments/chew-twins/experiment.toml"),
 ];
 
 const SMALL: &str = r#"

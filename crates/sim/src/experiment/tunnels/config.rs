@@ -2,9 +2,10 @@
 //! errors.
 
 use super::MEASURES;
-use crate::experiment::config::{ConfigError, text, text_or_none};
+use crate::experiment::config::{ConfigError, read, text, text_or_none};
 use crate::experiment::grid::{Expectation, Measure, Row, Sheet};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_chunking::Chunking;
 use thermocline_units::Bytes;
@@ -15,7 +16,7 @@ use thermocline_units::Bytes;
 pub struct Config {
     /// `tunnel`.
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: IgnoredAny,
     /// Its title.
     pub title: String,
     /// The figures it reproduces.
@@ -37,12 +38,6 @@ pub struct Config {
     pub(super) costs: BTreeMap<String, CostConfig>,
     #[serde(rename = "panel")]
     pub(super) panels: Vec<PanelConfig>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Tunnel,
 }
 
 /// A kind of flow.
@@ -141,10 +136,7 @@ impl Config {
     /// # Errors
     /// When a key is unknown or missing, or a value impossible.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
-        let config: Config = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        config.check().map_err(wrong)?;
-        Ok(config)
+        read(text, origin, Config::check)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -197,22 +189,16 @@ impl Config {
 impl PanelConfig {
     /// The panel without what its runs are made of.
     pub(super) fn sheet(&self) -> Sheet {
-        let row =
-            |row: &RowConfig| Row { name: row.name.clone(), published: row.published.clone() };
-        let of_day =
-            |day: DayConfig| (0..day.hours / day.every).map(move |n| (n * day.every).to_string());
-        let columns = match self.day {
-            Some(day) => of_day(day).map(|hour| format!("{hour} h")).collect(),
+        let rows = self.rows.iter().map(|row| Row::of(&row.name, &row.published));
+        let of_day = |day: DayConfig| {
+            (0..day.hours / day.every).map(move |n| format!("{} h", n * day.every))
+        };
+        let columns: Vec<String> = match self.day {
+            Some(day) => of_day(day).collect(),
             None => self.columns.iter().map(|column| column.name.clone()).collect(),
         };
-        Sheet {
-            title: self.title.clone(),
-            note: self.note.clone(),
-            columns,
-            rows: self.rows.iter().map(row).collect(),
-            measures: self.measures.clone(),
-            expect: self.expect.clone(),
-        }
+        let columns = columns.into_iter();
+        Sheet::of((&self.title, &self.note), rows, columns, &self.measures, &self.expect)
     }
 }
 

@@ -122,3 +122,20 @@ fn a_volume_larger_than_its_pools_is_refused_when_it_is_thick() {
     let made = Session::new(&pools, &options, Bytes::from_mib(65), true, None);
     assert!(made.is_err());
 }
+
+#[test]
+fn a_replicated_chunk_is_copied_once_and_reads_choose_among_its_copies() {
+    let mut session = session(false);
+    let writes = (0..8).map(|at| Step::Write(at << 20, 1 << 20)).collect();
+    session.run(vec![worker(writes, 1)]).unwrap();
+    // Chunk 200 holds nothing; those that are being copied are waited for.
+    assert_eq!(session.replicate([0, 1, 2, 3, 200], 1).unwrap(), 4);
+    assert_eq!(session.replicate([3, 2, 1, 0], 1).unwrap(), 0, "they are there already");
+    session.rest(Nanos(60 * SECOND));
+    assert_eq!(session.copied_bytes(), 4 << 20);
+    let reads = (0..2000).map(|at| Step::Read(at % 64 << 16, 65536)).collect();
+    let ran = session.run(vec![worker(reads, 256)]).unwrap();
+    let served: Vec<u64> = ran.pools.iter().map(|pool| pool.read_bytes).collect();
+    assert!(served.iter().all(|&bytes| bytes > 0), "both pools serve them: {served:?}");
+    assert!(session.replicate([0], 7).is_err(), "there is no such pool");
+}
