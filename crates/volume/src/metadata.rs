@@ -5,8 +5,8 @@
 //!    room for it first, in slots of their own (`extents`), for both areas.
 //! 3. The superblock that makes the new pool a member lists these slots too. A crash before it
 //!    leaves neither.
-//!    A checkpoint that was begun before the room was needed says nothing of it: it begins anew when
-//!    one of its homes has no room.
+//!    A checkpoint that was begun before the room was needed says nothing of it: it begins anew
+//!    when one of its homes has no room.
 //! 4. A pool without enough free slots cannot hold the metadata any more, until it has; another
 //!    one takes its place at the next checkpoint. If none is left, the new pool is refused.
 
@@ -67,12 +67,13 @@ impl Group {
         })
     }
 
-    /// Number of slots that chunks of the map may be on; of dead pools those that chunks had.
+    /// Number of slots that chunks of the map may be on; of dead pools those that chunks have.
     pub(crate) fn slots_in_all(&self) -> u64 {
+        let all = mutant("homes_without_room_for_a_growth");
         let slots = |pool: &Pool| match pool.state {
             PoolState::Removed => 0,
-            PoolState::Dead if !mutant("homes_without_room_for_a_growth") => pool.slots_used(),
-            _ => pool.slots.total(),
+            _ if pool.is_alive() || all => pool.slots.total(),
+            _ => pool.slots_used(),
         };
         self.pools.iter().map(|pool| u64::from(slots(pool))).sum()
     }

@@ -355,3 +355,28 @@ fn growth_then_death(events: u16) -> Plan {
     let pools = pools.map(|pool| PoolPlan { discard_zeroes: true, ..pool }).to_vec();
     Plan { seed: 0x133_01c9, settings, pools, steps }
 }
+
+/// A dead pool needed room in the map for nothing, and another one grew; when the dead one was
+/// being removed it seemed to need room for all its slots again, and no pool had that (seed
+/// 0x1347aeb, of an engine that nobody has run).
+#[test]
+fn a_dead_pool_that_is_removed_needs_no_room_in_the_map() {
+    let limits = Limits { block_payload: 512, commit_blocks: 2, checkpoint_batch: 2, ..SMALL };
+    let steps = vec![
+        Step::Unplug { pool: 1 },
+        Step::CreateVolume { sectors: 512 },
+        Step::DeleteVolume { volume: 0 },
+        Step::Events { count: 2 },
+        Step::GrowPool { pool: 0, chunks: 149 },
+        Step::Events { count: 1 },
+        Step::Crash { survival: Survival::Kept },
+        Step::RemovePool { pool: 1 },
+        Step::Settle,
+    ];
+    let settings = Settings { checksums: false, limits, ..settings(64, 64) };
+    let pools = [pool(63, 64), PoolPlan { reserve: 1, zeroed: true, ..pool(15, 2404) }];
+    let pools = pools.map(|pool| PoolPlan { discard_zeroes: true, forgets: false, ..pool });
+    for seed in 0..20 {
+        plan_ends_well(&Plan { seed, settings, pools: pools.to_vec(), steps: steps.clone() });
+    }
+}

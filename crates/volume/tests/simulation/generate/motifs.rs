@@ -392,7 +392,9 @@ fn rot_beside_a_copy(draws: &mut Draws, steps: &mut Vec<Step>) {
     let spot = draws.spot();
     let (kind, to) = (OperationKind::Replicate, draws.small());
     steps.extend([spot.fill(), Step::Settle, spot.operate(kind, to), Step::Settle]);
-    steps.push(Step::Wait { us: draws.dice.between(11_000_000..=25_000_000) as u32 });
+    // Where chunks move all the time none comes to rest.
+    let wait = Step::Wait { us: draws.dice.between(11_000_000..=25_000_000) as u32 };
+    steps.extend([Step::Place { seed: None }, wait]);
     for _ in 0..draws.dice.between(1..=3) {
         let nth = draws.dice.between(0..=255) as u32;
         let (copy, bit) = (draws.small(), draws.dice.between(0..=1 << 21) as u32);
