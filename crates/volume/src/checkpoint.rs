@@ -321,7 +321,7 @@ impl Group {
 
     /// Step 4.
     fn write_superblocks(&mut self) {
-        if !self.has_living_home() {
+        if !self.has_living_home() || self.begins_anew() {
             return;
         }
         let sequence = self.checkpoint.sequence + 1;
@@ -402,6 +402,21 @@ impl Group {
         let dead = |home: &PoolId| !self.pool(*home).is_alive();
         let written = matches!(self.checkpoint.stage, Stage::Spreading | Stage::Spread);
         written && self.checkpoint.homes.iter().any(dead)
+    }
+
+    /// True if a pool was added, or grew, since the homes were elected, and one of them has no room
+    /// for the larger map; then the checkpoint begins anew, unless no home in force is left.
+    fn begins_anew(&mut self) -> bool {
+        if self.commit.homes.is_empty()
+            || self.coming_homes_have_room()
+            || mutant("homes_without_room_for_a_growth")
+        {
+            return false;
+        }
+        met("checkpoint began anew for a larger map");
+        self.checkpoint.stage = Stage::Idle;
+        self.checkpoint.wanted = true;
+        true
     }
 
     /// True if one of the coming homes lives; if none does, the checkpoint begins anew.

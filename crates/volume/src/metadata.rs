@@ -5,6 +5,8 @@
 //!    room for it first, in slots of their own (`extents`), for both areas.
 //! 3. The superblock that makes the new pool a member lists these slots too. A crash before it
 //!    leaves neither.
+//!    A checkpoint that was begun before the room was needed says nothing of it: it begins anew
+//!    when one of its homes has no room.
 //! 4. A pool without enough free slots cannot hold the metadata any more, until it has; another
 //!    one takes its place at the next checkpoint. If none is left, the new pool is refused.
 
@@ -17,6 +19,7 @@ use crate::pool::{Pool, PoolState};
 use crate::slots::Slots;
 use crate::tables::{Shape, Tables};
 use thermocline_units::PoolId;
+use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
 
 impl Pool {
@@ -64,10 +67,21 @@ impl Group {
         })
     }
 
-    /// Number of slots that chunks of the map may be on.
+    /// Number of slots that chunks of the map may be on; of dead pools those that chunks have.
     pub(crate) fn slots_in_all(&self) -> u64 {
-        let pools = self.pools.iter().filter(|pool| pool.state != PoolState::Removed);
-        pools.map(|pool| u64::from(pool.slots.total())).sum()
+        let all = mutant("homes_without_room_for_a_growth");
+        let slots = |pool: &Pool| match pool.state {
+            PoolState::Removed => 0,
+            _ if pool.is_alive() || all => pool.slots.total(),
+            _ => pool.slots_used(),
+        };
+        self.pools.iter().map(|pool| u64::from(slots(pool))).sum()
+    }
+
+    /// True if each home of the checkpoint under way has room for the map as it may become.
+    pub(crate) fn coming_homes_have_room(&self) -> bool {
+        let need = self.need();
+        self.checkpoint.coming_homes().iter().all(|&home| self.has_room_for_map(home, need))
     }
 
     /// True if both areas of the pool have room for that.

@@ -10,6 +10,9 @@ use thermocline_ports::SECTOR;
 use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
 use thermocline_volume::{OperationKind, Place, PoolState};
 
+/// Chunks that are read beside a rotten one, at most.
+const OTHERS_READ: usize = 4;
+
 /// A chunk whose unflushed writes died with its only pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Loss {
@@ -23,6 +26,18 @@ pub(crate) struct Loss {
 pub(crate) struct Rot {
     pub(crate) chunk: ChunkId,
     pub(crate) place: Place,
+}
+
+/// A bit that is to flip.
+struct Target {
+    rot: Rot,
+    /// The sector of its volume.
+    sector: u64,
+    /// The byte of the disk, and the bit in it.
+    offset: Bytes,
+    mask: u8,
+    /// Other sealed chunks, by volume and index, to be read beside this one.
+    others: Vec<(u32, u32)>,
 }
 
 impl Runner<'_> {
@@ -159,9 +174,10 @@ impl Runner<'_> {
         if self.placing || self.world.group().operations_pending() > 0 {
             return Ok(());
         }
-        let Some((rot, sector, offset, mask)) = self.choose_rot(nth, copy, bit)? else {
+        let Some(target) = self.choose_rot(nth, copy, bit)? else {
             return Ok(());
         };
+        let Target { rot, offset, mask, .. } = target;
         let pool = usize::from(rot.place.pool.0);
         self.world.disk_mut(pool).flip_bit(offset, mask);
         let start = Bytes(offset.0 / u64::from(SECTOR) * u64::from(SECTOR));
@@ -171,7 +187,7 @@ impl Runner<'_> {
         self.world.tell(|| format!("a bit of {} flips on pool {pool}", rot.chunk));
         let volume = self.model.volumes().into_iter().find(|v| v.id == rot.chunk.volume);
         let birth = volume.expect("sealed chunks belong to volumes").birth;
-        self.meet_rot(rot, birth, sector, bit)?;
+        self.meet_rot(&target, birth, bit)?;
         let now = self.world.now;
         self.world.group_mut().scrub(now);
         let said = self.world.exchange();
@@ -205,7 +221,8 @@ impl Runner<'_> {
 
     /// Whoever meets the rotten block first: a read of its sector, a read of all the chunk, an
     /// operation, or nobody before the scrub.
-    fn meet_rot(&mut self, rot: Rot, birth: u32, sector: u64, bit: u32) -> Result<(), String> {
+    fn meet_rot(&mut self, target: &Target, birth: u32, bit: u32) -> Result<(), String> {
+        let &Target { rot, sector, .. } = target;
         let per_chunk = self.sectors_per_chunk();
         let first = sector / per_chunk * per_chunk;
         let volumes = self.model.volumes();
@@ -224,18 +241,30 @@ impl Runner<'_> {
             }
         };
         self.submit(birth, rot.chunk.volume, read, Deed::Read, None)?;
+        if bit / 32 % 2 == 0 {
+            self.read_sealed(&target.others)?;
+        }
         let said = self.world.exchange();
         self.hear(said)?;
         self.settle()
     }
 
-    /// A copy of a sealed chunk; the sector of its volume, the byte of the disk and the bit.
-    fn choose_rot(
-        &self,
-        nth: u32,
-        copy: u8,
-        bit: u32,
-    ) -> Result<Option<(Rot, u64, Bytes, u8)>, String> {
+    /// Reads a sector of each of these chunks: their checksums come into memory while a read is
+    /// under way.
+    fn read_sealed(&mut self, others: &[(u32, u32)]) -> Result<(), String> {
+        let per_chunk = self.sectors_per_chunk();
+        for &(volume, index) in others {
+            let living = self.model.volumes().into_iter().find(|living| living.id.0 == volume);
+            if let Some((birth, id)) = living.map(|living| (living.birth, living.id)) {
+                let first = u64::from(index) * per_chunk;
+                self.submit(birth, id, first..first + 1, Deed::Read, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A bit in a copy of a sealed chunk.
+    fn choose_rot(&self, nth: u32, copy: u8, bit: u32) -> Result<Option<Target>, String> {
         let disk = self.world.on_disk()?.ok_or("the disks hold no group")?;
         let volumes = self.model.volumes();
         let sealed: Vec<(u32, u32)> = disk
@@ -267,6 +296,9 @@ impl Runner<'_> {
         let slot = u64::from(place.slot) * per_chunk * u64::from(SECTOR);
         let offset = Bytes(disk.pools[pool].first_slot + slot + byte);
         let sector = first + byte / u64::from(SECTOR);
-        Ok(Some((Rot { chunk, place }, sector, offset, (bit % 8) as u8)))
+        let others = sealed.iter().filter(|&&of| of != (volume.id.0, index));
+        let others = others.take(OTHERS_READ).copied().collect();
+        let (rot, mask) = (Rot { chunk, place }, (bit % 8) as u8);
+        Ok(Some(Target { rot, sector, offset, mask, others }))
     }
 }

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 91] = [
+const MUTANTS: [(&str, &str, Caught); 92] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -134,6 +134,11 @@ const MUTANTS: [(&str, &str, Caught); 91] = [
     ("grown_slots_called_clean", "zeroing slots that a pool grew by", Quickly),
     ("growth_not_recorded", "recording that a volume grew", Quickly),
     ("growth_without_room_for_its_map", "more room for the map when a pool grows", Quickly),
+    (
+        "homes_without_room_for_a_growth",
+        "room for the map on all homes of a superblock that says that a pool grew",
+        ByPlan,
+    ),
     ("intent_not_in_the_record", "saying in later records that writes are expected", Quickly),
     ("journal_keeps_its_generation", "a new generation of the journal after a recovery", Quickly),
     ("journal_not_forced", "forcing the journal to the medium", Quickly),

@@ -13,7 +13,7 @@ use thermocline_volume::OperationKind;
 pub(super) type Motif = fn(&mut Draws, &mut Vec<Step>);
 
 /// All of them.
-pub(super) const ALL: [Motif; 18] = [
+pub(super) const ALL: [Motif; 23] = [
     failed_write_seen,
     both_sides_fail,
     failure_while_switching,
@@ -30,9 +30,15 @@ pub(super) const ALL: [Motif; 18] = [
     write_that_lasts,
     spare_pool_fails_a_flush,
     many_mirrors,
+    rot_beside_a_copy,
     // The journal must wrap often: what depends on that is rare even then.
     churn,
     churn,
+    churn_widely,
+    replicas_change,
+    // Copies seldom disagree just then.
+    failure_while_switching,
+    failure_while_switching,
 ];
 
 const LOST: Step = Step::Crash { survival: Survival::Lost };
@@ -310,6 +316,20 @@ fn churn(draws: &mut Draws, steps: &mut Vec<Step>) {
     steps.extend([draws.power_fails(), ALL_OF_IT]);
 }
 
+/// As `churn`, with commits of many blocks, so that one of them meets the ring's end.
+fn churn_widely(draws: &mut Draws, steps: &mut Vec<Step>) {
+    let spot = draws.spot();
+    for _ in 0..draws.dice.between(15..=50) {
+        let (first, chunks) = (draws.dice.between(0..=8) as u32, draws.dice.between(6..=20) as u32);
+        let fill = Step::Populate { volume: spot.volume, first, chunks };
+        let sector = first * spot.per_chunk;
+        let all = Span { volume: spot.volume, sector, sectors: chunks * spot.per_chunk };
+        steps.extend([fill, spot.flush(), draws.moment(25)]);
+        steps.extend([Step::Discard(all), spot.flush(), draws.moment(25)]);
+    }
+    steps.extend([draws.power_fails(), ALL_OF_IT]);
+}
+
 /// A write to several copies takes longer than copies must rest to be called equal.
 fn write_that_lasts(draws: &mut Draws, steps: &mut Vec<Step>) {
     let spot = draws.spot();
@@ -365,4 +385,20 @@ fn many_mirrors(draws: &mut Draws, steps: &mut Vec<Step>) {
         }
     }
     steps.extend([draws.power_fails(), ALL_OF_IT, ALL_OF_IT]);
+}
+
+/// A chunk in two copies comes to rest, and a bit flips.
+fn rot_beside_a_copy(draws: &mut Draws, steps: &mut Vec<Step>) {
+    let spot = draws.spot();
+    let (kind, to) = (OperationKind::Replicate, draws.small());
+    steps.extend([spot.fill(), Step::Settle, spot.operate(kind, to), Step::Settle]);
+    // Where chunks move all the time none comes to rest.
+    let wait = Step::Wait { us: draws.dice.between(11_000_000..=25_000_000) as u32 };
+    steps.extend([Step::Place { seed: None }, wait]);
+    for _ in 0..draws.dice.between(1..=3) {
+        let nth = draws.dice.between(0..=255) as u32;
+        let (copy, bit) = (draws.small(), draws.dice.between(0..=1 << 21) as u32);
+        steps.push(Step::Flip { nth, copy, bit });
+    }
+    steps.extend([spot.read(), Step::Settle]);
 }
