@@ -21,8 +21,9 @@
 //! - `balance speed|fibonacci|connections|conformance [ARGUMENT…]`: the balancer beside HAProxy and
 //!   nginx, with workers that compute, with servers that fail, and at the edges of HTTP/1.1;
 //!   arguments go to `xtask/bench/balance.py`;
-//! - `tunnel [ARGUMENT…]`: a set of files and its next version through a tunnel over a slow link, beside
-//!   plain TCP and the laboratory's forecast; needs root; arguments go to `xtask/bench/tunnel.py`;
+//! - `tunnel [ARGUMENT…]`: a set of files and its next version through a tunnel over a slow link,
+//!   beside plain TCP and the laboratory's forecast; needs root; arguments go to
+//!   `xtask/bench/tunnel.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What

@@ -107,8 +107,8 @@ impl Index {
         None
     }
 
-    /// True if a number can be placed so that none gets too far from its place: all behind it, up to
-    /// an empty slot, move back by one.
+    /// True if a number can be placed so that none gets too far from its place: all behind it, up
+    /// to an empty slot, move back by one.
     fn has_room(&self, hash: u64) -> bool {
         let mut slot = self.home(hash);
         while self.distances[slot] != EMPTY {

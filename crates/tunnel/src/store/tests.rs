@@ -123,7 +123,11 @@ proptest! {
 
     /// The index against a plain map, with hashes of which many meet in one place.
     #[test]
-    fn an_index_finds_what_is_in_it_and_nothing_else(seed: u64, bits in 1_u32..12, steps in 1_u32..1500) {
+    fn an_index_finds_what_is_in_it_and_nothing_else(
+        seed: u64,
+        bits in 1_u32..12,
+        steps in 1_u32..1500,
+    ) {
         let hash_of = |number: u32| spread(3, u64::from(number)) >> (64 - bits) << (64 - bits);
         let (mut index, mut model) = (Index::new(), BTreeMap::new());
         let mut rng = Rng::seeded(seed);

@@ -13,7 +13,7 @@ const HEARD: f64 = 1048576.0;
 const ERRORS: f64 = 2.0;
 /// Share of the margin, over the class's whole life, that a merely cheaper choice may cost.
 const IDLE: f64 = 0.25;
-/// What saves no more than this saves nothing: cutting is all cost, however little it costs.
+/// Share at and below which a choice saves nothing: cutting is all cost, however little it is.
 const NOTHING: f64 = 0.001;
 /// No saving is taken for more: the link carries references.
 const SHARE_MAX: f64 = 0.9995;

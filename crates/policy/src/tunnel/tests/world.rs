@@ -35,7 +35,7 @@ pub(crate) const TEXT: Nature = Nature {
     fixed: [0.21, 0.20, 0.19, 0.14, 0.10, 0.05, 0.01, 0.0, 0.0, 0.0],
 };
 pub(crate) const VIDEO: Nature = Nature { name: "video", content: [0.002; 10], fixed: [0.001; 10] };
-/// What no choice saves anything of.
+/// Bytes that never return.
 pub(crate) const ENCRYPTED: Nature =
     Nature { name: "encrypted", content: [0.0; 10], fixed: [0.0; 10] };
 pub(crate) const IMAGES: Nature = Nature { name: "images", content: [0.55; 10], fixed: [0.55; 10] };
