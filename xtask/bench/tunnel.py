@@ -152,7 +152,7 @@ class Ends:
         """Until both ends have met."""
         for _ in range(1000):
             said = subprocess.run([args.binary, "tunnel", "status", "--socket", folder / "enter.sock", "--json"], capture_output=True, text=True)
-            if said.returncode == 0 and any(link.get("up", True) for link in json.loads(said.stdout)["links"]):
+            if said.returncode == 0 and any(link["is_up"] for link in json.loads(said.stdout)["links"]):
                 return
             time.sleep(0.05)
         raise SystemExit(f"the ends do not meet: {said.stdout}{said.stderr}")
