@@ -145,7 +145,9 @@ impl Config {
         if let Some(share) = of_panels.chain([self.cache_share]).find(wrong) {
             return Err(format!("cache_share is {share}; give a share above 0, at most 1"));
         }
-        if self.flows.is_empty() || self.flows.iter().any(|flow| !(flow.share > 0.0)) {
+        if self.flows.is_empty()
+            || self.flows.iter().any(|flow| flow.share.is_nan() || flow.share <= 0.0)
+        {
             return Err("flows: name one or more, each with a share above 0".to_string());
         }
         if self.link.0 == 0 || self.requested.0 == 0 || self.seeds.is_empty() {

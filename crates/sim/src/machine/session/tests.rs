@@ -133,7 +133,7 @@ fn a_replicated_chunk_is_copied_once_and_reads_choose_among_its_copies() {
     assert_eq!(session.replicate([3, 2, 1, 0], 1).unwrap(), 0, "they are there already");
     session.rest(Nanos(60 * SECOND));
     assert_eq!(session.copied_bytes(), 4 << 20);
-    let reads = (0..2000).map(|at| Step::Read(at % 64 << 16, 65536)).collect();
+    let reads = (0..2000).map(|at| Step::Read((at % 64) << 16, 65536)).collect();
     let ran = session.run(vec![worker(reads, 256)]).unwrap();
     let served: Vec<u64> = ran.pools.iter().map(|pool| pool.read_bytes).collect();
     assert!(served.iter().all(|&bytes| bytes > 0), "both pools serve them: {served:?}");
