@@ -6,7 +6,8 @@
 //!
 //! A group of one pool with room for a hundredth of the chunks is made; pools are added and volumes
 //! created as it fills, until every one of `CHUNKS` (100 million unless told otherwise) was
-//! written. Then the power fails, and the group is opened again and checked. Devices answer at once and in virtual time; contents of chunks are zeroes and not kept,
+//! written. Then the power fails, and the group is opened again and checked. Devices answer at
+//! once and in virtual time; contents of chunks are zeroes and not kept,
 //! metadata goes into one sparse file in `FOLDER`. Prints processor time and memory of the process.
 
 // A program for a terminal.
