@@ -6,13 +6,14 @@
 //!
 //! A group of one pool with room for a hundredth of the chunks is made; pools are added and volumes
 //! created as it fills, until every one of `CHUNKS` (100 million unless told otherwise) was
-//! written. Then the power fails, and the group is opened again and checked. Devices answer at once and in virtual time; contents of chunks are zeroes and not kept,
+//! written. Then the power fails, and the group is opened again and checked. Devices answer at
+//! once and in virtual time; contents of chunks are zeroes and not kept,
 //! metadata goes into one sparse file in `FOLDER`. Prints processor time and memory of the process.
 
 // A program for a terminal.
 #![allow(clippy::disallowed_macros, clippy::disallowed_types, clippy::print_stdout)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -33,7 +34,7 @@ const JOURNAL_BLOCKS: u32 = 65_536;
 /// Metadata of all pools, by MiB, in one file; what nobody wrote reads as zeroes.
 struct Store {
     file: File,
-    places: HashMap<(u16, u64), u64>,
+    places: BTreeMap<(u16, u64), u64>,
     written: u64,
     read: u64,
 }
@@ -45,7 +46,7 @@ impl Store {
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&path).expect("the folder can be written");
         std::fs::remove_file(&path).expect("it was just made"); // Gone with the process.
-        Store { file, places: HashMap::new(), written: 0, read: 0 }
+        Store { file, places: BTreeMap::new(), written: 0, read: 0 }
     }
 
     fn write(&mut self, pool: u16, offset: Bytes, bytes: &[u8]) {

@@ -35,6 +35,7 @@ use crate::shares::Shares;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
+use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
 /// Bytes written at a time to erase a device's metadata.
@@ -363,6 +364,10 @@ impl Group {
     pub(crate) fn first_checkpoint(&mut self) {
         self.opening = None;
         self.checkpoint.wanted = true;
+        if !mutant("opened_without_room_for_its_map") {
+            // Room may have been given that no superblock knew of when the power failed.
+            self.grow_areas_when_short();
+        }
         self.pump_checkpoint();
     }
 

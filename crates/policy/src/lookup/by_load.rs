@@ -74,8 +74,8 @@ impl ByLoad {
 
 impl Lookup for ByLoad {
     fn source(&mut self, _now: Nanos, asked: &Asked) -> Source {
-        let above = |limit: f64| asked.server_busy >= limit;
-        self.relieving = above(if self.relieving { self.idle } else { self.busy });
+        let limit = if self.relieving { self.idle } else { self.busy };
+        self.relieving = asked.server_busy >= limit;
         let wanted = self.relieving || !asked.in_memory;
         if wanted && asked.holder_queue < self.queue { Source::Peer } else { Source::Server }
     }

@@ -241,7 +241,7 @@ impl Runner<'_> {
             }
         };
         self.submit(birth, rot.chunk.volume, read, Deed::Read, None)?;
-        if bit / 32 % 2 == 0 {
+        if (bit / 32).is_multiple_of(2) {
             self.read_sealed(&target.others)?;
         }
         let said = self.world.exchange();

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 92] = [
+const MUTANTS: [(&str, &str, Caught); 93] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -157,6 +157,7 @@ const MUTANTS: [(&str, &str, Caught); 92] = [
         "naming the side of a mirror that goes in the record of the one that stays",
         ByPlan,
     ),
+    ("opened_without_room_for_its_map", "room for the map before a group is opened", ByPlan),
     ("operation_carries_rot", "verifying what an operation reads", Quickly),
     ("other_side_not_stale", "calling the other side of a mirror stale after a write", Quickly),
     ("piece_copied_under_a_write", "waiting for a write before its piece is copied", Quickly),

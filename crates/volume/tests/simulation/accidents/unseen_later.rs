@@ -380,3 +380,43 @@ fn a_dead_pool_that_is_removed_needs_no_room_in_the_map() {
         plan_ends_well(&Plan { seed, settings, pools: pools.to_vec(), steps: steps.clone() });
     }
 }
+
+/// A volume was made when the map had no room for another one; room was given, and the record of
+/// the volume was durable before the superblock that says so. The power failed between the two, and
+/// no pool had the room for what the journal said (seed 0x1351132).
+#[test]
+fn a_group_is_opened_whose_map_needs_room_that_no_superblock_knew_of() {
+    let limits = Limits {
+        block_payload: 160,
+        commit_blocks: 2,
+        checkpoint_batch: 4,
+        seals_cached: 2,
+        ..SMALL
+    };
+    let added = PoolPlan { zeroed: true, ..pool(22, 38) };
+    let steps = vec![
+        Step::CreateVolume { sectors: 512 },
+        Step::Close { cut: None },
+        Step::AddPool(added),
+        Step::Events { count: 2 },
+        Step::Crash { survival: Survival::Torn },
+        Step::GrowPool { pool: 155, chunks: 34 },
+        Step::AddPool(PoolPlan { chunks: 27, roomy: false, latency_us: 264, ..added }),
+        Step::Events { count: 4 },
+        Step::CreateVolume { sectors: 512 },
+        Step::GrowPool { pool: 33, chunks: 45 },
+        Step::CreateVolume { sectors: 384 },
+        Step::Events { count: 4 },
+        Step::Crash { survival: Survival::Torn },
+        Step::Settle,
+    ];
+    let pools = vec![
+        PoolPlan { reserve: 4, zeroed: true, ..pool(19, 281) },
+        PoolPlan { discard_zeroes: true, ..pool(8, 2090) },
+    ];
+    let settings = Settings { depth: 1, checksums: true, limits, ..settings(64, 96) };
+    let plan = |seed| Plan { seed, settings, pools: pools.clone(), steps: steps.clone() };
+    let plans: Vec<Plan> = (0..60).map(plan).chain([plan(0x135_1132)]).collect();
+    plans.iter().for_each(plan_ends_well);
+    fails_with("opened_without_room_for_its_map", &plans);
+}
