@@ -123,7 +123,7 @@ impl Blocks {
             return slot;
         }
         let slot = self.line_of.len();
-        if slot % SEGMENT_BLOCKS == 0 {
+        if slot.is_multiple_of(SEGMENT_BLOCKS) {
             let bytes = vec![0; SEGMENT_BLOCKS * self.block_bytes];
             self.segments.push(bytes.into_boxed_slice());
         }

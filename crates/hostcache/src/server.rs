@@ -270,28 +270,32 @@ impl Server {
             ToServer::Read { request, volume, block, count, how } => {
                 let asker = asker(request);
                 if let Err(why) = self.may(host, volume, None, block, usize::from(count)) {
-                    return Ok(self.refuse(now, asker, why));
+                    self.refuse(now, asker, why);
+                    return Ok(());
                 }
                 self.read(asker, volume, block, count, how);
             }
             ToServer::Write { request, volume, fence, block, fua, items } => {
                 let asker = asker(request);
                 if let Err(why) = self.may(host, volume, Some(fence), block, items.len()) {
-                    return Ok(self.refuse(now, asker, why));
+                    self.refuse(now, asker, why);
+                    return Ok(());
                 }
                 self.write(asker, (volume, block), fua, items);
             }
             ToServer::Flush { request, volume, fence } => {
                 let asker = asker(request);
                 if let Err(why) = self.may(host, volume, Some(fence), 0, 0) {
-                    return Ok(self.refuse(now, asker, why));
+                    self.refuse(now, asker, why);
+                    return Ok(());
                 }
                 self.begin(Op::Flush { asker, written: None }, StoreRequest::Flush { volume });
             }
             ToServer::Map { request, volume, base, block } => {
                 let asker = asker(request);
                 if let Err(why) = self.may(host, volume, None, block, 0) {
-                    return Ok(self.refuse(now, asker, why));
+                    self.refuse(now, asker, why);
+                    return Ok(());
                 }
                 let count = MAP_BLOCKS_MAX as u32;
                 let op = Op::Map { asker, version: self.version };

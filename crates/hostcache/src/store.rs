@@ -9,8 +9,7 @@
 //! - **Pins.** When a write by hash or number was answered as done, its content is there, whatever
 //!   a sweep had marked before.
 //! - **Durability.** After [`StoreAnswer::Done`] to a flush or a fence all writes that were
-//! answered
-//!   before it was handed out survive a crash. Others are old or new, block by block.
+//!   answered before it was handed out survive a crash. Others are old or new, block by block.
 //!
 //! [`MemoryStore`] keeps it: the laboratory and the simulation run on it.
 

@@ -241,7 +241,7 @@ fn a_message_that_is_too_long_or_unread_ends_the_connection() {
     let block = ToPeer::Block { token: 1, bytes: vec![1; BLOCK_BYTES].into() };
     let error = (0..20_000).find_map(|_| one.send(&block).err()).unwrap().to_string();
     assert!(error.contains("takes nothing"), "{error}");
-    assert!(QUEUED_BYTES_MAX < 20_000 * BLOCK_BYTES);
+    const { assert!(QUEUED_BYTES_MAX < 20_000 * BLOCK_BYTES) };
 
     // A raw session that claims a long message.
     let mut config = Config::new(Role::Connector, [2; 16]);

@@ -15,10 +15,10 @@ const NOTHING_SAID: &str = "See the module.";
 
 /// Number of comments of `source` that open with a question or say nothing.
 pub(super) fn owed(source: &Source) -> usize {
-    let mut lines = source.text.lines().zip(&source.begins_in_string).peekable();
+    let lines = source.text.lines().zip(&source.begins_in_string);
     let mut within = false;
     let mut owed = 0;
-    while let Some((line, in_string)) = lines.next() {
+    for (line, in_string) in lines {
         let comment = line.trim_start().strip_prefix("///").filter(|_| !in_string);
         if let Some(text) = comment.map(str::trim).filter(|_| !within) {
             owed += usize::from(QUESTIONS.contains(&leading_word(text)) || text == NOTHING_SAID);

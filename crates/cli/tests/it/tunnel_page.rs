@@ -25,7 +25,8 @@ fn an_end_tells_its_flows_its_past_and_its_metrics() {
     let data: Vec<u8> =
         (0..4_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let target = server(data.clone());
-    let tunnel = Tunnel::around("tunnel-page", &[target.clone()], "--policy content:size=2KiB");
+    let tunnel =
+        Tunnel::around("tunnel-page", std::slice::from_ref(&target), "--policy content:size=2KiB");
     for _ in 0..2 {
         assert!(read_all(&tunnel.doors[0]) == data, "other bytes came");
     }

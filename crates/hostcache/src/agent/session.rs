@@ -45,6 +45,9 @@ pub(super) struct Granted {
     pub(super) base: u32,
 }
 
+/// Version of a map, runs of numbers by their first block, and where the next part begins.
+type MapPart = (u64, Vec<(u32, Vec<u64>)>, Option<u32>);
+
 impl Agent {
     /// Attaches a volume by name: an [`Event::Attached`] or [`Event::Refused`] follows.
     pub fn attach(&mut self, now: Nanos, name: &str) -> VolumeKey {
@@ -249,7 +252,7 @@ impl Agent {
         now: Nanos,
         key: VolumeKey,
         base: bool,
-        (version, runs, next): (u64, Vec<(u32, Vec<u64>)>, Option<u32>),
+        (version, runs, next): MapPart,
     ) -> Result<(), AgentError> {
         let Some(volume) = self.volumes.get(&key) else { return Ok(()) };
         let (blocks, image) = (volume.blocks, volume.base);

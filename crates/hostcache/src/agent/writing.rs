@@ -40,7 +40,7 @@ impl Agent {
         fua: bool,
     ) -> Result<Ticket, Gone> {
         let size = self.settings.block_bytes;
-        assert!(bytes.len() % size == 0, "writes are of whole blocks");
+        assert!(bytes.len().is_multiple_of(size), "writes are of whole blocks");
         let of_zeroes = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
         let block_of = |bytes: &[u8]| (!of_zeroes(bytes)).then(|| Bytes::copy_from_slice(bytes));
         self.check(volume, block, (bytes.len() / size) as u32)?;

@@ -89,7 +89,9 @@ impl Guest {
             if let Pending::Read { block: first, allowed } = pending {
                 for (at, value) in (block..).zip(values) {
                     let read = at.checked_sub(*first).and_then(|at| allowed.get_mut(at as usize));
-                    read.map(|read| read.push(*value));
+                    if let Some(read) = read {
+                        read.push(*value);
+                    }
                 }
             }
         }
