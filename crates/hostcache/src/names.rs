@@ -3,8 +3,9 @@
 //! 1. The store names a content by a number that it never uses again in its run. A *place* of this
 //!    table stands for one such number while any host holds the content, and for a while after.
 //! 2. What hosts are told ([`ContentId`]) is the place, its generation and the server's run. A
-//!    place that is given to other content gets a new generation; one whose generations are used up is
-//!    never used again. So a number of a former generation or run is recognised, and means nothing.
+//!    place that is given to other content gets a new generation; one whose generations are used
+//!    up is never used again. So a number of a former generation or run is recognised, and means
+//!    nothing.
 //! 3. Places that no host holds are given up by a hand that goes round, when the table is full.
 //!
 //! State: 18 B a place with up to 64 hosts, and 4.6 to 5.7 B of index; 8 B more for each further
