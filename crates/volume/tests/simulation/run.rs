@@ -304,8 +304,9 @@ impl<'a> Runner<'a> {
             .collect();
         let service = self.world.group().service();
         let pending = self.world.group().operations_pending();
+        let under_way = self.world.group().operations(4);
         let open = [flights, operations].concat().join("; ");
-        format!("{service:?}; {pending} operations pending; open: {open}")
+        format!("{service:?}; {pending} operations pending, {under_way:?}; open: {open}")
     }
 
     /// Everything under way comes to its end; the machine finds itself in order.
