@@ -94,7 +94,7 @@ def lint():
             run([verilator(), "--lint-only", "-Wall", f"-GFUNCTION={function}", f"-GWIDTH={width}",
                  "--top-module", top, *sources()])
     for tool, command in {
-        "iverilog": ["iverilog", "-g2012", "-o", os.devnull, "-s", "tc_accelerator", *sources()],
+        "iverilog": ["iverilog", "-g2012", "-t", "null", "-s", "tc_accelerator", *sources()],
         "yosys": ["yosys", "-q", "-p", "read_verilog -sv " + " ".join(sources()) + "; hierarchy -check -top tc_accelerator; proc"],
     }.items():
         if shutil.which(tool) is None:

@@ -1,7 +1,8 @@
 //! What users wait for what is asked of a pool, and what a copy costs them.
 //!
-//! 1. A unit that is asked for waits as long as on the idle pool ([`Costs`]), times how much longer
-//!    reads, and writes, took in the epochs before than that: measured, half of it new each epoch.
+//! 1. A unit that is asked for waits as long as on the idle pool (`demand::Costs`), times how much
+//!    longer reads, and writes, took in the epochs before than that: measured, half of it new each
+//!    epoch.
 //! 2. The wait beyond that of an idle pool times requests a second is how many are in the queue (N,
 //!    Little's law). In an M/M/1 queue of that length the pool is busy ρ of its time, ρ²/(1 − ρ) =
 //!    N. A second more of work delays those in the queue, who is being served, and who comes before
