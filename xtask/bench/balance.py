@@ -39,6 +39,7 @@ def main():
     parser.add_argument("--ahead", action="store_true", help="of other programs here: a session of its own, favoured (Linux's autogroups; root)")
     parser.add_argument("--seconds", type=int, help="of a round (3), a repeat (120), or of each fault (8)")
     parser.add_argument("--rounds", type=int, default=9, help="speed")
+    parser.add_argument("--http2", action="store_true", help="speed: clients speak HTTP/2 to the proxies")
     parser.add_argument("--top", default="", help="speed: further lines of our configuration")
     parser.add_argument("--proxy-cores", default="0-1", help="speed: where proxies run")
     parser.add_argument("--client-cores", default="0-1", help="speed: where clients and servers run")

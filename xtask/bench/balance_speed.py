@@ -5,6 +5,9 @@ default of `thermocline balance` is that with one balancer), kept connections to
 wrk with one thread, in a closed loop: as fast as they are answered. A row without proxy shows that they and the servers are not what
 is measured. Rounds are interleaved, and each begins with another proxy. Processor time is the proxy's own, from /proc, to the nanosecond;
 the ratio is taken round by round, because what else the machine does changes the figures of all.
+
+With --http2 clients speak HTTP/2 in clear to the proxies, and proxies HTTP/1.1 to the servers: h2load with one thread, 16 connections of
+8 streams. It tells mean latencies only, so that no percentiles stand there.
 """
 
 import collections
@@ -42,7 +45,7 @@ def servers(programs, ports, cores):
     return programs.start(command, "servers", ports[0], cores)
 
 
-def haproxy(programs, port, ports, cores, each=""):
+def haproxy(programs, port, ports, cores, each="", protocol=""):
     path = programs.folder / "haproxy.cfg"
     path.write_text(f"""
 global
@@ -59,7 +62,7 @@ defaults
   option http-keep-alive
   option forwardfor
 frontend in
-  bind 127.0.0.1:{port}
+  bind 127.0.0.1:{port}{protocol}
   http-request set-header X-Forwarded-Proto http
   default_backend out
 backend out
@@ -69,11 +72,11 @@ backend out
     return programs.start(["haproxy", "-db", "-f", str(path)], "haproxy", port, cores)
 
 
-def nginx(programs, port, ports, cores):
+def nginx(programs, port, ports, cores, protocol=""):
     upstream = " ".join(f"server 127.0.0.1:{p};" for p in ports)
     body = f"""
   upstream out {{ least_conn; {upstream} keepalive 128; keepalive_requests 1000000000; }}
-  server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ proxy_pass http://out; proxy_http_version 1.1;
+  server {{ listen 127.0.0.1:{port}{protocol} backlog=4096; location / {{ proxy_pass http://out; proxy_http_version 1.1;
     proxy_set_header Connection ""; proxy_set_header Host $http_host;
     proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme; }} }}"""
     return programs.start(nginx_conf(programs.folder, "nginx", body), "nginx", port, cores)
@@ -94,16 +97,26 @@ def wrk(port, size, seconds, cores):
             "errors": sum(map(int, broken.groups())) if broken else 0, "not_2xx": int(wrong[1]) if wrong else 0}
 
 
-def measure(port, process, size, args):
+def h2load(port, size, seconds, cores):
+    command = ["taskset", "-c", cores, "h2load", "-t1", "-c16", "-m8", f"-D{seconds}", f"http://127.0.0.1:{port}/{size}"]
+    text = subprocess.check_output(command, text=True)
+    done, good = re.search(r"requests: .* (\d+) done, (\d+) succeeded", text).groups()
+    errors = sum(map(int, re.search(r"(\d+) errored, (\d+) timeout", text).groups()))
+    return {"requests": int(done), "rate": float(re.search(r"([\d.]+) req/s", text)[1]), "p50_us": None, "p99_us": None,
+            "errors": errors, "not_2xx": int(done) - int(good)}
+
+
+def measure(port, process, size, args, clients=wrk):
     before = cpu_seconds(process.pid)
-    got = wrk(port, size, args.seconds, args.client_cores)
+    got = clients(port, size, args.seconds, args.client_cores)
     got["cpu_us"] = (cpu_seconds(process.pid) - before) / max(got["requests"], 1) * 1e6
     got["resident_bytes"] = resident_bytes(process.pid)
     return got
 
 
 def table(results, args):
-    text = (f"One proxy thread, 64 connections, 4 servers, {args.rounds} interleaved rounds of {args.seconds} s; medians [range]; {machine()}\n\n"
+    clients = "HTTP/2, 16 connections of 8 streams" if args.http2 else "64 connections"
+    text = (f"One proxy thread, {clients}, 4 servers, {args.rounds} interleaved rounds of {args.seconds} s; medians [range]; {machine()}\n\n"
             "| answer | proxy | CPU a request, µs | beside the better rival | k requests/s | p50, ms | p99, ms | memory, MiB |\n"
             "|---|---|---:|---:|---:|---:|---:|---:|\n")
     for answer, size in ANSWERS:
@@ -113,8 +126,11 @@ def table(results, args):
                 continue
             cpu, low, high = spread([run["cpu_us"] for run in runs])
             rate, rate_low, rate_high = spread([run["rate"] / 1e3 for run in runs])
-            p50 = spread([run["p50_us"] / 1e3 for run in runs])[0]
-            p99, p99_low, p99_high = spread([run["p99_us"] / 1e3 for run in runs])
+            latencies = "– | –"
+            if runs[0]["p50_us"] is not None:
+                p50 = spread([run["p50_us"] / 1e3 for run in runs])[0]
+                p99, p99_low, p99_high = spread([run["p99_us"] / 1e3 for run in runs])
+                latencies = f"{p50:.2f} | {p99:.1f} [{p99_low:.1f}, {p99_high:.1f}]"
             ratio = "–"
             if name not in ("none", *rivals) and rivals:
                 # Round by round: what disturbs a round disturbs all of it.
@@ -122,31 +138,32 @@ def table(results, args):
                 ratio = "{:.2f} [{:.2f}, {:.2f}]".format(*spread(ratios))
             memory = spread([run["resident_bytes"] / 2**20 for run in runs])[0]
             text += (f"| {answer} | {name} | {cpu:.1f} [{low:.1f}, {high:.1f}] | {ratio} | {rate:.1f} [{rate_low:.1f}, {rate_high:.1f}] "
-                     f"| {p50:.2f} | {p99:.1f} [{p99_low:.1f}, {p99_high:.1f}] | {memory:.0f} |\n")
+                     f"| {latencies} | {memory:.0f} |\n")
     wrong = sum(run["errors"] + run["not_2xx"] for runs in results.values() for run in runs)
     return text + f"\nErrors and answers other than 200: {wrong}\n"
 
 
 def run(args, folder):
-    need("haproxy", "nginx", "wrk", "taskset")
+    need("haproxy", "nginx", "wrk", "taskset", *["h2load"] * args.http2)
     many_files()
     results = collections.OrderedDict()
     with Programs(folder) as programs:
         ours, theirs, third, *ports = free_ports(7)
         direct = servers(programs, ports, args.client_cores)
         proxies = [("thermocline", ours, programs.balancer(args.binary, "ours", ours, ports, args.top, cores=args.proxy_cores)),
-                   ("HAProxy", theirs, haproxy(programs, theirs, ports, args.proxy_cores)),
-                   ("nginx", third, nginx(programs, third, ports, args.proxy_cores))]
+                   ("HAProxy", theirs, haproxy(programs, theirs, ports, args.proxy_cores, protocol=" proto h2" * args.http2)),
+                   ("nginx", third, nginx(programs, third, ports, args.proxy_cores, " http2" * args.http2))]
+        clients = h2load if args.http2 else wrk
         for _, size in ANSWERS:
             for _, port, _ in proxies:
-                wrk(port, size, 1, args.client_cores)
+                clients(port, size, 1, args.client_cores)
         for index in range(args.rounds):
             for answer, size in ANSWERS:
                 first = index % len(proxies)
                 for name, port, process in proxies[first:] + proxies[:first] + [("none", ports[0], direct)][:index < 3]:
-                    got = measure(port, process, size, args)
+                    got = measure(port, process, size, args, wrk if name == "none" else clients)
                     results.setdefault((name, size), []).append(got)
-                    say(f"round {index + 1}: {answer}: {name}: {got['cpu_us']:.1f} us, {got['rate'] / 1e3:.1f} k/s, p99 {got['p99_us'] / 1e3:.1f} ms")
+                    say(f"round {index + 1}: {answer}: {name}: {got['cpu_us']:.1f} us, {got['rate'] / 1e3:.1f} k/s")
     order = {"thermocline": 0, "HAProxy": 1, "nginx": 2, "none": 3}
     results = dict(sorted(results.items(), key=lambda item: (item[0][1], order[item[0][0]])))
     rows = [{"proxy": name, "answer_bytes": size, "rounds": runs} for (name, size), runs in results.items()]
