@@ -243,10 +243,7 @@ impl Group {
                 None => (nowhere, PoolState::Dead),
             };
             let (record, tables) = (unknown_pool(), group.tables_of(&unknown_pool()));
-            let mut pool = Pool::new(&record, tables, geometry, state, false);
-            // What was written before may lie in the device's cache still.
-            pool.dirty = true;
-            group.pools.push(pool);
+            group.pools.push(Pool::new(&record, tables, geometry, state, false));
             if device.is_some_and(|geometry| geometry.size.0 >= 2 * BLOCK_BYTES as u64) {
                 let io = Io::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 };
                 let pool = PoolId(index as u16);

@@ -100,7 +100,11 @@ impl Group {
                 return Err(OpenError::Shrunk(PoolId(index as u16)));
             }
             let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(nowhere));
-            self.pools.push(Pool::new(record, tables, geometry, state, false));
+            let mut pool = Pool::new(record, tables, geometry, state, false);
+            // A program that was killed leaves what it wrote in the device's cache: the checkpoint
+            // that ends the recovery flushes it, before anybody reads it or answers a flush.
+            pool.dirty = !mutant("recovered_pools_taken_for_flushed");
+            self.pools.push(pool);
         }
         Ok(())
     }

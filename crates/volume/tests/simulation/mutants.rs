@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 93] = [
+const MUTANTS: [(&str, &str, Caught); 94] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -180,6 +180,11 @@ const MUTANTS: [(&str, &str, Caught); 93] = [
     (
         "recovery_trusts_both_sides",
         "doubting, after a crash, that both sides of a mirror are equal",
+        Quickly,
+    ),
+    (
+        "recovered_pools_taken_for_flushed",
+        "flushing what a killed program left in the devices' caches",
         Quickly,
     ),
     ("recovery_trusts_copies", "doubting copies that may differ", Quickly),

@@ -199,7 +199,7 @@ fn a_replica_that_died_in_a_recovery_is_in_the_journal_that_it_lacks() {
         let pools = vec![pool(26, 137), pool(27, 19)];
         Plan { seed, settings: settings(64, 64), pools, steps }
     };
-    let plans: Vec<Plan> = (0..40).map(plan).collect();
+    let plans: Vec<Plan> = (0..40).chain([180, 184, 221, 248, 297, 487]).map(plan).collect();
     plans.iter().for_each(plan_ends_well);
     fails_with("death_in_recovery_not_recorded", &plans);
 }
