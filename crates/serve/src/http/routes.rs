@@ -300,7 +300,7 @@ async fn history(
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
 async fn events(State(orders): State<Orders>, Query(id): Query<Onward>) -> Answer<Vec<Event>> {
-    ask(&orders, move |desk| Ok(desk.events(id.from.saturating_sub(1)))).await
+    ask(&orders, move |desk| Ok(desk.events(id.from))).await
 }
 
 /// The same figures for Prometheus.
