@@ -356,7 +356,7 @@ impl Engine {
 
     /// Notes an event and tells whoever listens.
     fn event(&mut self, severity: Severity, subject: &str, text: String) {
-        let event = self.watch.event(severity, subject, text);
+        let event = self.watch.events.note(severity, subject, text);
         (self.on_event)(event);
     }
 

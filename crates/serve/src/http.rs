@@ -4,6 +4,7 @@
 //! TCP every request but those for the page itself carries a token (`Authorization: Bearer …`), and
 //! where a network reaches the address it is encrypted too.
 
+pub(crate) mod pages;
 pub(crate) mod routes;
 
 pub use routes::openapi;
@@ -96,7 +97,7 @@ pub fn serve(doors: HttpDoors, orders: &Orders) -> Result<Http, HttpError> {
     serve_router(doors, routes::router(orders.clone()))
 }
 
-/// The same with any routes; those of a page (see [`routes::is_page`]) need no token.
+/// The same with any routes; those of a page (see [`pages::is_page`]) need no token.
 pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, HttpError> {
     let (unix, name) = match &doors.unix {
         None => (None, None),
@@ -210,7 +211,7 @@ async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next
     let given = request.headers().get(header::AUTHORIZATION);
     let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let known = given.is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes()));
-    if known || routes::is_page(request.uri().path()) {
+    if known || pages::is_page(request.uri().path()) {
         return next.run(request).await;
     }
     let text =

@@ -17,6 +17,7 @@ pub mod joining;
 mod metrics;
 pub mod nbd;
 mod orders;
+mod past;
 pub mod probe;
 mod stream;
 pub mod surveys;

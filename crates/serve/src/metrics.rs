@@ -9,15 +9,14 @@ mod family;
 pub(crate) use family::{Series, Value, family};
 
 use crate::api::{Backing, BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use std::fmt;
 use thermocline_units::Latencies;
 use thermocline_volume::settings::BLOCK;
-
-/// What `encode` writes.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A copy of everything that is measured.
 #[derive(Debug)]
@@ -29,13 +28,14 @@ pub(crate) struct Figures {
     pub(crate) requests: Vec<(&'static str, Latencies)>,
 }
 
-/// The figures as text.
-pub(crate) fn encode(figures: Figures) -> String {
-    let mut registry = Registry::with_prefix("thermocline");
+/// An answer with what `figures` collects, in the text format; names begin with `prefix`.
+pub(crate) fn answer(prefix: &str, figures: impl Collector + 'static) -> Response {
+    let mut registry = Registry::with_prefix(prefix);
     registry.register_collector(Box::new(figures));
     let mut out = String::new();
     text::encode(&mut out, &registry).expect("a string takes everything");
-    out
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], out).into_response()
 }
 
 /// Takes one figure of a pool.

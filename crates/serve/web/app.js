@@ -4,7 +4,7 @@
 // Cividis at even steps: lightness grows, and only blue and yellow are needed to see it.
 const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120],
   [165, 157, 117], [195, 181, 105], [225, 206, 85], [254, 232, 56]];
-const state = { from: 0, seconds: [], events: [], eventFrom: 0, heat: null, volume: null, failures: 0 };
+Object.assign(state, { status: null, heat: null, volume: null });
 
 function bytes(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -26,11 +26,9 @@ function ramp(part) {
 }
 
 function facts(status) {
-  const list = at("facts");
-  list.replaceChildren();
   const last = state.seconds.at(-1) || { reads: 0, writes: 0, p99_us: 0 };
   const share = status.fastest_pool_share;
-  for (const [name, value] of [
+  head([
     ["reads/s", number(last.reads)], ["writes/s", number(last.writes)], ["p99", micros(last.p99_us)],
     ["fastest pool serves", share === null ? "–" : (100 * share).toFixed(0) + " % of reads"],
     ["policy", status.policy.spec + (status.policy.spec === "none" ? "" : ", every " + span(status.epoch_seconds))],
@@ -41,14 +39,7 @@ function facts(status) {
       + ", " + number(status.scrub.repaired_blocks) + " blocks repaired, "
       + number(status.scrub.unrepairable_blocks + status.scrub.undecided_blocks) + " not"]] : []),
     ["clients", status.connections], ["up", span(status.uptime_seconds)],
-  ]) {
-    const pair = element("div");
-    pair.append(element("dt", name), element("dd", value));
-    list.append(pair);
-  }
-  const badge = at("service");
-  badge.textContent = status.service;
-  badge.className = "badge " + (status.service === "ready" ? "good" : "bad");
+  ], status.service, status.service === "ready" ? "good" : "bad");
 }
 
 function poolName(status, id) {
@@ -133,13 +124,7 @@ function drawHeat(status) {
     });
   });
   at("ruler").replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((part) => element("span", bytes(part * heat.column_bytes * columns))));
-  const legend = status.pools.filter((pool) => pool.state !== "removed").map((pool) => {
-    const entry = element("span");
-    const mark = element("i");
-    mark.style.setProperty("--pool", color(pool.id));
-    entry.append(mark, pool.name);
-    return entry;
-  });
+  const legend = status.pools.filter((pool) => pool.state !== "removed").map((pool) => key(pool.name, color(pool.id)));
   const scale = element("span", "accesses in " + heat.row_seconds + " s: 1");
   const bar = element("span", undefined, "ramp");
   bar.style.background = "linear-gradient(90deg," + [0.12, 0.34, 0.56, 0.78, 1].map((p) => "rgb(" + ramp(p).join() + ")").join() + ")";
@@ -177,20 +162,11 @@ function moves(operations, status) {
     box.append(element("span", "job " + job.id + ": " + job.kind + " " + job.volume + to + ", " + job.ended + " of " + job.chunks + " chunks"), fill);
     return box;
   });
-  const table = element("table");
-  const going = operations.chunks.slice(0, 8);
-  if (going.length) {
-    const head = element("tr");
-    for (const text of ["", "place", "from", "to", "copied"]) head.append(element("th", text));
-    table.append(head);
-  }
-  for (const move of going) {
-    const row = element("tr");
-    for (const text of [move.kind, move.volume + " at " + bytes(move.offset_bytes), move.from === null ? "waits" : name(move.from), name(move.to), bytes(move.copied_bytes)]) row.append(element("td", text));
-    table.append(row);
-  }
+  const going = operations.chunks.slice(0, 8).map((move) => row([move.kind, move.volume + " at " + bytes(move.offset_bytes),
+    move.from === null ? "waits" : name(move.from), name(move.to), bytes(move.copied_bytes)]));
   if (!parts.length && !going.length) parts.push(element("p", "Nothing moves.", "quiet"));
-  at("moves").replaceChildren(...parts, table);
+  if (going.length) parts.push(table(["", "place", "from", "to", "copied"], going));
+  at("moves").replaceChildren(...parts);
   at("pending").textContent = operations.pending ? operations.pending + " chunks to go" : "";
 }
 
@@ -198,75 +174,53 @@ function promises(status) {
   const list = status.volumes.filter((volume) => volume.sla);
   at("promises-frame").hidden = !list.length;
   if (!list.length) return;
-  const table = element("table"), head = element("tr");
-  for (const text of ["volume", "class", "promised", "requests", "later", "share", "by, on average"]) head.append(element("th", text));
-  table.append(head);
-  for (const volume of list) {
-    const sla = volume.sla, row = element("tr");
-    for (const text of [volume.name, sla.class, micros(sla.latency_us), number(sla.answered), number(sla.violations),
-      (100 * sla.violations / Math.max(sla.answered, 1)).toFixed(2) + " %",
-      sla.mean_excess_us === null ? "–" : micros(sla.mean_excess_us)]) row.append(element("td", text));
-    table.append(row);
-  }
-  at("promises").replaceChildren(table);
+  const rows = list.map((volume) => {
+    const sla = volume.sla, late = (100 * sla.violations / Math.max(sla.answered, 1)).toFixed(2) + " %";
+    return row([volume.name, sla.class, micros(sla.latency_us), number(sla.answered), number(sla.violations), late,
+      sla.mean_excess_us === null ? "–" : micros(sla.mean_excess_us)]);
+  });
+  at("promises").replaceChildren(table(["volume", "class", "promised", "requests", "later", "share", "by, on average"], rows));
 }
 
 function shadows(status) {
   const list = status.shadows || [];
   at("shadows-frame").hidden = !list.length;
-  const table = element("table"), head = element("tr");
-  for (const text of ["policy", "epochs", "expected latency", "fastest pool serves", "moved", "written there", "latency, last epoch",
-    "fastest pool, last epoch"]) head.append(element("th", text));
-  table.append(head);
   const percent = (share) => share === null ? "–" : (100 * share).toFixed(1) + " %";
-  const add = (name, epochs, total, epoch, kind) => {
-    const row = element("tr", undefined, kind), there = total.written[0] || { client_bytes: 0, moved_bytes: 0 };
-    for (const text of [name, epochs, micros(total.mean_latency_us), percent(total.fastest_pool_share), bytes(total.moved_bytes),
-      bytes(there.client_bytes + there.moved_bytes), micros(epoch.mean_latency_us), percent(epoch.fastest_pool_share)]) row.append(element("td", text));
-    table.append(row);
+  const one = (name, epochs, total, epoch, kind) => {
+    const there = total.written[0] || { client_bytes: 0, moved_bytes: 0 };
+    return row([name, epochs, micros(total.mean_latency_us), percent(total.fastest_pool_share), bytes(total.moved_bytes),
+      bytes(there.client_bytes + there.moved_bytes), micros(epoch.mean_latency_us), percent(epoch.fastest_pool_share)], kind);
   };
-  for (const shadow of list) {
-    add(shadow.name, shadow.epochs, shadow.total, shadow.epoch);
-    add("what was done", "", shadow.actual_total, shadow.actual_epoch, "quiet");
-  }
-  at("shadows").replaceChildren(table);
+  const rows = list.flatMap((shadow) => [one(shadow.name, shadow.epochs, shadow.total, shadow.epoch),
+    one("what was done", "", shadow.actual_total, shadow.actual_epoch, "quiet")]);
+  at("shadows").replaceChildren(table(["policy", "epochs", "expected latency", "fastest pool serves", "moved", "written there",
+    "latency, last epoch", "fastest pool, last epoch"], rows));
 }
 
-async function tick() {
-  try {
-    const status = state.status = await ask("/v1/status");
-    const fresh = await ask("/v1/history?from=" + state.from);
-    if (fresh.length) {
-      state.seconds = state.seconds.concat(fresh).slice(-300);
-      state.from = fresh.at(-1).number + 1;
+async function draw(status) {
+  state.status = status;
+  facts(status);
+  pools(status);
+  promises(status);
+  shadows(status);
+  volumes(status);
+  if (state.volume) {
+    const known = state.heat, from = known ? known.first_row + known.rows.length : 0;
+    const heat = await ask("/v1/volumes/" + state.volume + "/heat?from=" + from);
+    const joins = known && heat.first_row === from && known.column_bytes === heat.column_bytes;
+    if (joins) {
+      heat.rows = known.rows.concat(heat.rows);
+      heat.first_row = known.first_row;
+      while (heat.rows.length > 150) { heat.rows.shift(); heat.first_row += 1; }
     }
-    facts(status);
-    pools(status);
-    promises(status);
-    shadows(status);
-    volumes(status);
-    if (state.volume) {
-      const known = state.heat, from = known ? known.first_row + known.rows.length : 0;
-      const heat = await ask("/v1/volumes/" + state.volume + "/heat?from=" + from);
-      const joins = known && heat.first_row === from && known.column_bytes === heat.column_bytes;
-      if (joins) {
-        heat.rows = known.rows.concat(heat.rows);
-        heat.first_row = known.first_row;
-        while (heat.rows.length > 150) { heat.rows.shift(); heat.first_row += 1; }
-      }
-      state.heat = heat;
-      drawHeat(status);
-    }
-    moves(await ask("/v1/operations"), status);
-    events(await ask("/v1/events?from=" + state.eventFrom));
-    state.failures = 0;
-  } catch (error) {
-    state.failures += 1;
-    at("service").textContent = error instanceof TypeError ? "engine gone" : error.message;
-    at("service").className = "badge bad";
-    // An engine that was started anew counts from zero.
-    if (error instanceof TypeError) Object.assign(state, { from: 0, seconds: [], heat: null, eventFrom: 0, events: [] });
+    state.heat = heat;
+    drawHeat(status);
   }
+  moves(await ask("/v1/operations"), status);
+}
+
+function tick() {
+  return round(draw, "engine gone", { heat: null });
 }
 
 tick();

@@ -1,9 +1,10 @@
-// What all pages share: the token and its door, words for figures, lines over time, the list of events. A page keeps its
-// `state` and asks in `tick`; both are its own.
+// What all pages share: the token and its door, words for figures, tables, lines over time, the list of events, and how the
+// API is asked. A page has a `tick` of its own, and adds to `state` what only it keeps.
 "use strict";
 
 const COLORS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
 const at = (id) => document.getElementById(id);
+const state = { from: 0, seconds: [], events: [], eventFrom: 0 };
 
 let token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token") || "";
 if (location.hash.includes("token=")) {
@@ -35,6 +36,41 @@ function element(tag, text, kind) {
   if (text !== undefined) node.textContent = text;
   if (kind) node.className = kind;
   return node;
+}
+
+function row(cells, kind, tag = "td") {
+  const node = element("tr", undefined, kind);
+  for (const text of cells) node.append(element(tag, text));
+  return node;
+}
+
+function table(headings, rows) {
+  const node = element("table");
+  node.append(row(headings, undefined, "th"), ...rows);
+  return node;
+}
+
+// A mark in a color with its meaning.
+function key(text, color) {
+  const entry = element("span"), mark = element("i");
+  mark.style.setProperty("--pool", color);
+  entry.append(mark, text);
+  return entry;
+}
+
+// The head of the page: its figures by name, and how things are in a word.
+function head(figures, word, kind) {
+  at("facts").replaceChildren(...figures.map(([name, value]) => {
+    const pair = element("div");
+    pair.append(element("dt", name), element("dd", value));
+    return pair;
+  }));
+  badge(word, kind);
+}
+
+function badge(word, kind) {
+  at("service").textContent = word;
+  at("service").className = "badge " + kind;
 }
 
 function drawing(tag, attributes) {
@@ -81,4 +117,24 @@ function events(fresh) {
     row.append(time, element("span", event.subject, "quiet"), element("span", event.text, event.severity));
     return row;
   }));
+}
+
+// One round: asks for the status and the last five minutes, lets the page draw them, and lists what happened. `gone` is said
+// when nobody answers. Whoever was started anew counts from zero: then the past is forgotten, and what of the page's own
+// state `forget` sets.
+async function round(draw, gone, forget) {
+  try {
+    const status = await ask("/v1/status");
+    const fresh = await ask("/v1/history?from=" + state.from);
+    if (fresh.length) {
+      state.seconds = state.seconds.concat(fresh).slice(-300);
+      state.from = fresh.at(-1).number + 1;
+    }
+    await draw(status);
+    events(await ask("/v1/events?from=" + state.eventFrom));
+  } catch (error) {
+    const isGone = error instanceof TypeError;
+    badge(isGone ? gone : error.message, "bad");
+    if (isGone) Object.assign(state, { from: 0, seconds: [], eventFrom: 0, events: [] }, forget);
+  }
 }

@@ -58,18 +58,6 @@ impl Arc {
         Arc { lanes, capacity, target: 0.0 }
     }
 
-    /// Moves the target towards the lane whose ghost came back.
-    #[inline(always)]
-    fn adapt(&mut self, at: usize) {
-        let ghosts = |at| f64::from(self.lanes.lane(at).ghosts());
-        let step = (ghosts(1 - at) / ghosts(at)).max(1.0);
-        self.target = if at == ONCE {
-            (self.target + step).min(f64::from(self.capacity))
-        } else {
-            (self.target - step).max(0.0)
-        };
-    }
-
     /// Turns one resident line into a ghost if the cache is full.
     #[inline(always)]
     fn replace(&mut self, from_b2: bool) -> Outcome {
@@ -112,7 +100,7 @@ impl Replacement for Arc {
                 (AGAIN, Outcome::HIT)
             }
             Place::Ghost(at, position) => {
-                self.adapt(at);
+                self.target = self.lanes.adapted(self.target, at, self.capacity);
                 let outcome = self.replace(at == AGAIN);
                 self.lanes.lane_mut(at).remove(position);
                 (AGAIN, outcome)

@@ -88,18 +88,6 @@ impl Car {
             self.lanes.lane_mut(AGAIN).forget();
         }
     }
-
-    /// Step 4's target.
-    #[inline(always)]
-    fn adapt(&mut self, at: usize) {
-        let ghosts = |at| f64::from(self.lanes.lane(at).ghosts());
-        let step = (ghosts(1 - at) / ghosts(at)).max(1.0);
-        self.target = if at == ONCE {
-            (self.target + step).min(f64::from(self.capacity))
-        } else {
-            (self.target - step).max(0.0)
-        };
-    }
 }
 
 impl Replacement for Car {
@@ -122,7 +110,7 @@ impl Replacement for Car {
         if let Place::Ghost(..) = place
             && let Place::Ghost(at, position) = self.lanes.find(line)
         {
-            self.adapt(at);
+            self.target = self.lanes.adapted(self.target, at, self.capacity);
             self.lanes.lane_mut(at).remove(position);
             self.lanes.arrive(AGAIN, line);
         } else {

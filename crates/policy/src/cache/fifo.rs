@@ -6,12 +6,12 @@
 //! State: a ring of the next power of two above 1.25 slots a line (holes come from discards only),
 //! 5.2–10.3 B a cached line; 4 B a distinct line. O(1) an access, amortised.
 
-use super::arrivals::{Arrivals, check_capacity};
-use super::lane::{Lane, make_room};
+use super::arrivals::check_capacity;
+use super::single::Single;
 use super::{Outcome, Replacement};
 use crate::Footprint;
 use crate::registry::{Build, Entry};
-use thermocline_units::{LineId, prefetch};
+use thermocline_units::LineId;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "fifo",
@@ -29,65 +29,48 @@ const SLACK: f64 = 1.25;
 
 /// First in, first out.
 #[derive(Debug)]
-pub(crate) struct Fifo {
-    /// Position of each line in the queue; 0 for none.
-    index: Vec<u32>,
-    queue: Lane,
-    capacity: u32,
-}
+pub(crate) struct Fifo(Single);
 
 impl Fifo {
     /// An empty cache of `capacity` ≥ 1 lines.
     pub(crate) fn new(capacity: u32) -> Fifo {
-        assert!(capacity > 0, "a cache holds at least one line");
-        Fifo { index: Vec::new(), queue: Lane::new(Arrivals::new(capacity, SLACK), 0), capacity }
+        Fifo(Single::new(capacity, SLACK))
     }
 }
 
 impl Replacement for Fifo {
     fn reserve(&mut self, universe: u32) {
-        super::grow(&mut self.index, universe);
+        self.0.reserve(universe);
     }
 
     #[inline(always)]
     fn access(&mut self, line: LineId) -> Outcome {
-        if self.queue.holds(self.index[line.index()]) {
+        if self.0.find(line).is_some() {
             return Outcome::HIT;
         }
-        let mut outcome = Outcome::ADMITTED;
-        if self.queue.resident() == self.capacity {
-            outcome = Outcome::evicting(self.queue.evict());
-        }
-        if self.queue.needs_room() {
-            make_room(&mut self.queue, &mut self.index);
-        }
-        self.queue.push(line, &mut self.index);
+        let outcome = self.0.evict_if_full().map_or(Outcome::ADMITTED, Outcome::evicting);
+        self.0.arrive(line);
         outcome
     }
 
     fn contains(&self, line: LineId) -> bool {
-        self.queue.holds(self.index[line.index()])
+        self.0.find(line).is_some()
     }
 
     fn invalidate(&mut self, line: LineId) -> bool {
-        let position = std::mem::take(&mut self.index[line.index()]);
-        let resident = self.queue.holds(position);
-        if resident {
-            self.queue.remove(position);
-        }
-        resident
+        self.0.invalidate(line)
     }
 
     fn resident(&self) -> u32 {
-        self.queue.resident()
+        self.0.resident()
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { resident: self.queue.bytes(), index: self.index.len() as u64 * 4 }
+        self.0.footprint()
     }
 
     #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
-        prefetch(&self.index, line.index());
+        self.0.prefetch(line);
     }
 }

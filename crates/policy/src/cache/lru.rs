@@ -9,12 +9,12 @@
 //! State: a ring of the next power of two above 2 slots a line, 8.25–16.5 B a cached line; 4 B a
 //! distinct line. O(1) an access, amortised.
 
-use super::arrivals::{Arrivals, check_capacity};
-use super::lane::{Lane, make_room};
+use super::arrivals::check_capacity;
+use super::single::Single;
 use super::{Outcome, Replacement};
 use crate::Footprint;
 use crate::registry::{Build, Entry};
-use thermocline_units::{LineId, prefetch};
+use thermocline_units::LineId;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "lru",
@@ -32,70 +32,52 @@ const SLACK: f64 = 2.0;
 
 /// Least recently used.
 #[derive(Debug)]
-pub(crate) struct Lru {
-    /// Position of each line in the queue; 0 for none.
-    index: Vec<u32>,
-    queue: Lane,
-    capacity: u32,
-}
+pub(crate) struct Lru(Single);
 
 impl Lru {
     /// An empty cache of `capacity` ≥ 1 lines.
     pub(crate) fn new(capacity: u32) -> Lru {
-        assert!(capacity > 0, "a cache holds at least one line");
-        Lru { index: Vec::new(), queue: Lane::new(Arrivals::new(capacity, SLACK), 0), capacity }
+        Lru(Single::new(capacity, SLACK))
     }
 }
 
 impl Replacement for Lru {
     fn reserve(&mut self, universe: u32) {
-        super::grow(&mut self.index, universe);
+        self.0.reserve(universe);
     }
 
     #[inline(always)]
     fn access(&mut self, line: LineId) -> Outcome {
-        let position = self.index[line.index()];
-        let mut outcome = Outcome::HIT;
-        if self.queue.holds(position) {
-            if self.queue.is_last_arrival(position) {
-                return Outcome::HIT;
+        let outcome = match self.0.find(line) {
+            Some(position) if self.0.is_last_arrival(position) => return Outcome::HIT,
+            Some(position) => {
+                self.0.lift(position);
+                Outcome::HIT
             }
-            self.queue.remove(position);
-        } else if self.queue.resident() == self.capacity {
-            outcome = Outcome::evicting(self.queue.evict());
-        } else {
-            outcome = Outcome::ADMITTED;
-        }
-        if self.queue.needs_room() {
-            make_room(&mut self.queue, &mut self.index);
-        }
-        self.queue.push(line, &mut self.index);
+            None => self.0.evict_if_full().map_or(Outcome::ADMITTED, Outcome::evicting),
+        };
+        self.0.arrive(line);
         outcome
     }
 
     fn contains(&self, line: LineId) -> bool {
-        self.queue.holds(self.index[line.index()])
+        self.0.find(line).is_some()
     }
 
     fn invalidate(&mut self, line: LineId) -> bool {
-        let position = std::mem::take(&mut self.index[line.index()]);
-        let resident = self.queue.holds(position);
-        if resident {
-            self.queue.remove(position);
-        }
-        resident
+        self.0.invalidate(line)
     }
 
     fn resident(&self) -> u32 {
-        self.queue.resident()
+        self.0.resident()
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { resident: self.queue.bytes(), index: self.index.len() as u64 * 4 }
+        self.0.footprint()
     }
 
     #[inline(always)]
     fn prefetch_far(&self, line: LineId) {
-        prefetch(&self.index, line.index());
+        self.0.prefetch(line);
     }
 }

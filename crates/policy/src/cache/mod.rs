@@ -29,6 +29,7 @@ mod s3_fifo;
 mod s3_shadow;
 mod sets;
 mod sieve;
+mod single;
 mod sketch;
 mod two_q;
 mod w_tiny_lfu;

@@ -89,6 +89,15 @@ impl Pair {
         self.resident() + self.lanes[ONCE].ghosts() + self.lanes[AGAIN].ghosts()
     }
 
+    /// The target of lane 0's residents, moved by a ghost of lane `at` that came back: towards `at`
+    /// by how many times as many ghosts the other lane has, by 1 at least.
+    #[inline(always)]
+    pub(crate) fn adapted(&self, target: f64, at: usize, capacity: u32) -> f64 {
+        let ghosts = |at: usize| f64::from(self.lanes[at].ghosts());
+        let step = (ghosts(1 - at) / ghosts(at)).max(1.0);
+        if at == ONCE { (target + step).min(f64::from(capacity)) } else { (target - step).max(0.0) }
+    }
+
     pub(crate) fn contains(&self, line: LineId) -> bool {
         matches!(self.find(line), Place::Resident(..))
     }

@@ -7,17 +7,12 @@ use super::api::{
 use super::core::Shared;
 use super::report::LoadReportJson;
 use crate::api::{Event, Latency, Refused, Severity};
-use std::collections::{BTreeMap, VecDeque};
+use crate::past::{Events, Seconds};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 use thermocline_balancer::{self as balancer, Dispatcher};
 use thermocline_units::{Latencies, Nanos, SiteId, nearest};
-
-/// Seconds that are remembered.
-const SECONDS_MAX: usize = 300;
-/// Events that are remembered.
-const EVENTS_MAX: usize = 1000;
 
 /// The administrator's side of a balancer.
 pub struct Desk {
@@ -30,10 +25,8 @@ pub struct Desk {
 /// What is remembered.
 #[derive(Default)]
 struct Past {
-    seconds: VecDeque<BalanceSecond>,
-    events: VecDeque<Event>,
-    second: u64,
-    event: u64,
+    seconds: Seconds<BalanceSecond>,
+    events: Events,
     arrived: u64,
     /// What each backend had done by the end of the last second, by its identity: a name may be
     /// another backend's by now.
@@ -119,12 +112,12 @@ impl Desk {
 
     /// The last five minutes from second `from` on.
     pub fn history(&self, from: u64) -> Vec<BalanceSecond> {
-        self.past().seconds.iter().filter(|second| second.number >= from).cloned().collect()
+        self.past().seconds.from(from)
     }
 
     /// The last thousand events from number `from` on.
     pub fn events(&self, from: u64) -> Vec<Event> {
-        self.past().events.iter().filter(|event| event.id >= from).cloned().collect()
+        self.past().events.from(from)
     }
 
     /// Sends a backend nothing new.
@@ -186,20 +179,7 @@ impl Desk {
 
     /// Writes down that something happened.
     pub fn note(&self, severity: Severity, subject: &str, text: String) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut past = self.past();
-        past.event += 1;
-        let event = Event {
-            id: past.event,
-            at_ms: now.as_millis() as u64,
-            severity,
-            subject: subject.to_string(),
-            text,
-        };
-        past.events.push_back(event);
-        if past.events.len() > EVENTS_MAX {
-            past.events.pop_front();
-        }
+        self.past().events.note(severity, subject, text);
     }
 
     /// Ends a second of the history.
@@ -224,18 +204,14 @@ impl Desk {
             past.before.insert(status.identity, (counters, status.latencies));
         }
         let second = BalanceSecond {
-            number: past.second,
+            number: past.seconds.number(),
             requests: raw.arrived - past.arrived,
             bursting: raw.mood.bursting,
             candidates: raw.mood.candidates,
             backends: seconds,
         };
-        past.second += 1;
         past.arrived = raw.arrived;
-        past.seconds.push_back(second);
-        if past.seconds.len() > SECONDS_MAX {
-            past.seconds.pop_front();
-        }
+        past.seconds.end(second);
     }
 }
 

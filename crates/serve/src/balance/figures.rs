@@ -6,27 +6,20 @@
 use super::api::{BackendCounters, BackendStatus, BalanceStatus};
 use crate::metrics::{Value, family};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 use thermocline_units::Latencies;
 
 /// A copy of everything that is measured.
 #[derive(Debug)]
-struct Figures {
-    status: BalanceStatus,
+pub(super) struct Figures {
+    pub(super) status: BalanceStatus,
     /// By backend.
-    latencies: Vec<Latencies>,
+    pub(super) latencies: Vec<Latencies>,
 }
 
-/// The figures as text.
-pub(super) fn encode(status: BalanceStatus, latencies: Vec<Latencies>) -> String {
-    let mut registry = Registry::with_prefix("thermocline_balance");
-    registry.register_collector(Box::new(Figures { status, latencies }));
-    let mut out = String::new();
-    text::encode(&mut out, &registry).expect("a string takes everything");
-    out
-}
+/// Names of metrics begin with it.
+pub(super) const PREFIX: &str = "thermocline_balance";
 
 /// Takes one figure of a backend.
 type OfBackend = fn(&BackendStatus) -> f64;

@@ -3,14 +3,15 @@
 
 use super::api::{BackendStatus, BalanceSecond, BalanceStatus};
 use super::desk::Desk;
-use super::figures;
+use super::figures::{self, Figures};
 use super::report::LoadReportJson;
 use crate::api::{Event, Refused};
-use crate::http::routes::{Answer, Body, Onward, with_page};
+use crate::http::pages::Dashboard;
+use crate::http::routes::{Answer, Body, Onward};
 use crate::metrics;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use std::sync::Arc;
@@ -28,13 +29,15 @@ struct Document;
 type Host = State<Arc<Desk>>;
 
 pub(super) fn router(desk: Arc<Desk>) -> Router {
-    let (router, document) = api().split_for_parts();
-    let html = include_str!("../../web/balance/index.html");
-    let script = include_str!("../../web/balance/app.js");
-    with_page(router, html, script)
-        .route("/v1/openapi.json", get(async move || Json(document)))
-        .route("/metrics", get(prometheus))
-        .with_state(desk)
+    let dashboard = Dashboard {
+        title: "thermocline balance",
+        token: "This balancer asks for a token. The address that <code>thermocline balance</code> \
+                prints carries it; with a configuration it stands in the file that \
+                <code>token-file</code> names.",
+        sections: include_str!("../../web/balance/sections.html"),
+        script: include_str!("../../web/balance/app.js"),
+    };
+    dashboard.beside(api(), get(prometheus)).with_state(desk)
 }
 
 fn api() -> OpenApiRouter<Arc<Desk>> {
@@ -102,6 +105,5 @@ async fn events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>>
 /// The same figures for Prometheus.
 async fn prometheus(State(desk): Host) -> Response {
     let (status, latencies) = desk.figures();
-    let text = figures::encode(status, latencies);
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+    metrics::answer(figures::PREFIX, Figures { status, latencies })
 }

@@ -193,12 +193,12 @@ impl<'a> Desk<'a> {
 
     /// The last minutes, second by second, from a number on.
     pub fn history(&self, from: u64) -> Vec<Second> {
-        self.engine.watch.seconds_from(from)
+        self.engine.watch.seconds.from(from)
     }
 
-    /// What happened after an event.
-    pub fn events(&self, after: u64) -> Vec<Event> {
-        self.engine.watch.events_after(after)
+    /// The last thousand events, from a number on.
+    pub fn events(&self, from: u64) -> Vec<Event> {
+        self.engine.watch.events.from(from)
     }
 }
 

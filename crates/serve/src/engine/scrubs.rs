@@ -4,8 +4,8 @@
 //! scrubs off for ever nor bring one each. Without the file the time counts from the first start.
 
 use super::Engine;
-use super::watch::wall_clock;
 use crate::api::Severity;
+use crate::past::wall_clock;
 use std::path::PathBuf;
 use std::time::Duration;
 use thermocline_units::Nanos;

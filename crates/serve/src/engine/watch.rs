@@ -1,22 +1,18 @@
 //! What is counted on the way: requests by kind, each second of the last minutes, heat, events.
 //!
-//! Everything here is bounded: [`SECONDS`] seconds, [`EVENTS`] events, a heat map a volume.
+//! Everything here is bounded: [`Seconds`], [`Events`], a heat map a volume.
 
 use super::Engine;
 use super::clients::RequestKind;
 use super::health::health_of;
 use super::heat::{HeatMap, ROW};
-use crate::api::{Event, PoolSecond, Second, Severity};
-use std::collections::{BTreeMap, VecDeque};
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::api::{PoolSecond, Second, Severity};
+use crate::past::{Events, Seconds, wall_clock};
+use std::collections::BTreeMap;
 use thermocline_ports_os::Health;
 use thermocline_units::{Latencies, Nanos, PoolId, VolumeId};
 use thermocline_volume::{Action, PoolCounters, PoolState};
 
-/// Seconds of history.
-const SECONDS: usize = 300;
-/// Events that are kept.
-const EVENTS: usize = 1000;
 /// A drain that moved nothing for so many seconds is told of.
 const STUCK_SECONDS: u32 = 10;
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -43,16 +39,9 @@ pub(super) struct Watch {
     lately: Latencies,
     counts: [u64; 2],
     pools: Vec<Before>,
-    seconds: VecDeque<Second>,
-    seconds_passed: u64,
+    pub(super) seconds: Seconds<Second>,
     heat: BTreeMap<u32, HeatMap>,
-    events: VecDeque<Event>,
-    events_passed: u64,
-}
-
-/// Milliseconds since 1970.
-pub(super) fn wall_clock() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_millis() as u64)
+    pub(super) events: Events,
 }
 
 impl Watch {
@@ -64,11 +53,9 @@ impl Watch {
             lately: Latencies::default(),
             counts: [0; 2],
             pools: Vec::new(),
-            seconds: VecDeque::new(),
-            seconds_passed: 0,
+            seconds: Seconds::default(),
             heat: BTreeMap::new(),
-            events: VecDeque::new(),
-            events_passed: 0,
+            events: Events::default(),
         }
     }
 
@@ -108,24 +95,6 @@ impl Watch {
     pub(super) fn requests(&self) -> impl Iterator<Item = (&'static str, &Latencies)> {
         RequestKind::ALL.iter().map(|&(kind, name)| (name, &self.requests[kind as usize]))
     }
-
-    pub(super) fn seconds_from(&self, number: u64) -> Vec<Second> {
-        self.seconds.iter().filter(|second| second.number >= number).cloned().collect()
-    }
-
-    pub(super) fn events_after(&self, id: u64) -> Vec<Event> {
-        self.events.iter().filter(|event| event.id > id).cloned().collect()
-    }
-
-    pub(super) fn event(&mut self, severity: Severity, subject: &str, text: String) -> &Event {
-        if self.events.len() == EVENTS {
-            self.events.pop_front();
-        }
-        self.events_passed += 1;
-        let (id, subject) = (self.events_passed, subject.to_string());
-        self.events.push_back(Event { id, at_ms: wall_clock(), severity, subject, text });
-        self.events.back().expect("just put there")
-    }
 }
 
 impl Engine {
@@ -142,18 +111,14 @@ impl Engine {
         let pools = (0..self.group.pool_count()).map(|id| self.pool_second(PoolId(id))).collect();
         let watch = &mut self.watch;
         let counts = std::mem::take(&mut watch.counts);
-        if watch.seconds.len() == SECONDS {
-            watch.seconds.pop_front();
-        }
-        watch.seconds.push_back(Second {
-            number: watch.seconds_passed,
+        watch.seconds.end(Second {
+            number: watch.seconds.number(),
             at_ms: wall_clock(),
             reads: counts[RequestKind::Read as usize],
             writes: counts[RequestKind::Write as usize],
             p99_us: watch.lately.quantile(0.99).0 as f64 / 1e3,
             pools,
         });
-        watch.seconds_passed += 1;
         watch.lately.clear();
         while watch.next_row <= now {
             watch.next_row.0 += ROW.0;

@@ -9,6 +9,7 @@ mod shadows;
 pub(crate) use body::Body;
 use body::refused;
 
+use super::pages::Dashboard;
 use crate::api::{
     Event, Extent, Heat, Job, NewJob, NewPolicy, NewVolume, Operations, Policy, PolicyDescription,
     PolicySetting, Refused, Second, Status, Volume, VolumeSize,
@@ -17,7 +18,7 @@ use crate::engine::Desk;
 use crate::metrics;
 use crate::orders::{Orders, Stopped};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -44,34 +45,16 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     api().split_for_parts().1
 }
 
-/// True if a path belongs to the page, which tells nothing about the engine.
-pub(super) fn is_page(path: &str) -> bool {
-    matches!(path, "/" | "/app.js" | "/page.js" | "/style.css" | "/icon.svg")
-}
-
-/// Routes to a dashboard: its page, its script, and what all dashboards share.
-pub(crate) fn with_page<S: Clone + Send + Sync + 'static>(
-    router: Router<S>,
-    html: &'static str,
-    script: &'static str,
-) -> Router<S> {
-    let file = |kind: &'static str, text: &'static str| get(async move || asset(kind, text));
-    router
-        .route("/", file("text/html; charset=utf-8", html))
-        .route("/app.js", file("text/javascript", script))
-        .route("/page.js", file("text/javascript", include_str!("../../web/page.js")))
-        .route("/style.css", file("text/css", include_str!("../../web/style.css")))
-        .route("/icon.svg", file("image/svg+xml", include_str!("../../web/icon.svg")))
-}
-
 pub(super) fn router(orders: Orders) -> Router {
-    let (router, document) = api().split_for_parts();
-    let (html, script) = (include_str!("../../web/index.html"), include_str!("../../web/app.js"));
-    with_page(router, html, script)
-        .route("/v1/openapi.json", get(async move || Json(document)))
-        .route("/metrics", get(prometheus))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(orders)
+    let dashboard = Dashboard {
+        title: "thermocline",
+        token: "This engine asks for a token. It stands in the file <code>token</code> of the data \
+                folder; the address that <code>thermocline up</code> prints carries it.",
+        sections: include_str!("../../web/sections.html"),
+        script: include_str!("../../web/app.js"),
+    };
+    let limit = DefaultBodyLimit::max(BODY_BYTES_MAX);
+    dashboard.beside(api(), get(prometheus)).layer(limit).with_state(orders)
 }
 
 fn api() -> OpenApiRouter<Orders> {
@@ -91,12 +74,6 @@ fn api() -> OpenApiRouter<Orders> {
         .merge(scrubs::api())
         .routes(routes!(history))
         .routes(routes!(events))
-}
-
-fn asset(kind: &'static str, text: &'static str) -> Response {
-    let own = "default-src 'self'; frame-ancestors 'none'";
-    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, own)];
-    (headers, text).into_response()
 }
 
 impl IntoResponse for Refused {
@@ -323,12 +300,11 @@ async fn history(
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
 async fn events(State(orders): State<Orders>, Query(id): Query<Onward>) -> Answer<Vec<Event>> {
-    ask(&orders, move |desk| Ok(desk.events(id.from.saturating_sub(1)))).await
+    ask(&orders, move |desk| Ok(desk.events(id.from))).await
 }
 
 /// The same figures for Prometheus.
 async fn prometheus(State(orders): State<Orders>) -> Result<Response, Refused> {
     let figures = orders.ask(|desk| desk.figures()).await.map_err(Refused::unavailable)?;
-    let text = metrics::encode(figures);
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    Ok(metrics::answer("thermocline", figures))
 }

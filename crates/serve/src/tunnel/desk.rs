@@ -2,15 +2,12 @@
 
 use super::api::{ClassSecond, TunnelSecond};
 use crate::api::{Event, Severity};
-use std::collections::{BTreeMap, VecDeque};
+use crate::past::{Events, Seconds};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use thermocline_gateway::{Status, View};
 
-/// Seconds that are remembered.
-const SECONDS_MAX: usize = 300;
-/// Events that are remembered.
-const EVENTS_MAX: usize = 1000;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Bytes of a class on a link, and what was sent for them.
@@ -23,10 +20,8 @@ pub struct Desk {
 }
 
 struct Past {
-    seconds: VecDeque<TunnelSecond>,
-    events: VecDeque<Event>,
-    second: u64,
-    event: u64,
+    seconds: Seconds<TunnelSecond>,
+    events: Events,
     ends: Instant,
     /// Totals at the last second's end: of classes by link's key and number, and of links.
     classes: BTreeMap<(String, u16), Counts>,
@@ -47,10 +42,8 @@ impl Desk {
     /// A desk without an end: it takes events until [`Desk::look_at`] gives it one.
     pub fn new() -> Desk {
         let past = Past {
-            seconds: VecDeque::new(),
-            events: VecDeque::new(),
-            second: 0,
-            event: 0,
+            seconds: Seconds::default(),
+            events: Events::default(),
             ends: Instant::now() + SECOND,
             classes: BTreeMap::new(),
             received: BTreeMap::new(),
@@ -70,26 +63,17 @@ impl Desk {
 
     /// The last five minutes from second `from` on.
     pub fn history(&self, from: u64) -> Vec<TunnelSecond> {
-        locked(&self.past).seconds.iter().filter(|second| second.number >= from).cloned().collect()
+        locked(&self.past).seconds.from(from)
     }
 
     /// The last thousand events from number `from` on.
     pub fn events(&self, from: u64) -> Vec<Event> {
-        locked(&self.past).events.iter().filter(|event| event.id >= from).cloned().collect()
+        locked(&self.past).events.from(from)
     }
 
     /// Writes down that something happened; the event as it is told.
-    pub fn note(&self, severity: Severity, subject: String, text: String) -> Event {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut past = locked(&self.past);
-        past.event += 1;
-        let (id, at_ms) = (past.event, now.as_millis() as u64);
-        let event = Event { id, at_ms, severity, subject, text };
-        past.events.push_back(event.clone());
-        if past.events.len() > EVENTS_MAX {
-            past.events.pop_front();
-        }
-        event
+    pub fn note(&self, severity: Severity, subject: &str, text: String) -> Event {
+        locked(&self.past).events.note(severity, subject, text).clone()
     }
 
     /// Ends seconds of the history that are over. Call it a few times a second.
@@ -134,8 +118,8 @@ impl Past {
         }
         let classes: Vec<ClassSecond> =
             classes.into_values().filter(|class| class.bytes > 0).collect();
-        self.seconds.push_back(TunnelSecond {
-            number: self.second,
+        self.seconds.end(TunnelSecond {
+            number: self.seconds.number(),
             bytes: classes.iter().map(|class| class.bytes).sum(),
             sent: classes.iter().map(|class| class.sent).sum(),
             received,
@@ -143,9 +127,5 @@ impl Past {
             links: status.links.iter().filter(|link| link.is_up).count(),
             classes,
         });
-        self.second += 1;
-        if self.seconds.len() > SECONDS_MAX {
-            self.seconds.pop_front();
-        }
     }
 }

@@ -6,22 +6,15 @@
 
 use crate::metrics::{Value, family};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 use thermocline_gateway::{ClassStatus, LinkStatus, Status};
 
 #[derive(Debug)]
-struct Figures(Status);
+pub(super) struct Figures(pub(super) Status);
 
-/// The figures as text.
-pub(super) fn encode(status: Status) -> String {
-    let mut registry = Registry::with_prefix("thermocline_tunnel");
-    registry.register_collector(Box::new(Figures(status)));
-    let mut out = String::new();
-    text::encode(&mut out, &registry).expect("a string takes everything");
-    out
-}
+/// Names of metrics begin with it.
+pub(super) const PREFIX: &str = "thermocline_tunnel";
 
 type OfLink = fn(&LinkStatus) -> Option<Value<'static>>;
 type OfClass = fn(&ClassStatus) -> Value<'static>;

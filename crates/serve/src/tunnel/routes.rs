@@ -3,13 +3,13 @@
 
 use super::api::TunnelSecond;
 use super::desk::Desk;
-use super::figures;
+use super::figures::{self, Figures};
 use crate::api::{Event, Refused};
-use crate::http::routes::{Answer, Onward, with_page};
+use crate::http::pages::Dashboard;
+use crate::http::routes::{Answer, Onward};
 use crate::metrics;
 use axum::extract::{Query, State};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use std::sync::Arc;
@@ -28,13 +28,14 @@ struct Document;
 type Host = State<Arc<Desk>>;
 
 pub(super) fn router(desk: Arc<Desk>) -> Router {
-    let (router, document) = api().split_for_parts();
-    let html = include_str!("../../web/tunnel/index.html");
-    let script = include_str!("../../web/tunnel/app.js");
-    with_page(router, html, script)
-        .route("/v1/openapi.json", get(async move || Json(document)))
-        .route("/metrics", get(prometheus))
-        .with_state(desk)
+    let dashboard = Dashboard {
+        title: "thermocline tunnel",
+        token: "This end asks for a token. The address that <code>thermocline tunnel</code> prints \
+                at its start carries it.",
+        sections: include_str!("../../web/tunnel/sections.html"),
+        script: include_str!("../../web/tunnel/app.js"),
+    };
+    dashboard.beside(api(), get(prometheus)).with_state(desk)
 }
 
 fn api() -> OpenApiRouter<Arc<Desk>> {
@@ -71,6 +72,5 @@ async fn events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>>
 
 /// The same figures for Prometheus.
 async fn prometheus(State(desk): Host) -> Result<Response, Refused> {
-    let text = figures::encode(now(&desk)?);
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    Ok(metrics::answer(figures::PREFIX, Figures(now(&desk)?)))
 }

@@ -1,8 +1,6 @@
 // The page asks the API every second and draws what it is told; it decides nothing.
 "use strict";
 
-const state = { from: 0, seconds: [], events: [], eventFrom: 0 };
-
 function number(count) {
   return count >= 1e6 ? (count / 1e6).toFixed(1) + " M" : count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
 }
@@ -13,21 +11,14 @@ function mood(status) {
 
 function facts(status) {
   const last = state.seconds.at(-1) || { requests: 0 };
-  const list = [
+  const fit = status.backends.filter((backend) => backend.state === "up" || backend.state === "slow start").length;
+  const word = status.panic ? "no backend is fit: all are tried" : fit + " of " + status.backends.length + " fit";
+  head([
     ["requests/s", number(last.requests)], ["policy", status.policy], ["arrivals", mood(status)],
     ["K", status.candidates === null ? "–" : Math.round(status.candidates) + " of " + status.backends.length],
     ["balancers", status.balancers], ["clients", number(status.connections)],
     ["waiting", number(status.waiting)], ["up", span(status.uptime_seconds)],
-  ].map(([name, value]) => {
-    const pair = element("div");
-    pair.append(element("dt", name), element("dd", value));
-    return pair;
-  });
-  at("facts").replaceChildren(...list);
-  const fit = status.backends.filter((backend) => backend.state === "up" || backend.state === "slow start").length;
-  const badge = at("service");
-  badge.textContent = status.panic ? "no backend is fit: all are tried" : fit + " of " + status.backends.length + " fit";
-  badge.className = "badge " + (status.panic ? "bad" : fit === status.backends.length ? "good" : "warn");
+  ], word, status.panic ? "bad" : fit === status.backends.length ? "good" : "warn");
 }
 
 // Arrivals, with what the rule made of them behind: a band where it saw a burst, a step line for K.
@@ -46,12 +37,7 @@ function arrivals(status) {
   const entries = [["requests a second, at most " + number(top), "var(--good)"]];
   if (steps.length) entries.push(["K, the backends it picks among: the top is all " + of, "var(--warn)"]);
   if (status.bursting !== null) entries.push(["seen as a burst", "var(--burst)"]);
-  at("legend").replaceChildren(...entries.map(([text, color]) => {
-    const entry = element("span"), mark = element("i");
-    mark.style.setProperty("--pool", color);
-    entry.append(mark, text);
-    return entry;
-  }));
+  at("legend").replaceChildren(...entries.map(([text, color]) => key(text, color)));
 }
 
 function backends(status) {
@@ -92,41 +78,23 @@ function backends(status) {
 }
 
 function counts(status) {
-  const table = element("table"), head = element("tr");
   const columns = [["sent", "sent"], ["served", "served"], ["errors", "server errors"], ["unreachable", "unreachable"], ["broken", "broken off"],
     ["timed_out", "too late"], ["abandoned", "given up by clients"], ["retried", "tried again"], ["ejections", "ejections"], ["reports", "reports used"],
     ["reports_refused", "refused"]];
-  for (const text of ["backend", ...columns.map(([, text]) => text)]) head.append(element("th", text));
-  table.append(head);
-  for (const backend of status.backends) {
-    const row = element("tr");
-    for (const text of [backend.name, ...columns.map(([key]) => number(backend.counters[key]))]) row.append(element("td", text));
-    table.append(row);
-  }
+  const headings = ["backend", ...columns.map(([, text]) => text)];
+  const rows = status.backends.map((backend) => row([backend.name, ...columns.map(([key]) => number(backend.counters[key]))]));
   const note = number(status.requests) + " requests arrived; " + number(status.turned_away) + " found no place, " + number(status.bad_requests)
     + " were not served as HTTP, " + number(status.retries_denied) + " retries were over the budget";
-  at("counts").replaceChildren(table, element("small", note));
+  at("counts").replaceChildren(table(headings, rows), element("small", note));
 }
 
-async function tick() {
-  try {
-    const status = await ask("/v1/status");
-    const fresh = await ask("/v1/history?from=" + state.from);
-    if (fresh.length) {
-      state.seconds = state.seconds.concat(fresh).slice(-300);
-      state.from = fresh.at(-1).number + 1;
-    }
+function tick() {
+  return round((status) => {
     facts(status);
     arrivals(status);
     backends(status);
     counts(status);
-    events(await ask("/v1/events?from=" + state.eventFrom));
-  } catch (error) {
-    at("service").textContent = error instanceof TypeError ? "balancer gone" : error.message;
-    at("service").className = "badge bad";
-    // A balancer that was started anew counts from zero.
-    if (error instanceof TypeError) Object.assign(state, { from: 0, seconds: [], eventFrom: 0, events: [] });
-  }
+  }, "balancer gone");
 }
 
 tick();

@@ -1,8 +1,6 @@
 // The page asks the API every second and draws what it is told; it decides nothing.
 "use strict";
 
-const state = { from: 0, seconds: [], events: [], eventFrom: 0 };
-
 function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;
@@ -16,21 +14,15 @@ function share(ratio) {
 
 function facts(status) {
   const last = state.seconds.at(-1) || { bytes: 0, sent: 0, received: 0 };
-  const list = [
+  const up = status.links.filter((link) => link.is_up).length;
+  const when = status.when_down ? "; clients: " + status.when_down : "";
+  const word = up ? up + (up === 1 ? " link up" : " links up") : "no link for " + span(status.down_for_s || 0) + when;
+  head([
     ["end", status.role], ["clients send", size(last.bytes) + "/s"], ["for that", size(last.sent) + "/s"], ["came", size(last.received) + "/s"],
     ["clients", status.clients], ["flows", status.flows], ["refused", status.refused], ["cut", status.cut], ["past the tunnel", status.passed],
     ["up", span(status.for_s)], ["key", status.key],
-  ].map(([name, value]) => {
-    const pair = element("div");
-    pair.append(element("dt", name), element("dd", value));
-    return pair;
-  });
-  at("facts").replaceChildren(...list);
-  const up = status.links.filter((link) => link.is_up).length, badge = at("service");
-  const when = status.when_down ? "; clients: " + status.when_down : "";
-  badge.textContent = up ? up + (up === 1 ? " link up" : " links up") : "no link for " + span(status.down_for_s || 0) + when;
-  badge.className = "badge " + (up ? "good" : "bad");
-  badge.title = status.last_error ? "last trouble: " + status.last_error : "";
+  ], word, up ? "good" : "bad");
+  at("service").title = status.last_error ? "last trouble: " + status.last_error : "";
 }
 
 // What clients sent, and before it what of that went over the link: the distance is what was saved.
@@ -41,26 +33,13 @@ function traffic() {
   if (steps.length) svg.append(drawing("path", { class: "candidates", d: "M" + steps.join("L") }));
   svg.append(caption("bytes a second over the last five minutes, at most " + size(top)));
   at("traffic").replaceChildren(svg);
-  at("legend").replaceChildren(...[["clients' bytes a second, at most " + size(top), "var(--good)"], ["sent on the link for them", "var(--warn)"]]
-    .map(([text, color]) => {
-      const entry = element("span"), mark = element("i");
-      mark.style.setProperty("--pool", color);
-      entry.append(mark, text);
-      return entry;
-    }));
+  at("legend").replaceChildren(key("clients' bytes a second, at most " + size(top), "var(--good)"),
+    key("sent on the link for them", "var(--warn)"));
 }
 
 function rows(place, columns, list, none) {
   if (!list.length) return at(place).replaceChildren(element("small", none));
-  const table = element("table"), head = element("tr");
-  for (const [text] of columns) head.append(element("th", text));
-  table.append(head);
-  for (const one of list) {
-    const row = element("tr");
-    for (const [, figure] of columns) row.append(element("td", figure(one)));
-    table.append(row);
-  }
-  at(place).replaceChildren(table);
+  at(place).replaceChildren(table(columns.map(([text]) => text), list.map((one) => row(columns.map(([, figure]) => figure(one))))));
 }
 
 const CUT = [
@@ -83,24 +62,12 @@ function tables(status) {
   status.links.flatMap((link) => link.busiest).slice(0, 50), "no flow is open");
 }
 
-async function tick() {
-  try {
-    const status = await ask("/v1/status");
-    const fresh = await ask("/v1/history?from=" + state.from);
-    if (fresh.length) {
-      state.seconds = state.seconds.concat(fresh).slice(-300);
-      state.from = fresh.at(-1).number + 1;
-    }
+function tick() {
+  return round((status) => {
     facts(status);
     traffic();
     tables(status);
-    events(await ask("/v1/events?from=" + state.eventFrom));
-  } catch (error) {
-    at("service").textContent = error instanceof TypeError ? "this end is gone" : error.message;
-    at("service").className = "badge bad";
-    // An end that was started anew counts from zero.
-    if (error instanceof TypeError) Object.assign(state, { from: 0, seconds: [], eventFrom: 0, events: [] });
-  }
+  }, "this end is gone");
 }
 
 tick();

@@ -17,8 +17,7 @@ mod tests;
 pub use load::{Load, Order};
 
 use load::{Guest, Step};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use thermocline_hostcache::{
     Agent, AgentSettings, Event, Hash, HostId, MemoryStore, Message, Protocol, ReadItem, Server,
     ServerSettings, SettingsError, StoreAnswer, StoreItem, StoreRequest, Ticket, ToAgent, ToPeer,
@@ -124,25 +123,6 @@ enum What {
     Begins(usize),
 }
 
-struct Happening(Nanos, u64, What);
-
-impl PartialEq for Happening {
-    fn eq(&self, other: &Happening) -> bool {
-        self.1 == other.1
-    }
-}
-impl Eq for Happening {}
-impl PartialOrd for Happening {
-    fn partial_cmp(&self, other: &Happening) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Happening {
-    fn cmp(&self, other: &Happening) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
-    }
-}
-
 fn bytes_of(content: u64) -> [u8; MODELLED_BYTES] {
     content.to_le_bytes()
 }
@@ -163,7 +143,8 @@ struct Seat {
 struct Stage<'a> {
     scene: &'a Scene,
     now: Nanos,
-    happenings: BinaryHeap<Reverse<Happening>>,
+    /// By time; of one time in the order in which they were put there.
+    happenings: BTreeMap<(Nanos, u64), What>,
     number: u64,
     server: Server,
     store: MemoryStore,
@@ -184,7 +165,7 @@ struct Stage<'a> {
 pub fn play(scene: &Scene) -> Result<Outcome, SettingsError> {
     let mut stage = Stage::new(scene)?;
     stage.attach();
-    while let Some(Reverse(Happening(at, _, what))) = stage.happenings.pop() {
+    while let Some(((at, _), what)) = stage.happenings.pop_first() {
         stage.now = at;
         stage.happen(what);
     }
@@ -217,7 +198,7 @@ impl<'a> Stage<'a> {
         Ok(Stage {
             scene,
             now: Nanos(0),
-            happenings: BinaryHeap::new(),
+            happenings: BTreeMap::new(),
             number: 0,
             server: Server::new(server, Nanos(0))?,
             store: MemoryStore::default(),
@@ -278,7 +259,7 @@ impl<'a> Stage<'a> {
 
     fn later(&mut self, at: Nanos, what: What) {
         self.number += 1;
-        self.happenings.push(Reverse(Happening(at, self.number, what)));
+        self.happenings.insert((at, self.number), what);
     }
 
     /// A message leaves; messages of a connection arrive in order.

@@ -35,15 +35,19 @@ fn write(sector: u32, sectors: u32, fua: bool) -> Step {
     Step::Write { span: span(sector, sectors), fua, patience: None }
 }
 
-/// Runs the steps, which must end well.
-fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) -> Plan {
-    let settings = Settings {
-        chunk_size: Bytes::from_kib(64),
-        journal_blocks: 64,
-        checksums,
+/// A group whose operations copy as fast as the devices do.
+fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
+    Settings {
+        chunk_size: Bytes::from_kib(chunk_kib),
+        journal_blocks,
         copying: Copying { rate_per_second: None, ..Copying::default() },
         ..Settings::default()
-    };
+    }
+}
+
+/// Runs the steps, which must end well.
+fn ends_well(seed: u64, checksums: bool, pools: &[PoolPlan], steps: &[Step]) -> Plan {
+    let settings = Settings { checksums, ..settings(64, 64) };
     let plan = Plan { seed, settings, pools: pools.to_vec(), steps: steps.to_vec() };
     plan_ends_well(&plan);
     plan

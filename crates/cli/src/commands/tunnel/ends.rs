@@ -238,7 +238,7 @@ fn tell(log: LogFormat, desk: &Desk, event: Event) {
         Severity::Warning => thermocline_serve::api::Severity::Warning,
     };
     let Event { subject, text, .. } = event;
-    doors::tell(log, &desk.note(severity, subject, text));
+    doors::tell(log, &desk.note(severity, &subject, text));
 }
 
 /// Opens the doors of the API; how they are reached.

@@ -121,6 +121,20 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What `run` makes of each panel, one after the other, under a title, a source and a text.
+    pub(super) fn of<P, E>(
+        (title, source, about): (&str, &str, &str),
+        panels: &[P],
+        run: impl FnMut(&P) -> Result<Panel, E>,
+    ) -> Result<Outcome, E> {
+        Ok(Outcome {
+            title: title.to_string(),
+            source: source.to_string(),
+            about: about.to_string(),
+            panels: panels.iter().map(run).collect::<Result<_, E>>()?,
+        })
+    }
+
     /// Verdicts of all panels.
     pub fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
         self.panels.iter().flat_map(|panel| &panel.verdicts)
@@ -177,17 +191,32 @@ impl Sheet {
     pub(super) fn run<E: Send>(
         &self,
         seeds: &[u64],
-        one: impl Fn(usize, usize, u64) -> Result<Measured, E> + Sync,
+        one: impl Fn(usize, usize, u64) -> Result<Measured, E> + Sync + Send,
     ) -> Result<Panel, E> {
         let (columns, repeats) = (self.columns.len(), seeds.len());
-        let jobs: Vec<usize> = (0..self.rows.len() * columns * repeats).collect();
-        let run = |job: usize| {
+        let done = on_all_cores(self.rows.len() * columns * repeats, |job| {
             one(job / repeats / columns, job / repeats % columns, seeds[job % repeats])
-        };
-        let done: Vec<Measured> =
-            jobs.into_par_iter().with_max_len(1).map(run).collect::<Result<_, E>>()?;
+        })?;
         let of_row = |row: &[Measured]| row.chunks(repeats).map(<[Measured]>::to_vec).collect();
         Ok(self.filled(done.chunks(repeats * columns).map(of_row).collect()))
+    }
+
+    /// The same where a run has all columns: `one` is told the row's place and the seed, and
+    /// answers what came of each column.
+    pub(super) fn run_rows<E: Send>(
+        &self,
+        seeds: &[u64],
+        one: impl Fn(usize, u64) -> Result<Vec<Measured>, E> + Sync + Send,
+    ) -> Result<Panel, E> {
+        let repeats = seeds.len();
+        let done = on_all_cores(self.rows.len() * repeats, |job| {
+            one(job / repeats, seeds[job % repeats])
+        })?;
+        let of_row = |row: &[Vec<Measured>]| {
+            let of_column = |at: usize| row.iter().map(|seed| seed[at].clone()).collect();
+            (0..self.columns.len()).map(of_column).collect()
+        };
+        Ok(self.filled(done.chunks(repeats).map(of_row).collect()))
     }
 
     /// That figures and features fit to rows, columns and measures, of which only `known` are
@@ -267,4 +296,13 @@ impl Panel {
             (self.seeds_of(row, column, measure), self.seeds_of(over, column, measure));
         Estimate::of(&own.iter().zip(&other).map(|(own, other)| own / other).collect::<Vec<_>>())
     }
+}
+
+/// What `one` makes of each job, by the job's number.
+fn on_all_cores<T: Send, E: Send>(
+    jobs: usize,
+    one: impl Fn(usize) -> Result<T, E> + Sync + Send,
+) -> Result<Vec<T>, E> {
+    let jobs: Vec<usize> = (0..jobs).collect();
+    jobs.into_par_iter().with_max_len(1).map(one).collect()
 }

@@ -1,6 +1,5 @@
 //! The description of an experiment with a host cache, as `experiment.toml` has it; unknown keys
-//! are
-//! errors. What a row leaves out is the experiment's; what a column says goes before.
+//! are errors. What a row leaves out is the experiment's; what a column says goes before.
 
 use super::MEASURES;
 use crate::experiment::config::{ConfigError, read, text, text_or_none};

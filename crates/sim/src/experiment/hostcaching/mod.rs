@@ -32,16 +32,9 @@ const MEASURES: [Measure; 6] = [
 /// # Errors
 /// When a policy does not fit.
 pub fn run(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Outcome, ExperimentError> {
-    let mut panels = Vec::new();
-    for panel in &config.panels {
+    Outcome::of((&config.title, &config.source, &config.about), &config.panels, |panel| {
         note(&panel.title);
-        panels.push(run_panel(config, panel)?);
-    }
-    Ok(Outcome {
-        title: config.title.clone(),
-        source: config.source.clone(),
-        about: config.about.clone(),
-        panels,
+        run_panel(config, panel)
     })
 }
 

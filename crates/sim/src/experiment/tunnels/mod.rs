@@ -20,7 +20,6 @@ pub use config::Config;
 use self::config::{CostConfig, DayConfig, PanelConfig, RowConfig};
 use super::grid::{Measure, Measured, Outcome, Panel};
 use super::{ExperimentError, Folders};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thermocline_chunking::Method;
@@ -80,13 +79,10 @@ pub fn run(
         let bytes = Bytes(kind.bytes);
         about += &format!("\n\n{}: {} files, {bytes}.", kind.name, kind.files.len());
     }
-    let mut panels = Vec::new();
-    for panel in &config.panels {
+    Outcome::of((&config.title, &config.source, &about), &config.panels, |panel| {
         note(&panel.title);
-        panels.push(run_panel(config, panel, &kinds)?);
-    }
-    let (title, source) = (config.title.clone(), config.source.clone());
-    Ok(Outcome { title, source, about, panels })
+        run_panel(config, panel, &kinds)
+    })
 }
 
 fn kinds(config: &Config, folders: &Folders) -> Result<Vec<Kind>, ExperimentError> {
@@ -137,27 +133,14 @@ fn run_panel(
 ) -> Result<Panel, ExperimentError> {
     let is_in_play = |kind: &&Kind| panel.flows.is_empty() || panel.flows.contains(&kind.name);
     let kinds: Vec<&Kind> = kinds.iter().filter(is_in_play).collect();
-    let seeds = config.seeds.len();
-    let jobs: Vec<usize> = (0..panel.rows.len() * seeds).collect();
-    let done: Vec<Vec<Measured>> = jobs
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|job| {
-            let (row, seed) = (&panel.rows[job / seeds], config.seeds[job % seeds]);
-            let requests = requests(config, panel, &kinds, seed);
-            let answers = answers(config, panel, row, &kinds, &requests)?;
-            Ok(match panel.day {
-                Some(day) => over_a_day(&answers, day, config.link.0 as f64, seed),
-                None => counted(panel, &kinds, &answers),
-            })
+    panel.sheet().run_rows(&config.seeds, |row, seed| {
+        let requests = requests(config, panel, &kinds, seed);
+        let answers = answers(config, panel, &panel.rows[row], &kinds, &requests)?;
+        Ok(match panel.day {
+            Some(day) => over_a_day(&answers, day, config.link.0 as f64, seed),
+            None => counted(panel, &kinds, &answers),
         })
-        .collect::<Result<_, ExperimentError>>()?;
-    let columns = panel.sheet().columns.len();
-    let of_row = |row: &[Vec<Measured>]| {
-        let of_column = |at: usize| row.iter().map(|seed| seed[at].clone()).collect();
-        (0..columns).map(of_column).collect()
-    };
-    Ok(panel.sheet().filled(done.chunks(seeds).map(of_row).collect()))
+    })
 }
 
 /// The requests of a seed, by kind and file.

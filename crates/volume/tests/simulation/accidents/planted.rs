@@ -8,7 +8,7 @@ use crate::plan::{Plan, PoolPlan, Step};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
-use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_units::{Nanos, Rng};
 use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
 const CREATE: Step = Step::CreateVolume { sectors: 64 * CHUNK };
@@ -16,13 +16,13 @@ const FLUSH: Step = Step::Flush { volume: 0 };
 
 /// Without block checksums: they find, and read again, what these bugs spoil.
 fn settings() -> Settings {
-    Settings {
-        chunk_size: Bytes::from_kib(64),
-        journal_blocks: 64,
-        copying: Copying { rate_per_second: None, ..Copying::default() },
-        checksums: false,
-        ..Settings::default()
-    }
+    Settings { checksums: false, ..super::settings(64, 64) }
+}
+
+/// A chunk on the first pool, written and flushed, and what happens to it.
+fn chunk_then(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let fill = [CREATE, write(0, CHUNK, false), FLUSH, Step::Settle];
+    fill.into_iter().chain(then).collect()
 }
 
 fn operate(kind: OperationKind, chunk: u32, to: u8) -> Step {
@@ -61,18 +61,14 @@ fn only_fails_with(mutant: &'static str, plans: &[Plan]) {
 fn a_switch_is_taken_back_when_the_new_copy_misses_a_write() {
     for kind in [OperationKind::Migrate, OperationKind::Replicate] {
         let plan = |events: u16| {
-            let steps = vec![
-                CREATE,
-                write(0, CHUNK, false),
-                FLUSH,
-                Step::Settle,
+            let steps = chunk_then([
                 operate(kind, 0, 1),
                 Step::Events { count: events },
                 Step::FailNth { pool: 1, nth: 1 },
                 write(0, 8, false),
                 Step::Settle,
                 ALL,
-            ];
+            ]);
             let pools = vec![pool(60, 200), small(50)];
             Plan { seed: events.into(), settings: settings(), pools, steps }
         };
@@ -85,16 +81,15 @@ fn a_switch_is_taken_back_when_the_new_copy_misses_a_write() {
 /// side had what the other lacked, and only one of them counted.
 #[test]
 fn writes_to_one_block_of_a_mirror_wait_for_each_other() {
-    let fill = [CREATE, write(0, CHUNK, false), FLUSH, Step::Settle];
     let mirror = [operate(OperationKind::Mirror, 0, 1), Step::Settle];
     // A placement that sends half of the writes to either side, once it is asked.
     let route = [Step::Place { seed: Some(1) }, Step::Wait { us: 900_000 }];
     let writes = (0..64).map(|sector| write(sector, 1, false));
     let end = [Step::Settle, ALL];
-    let steps = fill.into_iter().chain(mirror).chain(route).chain(writes).chain(end);
+    let steps = chunk_then(mirror.into_iter().chain(route).chain(writes).chain(end));
     let settings = Settings { epoch: Nanos::from_secs(1000), ..settings() };
     let pools = vec![pool(60, 200), pool(60, 200)];
-    let plan = Plan { seed: 1, settings, pools, steps: steps.collect() };
+    let plan = Plan { seed: 1, settings, pools, steps };
     only_fails_with("two_writes_into_one_block", &[plan]);
 }
 
@@ -103,11 +98,7 @@ fn writes_to_one_block_of_a_mirror_wait_for_each_other() {
 fn a_slot_is_not_discarded_under_the_last_read_on_it() {
     let copying = Copying { yield_above: 64, patience: Nanos(1), ..settings().copying };
     let plan = |seed: u64| {
-        let steps = vec![
-            CREATE,
-            write(0, CHUNK, false),
-            FLUSH,
-            Step::Settle,
+        let steps = chunk_then([
             operate(OperationKind::Migrate, 0, 1),
             Step::Settle,
             operate(OperationKind::Migrate, 0, 0),
@@ -118,7 +109,7 @@ fn a_slot_is_not_discarded_under_the_last_read_on_it() {
             FLUSH,
             Step::Settle,
             ALL,
-        ];
+        ]);
         let pools = vec![pool(60, 100), PoolPlan { discard_zeroes: true, ..small(50) }];
         Plan { seed, settings: Settings { copying, ..settings() }, pools, steps }
     };
@@ -165,11 +156,7 @@ fn a_death_stands_before_the_records_that_rely_on_the_dead_pool() {
         volume_name: 8,
         ..Limits::REAL
     };
-    let steps = vec![
-        CREATE,
-        write(0, CHUNK, false),
-        FLUSH,
-        Step::Settle,
+    let steps = chunk_then([
         operate(OperationKind::Migrate, 0, 1),
         FLUSH,
         Step::Events { count: 2 },
@@ -179,7 +166,7 @@ fn a_death_stands_before_the_records_that_rely_on_the_dead_pool() {
         Step::Events { count: 14 },
         Step::Crash { survival: Survival::Torn },
         ALL,
-    ];
+    ]);
     let pools = [pool(90, 1000), small(400)];
     let pools = pools.map(|pool| PoolPlan { zeroed: true, ..pool }).to_vec();
     let plan = Plan { seed: 2884, settings: Settings { limits, ..settings() }, pools, steps };
@@ -192,11 +179,7 @@ fn a_death_stands_before_the_records_that_rely_on_the_dead_pool() {
 #[test]
 fn a_commit_whose_replicas_all_died_waits_for_the_coming_ones() {
     let plan = |moment: u16| {
-        let steps = vec![
-            CREATE,
-            write(0, CHUNK, false),
-            FLUSH,
-            Step::Settle,
+        let steps = chunk_then([
             Step::DrainPool { pool: 1 },
             Step::Wait { us: 3_000_000 },
             Step::RemovePool { pool: 1 },
@@ -209,7 +192,7 @@ fn a_commit_whose_replicas_all_died_waits_for_the_coming_ones() {
             Step::Kill { pool: 2 },
             Step::Settle,
             ALL,
-        ];
+        ]);
         let pools = vec![small(100), pool(200, 50), pool(200, 5000), pool(200, 60)];
         Plan { seed: moment.into(), settings: settings(), pools, steps }
     };
@@ -321,11 +304,7 @@ fn a_pools_backlog_leaves_requests_to_an_idle_pool() {
 fn a_read_that_fails_where_the_chunk_was_is_sent_to_where_it_came_back() {
     let copying = Copying { yield_above: 64, patience: Nanos(1), ..settings().copying };
     let plan = |seed: u64| {
-        let steps = vec![
-            CREATE,
-            write(0, CHUNK, false),
-            FLUSH,
-            Step::Settle,
+        let steps = chunk_then([
             operate(OperationKind::Migrate, 0, 1),
             Step::Settle,
             // The read is not answered for 5 ms.
@@ -337,7 +316,7 @@ fn a_read_that_fails_where_the_chunk_was_is_sent_to_where_it_came_back() {
             operate(OperationKind::Migrate, 0, 1),
             Step::Settle,
             ALL,
-        ];
+        ]);
         let pools = vec![pool(60, 50), small(50)];
         Plan { seed, settings: Settings { copying, ..settings() }, pools, steps }
     };
@@ -362,11 +341,7 @@ fn a_read_that_fails_where_the_chunk_was_is_sent_to_where_it_came_back() {
 fn a_mirrored_chunk_that_shall_be_whole_on_a_side_that_dies_is_on_the_other() {
     let mut plans = Vec::new();
     for (to, moment) in [0, 1].into_iter().flat_map(|to| (0..160).map(move |at: u16| (to, at))) {
-        let steps = vec![
-            CREATE,
-            write(0, CHUNK, false),
-            FLUSH,
-            Step::Settle,
+        let steps = chunk_then([
             operate(OperationKind::Mirror, 0, 1),
             Step::Settle,
             // Something for the pool that stays to flush.
@@ -377,7 +352,7 @@ fn a_mirrored_chunk_that_shall_be_whole_on_a_side_that_dies_is_on_the_other() {
             Step::Events { count: moment % 8 },
             LOST,
             ALL,
-        ];
+        ]);
         let pools = vec![pool(60, 50), pool(60, 200)];
         plans.push(Plan { seed: moment.into(), settings: settings(), pools, steps });
     }
@@ -390,18 +365,14 @@ fn a_mirrored_chunk_that_shall_be_whole_on_a_side_that_dies_is_on_the_other() {
 #[test]
 fn a_chunk_on_its_way_to_a_pool_that_dies_is_where_it_was() {
     let plan = |moment: u16| {
-        let steps = vec![
-            CREATE,
-            write(0, CHUNK, false),
-            FLUSH,
-            Step::Settle,
+        let steps = chunk_then([
             operate(OperationKind::Migrate, 0, 1),
             Step::Events { count: moment / 8 },
             Step::Kill { pool: 1 },
             Step::Events { count: moment % 8 },
             LOST,
             ALL,
-        ];
+        ]);
         let pools = vec![pool(60, 50), small(200)];
         Plan { seed: moment.into(), settings: settings(), pools, steps }
     };

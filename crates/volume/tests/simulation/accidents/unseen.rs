@@ -1,19 +1,10 @@
 //! Accidents of seeds that nobody had run before: what the first about 180,000 of them found.
 
-use super::{CHUNK, fails_with, plan_ends_well, pool, span, write};
+use super::{CHUNK, fails_with, plan_ends_well, pool, settings, span, write};
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
-
-pub(super) fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
-    Settings {
-        chunk_size: Bytes::from_kib(chunk_kib),
-        journal_blocks,
-        copying: Copying { rate_per_second: None, ..Copying::default() },
-        ..Settings::default()
-    }
-}
 
 /// Blocks and records as small as the simulation has them.
 pub(super) const SMALL: Limits = Limits {

@@ -1,7 +1,7 @@
 //! Accidents of seeds that nobody had run before: what those after the first 180,000 found.
 
-use super::unseen::{SMALL, operate, settings};
-use super::{fails_with, plan_ends_well, pool, write};
+use super::unseen::{SMALL, operate};
+use super::{fails_with, plan_ends_well, pool, settings, write};
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
