@@ -160,26 +160,9 @@ impl<D: Device> Store<D> {
             root: 0,
         };
         self.commit.append(&Record::Volume(record.clone()));
-        self.add_volume(record, 0);
+        self.volumes.insert(volume, Volume::of(record, 0, &self.nodes));
         self.commit.join(Waiter::Answer(id, Completed::Created(volume)));
         Ok(())
-    }
-
-    /// Adds a volume that a record describes, with this node as its root.
-    pub(crate) fn add_volume(&mut self, record: VolumeRecord, root: u32) {
-        let blocks = record.size.0.div_ceil(u64::from(BLOCK));
-        let volume = Volume {
-            name: record.name,
-            size: record.size,
-            domain: record.domain,
-            read_only: record.read_only,
-            quotas: record.quotas,
-            mapped: record.mapped,
-            version: record.version,
-            root,
-            level: self.nodes.root_level(blocks),
-        };
-        self.volumes.insert(record.id, volume);
     }
 
     fn clone_volume(
@@ -196,22 +179,10 @@ impl<D: Device> Store<D> {
         let volume = self.next_id();
         let record = Record::Clone { id: volume, from, read_only, name: name.clone() };
         self.commit.append(&record);
-        self.copy_volume(volume, from, name, read_only);
+        let copy = self.volumes[&from].copy(name, read_only, &mut self.nodes);
+        self.volumes.insert(volume, copy);
         self.commit.join(Waiter::Answer(id, Completed::Created(volume)));
         Ok(())
-    }
-
-    /// Makes a volume that shares another one's map.
-    pub(crate) fn copy_volume(
-        &mut self,
-        id: VolumeId,
-        from: VolumeId,
-        name: String,
-        read_only: bool,
-    ) {
-        let volume = Volume { name, read_only, ..self.volumes[&from].clone() };
-        self.nodes.share(volume.root);
-        self.volumes.insert(id, volume);
     }
 
     fn delete(&mut self, id: RequestId, volume: VolumeId) -> Checked {

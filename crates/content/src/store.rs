@@ -8,6 +8,7 @@ use crate::blocks::Blocks;
 use crate::checkpoint::Checkpoint;
 use crate::clean::Cleaner;
 use crate::commit::Commit;
+use crate::format::VolumeRecord;
 use crate::layout::Layout;
 use crate::locks::Locks;
 use crate::name::{BLOCK, ContentId, Domain};
@@ -59,6 +60,28 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
+    /// The volume that a record describes, with this node as its root.
+    pub(crate) fn of(record: VolumeRecord, root: u32, nodes: &Nodes) -> Volume {
+        let blocks = record.size.0.div_ceil(u64::from(BLOCK));
+        Volume {
+            name: record.name,
+            size: record.size,
+            domain: record.domain,
+            read_only: record.read_only,
+            quotas: record.quotas,
+            mapped: record.mapped,
+            version: record.version,
+            root,
+            level: nodes.root_level(blocks),
+        }
+    }
+
+    /// A volume that shares this one's map.
+    pub(crate) fn copy(&self, name: String, read_only: bool, nodes: &mut Nodes) -> Volume {
+        nodes.share(self.root);
+        Volume { name, read_only, ..self.clone() }
+    }
+
     pub(crate) fn blocks(&self) -> u64 {
         self.size.0.div_ceil(u64::from(BLOCK))
     }
