@@ -4,7 +4,7 @@ use crate::commit::Waiter;
 use crate::format::{Record, VolumeRecord, is_name};
 use crate::name::{BLOCK, Domain};
 use crate::reading::For;
-use crate::request::{Action, Completed, Quotas, Request, RequestError, RequestId};
+use crate::request::{Action, Completed, Quotas, Request, RequestError, RequestId, Tag};
 use crate::settings::{REQUEST_BYTES_MAX, REQUESTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
 use crate::store::{Service, Store, Volume};
 use thermocline_ports::{Device, SECTOR};
@@ -65,6 +65,7 @@ impl<D: Device> Store<D> {
                 self.check_writable(volume)?;
                 self.write_zeroes(id, volume, offset.0, length.0, fua);
             }
+            Action::Fetch { block } => self.read_by_number(id, block),
             Action::Flush => self.commit.join(Waiter::Answer(id, Completed::Done)),
             Action::Pin { domain, content } => self.pin_content(id, domain, content),
             Action::Create { name, size, domain, quotas } => {
@@ -74,6 +75,11 @@ impl<D: Device> Store<D> {
                 self.clone_volume(id, from, name, read_only)?
             }
             Action::Delete { volume } => self.delete(id, volume)?,
+            Action::SetTag { volume, tag } => {
+                self.volumes.get_mut(&volume).ok_or(RequestError::NoVolume(volume))?.tag = tag;
+                self.commit.append(&Record::Tag(volume, tag));
+                self.commit.join(Waiter::Answer(id, Completed::Done));
+            }
             Action::SetQuotas { volume, quotas } => {
                 let it = self.volumes.get_mut(&volume).ok_or(RequestError::NoVolume(volume))?;
                 it.quotas = quotas;
@@ -157,6 +163,8 @@ impl<D: Device> Store<D> {
             quotas,
             mapped: 0,
             version: 0,
+            origin: VolumeId(0),
+            tag: Tag::default(),
             root: 0,
         };
         self.commit.append(&Record::Volume(record.clone()));
@@ -179,7 +187,7 @@ impl<D: Device> Store<D> {
         let volume = self.next_id();
         let record = Record::Clone { id: volume, from, read_only, name: name.clone() };
         self.commit.append(&record);
-        let copy = self.volumes[&from].copy(name, read_only, &mut self.nodes);
+        let copy = self.volumes[&from].copy(from, name, read_only, &mut self.nodes);
         self.volumes.insert(volume, copy);
         self.commit.join(Waiter::Answer(id, Completed::Created(volume)));
         Ok(())

@@ -15,7 +15,7 @@ use crate::name::{BLOCK, ContentId, Domain};
 use crate::open_error::OpenError;
 use crate::opening::Opening;
 use crate::reading::Read;
-use crate::request::{Answer, Completed, Quotas, RequestError, RequestId};
+use crate::request::{Answer, Completed, Quotas, RequestError, RequestId, Tag};
 use crate::room::Room;
 use crate::segments::Segments;
 use crate::settings::Settings;
@@ -55,6 +55,9 @@ pub(crate) struct Volume {
     pub(crate) quotas: Quotas,
     pub(crate) mapped: u64,
     pub(crate) version: u64,
+    /// Volume that it was made of; 0: none.
+    pub(crate) origin: VolumeId,
+    pub(crate) tag: Tag,
     pub(crate) root: u32,
     pub(crate) level: u8,
 }
@@ -71,15 +74,23 @@ impl Volume {
             quotas: record.quotas,
             mapped: record.mapped,
             version: record.version,
+            origin: record.origin,
+            tag: record.tag,
             root,
             level: nodes.root_level(blocks),
         }
     }
 
-    /// A volume that shares this one's map.
-    pub(crate) fn copy(&self, name: String, read_only: bool, nodes: &mut Nodes) -> Volume {
+    /// A volume that shares the map of this one, whose number is `id`.
+    pub(crate) fn copy(
+        &self,
+        id: VolumeId,
+        name: String,
+        read_only: bool,
+        nodes: &mut Nodes,
+    ) -> Volume {
         nodes.share(self.root);
-        Volume { name, read_only, ..self.clone() }
+        Volume { name, read_only, origin: id, tag: Tag::default(), ..self.clone() }
     }
 
     pub(crate) fn blocks(&self) -> u64 {

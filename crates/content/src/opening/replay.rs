@@ -64,6 +64,10 @@ impl Replay<'_> {
                 let volume = self.volumes.get_mut(volume);
                 volume.ok_or(OpenError::Record("no volume to bound"))?.quotas = *quotas;
             }
+            Record::Tag(volume, tag) => {
+                let volume = self.volumes.get_mut(volume);
+                volume.ok_or(OpenError::Record("no volume for a tag"))?.tag = *tag;
+            }
             Record::Open { segment, sequence, class } => {
                 if *segment >= self.layout.segments || *class > 1 || *sequence >= u64::MAX / 2 {
                     return Err(OpenError::Record("a segment that is not there was opened"));
@@ -115,11 +119,11 @@ impl Replay<'_> {
     ) -> Result<(), OpenError> {
         let taken = self.volumes.values().any(|volume| volume.name == name);
         let is_new = !self.volumes.contains_key(&id) && id.0 < u32::MAX / 2;
-        let Some(from) = self.volumes.get(&from).filter(|_| is_new && !taken) else {
+        let Some(origin) = self.volumes.get(&from).filter(|_| is_new && !taken) else {
             return Err(OpenError::Record("a clone of nothing, or one there already"));
         };
         *self.next_volume = (*self.next_volume).max(id.0 + 1);
-        let volume = from.copy(name.to_string(), read_only, self.nodes);
+        let volume = origin.copy(from, name.to_string(), read_only, self.nodes);
         self.volumes.insert(id, volume);
         Ok(())
     }

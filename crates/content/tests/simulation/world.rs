@@ -1,11 +1,11 @@
 //! A store, its disk, and the model it is compared with, by seed.
 
 use crate::model::{Block, Marks, Model, SECTORS, Value, Volume, ZERO};
-use crate::model::{bytes_of, content_of};
+use crate::model::{bytes_of, content_of, stamps_of};
 use std::collections::BTreeMap;
 use thermocline_content::{
-    Action, Answer, BLOCK, BlockId, Completed, Domain, Quotas, Request, RequestError, RequestId,
-    Service, Settings, Store,
+    Action, Answer, BLOCK, BlockId, Completed, ContentId, Domain, Quotas, Request, RequestError,
+    RequestId, Service, Settings, Store,
 };
 use thermocline_ports::faulty::{Faults, SimDisk, Survival};
 use thermocline_ports::{Geometry, Payload};
@@ -25,6 +25,7 @@ enum Asked {
     Flush { marks: Marks },
     Names { volume: VolumeId, first: u64, before: Vec<Value> },
     Pin { domain: Domain, value: Value },
+    Fetch { block: BlockId, is_mapped: bool },
     Create(Volume),
     Clone { volume: Volume },
     Delete { volume: VolumeId },
@@ -41,6 +42,8 @@ pub(crate) struct World {
     next_id: u64,
     asked: BTreeMap<u64, Asked>,
     pins: Vec<(BlockId, Domain, Value)>,
+    /// Blocks that were fetched by their numbers, and what they held.
+    fetched: BTreeMap<BlockId, ContentId>,
     values: Values,
     /// The run stops for a crash when the disk was given so many requests.
     pub(crate) crash_at: Option<u64>,
@@ -78,6 +81,7 @@ impl World {
             next_id: 1,
             asked: BTreeMap::new(),
             pins: Vec::new(),
+            fetched: BTreeMap::new(),
             values: Values::default(),
             crash_at: None,
             flipped: false,
@@ -349,6 +353,42 @@ impl World {
         self.ask(Action::Pin { domain, content }, Asked::Pin { domain, value });
     }
 
+    /// Asks for a block by its number: one that a volume has now, or that one had.
+    pub(crate) fn fetch(&mut self) {
+        let earlier: Vec<BlockId> = self.fetched.keys().copied().collect();
+        if !earlier.is_empty() && self.rng.below(2) == 0 {
+            let block = earlier[self.rng.below(earlier.len() as u64) as usize];
+            let asked = Asked::Fetch { block, is_mapped: false };
+            return self.ask(Action::Fetch { block }, asked);
+        }
+        let Some(volume) = self.volume() else { return };
+        let (first, _) = self.range(volume, 1);
+        let map = self.store().map(volume, first as u32, 1);
+        if let Some((_, ids)) = map
+            && let [Some(block)] = ids[..]
+        {
+            self.ask(Action::Fetch { block }, Asked::Fetch { block, is_mapped: true });
+        }
+    }
+
+    /// A number stands for the same contents as long as it stands for any.
+    fn check_fetched(&mut self, block: BlockId, is_mapped: bool, completed: &Completed) {
+        match completed {
+            Completed::Read(data) => {
+                let bytes = data.to_vec();
+                assert!(stamps_of(&bytes).is_some(), "garbage in {block:?}");
+                let content = ContentId::of(&bytes);
+                let before = *self.fetched.entry(block).or_insert(content);
+                assert_eq!(before, content, "{block:?} became something else");
+            }
+            other => {
+                // Its volume may have been deleted, or written, meanwhile.
+                let is_used = self.store().share_count(block) > 0;
+                assert!(!is_mapped || !is_used, "{block:?} is mapped: {other:?}");
+            }
+        }
+    }
+
     pub(crate) fn unpin(&mut self) {
         if self.pins.is_empty() || self.asked.values().any(|a| matches!(a, Asked::Known { .. })) {
             return;
@@ -509,6 +549,11 @@ impl World {
             Asked::Pin { domain, value } => {
                 if let Ok(Completed::Pinned(block)) = result {
                     self.pins.push((block, domain, value));
+                }
+            }
+            Asked::Fetch { block, is_mapped } => {
+                if let Ok(completed) = result {
+                    self.check_fetched(block, is_mapped, &completed);
                 }
             }
             Asked::Create(volume) | Asked::Clone { volume } => {
