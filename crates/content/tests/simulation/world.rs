@@ -590,7 +590,12 @@ impl World {
             }
             RequestError::NoSpace => {
                 let status = self.store().status();
-                let stored = self.model.distinct() as u64 * u64::from(BLOCK);
+                // The blocks of a write whose volume was deleted meanwhile are in no volume.
+                let orphaned = match asked {
+                    Asked::Write { blocks, .. } if volume.is_none() => blocks.len(),
+                    _ => 0,
+                };
+                let stored = (self.model.distinct() + orphaned) as u64 * u64::from(BLOCK);
                 let is_trim = matches!(asked, Asked::Write { .. });
                 is_trim && stored * 3 > status.capacity.0
                     || matches!(asked, Asked::Known { .. })
