@@ -287,8 +287,12 @@ proptest! {
 /// rounding: the mean was 0, and the limit of the next sample below the least cost.
 #[test]
 fn a_byte_that_took_hours_leaves_a_cost_above_nothing() {
-    let observe = |choice, bytes, chunks, processing| {
-        Call::Observe { choice, bytes, sent: 0, chunks, processing }
+    let observe = |choice, bytes, chunks, processing| Call::Observe {
+        choice,
+        bytes,
+        sent: 0,
+        chunks,
+        processing,
     };
     let calls = [
         observe(11, 1, 0, 16_384_000_000_001),
