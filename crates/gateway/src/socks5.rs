@@ -11,8 +11,6 @@ const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xFF;
 const COMMAND_CONNECT: u8 = 1;
 
-/// Bytes of the client's first message at most: version, count, 255 methods.
-pub const GREETING_BYTES_MAX: usize = 2 + 255;
 /// Bytes of its request at most: four, a length, 255 of a name, a port.
 pub const REQUEST_BYTES_MAX: usize = 4 + 1 + 255 + 2;
 

@@ -1,7 +1,7 @@
 //! What a gateway tells about itself: plain data.
 
 use serde::{Deserialize, Serialize};
-use thermocline_policy::tunnel::Choice;
+use thermocline_policy::tunnel::ChunkSize;
 use thermocline_tunnel::{ClassReport, FlowReport};
 use utoipa::ToSchema;
 
@@ -39,11 +39,10 @@ pub struct ClassStatus {
 
 impl ClassStatus {
     pub(crate) fn new(report: &ClassReport, goodput_bytes_per_s: u64) -> ClassStatus {
-        let choice: Choice = report.choice;
         ClassStatus {
             class: report.class,
-            choice: choice.to_string(),
-            chunk_bytes: chunk_bytes(choice),
+            choice: report.choice.to_string(),
+            chunk_bytes: report.choice.size().map(ChunkSize::bytes),
             why: report.why.to_string(),
             bytes: report.sent.bytes,
             sent: report.sent.sent,
@@ -54,14 +53,6 @@ impl ClassStatus {
             references: report.sent.references,
             processing_us: report.processing.0 / 1000,
         }
-    }
-}
-
-/// Bytes of a chunk that a choice expects.
-fn chunk_bytes(choice: Choice) -> Option<u32> {
-    match choice {
-        Choice::None => None,
-        Choice::Fixed(size) | Choice::Content(size) => Some(size.bytes()),
     }
 }
 
@@ -116,7 +107,7 @@ impl FlowStatus {
             class: report.class,
             for_s: of.for_s,
             choice: report.choice.to_string(),
-            chunk_bytes: chunk_bytes(report.choice),
+            chunk_bytes: report.choice.size().map(ChunkSize::bytes),
             why,
             bytes: report.sent.bytes,
             sent: report.sent.sent,

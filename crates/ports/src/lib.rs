@@ -1,4 +1,4 @@
-//! What a machine may ask of the world: block devices, links, accelerators, a clock.
+//! What a machine may ask of the world: block devices, links, accelerators.
 //!
 //! Completion style: `submit` never blocks and never fails, what becomes of it comes out of `poll`
 //! later. Time is an argument everywhere, so the same machine runs on the wall clock, in virtual
@@ -9,7 +9,6 @@
 
 pub mod accelerator;
 pub mod calibration;
-mod clock;
 pub mod contract;
 mod device;
 pub mod faulty;
@@ -20,7 +19,6 @@ pub mod pattern;
 mod payload;
 
 pub use accelerator::Accelerator;
-pub use clock::{Clock, VirtualClock};
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};
 pub use overlay::Overlay;

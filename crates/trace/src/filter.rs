@@ -26,13 +26,6 @@ pub struct Selection {
     pub first: Option<u64>,
 }
 
-impl Selection {
-    /// True if it changes nothing.
-    pub fn is_everything(&self) -> bool {
-        *self == Selection::default()
-    }
-}
-
 /// A reader of the selected part of another reader's trace.
 pub struct Filter {
     reader: Box<dyn TraceReader>,

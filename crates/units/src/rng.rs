@@ -46,6 +46,13 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Puts a list into random order: all orders are equally likely (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
+
     /// Uniform in `[0, 1)` with 53 bits.
     #[inline]
     pub fn unit_f64(&mut self) -> f64 {

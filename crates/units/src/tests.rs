@@ -51,3 +51,18 @@ fn the_generator_is_the_same_on_every_machine() {
     assert!((mean - 0.5).abs() < 0.01, "{mean}");
     assert!((0..1000).all(|_| rng.below(7) < 7));
 }
+
+#[test]
+fn a_shuffled_list_has_every_item_once_and_every_order_comes() {
+    let mut rng = Rng::seeded(2);
+    let mut orders = std::collections::BTreeMap::new();
+    for _ in 0..6000 {
+        let mut list = [0, 1, 2];
+        rng.shuffle(&mut list);
+        *orders.entry(list).or_insert(0) += 1;
+    }
+    assert!(orders.keys().all(|order| [0, 1, 2].iter().all(|item| order.contains(item))));
+    assert_eq!(orders.len(), 6);
+    assert!(orders.values().all(|count| (850..1150).contains(count)), "{orders:?}");
+    rng.shuffle::<u8>(&mut []);
+}

@@ -46,13 +46,7 @@ fn a_client_that_vanishes_frees_its_place_though_its_server_is_still_looked_for(
 #[test]
 fn requests_and_answers_wait_for_no_timer() {
     let scene = Scene::new();
-    let (enter, exit) = scene.pair(server(|mut stream| {
-        let mut word = [0; 5];
-        loop {
-            stream.read_exact(&mut word)?;
-            stream.write_all(&word)?;
-        }
-    }));
+    let (enter, exit) = scene.pair(server(echo));
     let mut stream = connect(enter.addresses[0]);
     stream.set_nodelay(true).unwrap();
     for round in 0..100_u32 {

@@ -228,16 +228,19 @@ fn a_client_that_said_its_last_byte_gets_the_whole_answer() {
     }
 }
 
+/// Says every five bytes again.
+fn echo(mut stream: TcpStream) -> io::Result<()> {
+    let mut word = [0; 5];
+    loop {
+        stream.read_exact(&mut word)?;
+        stream.write_all(&word)?;
+    }
+}
+
 #[test]
 fn small_words_go_to_and_fro() {
     let scene = Scene::new();
-    let (enter, _exit) = scene.pair(server(|mut stream| {
-        let mut word = [0; 5];
-        loop {
-            stream.read_exact(&mut word)?;
-            stream.write_all(&word)?;
-        }
-    }));
+    let (enter, _exit) = scene.pair(server(echo));
     let mut stream = connect(enter.addresses[0]);
     stream.set_nodelay(true).unwrap();
     let began = Instant::now();

@@ -46,15 +46,4 @@ impl MissRatioCurve {
         let part = (lines % self.step_lines) as f64 / self.step_lines as f64;
         low + (high - low) * part
     }
-
-    /// Mean absolute difference to `other`, point by point.
-    ///
-    /// # Panics
-    /// When the curves do not have the same points.
-    pub fn mean_absolute_error(&self, other: &MissRatioCurve) -> f64 {
-        assert_eq!(self.step_lines, other.step_lines, "curves of the same points");
-        assert_eq!(self.ratios.len(), other.ratios.len(), "curves of the same points");
-        let errors = self.ratios.iter().zip(&other.ratios).map(|(a, b)| (a - b).abs());
-        errors.sum::<f64>() / self.ratios.len() as f64
-    }
 }

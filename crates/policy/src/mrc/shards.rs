@@ -37,9 +37,6 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Lines that a miniature cache should hold at least, lest one line more or less matter.
-    pub const MINIATURE_LINES_MIN: u64 = 1000;
-
     /// A sampler of about the part `rate` of all groups of `group_lines` lines.
     ///
     /// # Panics
@@ -49,11 +46,6 @@ impl Sampler {
         assert!(group_lines.is_power_of_two(), "a group of lines is a power of two");
         let threshold = ((rate * HASH_SPACE as f64).round() as u64).max(1);
         Sampler { threshold, group_bits: group_lines.trailing_zeros(), seed }
-    }
-
-    /// The smallest rate at which a cache of `lines` has a trustworthy miniature, at most 1.
-    pub fn rate_for(lines: u64) -> f64 {
-        (Sampler::MINIATURE_LINES_MIN as f64 / lines.max(1) as f64).min(1.0)
     }
 
     /// True if the line with this `key` is in the sample. Neighbouring keys are neighbouring lines:
@@ -88,22 +80,6 @@ impl Sampler {
     /// The part of all lines that is kept.
     pub fn rate(&self) -> f64 {
         self.threshold as f64 / HASH_SPACE as f64
-    }
-
-    /// Lines of the miniature of a cache of `lines`, at least 1.
-    pub fn miniature_lines(&self, lines: u64) -> u64 {
-        ((lines as f64 * self.rate()).round() as u64).max(1)
-    }
-
-    /// The miss ratio of the full cache, from `misses` among the `sampled` accesses to its
-    /// miniature out of `total` accesses in all: the samples that skew withheld count as hits.
-    pub fn adjusted_miss_ratio(&self, misses: u64, sampled: u64, total: u64) -> f64 {
-        let expected = self.rate() * total as f64;
-        if expected == 0.0 {
-            return 1.0;
-        }
-        let hits = (sampled - misses) as f64 + expected - sampled as f64;
-        1.0 - (hits / expected).clamp(0.0, 1.0)
     }
 
     /// 32 well-mixed bits of the key's group (the finaliser of SplitMix64).
@@ -250,8 +226,9 @@ impl Shards {
         self.curve_over(expected, expected - self.sampled)
     }
 
-    /// The curve without adjustment: only for comparison, it is far off on skewed accesses.
-    pub fn raw_curve(&self) -> MissRatioCurve {
+    /// The curve without adjustment, for comparison: it is far off on skewed accesses.
+    #[cfg(test)]
+    fn raw_curve(&self) -> MissRatioCurve {
         self.curve_over(self.sampled, 0.0)
     }
 

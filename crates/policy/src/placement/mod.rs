@@ -39,7 +39,8 @@ mod vfrm;
 mod warmth;
 mod zones;
 
-pub use auto::{Foresight, NoForesight};
+pub use auto::Foresight;
+pub(crate) use auto::NoForesight;
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 pub use promises::{Sla, SlaClass};

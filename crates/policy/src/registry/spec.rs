@@ -210,11 +210,6 @@ impl PolicySpec {
         matches!(self.entry.build, Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_))
     }
 
-    /// True if this picks sites for requests.
-    pub fn is_balancer(&self) -> bool {
-        matches!(self.entry.build, Build::Balancer(_) | Build::Oracle(_))
-    }
-
     /// The balancer's rule.
     ///
     /// # Errors
@@ -224,11 +219,6 @@ impl PolicySpec {
             Build::Balancer(build) | Build::Oracle(build) => Ok(build(&self.settings)?),
             _ => Err(self.not_a("balancer", balancers().map(|entry| entry.name).collect())),
         }
-    }
-
-    /// True if this chooses how a tunnel cuts flows.
-    pub fn is_controller(&self) -> bool {
-        matches!(self.entry.build, Build::Tunnel(_))
     }
 
     /// The tunnel's controller, for one class of flows.

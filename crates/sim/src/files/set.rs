@@ -36,9 +36,7 @@ pub fn make(
     let numbers = batches.iter().enumerate();
     let mut order: Vec<usize> =
         numbers.flat_map(|(at, batch)| vec![at; batch.count as usize]).collect();
-    for at in (1..order.len()).rev() {
-        order.swap(at, rng.below(at as u64 + 1) as usize);
-    }
+    rng.shuffle(&mut order);
     let mut made = vec![Vec::new(); batches.len()];
     for (number, at) in (0..).zip(order) {
         let batch = &batches[at];

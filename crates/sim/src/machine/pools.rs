@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 use thermocline_blockcache::Settings;
 use thermocline_policy::cache::SetRule;
-use thermocline_ports::model::{Medium, Profile, ProfileError};
+use thermocline_ports::model::{Profile, ProfileError};
 use thermocline_units::{Bytes, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -126,11 +126,6 @@ impl PoolPlan {
             cache: None,
         };
         vec![plan("nvme", "nvme", 0.1), plan("hdd", "hdd-7200", 1.0)]
-    }
-
-    /// True if it is flash, which wears out.
-    pub fn is_flash(&self) -> bool {
-        matches!(self.profile.medium, Medium::Flash(_))
     }
 }
 

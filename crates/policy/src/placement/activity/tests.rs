@@ -117,10 +117,7 @@ fn accesses_that_wait_are_counted_in_their_order() {
 #[test]
 fn random_writes_of_which_none_comes_twice_overwrite_nothing() {
     let mut pages: Vec<u64> = (0..(256 << 20) / 4096).collect();
-    let mut rng = Rng::seeded(9);
-    for at in (1..pages.len()).rev() {
-        pages.swap(at, rng.below(at as u64 + 1) as usize);
-    }
+    Rng::seeded(9).shuffle(&mut pages);
     for chunk_mib in [1, 4, 64, 256] {
         let mut activity = Activity::default();
         activity.set_chunk_size(Bytes::from_mib(chunk_mib));

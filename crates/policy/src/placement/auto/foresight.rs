@@ -28,7 +28,7 @@ pub trait Foresight: Send + std::fmt::Debug {
 
 /// Somebody who knows nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct NoForesight;
+pub(crate) struct NoForesight;
 
 impl Foresight for NoForesight {
     fn ahead(&self, _: u64, _: Nanos, span: Nanos, _: &mut dyn FnMut(&ChunkAccess)) -> Nanos {

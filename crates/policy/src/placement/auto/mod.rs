@@ -34,7 +34,8 @@ mod price;
 mod pulse;
 mod reasons;
 
-pub use self::foresight::{Foresight, NoForesight};
+pub use self::foresight::Foresight;
+pub(crate) use self::foresight::NoForesight;
 
 use self::foresight::Ahead;
 use self::ghosts::{Ghosts, PREDICTORS, Pair};

@@ -70,7 +70,8 @@ impl Cost {
         let cost = (spent / bytes).clamp(LEAST_S, limit);
         mean.weight = (mean.weight + bytes).min(MEMORY);
         let share = (bytes / mean.weight).min(1.0);
-        mean.cost += (cost - mean.cost) * share;
+        // A mean that was far above the sample loses it in rounding.
+        mean.cost = (mean.cost + (cost - mean.cost) * share).max(LEAST_S);
         mean.chunks += (sample.chunks as f64 / bytes - mean.chunks) * share;
         mean.at = seen;
     }

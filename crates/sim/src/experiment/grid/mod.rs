@@ -121,7 +121,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What `run` makes of each panel, one after the other, under a title, a source and a text.
+    /// Runs the panels one after the other, under a title, a source and a text.
     pub(super) fn of<P, E>(
         (title, source, about): (&str, &str, &str),
         panels: &[P],
@@ -298,7 +298,7 @@ impl Panel {
     }
 }
 
-/// What `one` makes of each job, by the job's number.
+/// Does so many jobs, each by its number.
 fn on_all_cores<T: Send, E: Send>(
     jobs: usize,
     one: impl Fn(usize) -> Result<T, E> + Sync + Send,

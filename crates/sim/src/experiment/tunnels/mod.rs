@@ -175,9 +175,7 @@ fn requests(config: &Config, panel: &PanelConfig, kinds: &[&Kind], seed: u64) ->
 /// A kind's files, the most popular first.
 fn shuffled<'a>(kind: &'a Kind, rng: &mut Rng) -> Vec<&'a PathBuf> {
     let mut files: Vec<&PathBuf> = kind.files.iter().collect();
-    for at in (1..files.len()).rev() {
-        files.swap(at, rng.below(at as u64 + 1) as usize);
-    }
+    rng.shuffle(&mut files);
     files
 }
 

@@ -61,10 +61,7 @@ fn msr_at(ticks: impl Iterator<Item = u64>) -> Vec<u8> {
 
 fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     let mut ticks: Vec<u64> = (0..count).collect();
-    let mut rng = Rng::seeded(seed);
-    for index in (1..ticks.len()).rev() {
-        ticks.swap(index, rng.below(index as u64 + 1) as usize);
-    }
+    Rng::seeded(seed).shuffle(&mut ticks);
     ticks
 }
 
