@@ -63,7 +63,7 @@ enum Stage {
     WriteLabel(Side),
     ReadLabel(Side),
     ReadTable(Range<u32>),
-    /// What was found is made durable.
+    /// The flush that makes durable what was found.
     FlushFound(Side),
 }
 

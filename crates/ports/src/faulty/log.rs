@@ -41,8 +41,8 @@ pub enum Survival {
 }
 
 impl Survival {
-    /// One of the four: [`Survival::Torn`] three times in eight, [`Survival::Kept`] once, the others
-    /// twice.
+    /// One of the four: [`Survival::Torn`] three times in eight, [`Survival::Kept`] once, the
+    /// others twice.
     pub fn draw(rng: &mut Rng) -> Survival {
         match rng.below(8) {
             0 | 1 => Survival::Lost,

@@ -70,7 +70,7 @@ fn hints_move_chunks_at_an_epochs_end_though_nobody_else_decides() {
     assert_eq!(bench.read(CHUNK, 512).expect("readable")[0], 7);
 }
 
-/// Who alone could make room has a further copy where it would go: nothing waits for that.
+/// Nothing waits for room that a chunk could make only by going where its further copy is.
 #[test]
 fn a_hint_does_not_wait_for_room_that_only_replicated_chunks_could_make() {
     let settings = Settings { fill: Fill::SlowestFirst, epoch: SECOND, ..Bench::settings() };
