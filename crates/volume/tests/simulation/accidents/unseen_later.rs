@@ -277,6 +277,43 @@ fn what_hints_want_comes_to_rest() {
     }
 }
 
+/// A pool had died, and a placement began and ended mirrors on it, each with a record. A checkpoint
+/// was to cover more than the journal had room for: no commit could begin, and no request that
+/// waited for one was answered any more (seed 0x26355c8).
+#[test]
+fn a_checkpoint_takes_in_what_the_journal_has_no_room_for() {
+    let limits = Limits {
+        block_payload: 128,
+        record: 64,
+        commit_blocks: 2,
+        checkpoint_batch: 2,
+        area_growth: 1,
+        seals_cached: 2,
+        requests: 4096,
+        ..SMALL
+    };
+    let settings = Settings {
+        chunk_size: Bytes::from_kib(256),
+        epoch: Nanos::from_micros(885),
+        checksums: false,
+        copying: Copying { rate_per_second: None, reserve_per_second: None, ..Copying::default() },
+        limits,
+        ..settings(256, 96)
+    };
+    let pools = vec![pool(1993, 33), PoolPlan { zeroed: true, ..pool(1988, 33_465) }];
+    let steps = vec![
+        Step::CreateVolume { sectors: 253_952 },
+        Step::Populate { volume: 0, first: 0, chunks: 1980 },
+        Step::Place { seed: Some(227) },
+        Step::Flush { volume: 1 },
+        Step::Trouble { pool: 76, fail: 853, time_out: 0, delay: 0 },
+        Step::Wait { us: 750_000 },
+    ];
+    let plan = Plan { seed: 0x263_55c8, settings, pools, steps };
+    plan_ends_well(&plan);
+    fails_with("checkpoint_waits_for_a_full_journal", &[plan]);
+}
+
 /// Two writes came to a new chunk. The first one, which had placed it, found no room on the device;
 /// before that was known, there was room again, and the second one was answered. The chunk was
 /// placed on another pool for the first one, without what the second one had written (seed
