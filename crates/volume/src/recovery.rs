@@ -101,9 +101,7 @@ impl Group {
             }
             let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(nowhere));
             let mut pool = Pool::new(record, tables, geometry, state, false);
-            // A program that was killed leaves what it wrote in the device's cache: the checkpoint
-            // that ends the recovery flushes it, before anybody reads it or answers a flush.
-            pool.dirty = !mutant("recovered_pools_taken_for_flushed");
+            pool.dirty = mutant("recovered_pools_flushed_late");
             self.pools.push(pool);
         }
         Ok(())

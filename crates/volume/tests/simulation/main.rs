@@ -105,7 +105,8 @@ const RARE: [&str; 17] = [
 
 /// Situations that no run has to meet: one seed in hundreds or thousands does, and a plan each
 /// (`accidents::planted`).
-const SELDOM: [&str; 6] = [
+const SELDOM: [&str; 7] = [
+    "flush failed before a recovery",
     "checkpoint took in what the journal had no room for",
     "checkpoint began anew for a larger map",
     "commit waited for a younger superblock",

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 95] = [
+const MUTANTS: [(&str, &str, Caught); 96] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -188,12 +188,17 @@ const MUTANTS: [(&str, &str, Caught); 95] = [
         Quickly,
     ),
     (
+        "recovered_pools_flushed_late",
+        "flushing what a killed program left before it is believed",
+        ByPlan,
+    ),
+    (
         "recovered_pools_taken_for_flushed",
         "flushing what a killed program left in the devices' caches",
         Quickly,
     ),
     ("recovery_trusts_copies", "doubting copies that may differ", Quickly),
-    ("scrub_adds_to_the_pile", "a scrub that waits while much is queued", ByPlan),
+    ("scrub_adds_to_the_pile", "a scrub that waits while much is queued", Equivalent),
     ("scrub_ignores_checksums", "judging copies by their checksums", Seldom),
     (
         "tables_not_flushed",
