@@ -70,7 +70,9 @@ impl Server {
     /// Forgets a volume that is gone; its number never comes again.
     pub fn forget(&mut self, volume: u32) {
         self.leases.remove(&volume);
-        self.hosts.values_mut().for_each(|host| drop(host.attached.remove(&volume)));
+        for host in self.hosts.values_mut() {
+            host.attached.remove(&volume);
+        }
     }
 
     fn lease_from(&self, now: Nanos) -> Nanos {
