@@ -21,7 +21,7 @@ use thermocline_units::situations::{met, met_if};
 pub struct LeaseStatus {
     /// Of which volume.
     pub volume: u32,
-    /// Who has it.
+    /// Its holder.
     pub holder: HostId,
     /// Its fencing number.
     pub fence: u64,

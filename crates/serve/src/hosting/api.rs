@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 pub struct StoreStatus {
     /// Its device.
     pub device: String,
-    /// Where hosts come in.
+    /// Address where hosts come in.
     pub listen: String,
-    /// What is done to send less.
+    /// Protocol: what is done to send less.
     pub protocol: String,
     /// Seconds since the start.
     pub uptime_seconds: f64,
@@ -113,17 +113,17 @@ pub struct NewClone {
     pub read_only: bool,
 }
 
-/// What a sweep freed.
+/// Outcome of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Swept {
     /// Bytes of blocks that no volume had any more.
     pub freed_bytes: u64,
 }
 
-/// What a check found.
+/// Outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Checked {
-    /// What does not hold; empty: everything does.
+    /// Things that do not hold; empty: everything does.
     pub flaws: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ pub struct HostStatus {
     pub is_connected: bool,
     /// Reason of the last trouble with the server.
     pub last_error: Option<String>,
-    /// What is done to send less.
+    /// Protocol: what is done to send less.
     pub protocol: String,
     /// Seconds since the start.
     pub uptime_seconds: f64,

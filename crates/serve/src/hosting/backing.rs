@@ -46,7 +46,7 @@ pub(super) enum Told {
     Order(u64, Result<Completed, RequestError>),
 }
 
-/// See the module.
+/// A store behind a server.
 pub(super) struct Backing<D> {
     store: Store<D>,
     next: u64,
@@ -57,7 +57,7 @@ pub(super) struct Backing<D> {
     /// Requests that have not begun.
     backlog: VecDeque<(u32, StoreRequest)>,
     told: Vec<Told>,
-    /// Where contents were met last: clones have the same at the same place.
+    /// Places where contents were met last: clones have the same at the same place.
     places: BTreeMap<u64, u32>,
 }
 
@@ -96,7 +96,7 @@ impl<D: Device> Backing<D> {
         &mut self.store
     }
 
-    /// When [`Backing::poll`] will next have something to do; as for the store.
+    /// Time at which [`Backing::poll`] will next have something to do; as for the store.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         if self.told.is_empty() { self.store.next_event() } else { Some(Nanos(0)) }
     }

@@ -60,7 +60,7 @@ struct Client {
     bell: Rc<Notify>,
 }
 
-/// What a step left to be waited for.
+/// Things that a step left to be waited for.
 struct Wish {
     reads: bool,
     writes: bool,
@@ -225,7 +225,7 @@ impl Clients {
         true
     }
 
-    /// What a client waits for; `None`: it is over.
+    /// Things that a client waits for; `None`: it is over.
     fn wish(&mut self, id: u64) -> Option<Wish> {
         let client = self.all.get_mut(&id)?;
         if client.session.is_over() || client.session.is_cut_off() {
@@ -285,7 +285,7 @@ pub(super) async fn serve(core: Rc<RefCell<Core>>, socket: Socket) {
     core.borrow_mut().clients().remove(id);
 }
 
-/// Who waits for a client's request.
+/// The client that waits for a request.
 pub(super) fn waits(id: u64, cookie: Cookie) -> Who {
     Who::Client(id, cookie)
 }

@@ -46,16 +46,16 @@ pub struct Keyed {
 /// Settings of a storage server.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// Where hosts come in.
+    /// Address where hosts come in.
     pub listen: SocketAddr,
     /// Keys; needed where a network reaches `listen`.
     pub keys: Option<Keyed>,
     /// Hosts that may come, and the bits of domains whose content they may use; none named: every
     /// one, and all domains.
     pub hosts: BTreeMap<HostId, u64>,
-    /// What is done to send less.
+    /// Protocol: what is done to send less.
     pub protocol: Protocol,
-    /// Who sends a block, by its name in the registry.
+    /// Choice of who sends a block, by its name in the registry.
     pub lookup: String,
     /// Bytes of blocks that are kept in memory.
     pub memory: Bytes,
@@ -70,7 +70,7 @@ pub struct StoreConfig {
 pub struct Peer {
     /// Its number.
     pub host: HostId,
-    /// Where it listens for other hosts.
+    /// Address where it listens for other hosts.
     pub address: SocketAddr,
 }
 
@@ -87,15 +87,15 @@ pub struct HostConfig {
     pub nbd: PathBuf,
     /// Address of this machine where NBD clients come in as well.
     pub nbd_tcp: Option<SocketAddr>,
-    /// Where other hosts come in; `None`: they do not.
+    /// Address where other hosts come in; `None`: they do not.
     pub listen: Option<SocketAddr>,
     /// Other hosts.
     pub peers: Vec<Peer>,
     /// Keys of the store (number [`STORE`]) and of other hosts.
     pub keys: Option<Keyed>,
-    /// What is done to send less; the server's.
+    /// Protocol: what is done to send less; the server's.
     pub protocol: Protocol,
-    /// What enters the cache, by the name of a lookup policy.
+    /// Choice of what enters the cache, by the name of a lookup policy.
     pub lookup: String,
     /// Bytes of blocks that are kept in memory.
     pub cache: Bytes,

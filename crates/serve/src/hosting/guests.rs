@@ -46,9 +46,9 @@ impl From<Gone> for Failure {
 /// The end of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ended<W> {
-    /// Who waits for it.
+    /// The one who waits for it.
     pub(super) who: W,
-    /// What was read; nothing where nothing was to be read.
+    /// Bytes that were read; nothing where nothing was to be read.
     pub(super) result: Result<Option<Payload>, Failure>,
 }
 
@@ -88,7 +88,7 @@ struct Op<W> {
     read: Option<Payload>,
 }
 
-/// What a part is for.
+/// Purpose of a part.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Whole,
@@ -96,7 +96,7 @@ enum Part {
     Edge(usize),
 }
 
-/// See the module.
+/// Requests of guests.
 pub(super) struct Guests<W> {
     ops: Slab<Op<W>>,
     parts: BTreeMap<Ticket, (u32, Part)>,

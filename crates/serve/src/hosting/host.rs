@@ -47,7 +47,7 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 const DRAIN: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// Who waits for a request of a guest.
+/// One who waits for a request of a guest.
 pub(super) enum Who {
     /// A client.
     Client(u64, Cookie),
@@ -64,7 +64,7 @@ struct Volume {
     why: Option<String>,
     /// It is asked for again then.
     again: Option<Nanos>,
-    /// Who waits for it to be given back.
+    /// Those who wait for it to be given back.
     detaching: Vec<oneshot::Sender<()>>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Core {
     bell: Rc<Notify>,
 }
 
-/// What administrators see of an agent.
+/// The administrator's side of an agent.
 #[derive(Clone)]
 pub struct HostDesk {
     pub(super) orders: Orders<Core>,
@@ -350,7 +350,16 @@ async fn serve_store(core: &Rc<RefCell<Core>>, stream: Box<dyn Both>) -> String 
         }
         Ok(())
     };
-    carry(stream, &line, clock, heard).await
+    let why = carry(stream, &line, clock, heard).await;
+    explained(why, line.peer().is_some())
+}
+
+/// Reason why a connection ended, told so that people know what to do.
+fn explained(why: String, was_up: bool) -> String {
+    match !was_up && why.contains("alert") {
+        true => format!("the store refused this machine's key ({why}); name its .pub there"),
+        false => why,
+    }
 }
 
 fn new_line(
@@ -713,7 +722,7 @@ fn tell(told: oneshot::Sender<()>) {
     let _ = told.send(());
 }
 
-/// What a refusal means, and what to do.
+/// Meaning of a refusal, and what to do.
 fn reason(why: Why) -> &'static str {
     match why {
         Why::NoVolume => "the store has no volume of this name, or one that is no use to hosts",

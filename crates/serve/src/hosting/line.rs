@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 const PART_BYTES: usize = 256 * 1024;
 /// Time in which the other end must take what it is sent.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
-/// How often the clock is looked at, at least.
+/// Longest time between looks at the clock.
 const GLANCE: Duration = Duration::from_secs(1);
 /// Time for a last word.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -31,12 +31,12 @@ pub(super) struct Traffic {
     pub(super) received: u64,
 }
 
-/// See the module.
+/// A connection.
 pub(super) struct Line {
     link: RefCell<Link>,
     bell: Notify,
     traffic: Cell<Traffic>,
-    /// Why it must end.
+    /// Reason why it must end.
     ended: RefCell<Option<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Line {
         self.ended.borrow().clone()
     }
 
-    /// What is to be sent now, in one piece.
+    /// Bytes to be sent now, in one piece.
     fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
         let mut link = self.link.borrow_mut();
         link.tick(now)?;

@@ -37,7 +37,7 @@ pub(super) struct Met {
     pub(super) host: Option<HostId>,
 }
 
-/// Why a configuration cannot work.
+/// Reason why a configuration cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum MeetError {
     /// Data would cross a network in the clear.
@@ -56,7 +56,7 @@ pub enum MeetError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Where.
+        /// Its address.
         address: SocketAddr,
         /// The system's word.
         error: std::io::Error,

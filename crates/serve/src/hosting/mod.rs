@@ -44,7 +44,7 @@ use std::time::Instant;
 use thermocline_hostcache::{Hash, SettingsError};
 use thermocline_units::Nanos;
 
-/// Why a storage server or an agent cannot start, or cannot go on.
+/// Reason why a storage server or an agent cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum HostingError {
     /// An address, or keys.
@@ -58,13 +58,13 @@ pub enum HostingError {
     Store {
         /// Its device.
         path: String,
-        /// What is wrong.
+        /// The trouble.
         text: String,
     },
     /// A socket for NBD clients.
     #[error("cannot listen on {at}: {error}")]
     Nbd {
-        /// Where.
+        /// Its address.
         at: String,
         /// The system's word.
         error: std::io::Error,

@@ -14,7 +14,7 @@ struct Past {
     last: u64,
 }
 
-/// See the module.
+/// Events, and whoever is told of them.
 #[derive(Clone)]
 pub struct Notes {
     past: Arc<Mutex<Past>>,

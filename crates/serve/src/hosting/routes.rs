@@ -174,7 +174,7 @@ async fn clone(
     told(&desk, called).await
 }
 
-/// Where bytes go.
+/// Place where bytes go.
 #[derive(Debug, Deserialize, IntoParams)]
 struct At {
     /// Bytes from the volume's start, a multiple of 4 KiB.
@@ -222,7 +222,7 @@ async fn check(State(desk): Store) -> Answer<Checked> {
     Ok(Json(Checked { flaws }))
 }
 
-/// What happened, the last thousand events.
+/// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
 async fn store_events(State(desk): Store, Query(id): Query<Onward>) -> Json<Vec<Event>> {
@@ -272,7 +272,7 @@ async fn detach(State(desk): Host, Path(name): Path<String>) -> Result<StatusCod
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What happened, the last thousand events.
+/// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
 async fn host_events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {

@@ -33,7 +33,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 
-/// Who waits for an order of the store.
+/// One who waits for an order of the store.
 type Waiting = oneshot::Sender<Result<Completed, Refused>>;
 
 /// A host that is connected.
@@ -71,7 +71,7 @@ pub(super) struct Core {
     bell: Rc<Notify>,
 }
 
-/// What administrators see of a storage server.
+/// The administrator's side of a storage server.
 #[derive(Clone)]
 pub struct StoreDesk {
     pub(super) orders: Orders<Core>,
@@ -165,7 +165,7 @@ impl StoreServer {
         Ok(StoreServer { core: Rc::new(RefCell::new(core)), listener, inbox, desk, readiness })
     }
 
-    /// Where hosts come in; a port of 0 has become a real one.
+    /// Address where hosts come in; a port of 0 has become a real one.
     pub fn address(&self) -> SocketAddr {
         self.core.borrow().address
     }
@@ -407,7 +407,7 @@ impl Core {
         }
     }
 
-    /// What does not hold in the store.
+    /// Things that do not hold in the store.
     pub(super) fn check(&self) -> Vec<String> {
         self.backing.store().check().into_iter().map(|flaw| flaw.0).collect()
     }

@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Status(admin::StatusArgs),
 }
 
-/// Which agent.
+/// The agent.
 #[derive(clap::Args)]
 pub(crate) struct HostArgs {
     /// Socket of the running agent's API.

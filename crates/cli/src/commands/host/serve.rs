@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Address of this machine where NBD clients come in as well.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "config")]
     nbd_tcp: Option<SocketAddr>,
-    /// What is done to send less; the store's.
+    /// Protocol: what is done to send less; the store's.
     #[arg(long, value_name = "PROTOCOL", conflicts_with = "config", default_value = "manifest",
         value_parser = protocol)]
     protocol: Protocol,
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Unix socket of the API.
     #[arg(long, value_name = "PATH", conflicts_with = "config", default_value = HOST_SOCKET)]
     socket: PathBuf,
-    /// How events are told on stderr.
+    /// Form in which events are told on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
 }

@@ -1,6 +1,6 @@
 //! `thermocline store image import`: a raw image becomes a snapshot of a running store.
 //!
-//! The bytes go into a volume of their own name, `NAME.importing`, which becomes the snapshot `NAME`
+//! The bytes go into a volume of their own, `NAME.importing`, of which the snapshot `NAME` is made
 //! when all of them are there. What an import that broke off left is deleted by the next one.
 
 use super::admin::line;
@@ -83,7 +83,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let cleared = client.order(Method::DELETE, &path);
     let made = made?;
     cleared?;
-    store.answer(&made, line)
+    // The volume that it was made of is gone.
+    store.answer(&StoreVolume { origin: None, ..made }, line)
 }
 
 /// An image in a format would be imported with its tables: nobody wants that.

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Status(StoreArgs),
 }
 
-/// Which store, and in which form to answer.
+/// The store, and the form to answer in.
 #[derive(clap::Args)]
 pub(crate) struct StoreArgs {
     /// Socket of the running store's API.

@@ -38,14 +38,18 @@ pub(crate) struct Args {
     /// A configuration file instead of what follows.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where hosts come in.
+    /// Address where hosts come in.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "config",
         default_value_t = SocketAddr::from(([127, 0, 0, 1], STORE_PORT)))]
     listen: SocketAddr,
-    /// What is done to send less; hosts must have the same.
+    /// Protocol: what is done to send less; hosts must have the same.
     #[arg(long, value_name = "PROTOCOL", conflicts_with = "config", default_value = "manifest",
         value_parser = protocol)]
     protocol: Protocol,
+    /// Choice of who sends a block that several have, by its name in `thermocline policies`.
+    #[arg(long, value_name = "POLICY", conflicts_with = "config",
+        default_value = thermocline_policy::lookup::DEFAULT)]
+    lookup: String,
     /// Memory for blocks.
     #[arg(long, value_name = "SIZE", conflicts_with = "config", default_value_t = MEMORY)]
     memory: Bytes,
@@ -56,7 +60,7 @@ pub(crate) struct Args {
     /// Unix socket of the API.
     #[arg(long, value_name = "PATH", conflicts_with = "config", default_value = STORE_SOCKET)]
     socket: PathBuf,
-    /// How events are told on stderr.
+    /// Form in which events are told on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
 }
@@ -74,6 +78,7 @@ impl Args {
             (None, Some(device)) => {
                 let mut config = store_defaults(self.listen);
                 config.protocol = self.protocol;
+                config.lookup.clone_from(&self.lookup);
                 config.memory = self.memory;
                 config.lease = self.lease;
                 let (device, socket) = (device.clone(), self.socket.clone());
@@ -118,7 +123,7 @@ pub(crate) fn notes(log: LogFormat) -> Notes {
     Notes::new(move |event| doors::tell(log, event))
 }
 
-/// What was wrong in the configuration is the user's to mend.
+/// Error of a start: what was wrong in the configuration is the user's to mend.
 pub(crate) fn start_error(error: HostingError) -> CliError {
     match error {
         HostingError::Meet(_) | HostingError::Settings(_) => CliError::input(error),

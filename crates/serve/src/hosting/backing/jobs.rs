@@ -50,7 +50,7 @@ pub(super) struct Write {
     volume: u32,
     block: u32,
     items: Vec<StoreItem>,
-    /// What each block becomes: nothing, zeroes, or a content.
+    /// Future of each block: nothing, zeroes, or a content.
     results: Vec<Option<Option<ContentId>>>,
     parts: Vec<Part>,
     under_way: usize,
@@ -79,7 +79,7 @@ impl Write {
         Write { op, volume, block, items, results, parts, under_way, has_failed }
     }
 
-    /// What the store is to be asked; `name_of` knows contents by their numbers.
+    /// Questions to the store; `name_of` knows contents by their numbers.
     pub(super) fn begin(
         &mut self,
         name_of: impl Fn(u64) -> Option<ContentId>,

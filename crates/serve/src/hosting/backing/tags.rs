@@ -4,7 +4,7 @@
 
 use thermocline_content::Tag;
 
-/// See the module.
+/// A lease as it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lease {
     pub(super) fence: u64,
