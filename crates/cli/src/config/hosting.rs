@@ -24,6 +24,9 @@ pub(crate) const STORE_PORT: u16 = 7600;
 const LEASES: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(600));
 /// The greatest number of a host.
 pub(crate) const HOSTS_MAX: u32 = 65_535;
+/// Choice of who sends a block: a store does not know which hosts are connected with each other,
+/// and one that waits for a host that is not there waits for nothing.
+pub(crate) const LOOKUP: &str = "server-first";
 /// Memory for blocks when nothing is said.
 pub(crate) const MEMORY: Bytes = Bytes::from_mib(256);
 
@@ -49,7 +52,7 @@ pub(crate) fn store_defaults(listen: SocketAddr) -> StoreConfig {
         keys: None,
         hosts: BTreeMap::new(),
         protocol: protocol("manifest").expect("it is in the list"),
-        lookup: thermocline_policy::lookup::DEFAULT.to_string(),
+        lookup: LOOKUP.to_string(),
         memory: MEMORY,
         lease: Nanos::from_secs(10),
         limits: Limits::default(),

@@ -80,7 +80,7 @@ struct Scene {
 impl Scene {
     /// A new store of `size`; a short lease, so that a host that died is not missed for long.
     fn new(test: &str, size: &str) -> Scene {
-        Scene::with(test, size, "by-load")
+        Scene::with(test, size, "server-first")
     }
 
     fn with(test: &str, size: &str, lookup: &'static str) -> Scene {

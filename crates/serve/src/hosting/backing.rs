@@ -396,8 +396,9 @@ impl<D: Device> Backing<D> {
         let all = self.store.volumes();
         let it = all.iter().find(|it| it.id.0 == volume);
         let Some(info) = it.and_then(|it| self.info(it)) else { return StoreAnswer::Failed };
+        // Without its image nothing can be said of what differs from it.
         if info.base == 0 {
-            return StoreAnswer::Map(Vec::new(), None);
+            return StoreAnswer::Failed;
         }
         let scanned = MAP_SCAN_MAX.min(info.blocks.saturating_sub(block));
         let ids = |volume| self.store.map(VolumeId(volume), block, scanned);

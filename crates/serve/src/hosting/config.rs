@@ -12,6 +12,8 @@ use thermocline_units::{Bytes, Nanos};
 pub struct Limits {
     /// Connections at once that have not shown their key; 64. One address gets an eighth of them.
     pub strangers_max: usize,
+    /// Connections of other machines at once; 256.
+    pub connections_max: usize,
     /// Time for TCP and TLS between machines; 10 s.
     pub handshake_within: Duration,
     /// Longest time between tries to reach another machine; 5 s.
@@ -26,6 +28,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             strangers_max: 64,
+            connections_max: 256,
             handshake_within: Duration::from_secs(10),
             back_off_max: Duration::from_secs(5),
             clients_max: 64,

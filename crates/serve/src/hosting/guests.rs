@@ -254,7 +254,7 @@ impl<W> Guests<W> {
             Event::Failed { ticket, why } => (ticket, Err(why)),
             other => return Some(other),
         };
-        let Some((op, part)) = self.parts.remove(&ticket) else { return None };
+        let (op, part) = self.parts.remove(&ticket)?;
         self.ops[op].left -= 1;
         match (outcome, part) {
             (Err(why), _) => {

@@ -237,9 +237,11 @@ fn open(
         let listener = TcpListener::from_std(listener.try_clone()?)?;
         let (of, notes) = (core.clone(), core.borrow().notes.clone());
         let met = move |met: Met| {
-            let Met { stream, from, host } = met;
-            let peer = (host, from.to_string());
-            drop(tokio::task::spawn_local(serve_peer(of.clone(), stream, Role::Acceptor, peer)));
+            let (of, Met { stream, from, host, place }) = (of.clone(), met);
+            drop(tokio::task::spawn_local(async move {
+                serve_peer(of, stream, Role::Acceptor, (host, from.to_string())).await;
+                drop(place);
+            }));
         };
         let refused = move |from: SocketAddr, why: String| notes.note(Severity::Warning, from, why);
         let accept = meeting::accept(listener, config.keys, config.limits, met, refused);

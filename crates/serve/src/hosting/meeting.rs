@@ -15,6 +15,7 @@ use thermocline_gateway::{
 use thermocline_hostcache::HostId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -35,6 +36,8 @@ pub(super) struct Met {
     pub(super) from: SocketAddr,
     /// The host by its key; `None`: it says so itself, from this machine.
     pub(super) host: Option<HostId>,
+    /// Kept as long as the connection lasts.
+    pub(super) place: OwnedSemaphorePermit,
 }
 
 /// Reason why a configuration cannot work.
@@ -108,7 +111,10 @@ pub(super) async fn accept(
     refused: impl Fn(SocketAddr, String) + Clone + 'static,
 ) {
     let strangers = Strangers::new(limits.strangers_max);
+    let places = Arc::new(Semaphore::new(limits.connections_max));
     loop {
+        // Others wait until one ends; whoever says nothing is given up in seconds.
+        let Ok(kept) = places.clone().acquire_owned().await else { return };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
@@ -118,7 +124,7 @@ pub(super) async fn accept(
         };
         let Some(keyed) = &keys else {
             let _ = stream.set_nodelay(true);
-            met(Met { stream: Box::new(stream), from, host: None });
+            met(Met { stream: Box::new(stream), from, host: None, place: kept });
             continue;
         };
         let Some(place) = strangers.let_wait(from.ip(), Instant::now()) else {
@@ -129,7 +135,7 @@ pub(super) async fn accept(
         tokio::task::spawn_local(async move {
             let come_in = async {
                 tokio::select! {
-                    met = let_in(stream, from, &keyed) => met,
+                    met = let_in((stream, from), &keyed, kept) => met,
                     () = place.must_go() => Err("others wait for its place".to_string()),
                 }
             };
@@ -148,7 +154,11 @@ pub(super) async fn accept(
     }
 }
 
-async fn let_in(stream: TcpStream, from: SocketAddr, keyed: &Keyed) -> Result<Met, String> {
+async fn let_in(
+    (stream, from): (TcpStream, SocketAddr),
+    keyed: &Keyed,
+    place: OwnedSemaphorePermit,
+) -> Result<Met, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let config = read(keyed).map_err(|error| text(&error))?;
     let config = config.server(PROTOCOL).map_err(|error| text(&error))?;
@@ -166,7 +176,7 @@ async fn let_in(stream: TcpStream, from: SocketAddr, keyed: &Keyed) -> Result<Me
     };
     let shown = shown_key(stream.get_ref().1.peer_certificates()).ok_or("it showed no key")?;
     let host = host_of(keyed, &shown).ok_or("its key is no host's")?;
-    Ok(Met { stream: Box::new(stream), from, host: Some(host) })
+    Ok(Met { stream: Box::new(stream), from, host: Some(host), place })
 }
 
 /// Connects to another machine; with keys, to one that has one of them.

@@ -263,7 +263,7 @@ async fn last_flush(
 async fn serve(core: Rc<RefCell<Core>>, met: Met) {
     let (clock, notes) = (core.borrow().clock, core.borrow().notes.clone());
     let protocol = core.borrow().config.protocol;
-    let Met { stream, from, host: by_key } = met;
+    let Met { stream, from, host: by_key, place: _place } = met;
     let link = random_bytes().map_err(|error| error.to_string()).and_then(|epoch| {
         let config = Config::new(Role::Acceptor, epoch);
         Link::new(config, protocol, STORE, clock.now()).map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! `thermocline store serve`: a storage server that runs until somebody stops it.
 
 use crate::config::hosting::{
-    MEMORY, STORE_PORT, STORE_SOCKET, StoreServe, load_store, protocol, store_defaults,
+    LOOKUP, MEMORY, STORE_PORT, STORE_SOCKET, StoreServe, load_store, protocol, store_defaults,
 };
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     protocol: Protocol,
     /// Choice of who sends a block that several have, by its name in `thermocline policies`.
     #[arg(long, value_name = "POLICY", conflicts_with = "config",
-        default_value = thermocline_policy::lookup::DEFAULT)]
+        default_value = LOOKUP)]
     lookup: String,
     /// Memory for blocks.
     #[arg(long, value_name = "SIZE", conflicts_with = "config", default_value_t = MEMORY)]

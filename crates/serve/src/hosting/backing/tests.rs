@@ -5,7 +5,8 @@
 use super::{Backing, Told};
 use thermocline_content::{Action, Completed, Domain, Quotas, Service, Settings, Store};
 use thermocline_hostcache::{
-    BLOCK_BYTES, Content, Hash, MemoryStore, StoreAnswer, StoreItem, StoreRequest,
+    BLOCK_BYTES, Content, ContentId, Hash, HostId, How, MemoryStore, Server, ServerSettings,
+    StoreAnswer, StoreItem, StoreRequest, ToAgent, ToServer, WriteItem,
 };
 use thermocline_ports::Geometry;
 use thermocline_ports::faulty::{Faults, SimDisk};
@@ -126,7 +127,7 @@ fn it_answers_as_the_store_in_memory_does() {
         let count = 1 + rng.below(u64::from(BLOCKS - first).min(6)) as u32;
         let request = match rng.below(4) {
             0 => StoreRequest::Lookup { volume, block: first, count: count as u16 },
-            1 => StoreRequest::Map { volume, base: rng.below(2) == 0, block: first, count },
+            1 => StoreRequest::Map { volume: 3, base: rng.below(2) == 0, block: first, count },
             2 => StoreRequest::Flush { volume },
             _ => {
                 let item = |rng: &mut Rng| match rng.below(5) {
@@ -198,10 +199,111 @@ fn a_lease_is_kept_and_a_volume_says_what_it_is_made_of() {
     assert_eq!(open(&mut desk, "nobody"), None);
     desk.order(Action::Delete { volume: base });
     assert_eq!(open(&mut desk, "vm").unwrap().base, 0, "its image is gone");
+    // A host that still has the image's map must not take the clone for the same.
+    let map = StoreRequest::Map { volume: base.0 + 1, base: false, block: 0, count: 64 };
+    assert_eq!(desk.ask(map), StoreAnswer::Failed);
     assert_eq!(
         desk.ask(StoreRequest::Lookup { volume: base.0, block: 0, count: 1 }),
         StoreAnswer::Failed
     );
+}
+
+/// Whatever a host says that has the layout, the server and the store behind it go on, and nothing
+/// is left waiting.
+#[test]
+fn a_host_that_says_anything_breaks_nothing() {
+    let mut refused = 0;
+    for seed in 0..60 {
+        let mut desk = Desk::new();
+        let image = desk.create("image", 0);
+        desk.ask(StoreRequest::Write { volume: image.0, block: 0, items: vec![data(1), data(2)] });
+        desk.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
+        desk.order(Action::Clone { from: VolumeId(2), name: "vm".to_string(), read_only: false });
+        let settings = ServerSettings::new(crate::hosting::hash_of, 1, seed);
+        let mut server = Server::new(settings, desk.now).unwrap();
+        server.joined(HostId(1), 1).unwrap();
+        let mut rng = Rng::seeded(seed);
+        for round in 0..200 {
+            let message = anything(&mut rng, round);
+            if server.hear(desk.now, HostId(1), message).is_err() {
+                server.joined(HostId(1), 1).unwrap();
+            }
+            // Sometimes several are under way.
+            if rng.below(3) > 0 {
+                refused += serve(&mut server, &mut desk);
+            }
+            if rng.below(40) == 0 {
+                desk.backing.store_mut().sweep();
+            }
+        }
+        refused += serve(&mut server, &mut desk);
+        assert_eq!(server.outstanding(), 0, "seed {seed}");
+        assert!(desk.backing.store().check().is_empty(), "seed {seed}");
+    }
+    assert!(refused > 1000, "{refused}");
+}
+
+fn anything(rng: &mut Rng, round: u32) -> ToServer {
+    let one = |rng: &mut Rng, of: &[u32]| of[rng.below(of.len() as u64) as usize];
+    let (request, volume) = (round, one(rng, &[0, 1, 2, 3, 3, 3, 3, 4, u32::MAX]));
+    let block = one(rng, &[0, 1, 5, 31, 32, 1 << 20, u32::MAX]);
+    let fence = u64::from(one(rng, &[0, 1, 1, 1, 2, u32::MAX]));
+    match rng.below(9) {
+        0 | 1 => {
+            let volume = ["vm", "vm", "base", "image", "nobody", ""][rng.below(6) as usize];
+            ToServer::Attach { request, volume: volume.to_string(), fence }
+        }
+        2 => ToServer::Read {
+            request,
+            volume,
+            block,
+            count: 1 + rng.below(256) as u16,
+            how: [How::Usual, How::Hashes, How::Bytes][rng.below(3) as usize],
+        },
+        3 | 4 => {
+            let item = |rng: &mut Rng| match rng.below(4) {
+                0 => WriteItem::Zero,
+                1 => WriteItem::Id(ContentId(rng.next_u64() >> rng.below(64))),
+                2 => WriteItem::Hash(hash(rng.below(5) as u8)),
+                _ => WriteItem::Data(block_of_bytes(rng.below(5) as u8)),
+            };
+            let items = (0..1 + rng.below(6)).map(|_| item(rng)).collect();
+            ToServer::Write { request, volume, fence, block, fua: rng.below(2) == 0, items }
+        }
+        5 => ToServer::Flush { request, volume, fence },
+        6 => ToServer::Map { request, volume, base: rng.below(2) == 0, block },
+        7 => ToServer::Held { hashes: (0..rng.below(6)).map(|at| hash(at as u8)).collect() },
+        _ if rng.below(4) == 0 => ToServer::Release { volume, fence, to: Some(HostId(9)) },
+        _ => ToServer::Evicted { ids: vec![ContentId(rng.next_u64())] },
+    }
+}
+
+fn block_of_bytes(value: u8) -> bytes::Bytes {
+    block(value).into()
+}
+
+/// Carries on until nothing moves; how many requests were refused.
+fn serve(server: &mut Server, desk: &mut Desk) -> usize {
+    let mut refused = 0;
+    loop {
+        let mut moved = false;
+        while let Some((op, request)) = server.next_store_request() {
+            desk.backing.begin(desk.now, op, request);
+            moved = true;
+        }
+        for told in desk.run() {
+            let Told::Server(op, answer) = told else { panic!("nobody ordered anything") };
+            server.stored(desk.now, op, answer);
+            moved = true;
+        }
+        while let Some((_, message)) = server.next_message() {
+            refused += usize::from(matches!(message, ToAgent::Refused { .. }));
+            moved = true;
+        }
+        if !moved {
+            return refused;
+        }
+    }
 }
 
 #[test]
