@@ -46,7 +46,7 @@ fn ask(store: &mut Store<SimDisk>, now: &mut Nanos, action: Action) -> Vec<Answe
     run(store, now)
 }
 
-/// What a real store leaves on its device, and the addresses of its metadata.
+/// The device of a real store, and the addresses of its metadata.
 fn image() -> &'static (Vec<u8>, Vec<usize>) {
     static IMAGE: OnceLock<(Vec<u8>, Vec<usize>)> = OnceLock::new();
     IMAGE.get_or_init(|| {
