@@ -65,7 +65,7 @@ fn without_the_right_to_watch_files_it_is_said_what_still_works_and_that_works()
     for part in ["runs without hints", "CAP_SYS_ADMIN", "--preload", "--device", "hint path"] {
         assert!(err.contains(part), "{part:?} not in {err}");
     }
-    let watch = without_right(&format!("{PROGRAM} watch --mount tree --data pools"));
+    let watch = without_right(&format!("{PROGRAM} hint watch --mount tree --data pools"));
     let err = shell(&folder, &watch).unwrap_err();
     for part in ["CAP_SYS_ADMIN", "--socket", "hint path"] {
         assert!(err.contains(part), "{part:?} not in {err}");

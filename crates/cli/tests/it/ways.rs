@@ -246,7 +246,7 @@ fn a_command_gets_the_signals_that_were_meant_for_it() {
     let folder = program::folder("ways-signal");
     let script = "trap 'exit 7' TERM; echo ready; while :; do read -r line; done";
     let mut child = Command::new(PROGRAM)
-        .args(["run", "--data", "nowhere", "--", "bash", "-c", script])
+        .args(["hint", "run", "--data", "nowhere", "--", "bash", "-c", script])
         .current_dir(&folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
