@@ -33,7 +33,7 @@ fn run(cache: &mut Cache, now: &mut Nanos) -> Vec<Completion> {
     done
 }
 
-/// What a real cache leaves on its two devices.
+/// The two devices of a real cache.
 fn image() -> &'static [Vec<u8>; 2] {
     static IMAGE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     IMAGE.get_or_init(|| {

@@ -57,7 +57,7 @@ fn ask(group: &mut Group, now: Nanos, id: u64, action: Action) {
     let _ = group.submit(now, request);
 }
 
-/// What a real group leaves on its two disks.
+/// The two disks of a real group.
 fn image() -> &'static [Vec<u8>; 2] {
     static IMAGE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     IMAGE.get_or_init(|| {

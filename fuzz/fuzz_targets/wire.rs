@@ -28,7 +28,7 @@ fn output(session: &mut Session) -> Vec<u8> {
     out.into_iter().flatten().collect()
 }
 
-/// What a user knows of a stream.
+/// A user's knowledge of a stream.
 #[derive(Default)]
 struct Known {
     unread: usize,

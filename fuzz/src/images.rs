@@ -88,14 +88,14 @@ fn ext() -> Vec<u8> {
 
 const BLOCK: usize = 4096;
 
-/// What differs between versions 4 and 5 of XFS.
+/// Differences between versions 4 and 5 of XFS.
 #[derive(Clone, Copy)]
 struct Xfs {
     is_v5: bool,
     inode_size: usize,
     /// Bits of an inode's number inside its block.
     bits: u8,
-    /// Where an inode's forks begin.
+    /// Offset of an inode's forks.
     forks: usize,
 }
 

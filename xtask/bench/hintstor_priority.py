@@ -5,9 +5,9 @@ elsewhere and brings that up to date; the foreground works in half of the direct
 
 - `none`: chunks by address, and the baseline; `level 2`: placed by sizes of files, as in `fs`, and then not surveyed any more, because a
   recording has the surveys' requests, too;
-- `priority`: the same, with `thermocline run --background` around rsync.
+- `priority`: the same, with `thermocline hint run --background` around rsync.
 
-rsync goes over the other half of the directories; or with `--whole` over all, and plain `thermocline run` is around the foreground,
+rsync goes over the other half of the directories; or with `--whole` over all, and plain `thermocline hint run` is around the foreground,
 so that nobody lets its files wait. The page cache is small, so that rsync reads.
 
 A volume cannot tell whose request it answers, but rsync only reads, and only files that nobody writes: of the engine's recording the
@@ -33,7 +33,7 @@ LARGEST = 50 << 20
 CACHE_MIB = 192
 BACKGROUND_MS = "2000"
 UNSURVEYED = {"survey": False}
-# (Name, hints while it is placed, hints while it runs, whether by `thermocline run`).
+# (Name, hints while it is placed, hints while it runs, whether by `thermocline hint run`).
 CASES = [("none", None, None, False), ("level 2", {}, UNSURVEYED, False), ("priority", {}, UNSURVEYED, True)]
 THREADS = 8
 
@@ -78,7 +78,7 @@ class Rsync:
         return total
 
     def __exit__(self, *_):
-        # `thermocline run` passes the signal on, and withdraws its hints.
+        # `thermocline hint run` passes the signal on, and withdraws its hints.
         os.killpg(self.process.pid, signal.SIGTERM)
         try:
             self.process.wait(timeout=10)
@@ -147,7 +147,7 @@ def run(bench):
                 record = bench.args.kept / f"hintstor-priority-{len(bench.rows)}.tcr"
                 with bench.mounted(plan, hints, record=record) as (engine, mount):
                     ranges = extents(f"{mount.tree}/d1?")
-                    words = [bench.args.binary, "run", "--data", str(engine.folder), "--mount", str(mount.tree)] if by_run else []
+                    words = [bench.args.binary, "hint", "run", "--data", str(engine.folder), "--mount", str(mount.tree)] if by_run else []
                     background = [*words, "--background", BACKGROUND_MS, "--"] if by_run else []
                     plain = [*words, "--"] if by_run and bench.args.whole else []
                     with Rsync(mount.tree, copy, bench.cgroup, bench.args.whole, background) as rsync:

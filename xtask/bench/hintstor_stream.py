@@ -4,7 +4,7 @@ A hundredth of the source's bytes; of its files' sizes the source tells the sum,
 such files is written, the others are cold. Operations are the same in each case; the time is that of the last load to end.
 
 - `none`: chunks by address, and the baseline;
-- `streams`: what each load does is told. ext4: by `thermocline hint path` when the files are there, and by `thermocline run` around
+- `streams`: what each load does is told. ext4: by `thermocline hint path` when the files are there, and by `thermocline hint run` around
   the loads. btrfs, whose files have no addresses that FIEMAP tells: the engine reads the file system, and a table of classes
   goes by directory.
 """
@@ -64,7 +64,7 @@ def say(bench, kind):
 
 def under(engine, mount, mix):
     stream, usage, *_ = STREAMS[mix]
-    return [engine.binary, "run", "--data", str(engine.folder), "--mount", str(mount.tree), "--stream", str(stream), "--usage", usage,
+    return [engine.binary, "hint", "run", "--data", str(engine.folder), "--mount", str(mount.tree), "--stream", str(stream), "--usage", usage,
             "--"]
 
 

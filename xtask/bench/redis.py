@@ -10,7 +10,7 @@ redis-server whose data are there, with log and snapshots. Steps:
 3. A snapshot begins, and the load with it (redis_load.py): what is measured.
 4. Where log and snapshot lie then is asked; redis is stopped, and its own tools check both files.
 
-With hints the only difference is the command: `thermocline run --mount tree -- redis-server …`; classes.csv of the experiment says what
+With hints the only difference is the command: `thermocline hint run --mount tree -- redis-server …`; classes.csv of the experiment says what
 becomes of files by their names. Runs with and without are done in turn. Needs root, FUSE, loop devices, nbdfuse and redis-server.
 Prints JSON; its `table` is what people read.
 """
@@ -130,7 +130,7 @@ def measure(args, place, policy, hinted, seed):
     server = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", "tree", "--save", "", "--appendonly", "no",
               "--appendfsync", policy, "--auto-aof-rewrite-percentage", "0"]
     if hinted:
-        server = [args.binary, "run", "--mount", "tree", "--data", "data", "--keep", "--", *server]
+        server = [args.binary, "hint", "run", "--mount", "tree", "--data", "data", "--keep", "--", *server]
     with program(server, place, "redis.log"):
         until("redis", lambda: socket.exists() and redis_load.ask(socket, "PING") == "+PONG")
         redis_load.fill(socket, args.records, seed)

@@ -13,12 +13,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What a step has to say besides having passed.
+/// Words of a step besides having passed.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     /// One line for the summary table.
     detail: String,
-    /// What could not be checked; repeated at the very end.
+    /// Parts that could not be checked; repeated at the very end.
     warnings: Vec<String>,
     /// The test runner's closing lines.
     closing: Vec<String>,

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::process::Command;
 use toml::{Table, Value};
 
-/// What of a commit is told.
+/// Parts of a commit that are told.
 struct Commit {
     hash: String,
     date: String,
@@ -98,7 +98,7 @@ fn words(table: &Table) -> String {
     others.fold(kind.to_string(), |words, (key, value)| format!("{words}, {key} {value}"))
 }
 
-/// What each version added and took away.
+/// The history of versions: lines that each added and took away.
 fn history(versions: &[(Commit, Vec<String>)]) -> String {
     let mut out = String::new();
     let mut before: &[String] = &[];

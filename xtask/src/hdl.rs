@@ -14,7 +14,7 @@ use crate::{Failure, workspace};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What the gate runs: both functions at 8 bytes a cycle, 64 MiB of noise and of real bytes.
+/// Arguments of the gate: both functions at 8 bytes a cycle, 64 MiB of noise and of real bytes.
 const GATE: [&str; 5] = ["test", "--cores", "0-8,1-8", "--megabytes", "16"];
 
 /// The subcommand.

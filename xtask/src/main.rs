@@ -14,13 +14,14 @@ mod hdl;
 mod oracle;
 mod powerloss;
 mod simulate;
+mod site;
 mod tidy;
 mod torture;
 mod workspace;
 
 use std::process::ExitCode;
 
-/// How a subcommand ended short of its goal.
+/// Ends of a subcommand short of its goal.
 #[derive(Debug)]
 enum Failure {
     /// A check failed or work could not be done; the text says what to do. Exit status 1.
@@ -97,6 +98,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "[--seeds N] …",
         summary: "the volume machine under faults and crashes, by seed; --mutants: planted bugs",
         run: simulate::run,
+    },
+    Subcommand {
+        name: "site",
+        arguments: "[FOLDER]",
+        summary: "the documentation as a book to read in a browser, by mdBook",
+        run: site::run,
     },
     Subcommand {
         name: "torture",

@@ -62,7 +62,7 @@ struct Count {
     theirs: u64,
 }
 
-/// What the two counts say.
+/// Verdict of the two counts.
 enum Verdict {
     Equal,
     Known(&'static str),

@@ -17,7 +17,7 @@ const MUTANTS: &str = "mutants::quick_mutants_are_caught";
 /// Seeds of a run that is not told how many, and of a batch.
 const SEEDS: u64 = 1000;
 
-/// What is asked for.
+/// Options of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wish {
     from: u64,

@@ -1,5 +1,5 @@
 //! What programs say of their files, in datagrams of 64 bytes: from the library that is loaded into
-//! them (`preload`) to whoever gives hints (`thermocline run`, `thermocline watch`).
+//! them (`preload`) to whoever gives hints (`thermocline hint run`, `thermocline hint watch`).
 //!
 //! Words of programs and of the kernel's interface, not yet of hints: what follows from them is
 //! decided where they arrive. The file itself goes along as a descriptor, beside the bytes. Drawn
@@ -16,9 +16,9 @@ pub const VERSION: u16 = 1;
 pub const SOCKET_VARIABLE: &str = "THERMOCLINE_HINTS_SOCKET";
 
 const MAGIC: [u8; 4] = *b"THAD";
-/// How data is used, 0 to this: the numbers of `policy::hints::Usage`.
+/// Greatest number of a kind of use: 0 to this are the numbers of `policy::hints::Usage`.
 pub const USAGE_MAX: u8 = 6;
-/// How long data lives, 0 to this: Linux's write-life hints.
+/// Greatest number of a data lifetime: 0 to this are Linux's write-life hints.
 pub const LIFE_MAX: u8 = 5;
 /// Requests wait no longer than this for others, milliseconds.
 pub const BACKGROUND_MS_MAX: u32 = 10_000;
@@ -29,20 +29,20 @@ const PIN: u32 = 2;
 const DEMOTE: u32 = 4;
 const PREFETCH: u32 = 8;
 
-/// What one program said once.
+/// One message of one program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
     /// From where on in the file, bytes.
     pub offset: u64,
-    /// How far, bytes; 0 is to the file's end.
+    /// Length in bytes; 0 is to the file's end.
     pub length: u64,
     /// Datagrams that could not be sent since the last one that was; those are lost.
     pub unsent: u32,
-    /// What was said.
+    /// The advice.
     pub said: Said,
 }
 
-/// What a program said of a file, or of itself.
+/// Advice of a program about a file, or about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
     /// `posix_fadvise`.
@@ -99,7 +99,7 @@ pub enum Priority {
     RealTime,
     /// In turn with others.
     BestEffort,
-    /// When nobody else wants something.
+    /// Served when nobody else wants something.
     Idle,
 }
 
@@ -113,10 +113,10 @@ impl Priority {
     }
 }
 
-/// What a program that knows of hints says; what is not known stays 0.
+/// The hints of a program that knows of hints; what is not known stays 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hint {
-    /// What a file system keeps for itself.
+    /// True for what a file system keeps for itself.
     pub metadata: bool,
     /// Placements shall leave it where it is.
     pub pin: bool,
@@ -126,13 +126,13 @@ pub struct Hint {
     pub prefetch: bool,
     /// A number for what belongs together; 0: none.
     pub stream: u16,
-    /// How it is used, 0 to [`USAGE_MAX`].
+    /// Kind of use, 0 to [`USAGE_MAX`].
     pub usage: u8,
-    /// How long it lives, 0 to [`LIFE_MAX`].
+    /// Lifetime class, 0 to [`LIFE_MAX`].
     pub life: u8,
     /// Nobody waits for it: requests may wait so long, to [`BACKGROUND_MS_MAX`]; 0: they do not.
     pub background_ms: u32,
-    /// When to forget it, milliseconds from now; 0: the receiver's choice.
+    /// Milliseconds from now after which the hint is forgotten; 0: the receiver's choice.
     pub expires_ms: u64,
 }
 
@@ -161,7 +161,7 @@ impl Hint {
     }
 }
 
-/// Why bytes are no datagram of this version.
+/// Bytes that are no datagram of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramError {
     /// Another length.
@@ -212,7 +212,7 @@ impl Datagram {
         bytes
     }
 
-    /// What was sent.
+    /// Decodes a datagram.
     ///
     /// # Errors
     /// When it is not a datagram of this version to the last bit.

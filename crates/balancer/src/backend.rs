@@ -18,7 +18,7 @@ const FIRST_SHARE: f64 = 0.1;
 /// Weights are changed in so many steps: each change costs a look at all backends.
 const STEPS: f64 = 20.0;
 
-/// Whether a backend is fit, and if not, why.
+/// Fitness of a backend, and the reason when it is not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It has not been checked yet.
@@ -63,7 +63,7 @@ pub(crate) struct Backend {
     pub(crate) trust: Trust,
     pub(crate) draining: bool,
     pub(crate) gone: bool,
-    /// When its slow start began.
+    /// Beginning of its slow start.
     ramp_since: Option<Nanos>,
     /// Since when it has been fit, as of the last look.
     pub(crate) fit_since: Option<Nanos>,

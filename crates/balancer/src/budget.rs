@@ -9,7 +9,7 @@ use thermocline_units::Nanos;
 
 /// Seconds of the floor that the bucket holds.
 const HELD_S: f64 = 10.0;
-/// What it holds at least, so that a floor of nothing leaves room for shares.
+/// Least number of tokens that it can hold, so that a floor of 0 leaves room for shares.
 const HELD_MIN: f64 = 10.0;
 
 /// Retries that may be made.

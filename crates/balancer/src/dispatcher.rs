@@ -29,7 +29,7 @@ use thermocline_units::{Nanos, Rng, SiteId};
 /// Events kept for whoever asks; more are dropped.
 const EVENTS_MAX: usize = 1024;
 
-/// Where a request goes.
+/// The decision on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// To this backend: it counts as sent.
@@ -40,7 +40,7 @@ pub enum Placement {
     Nowhere,
 }
 
-/// What became of a request at a backend.
+/// The outcome of a request at a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It was answered, in this time.
@@ -124,17 +124,17 @@ impl Dispatcher {
         }
     }
 
-    /// How it behaves.
+    /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What the balancer knows.
+    /// The facts that the balancer knows.
     pub fn board(&self) -> &Board {
         self.balancer.board()
     }
 
-    /// What the rule makes of the arrivals.
+    /// The rule's judgement of the arrivals.
     pub fn mood(&self) -> Mood {
         self.balancer.mood()
     }
@@ -296,7 +296,7 @@ impl Dispatcher {
         self.queue.withdraw(ticket)
     }
 
-    /// What became of requests that waited, appended to `out`.
+    /// Appends the fate of requests that waited to `out`.
     pub fn take_grants(&mut self, out: &mut Vec<Grant>) {
         out.append(&mut self.grants);
     }
@@ -306,7 +306,7 @@ impl Dispatcher {
         !self.grants.is_empty()
     }
 
-    /// What happened lately, appended to `out`.
+    /// Appends the events since the last call to `out`.
     pub fn take_events(&mut self, out: &mut Vec<Event>) {
         out.append(&mut self.events);
     }
@@ -325,7 +325,7 @@ impl Dispatcher {
         allowed
     }
 
-    /// What became of a request that was placed at `site`.
+    /// Takes note of the outcome of a request that was placed at `site`.
     ///
     /// # Panics
     /// When more come back from a backend than were placed there.
@@ -594,7 +594,7 @@ impl Dispatcher {
         }
     }
 
-    /// How a backend stands.
+    /// State of a backend.
     ///
     /// # Panics
     /// As for [`Board::site`].

@@ -2,7 +2,7 @@
 
 use thermocline_units::Nanos;
 
-/// What happened to a backend, or to all of them.
+/// An event of a backend, or of all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// It was added.

@@ -38,5 +38,5 @@ pub use queue::{Grant, Ticket};
 pub use reports::{LoadReport, ReportError};
 pub use settings::{BACKENDS_MAX, BackendSettings, Checks, Outliers, Settings};
 pub use status::{BackendStatus, Counters, Status};
-/// How a rule wants to probe; the machine's driver sends the probes.
+/// The probing that a rule wants; the machine's driver sends the probes.
 pub use thermocline_policy::balance::Probing;

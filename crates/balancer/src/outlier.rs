@@ -19,7 +19,7 @@ use thermocline_units::Nanos;
 /// Doublings after which an ejection does not grow any more.
 const DOUBLINGS_MAX: u32 = 16;
 
-/// What one backend's requests say of it.
+/// The record of one backend's requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     in_a_row: u32,
@@ -41,7 +41,7 @@ impl Window {
         if self.requests == 0 { 0.0 } else { self.failures as f64 / self.requests as f64 }
     }
 
-    /// What is left without `other`.
+    /// This window without `other`.
     fn without(self, other: Window) -> Window {
         Window {
             requests: self.requests - other.requests,

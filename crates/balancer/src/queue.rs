@@ -10,10 +10,10 @@ use thermocline_units::{Nanos, SiteId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// What became of a request that waited.
+/// The fate of a request that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// Which request.
+    /// The request.
     pub ticket: Ticket,
     /// The backend that it was placed at; `None` when its time was up.
     pub site: Option<SiteId>,

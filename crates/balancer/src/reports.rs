@@ -23,7 +23,7 @@ const UNTRUE_MAX: u32 = 8;
 /// For how long.
 const SILENCE: Nanos = Nanos::from_secs(60);
 
-/// What a backend says of its load; docs/formats/load-report.md.
+/// A backend's report of its load; docs/formats/load-report.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadReport {
     /// Requests waiting or in service, of all balancers.
@@ -32,11 +32,11 @@ pub struct LoadReport {
     pub arrivals: u64,
     /// Balancers that send there; 0 when it does not know.
     pub balancers: u64,
-    /// How long ago it looked.
+    /// Time since the backend looked.
     pub age: Nanos,
 }
 
-/// Why a report is not used.
+/// A reason not to use a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// It is older than what can be of use.
@@ -63,7 +63,7 @@ pub enum ReportError {
     Unknown,
 }
 
-/// How far a backend is believed.
+/// Trust in a backend's reports.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trust {
     untrue: u32,

@@ -5,21 +5,21 @@ use thermocline_units::Nanos;
 /// Most backends of one dispatcher; every pick looks at each of them.
 pub const BACKENDS_MAX: usize = 4096;
 
-/// How a dispatcher behaves.
+/// Settings of a dispatcher.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Requests that wait for a place when all backends are at their limits.
     pub queue_max: u32,
-    /// How long one waits.
+    /// Longest time that a request waits.
     pub queue_patience: Nanos,
-    /// How often one request is tried again, at most.
+    /// Most retries of one request.
     pub retries_max: u32,
     /// Retries for each request that arrives, 0 to 1: when everything fails, retries are this
     /// share on top of the load, and no more.
     pub retry_share: f64,
     /// Retries a second that are always allowed, so that few requests can be tried again too.
     pub retry_floor_per_s: f64,
-    /// How long a backend that comes (back) takes to get its full share; 0: at once.
+    /// Time until a backend that comes (back) gets its full share; 0: at once.
     pub slow_start: Nanos,
     /// True if requests go to unfit backends when there is no fit one.
     pub panic: bool,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub report_age_max: Nanos,
 }
 
-/// When requests that fail take a backend out.
+/// Rules by which failing requests take a backend out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outliers {
     /// Failures in a row; 0 switches this off.
@@ -43,7 +43,7 @@ pub struct Outliers {
     pub failed_percent: u8,
     /// Requests in a window below which shares mean nothing.
     pub requests_min: u32,
-    /// How long the first ejection lasts; each further one twice as long.
+    /// Length of the first ejection; each further one is twice as long.
     pub ejection: Nanos,
     /// The longest ejection.
     pub ejection_max: Nanos,
@@ -52,7 +52,7 @@ pub struct Outliers {
     pub ejected_percent_max: u8,
 }
 
-/// How results of active checks are taken.
+/// Rules for results of active checks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checks {
     /// Time between checks of a backend, on average.
@@ -66,9 +66,9 @@ pub struct Checks {
 /// One backend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendSettings {
-    /// What it is called; no two the same.
+    /// Its name, unique among the backends.
     pub name: String,
-    /// How fast it is beside the others, above 0.
+    /// Speed relative to the others, above 0.
     pub weight: f64,
     /// Requests at the same time, at most.
     pub requests_max: u32,

@@ -4,7 +4,7 @@ use crate::backend::State;
 use thermocline_policy::balance::Mood;
 use thermocline_units::{Latencies, Nanos};
 
-/// What is counted of a backend, and of all of them; since the start.
+/// Counters of a backend, and of all of them, since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that were sent there, retries included.
@@ -13,9 +13,9 @@ pub struct Counters {
     pub served: u64,
     /// That were answered with one (HTTP 500 and above).
     pub errors: u64,
-    /// Whose connection could not be made.
+    /// Requests whose connection could not be made.
     pub unreachable: u64,
-    /// Whose connection broke, or whose answer was none.
+    /// Requests whose connection broke, or whose answer was none.
     pub broken: u64,
     /// That took too long.
     pub timed_out: u64,
@@ -39,9 +39,9 @@ pub struct BackendStatus {
     /// Number of this backend, never given twice by a dispatcher. A backend that is removed and
     /// added again under its name has another one, and its counters begin at 0.
     pub identity: u64,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whether it is fit.
+    /// Its fitness.
     pub state: State,
     /// Its weight, as configured.
     pub weight: f64,
@@ -53,18 +53,18 @@ pub struct BackendStatus {
     pub requests_max: u32,
     /// The queue last reported, of all balancers.
     pub reported_queue: Option<u32>,
-    /// How old that is.
+    /// Age of that report.
     pub report_age: Option<Nanos>,
-    /// What is counted.
+    /// Its counters.
     pub counters: Counters,
-    /// How long requests took that were served.
+    /// Latencies of the requests that were served.
     pub latencies: Latencies,
 }
 
 /// The whole.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// What the rule makes of the arrivals.
+    /// The rule's judgement of the arrivals.
     pub mood: Mood,
     /// True if unfit backends are tried because none is fit.
     pub panic: bool,

@@ -18,7 +18,7 @@ use thermocline_policy::cache::{SetRule, Sets};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab};
 
-/// How a block cache decides. Plain data.
+/// Decisions of a block cache. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Requests of at least so many bytes go around the fast device where their lines are not
@@ -28,8 +28,8 @@ pub struct Settings {
     pub dirty_percent: u8,
     /// Lines or runs of lines being taken back at once, at most.
     pub writers_max: u32,
-    /// Which line of a full set leaves. May be another one at each start: the table on the medium
-    /// does not depend on it.
+    /// The rule for which line of a full set leaves. It may change between starts: the table on the
+    /// medium does not depend on it.
     pub policy: SetRule,
 }
 
@@ -61,7 +61,7 @@ pub(crate) mod mark {
     pub(crate) const REWRITTEN: u8 = 32;
 }
 
-/// What an answer of one of the devices is for.
+/// The purpose of a request to one of the devices.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     /// A piece of a client's request, which begins at byte `at` of the machine above.
@@ -100,7 +100,7 @@ pub(crate) enum Task {
     Open,
 }
 
-/// See the module.
+/// A cache of one device on another.
 pub struct BlockCache<C, O> {
     pub(crate) cache: C,
     pub(crate) origin: O,
@@ -117,7 +117,7 @@ pub struct BlockCache<C, O> {
     pub(crate) failure: Option<OpenError>,
     /// The latest moment it was told of.
     pub(crate) now: Nanos,
-    /// Whether a device has written what it has not flushed: fast, slow.
+    /// True for a device, fast or slow, that has written data it has not flushed.
     pub(crate) volatile: [bool; 2],
     pub(crate) status: Status,
     /// For the machine above.
@@ -203,7 +203,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         })
     }
 
-    /// Whether it takes requests; false while it is being formatted or read.
+    /// True once it takes requests; false while it is being formatted or read.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -278,7 +278,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
     }
 
-    /// What is due after anything happened.
+    /// Does all that is due after an event.
     fn pump(&mut self, now: Nanos) {
         if self.opening.is_none() {
             self.pump_writeback(now);
@@ -319,7 +319,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         self.index.find(line).filter(|&slot| self.has(slot, mark::VALID))
     }
 
-    /// Where a slot is on the fast device.
+    /// Offset of a slot on the fast device.
     pub(crate) fn slot_offset(&self, slot: u32) -> Bytes {
         format::slot_offset(self.index.slots(), slot)
     }

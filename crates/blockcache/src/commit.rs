@@ -19,13 +19,13 @@ use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
-/// How often a sector of the table is written again before the cache gives up: a cache without its
+/// Most times that a sector of the table is written before the cache gives up: a cache without its
 /// table loses data.
 const TRIES_MAX: u32 = 3;
 /// Sectors of the table that are written at once: 128 KiB.
 const RUN_SECTORS: u32 = 256;
 
-/// Who waits for a cycle.
+/// A waiter for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// A flush.
@@ -42,7 +42,7 @@ impl Waiter {
     }
 }
 
-/// See the module.
+/// The group commit of the table's sectors.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     running: bool,

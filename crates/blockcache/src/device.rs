@@ -4,7 +4,7 @@ use crate::{BlockCache, Status};
 use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
 use thermocline_units::Nanos;
 
-/// What a pool stands on.
+/// The device below a pool.
 pub enum PoolDevice<D> {
     /// The device itself.
     Bare(D),
@@ -46,7 +46,7 @@ impl<D: Device> PoolDevice<D> {
         std::iter::once(main).chain(fast)
     }
 
-    /// What the cache tells about itself.
+    /// Status of the cache.
     pub fn cache_status(&self) -> Option<Status> {
         match self {
             PoolDevice::Bare(_) => None,

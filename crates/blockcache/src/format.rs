@@ -27,7 +27,7 @@ pub(crate) const SECTOR_SLOTS: u32 = (SECTOR - TABLE_HEADER_BYTES as u32) / 4;
 const NO_LINE: u32 = u32::MAX;
 /// Slots, and what the machine above sees, begin at multiples of this.
 const ALIGNMENT: u64 = 64 << 10;
-/// Where the table begins.
+/// Offset of the table.
 const TABLE_OFFSET: u64 = 4096;
 /// Bytes of the slow device in front of what the machine above sees.
 pub(crate) const ORIGIN_OFFSET: u64 = ALIGNMENT;
@@ -36,7 +36,7 @@ pub(crate) const WAYS: u32 = 16;
 /// The fewest slots that make a cache: one set for each way there is.
 pub(crate) const SLOTS_MIN: u32 = WAYS * WAYS;
 
-/// Which of the two devices.
+/// One of the two devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The fast one.
@@ -45,7 +45,7 @@ pub(crate) enum Side {
     Origin,
 }
 
-/// What both devices know about each other.
+/// The label by which both devices know each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) side: Side,
@@ -108,22 +108,22 @@ pub(crate) fn table_sectors(slots: u32) -> u32 {
     slots.div_ceil(SECTOR_SLOTS)
 }
 
-/// Where a sector of the table is.
+/// Offset of a sector of the table.
 pub(crate) fn table_offset(sector: u32) -> Bytes {
     Bytes(TABLE_OFFSET + u64::from(sector) * u64::from(SECTOR))
 }
 
-/// Where the first slot is.
+/// Offset of the first slot.
 fn slots_offset(slots: u32) -> u64 {
     table_offset(table_sectors(slots)).0.next_multiple_of(ALIGNMENT)
 }
 
-/// Where a slot is, in a cache of `slots`.
+/// Offset of a slot, in a cache of `slots`.
 pub(crate) fn slot_offset(slots: u32, slot: u32) -> Bytes {
     Bytes(slots_offset(slots) + u64::from(slot) * u64::from(LINE))
 }
 
-/// How many slots a fast device of `size` has room for.
+/// Number of slots that fit on a fast device of `size`.
 pub(crate) fn slots_on(size: Bytes) -> u32 {
     let fits = |slots: u64| {
         let slots = slots as u32;

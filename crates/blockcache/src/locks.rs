@@ -43,11 +43,11 @@ impl Held {
     }
 }
 
-/// See the module.
+/// Locks on lines, for requests and for moves.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     held: Slab<Held>,
-    /// Who waits, and for what, in the order in which they came.
+    /// Waiters with the locks they want, in the order in which they came.
     waiting: VecDeque<(u32, Held)>,
 }
 

@@ -22,7 +22,7 @@ use thermocline_units::{Bytes, Nanos};
 /// Sectors of the table that are read or written at once: 512 KiB.
 const RUN_SECTORS: u32 = 1024;
 
-/// Why a block cache cannot be opened, or has failed.
+/// A reason that a block cache cannot be opened, or has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The fast device has no room for the smallest cache.
@@ -54,7 +54,7 @@ pub enum OpenError {
     Device(DeviceError),
 }
 
-/// What is under way.
+/// The stage that is under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
     ClearLabel,
@@ -67,7 +67,7 @@ enum Stage {
     FlushFound(Side),
 }
 
-/// See the module.
+/// The opening of a cache: labels, then the table.
 #[derive(Debug)]
 pub(crate) struct Opening {
     stage: Stage,

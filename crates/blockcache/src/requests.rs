@@ -21,7 +21,7 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, Nanos};
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Debug, Clone)]
 enum Verb {
     Read,
@@ -51,9 +51,9 @@ pub(crate) struct Request {
     lock: Option<u32>,
     outstanding: u32,
     error: Option<DeviceError>,
-    /// What was read, and where it begins.
+    /// Data read, and where each piece begins.
     pieces: Vec<(u64, Payload)>,
-    /// What the slow device answered.
+    /// Ranges that the slow device answered.
     missed: Vec<Range<u64>>,
 }
 
@@ -150,7 +150,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         segments
     }
 
-    /// Where a segment is on its device.
+    /// The device and the offset of a segment.
     fn place_of(&self, segment: &Segment) -> (Side, Bytes) {
         let start = segment.bytes.start;
         match segment.slot {
@@ -516,7 +516,7 @@ impl Segment {
         (self.bytes.end - self.bytes.start) as u32
     }
 
-    /// Where a line must be to go on this segment; none: on the slow device, too.
+    /// The slot that a line must have to take this segment; none: it goes to the slow device, too.
     fn slot_after(&self) -> Option<u32> {
         let lines = lines_of(&self.bytes);
         self.slot.map(|slot| slot + (lines.end - lines.start))

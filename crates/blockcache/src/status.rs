@@ -34,7 +34,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// What was counted since `before`; what is a state, not a count, as it is now.
+    /// Counters since `before`; a state that is no counter is as it is now.
     pub fn since(&self, before: &Status) -> Status {
         let counted = |now: Bytes, then: Bytes| Bytes(now.0 - then.0);
         Status {

@@ -29,7 +29,7 @@ const RUN_LINES: u32 = 16;
 /// Slots that the hand passes at once, at most.
 const STRIDE: u32 = 4096;
 
-/// How long nothing is taken back after a run that failed.
+/// Pause of taking back after a run that failed.
 const PAUSE: Nanos = Nanos(100_000_000);
 
 /// Neighbours on their way.
@@ -43,12 +43,12 @@ struct Run {
     failed: bool,
 }
 
-/// See the module.
+/// The taking back of dirty lines.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBack {
     runs: Slab<Run>,
     hand: u32,
-    /// When it goes on after a run that failed; `None`: it does not wait.
+    /// End of the pause after a run that failed; `None`: no pause.
     pub(crate) resume_at: Option<Nanos>,
 }
 

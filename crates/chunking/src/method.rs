@@ -64,13 +64,13 @@ pub enum ChunkingError {
     /// The name is unknown.
     #[error("there is no chunking method `{name}`{}; write one of {}", suggestion(name), names())]
     Unknown {
-        /// What was written.
+        /// The name as written.
         name: String,
     },
     /// The size cannot be read.
     #[error("`{size}` is no size of chunks; write it like gear:2KiB")]
     Size {
-        /// What was written.
+        /// The size as written.
         size: String,
     },
     /// The size is out of range.

@@ -119,14 +119,14 @@ impl UnderWay {
     }
 }
 
-/// What an accelerator says of one buffer.
+/// An accelerator's answer for one buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
     /// The tests it was told.
     pub tests: Tests,
     /// The sizes it was told.
     pub sizes: Sizes,
-    /// What it was told of early candidates.
+    /// The rule for early candidates that it was given.
     pub below_min: BelowMin,
     /// The stream before the buffer.
     pub before: &'a UnderWay,
@@ -160,9 +160,9 @@ pub enum Lie {
     /// The chunk under way has another length than what the positions leave.
     #[error("{claimed} bytes are said to be under way, but the positions leave {left}")]
     Left {
-        /// What was claimed.
+        /// Bytes claimed.
         claimed: u64,
-        /// What is left.
+        /// Bytes left.
         left: u64,
     },
     /// Cut again, a chunk ends elsewhere.

@@ -23,7 +23,7 @@ pub const PRIME: u64 = u64::MAX - 58;
 
 pub(crate) const WINDOW: usize = 32;
 const STRIPES: usize = 4;
-/// What is left of 2^64 modulo [`PRIME`].
+/// 2^64 modulo [`PRIME`].
 const WRAP: u64 = 59;
 
 /// VNRE's candidates for one expected size.

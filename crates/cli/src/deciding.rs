@@ -20,7 +20,7 @@ pub(crate) struct DecidingArgs {
     /// leaves every chunk where it is.
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     policy: Option<Wish>,
-    /// How often it decides; when not given 5 min, or as often as the policy wants (auto: 10 s).
+    /// Time between two decisions; when not given 5 min, or as the policy wants it (auto: 10 s).
     #[arg(long, value_name = "TIME", value_parser = epoch)]
     epoch: Option<Nanos>,
     /// Record all requests, and what the placement sees and proposes, in a new file: a trace for
@@ -92,12 +92,12 @@ impl DecidingArgs {
     }
 }
 
-/// How often a placement wants to be asked, where it says so.
+/// Time between two questions that a placement wants, where it says so.
 pub(crate) fn own_epoch(spec: &PolicySpec) -> Option<Nanos> {
     spec.build_placement().ok()?.epoch()
 }
 
-/// What stops a recording is an event of the engine.
+/// Tells the trouble that stops a recording as an event of the engine.
 fn event_of(orders: Orders) -> Trouble {
     Arc::new(move |text| {
         let text = text.to_string();

@@ -47,7 +47,7 @@ enum Command {
     Up(commands::up::Args),
     /// Check a configuration and what its pools hold, without changing anything.
     Check(commands::check::Args),
-    /// What a file system on an image or a device keeps where: metadata, and files by size.
+    /// Show what a file system on an image or a device keeps where: metadata, and files by size.
     Fs(commands::fs::Args),
     /// Measure a device into a profile that the models and the emulation run.
     Calibrate(commands::calibrate::Args),
@@ -61,21 +61,17 @@ enum Command {
     Pool(commands::engine::pool::Args),
     /// Read and verify what a running engine's pools hold, and repair what is wrong.
     Scrub(commands::engine::scrub::Args),
-    /// Tell a running engine what is known about data before it is used.
+    /// Tell a running engine what is known about data: by hand, around a command, for a mount.
     Hint(commands::engine::hint::Args),
-    /// Run a command, and give hints of the files that it opens and writes.
-    Run(commands::engine::run::Args),
-    /// Give hints of every file of a mounted volume that is opened or written, until stopped.
-    Watch(commands::engine::watch::Args),
     /// Move a range of a running engine's volume to a pool, copy it there, or pin it.
     Migrate(commands::engine::migrate::Args),
-    /// Who decides about moves on a running engine.
+    /// Show or change the policy of a running engine; `policies` lists those that there are.
     Policy(commands::engine::policy::Args),
     /// Rivals of a running engine's policy: what they would have done.
     Shadow(commands::engine::shadow::Args),
     /// Put a balancer in front of servers: HTTP and TCP, with the laboratory's policies.
     Balance(commands::balance::Args),
-    /// How much of some data repeats itself, and what a tunnel would save.
+    /// Estimate how much of some data repeats itself, and what a tunnel would save.
     #[command(subcommand)]
     Dedup(commands::dedup::Command),
     /// Make repeated content cost almost nothing on a slow link: two processes around it.
@@ -87,7 +83,7 @@ enum Command {
     /// A host's agent: volumes of a storage server as NBD exports, with one cache for all guests.
     #[command(subcommand)]
     Host(commands::host::Command),
-    /// List every policy with its source and settings.
+    /// List the policies that there are, with source and settings; `policy` is a running engine's.
     Policies(commands::policies::Args),
 }
 
@@ -104,12 +100,10 @@ fn main() -> ExitCode {
         Command::Volume(args) => commands::engine::volume::run(args),
         Command::Pool(args) => commands::engine::pool::run(args),
         Command::Scrub(args) => commands::engine::scrub::run(args),
-        Command::Hint(args) => commands::engine::hint::run(args),
-        Command::Run(args) => match commands::engine::run::run(args) {
+        Command::Hint(args) => match commands::engine::hint::run(args) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
-        Command::Watch(args) => commands::engine::watch::run(args),
         Command::Migrate(args) => commands::engine::migrate::run(args),
         Command::Policy(args) => commands::engine::policy::run(args),
         Command::Shadow(args) => commands::engine::shadow::run(args),

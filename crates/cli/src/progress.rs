@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// How often the bar is redrawn when nothing moves.
+/// Time after which the bar is redrawn when nothing moves.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A running job's progress; disappears when dropped.
@@ -12,7 +12,7 @@ pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
-/// What is counted.
+/// Unit that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Bytes of input.

@@ -28,7 +28,7 @@ pub(crate) struct Recording {
     failed: Arc<OnceLock<()>>,
 }
 
-/// Where the engine's loop puts blocks.
+/// Queue in which the engine's loop puts blocks.
 pub(crate) struct Blocks {
     path: PathBuf,
     waiting: SyncSender<Vec<u8>>,

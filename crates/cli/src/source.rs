@@ -7,7 +7,7 @@ use thermocline_sim::synth::from_words;
 use thermocline_trace::synth::SynthSpec;
 use thermocline_trace::{ColumnMap, Format, ReadOptions, TraceReader};
 
-/// Which traces to read, and how.
+/// Traces to read, and how.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub(crate) struct SourceArgs {

@@ -26,7 +26,7 @@ pub trait Blocks {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(
-    /// What the medium said.
+    /// The medium's error.
     pub String,
 );
 

@@ -14,12 +14,12 @@ use thermocline_units::Bytes;
 /// Most directories above a file that a path is made of; a loop ends there.
 const DEPTH_MAX: usize = 4096;
 
-/// What is known of one file.
+/// Facts about one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The file.
     pub file: File,
-    /// Where its contents are, in the order they were told: mostly that of the file.
+    /// Places of its contents, in the order they were told: mostly that of the file.
     pub extents: Vec<Extent>,
     /// Its own metadata: directory blocks, extent maps, attributes.
     pub metadata: Vec<(Stretch, What)>,
@@ -78,7 +78,7 @@ impl Catalog {
         self.files.get(&id)
     }
 
-    /// What a file is called in its directory; `None` for the root and where the name is not known.
+    /// Name of a file in its directory; `None` for the root and where the name is not known.
     pub fn name(&self, id: FileId) -> Option<&[u8]> {
         self.names.get(&id).map(|(_, name)| &**name)
     }
@@ -142,7 +142,7 @@ impl Catalog {
     }
 }
 
-/// What a chunk of the volume holds.
+/// Contents of a chunk of the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChunkContents {
     /// True if any of it is metadata.

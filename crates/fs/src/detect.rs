@@ -6,7 +6,7 @@ use crate::{Blocks, FsError};
 use std::fmt;
 use thermocline_units::Bytes;
 
-/// Which file system.
+/// Kinds of file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// ext2: without a journal and without extents.
@@ -36,16 +36,16 @@ impl fmt::Display for Kind {
 /// A file system that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct System {
-    /// Which.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it begins on the volume.
+    /// Offset of its beginning on the volume.
     pub at: Bytes,
     /// A digest of its id and of what it can never change while it stays the same one; another file
     /// system in its place has another, but for chance.
     pub identity: u64,
 }
 
-/// Where superblocks stand, from the start of the file system.
+/// Offsets of superblocks, from the start of the file system.
 pub(crate) const EXT_SUPERBLOCK: u64 = 1024;
 pub(crate) const BTRFS_SUPERBLOCK: u64 = 64 << 10;
 

@@ -4,41 +4,41 @@
 use crate::{Kind, ReadError};
 use thermocline_units::Bytes;
 
-/// Why a survey ended early. The next run of the same survey starts anew.
+/// A reason that a survey ended early. The next run of the same survey starts anew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FsError {
     /// No file system that is known here.
     #[error("no ext2, ext3, ext4, XFS or btrfs begins at byte {}: look for partitions first", .at.0)]
     Unknown {
-        /// Where one was expected.
+        /// Offset at which one was expected.
         at: Bytes,
     },
     /// A feature that decides where things are, and that this reader does not know.
     #[error("{kind} at byte {} {what}; it is served without knowledge of its files", .at.0)]
     Unsupported {
-        /// Which file system.
+        /// Its kind.
         kind: Kind,
-        /// Where it begins.
+        /// Offset of its beginning.
         at: Bytes,
-        /// What it has or is: "lies on 3 devices".
+        /// Property of it: "lies on 3 devices".
         what: String,
     },
     /// The head of the file system cannot be right.
     #[error("{kind} at byte {}: {what}; run its checker (e2fsck, xfs_repair, btrfs check)", .at.0)]
     Damaged {
-        /// Which file system.
+        /// Its kind.
         kind: Kind,
-        /// Where it begins.
+        /// Offset of its beginning.
         at: Bytes,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The volume could not be read.
     #[error("the volume cannot be read at byte {}: {source}", .at.0)]
     Read {
-        /// Where.
+        /// Its offset.
         at: Bytes,
-        /// What the medium said.
+        /// The medium's error.
         source: ReadError,
     },
     /// More of something than the caller allows.

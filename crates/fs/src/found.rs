@@ -25,9 +25,9 @@ pub struct FileId {
 /// Bytes of the volume: from `offset`, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stretch {
-    /// Where, from the volume's start; the partition's offset is in it.
+    /// Offset from the volume's start; the partition's offset is in it.
     pub offset: Bytes,
-    /// How far.
+    /// Length in bytes.
     pub length: Bytes,
 }
 
@@ -38,7 +38,7 @@ impl Stretch {
     }
 }
 
-/// What metadata is.
+/// Kinds of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
     /// The superblock or a copy of it.
@@ -83,7 +83,7 @@ pub enum What {
     OtherTree,
     /// btrfs: free space as version 1 caches it.
     SpaceCache,
-    /// Who may use how much.
+    /// Quotas of users.
     Quota,
     /// ext: protection against two hosts, resizing, orphans, blocks known to be bad.
     Reserved,
@@ -147,7 +147,7 @@ impl What {
     }
 }
 
-/// What kind of file an inode is.
+/// Kind of an inode's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     /// A file with contents.
@@ -175,17 +175,17 @@ impl FileKind {
 /// A file, without its name and extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Which.
+    /// The file.
     pub id: FileId,
-    /// What kind.
+    /// Its kind.
     pub kind: FileKind,
     /// Its length as `stat` gives it, holes included.
     pub size: Bytes,
-    /// When its contents last changed, seconds since 1970 in UTC; before 1970 negative.
+    /// Time of the last change of its contents, seconds since 1970 in UTC; before 1970 negative.
     pub modified_s: i64,
 }
 
-/// What state an extent is in.
+/// State of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// It holds what was written.
@@ -199,13 +199,13 @@ pub enum State {
 /// Bytes of the volume that belong to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Whose.
+    /// The file it belongs to.
     pub file: FileId,
-    /// Which byte of the file is first in it.
+    /// Offset in the file of its first byte.
     pub at: Bytes,
-    /// Where on the volume.
+    /// Its place on the volume.
     pub stretch: Stretch,
-    /// How.
+    /// Its state.
     pub state: State,
 }
 
@@ -216,9 +216,9 @@ pub enum Found<'a> {
     Anew,
     /// These bytes are metadata.
     Metadata {
-        /// Where.
+        /// Its place.
         stretch: Stretch,
-        /// What.
+        /// Its kind.
         what: What,
         /// The file whose statement voids this one; none: [`Found::MetadataGone`] does.
         owner: Option<FileId>,
@@ -234,11 +234,11 @@ pub enum Found<'a> {
     File(File),
     /// A part of a file that was told before.
     Extent(Extent),
-    /// What a file is called, in one directory.
+    /// Name of a file, in one directory.
     Name {
-        /// Which file.
+        /// The file.
         file: FileId,
-        /// Where the name stands.
+        /// The directory with the name.
         directory: FileId,
         /// The name's bytes, 1 to 255, mostly UTF-8.
         name: &'a [u8],

@@ -126,7 +126,7 @@ impl Standing {
     }
 }
 
-/// Whether a range is news.
+/// The news of a range, if it is news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     New,

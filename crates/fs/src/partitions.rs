@@ -22,15 +22,15 @@ const PROTECTIVE: u8 = 0xee;
 /// A partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Where it begins on the volume.
+    /// Offset of its beginning on the volume.
     pub start: Bytes,
-    /// How long it is, at least one byte.
+    /// Length, at least one byte.
     pub length: Bytes,
-    /// What its table calls it.
+    /// Kind by its table.
     pub kind: PartitionKind,
 }
 
-/// What a table calls a partition. Says little of what is inside: [`crate::detect()`] does.
+/// Kind of a partition by its table. Says little of what is inside: [`crate::detect()`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionKind {
     /// The type byte of an MBR.

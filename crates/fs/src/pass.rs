@@ -21,13 +21,13 @@ pub(crate) struct Pass<'a> {
     pub(crate) limits: Limits,
     pub(crate) summary: Summary,
     pub(crate) kind: Kind,
-    /// Where the file system begins.
+    /// Offset of the file system's beginning.
     at: u64,
-    /// How many bytes from there belong to it.
+    /// Bytes from there that belong to it.
     size: u64,
-    /// How many may still be read.
+    /// Bytes that may still be read.
     left: u64,
-    /// Which run of the survey, from 1.
+    /// Number of the survey's run, from 1.
     pub(crate) run: u32,
     /// Extents told of the file at hand.
     extents: usize,

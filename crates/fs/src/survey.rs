@@ -11,14 +11,14 @@ use crate::pass::Pass;
 use crate::{Blocks, Found, FsError, Limits, btrfs, ext, xfs};
 use thermocline_units::Bytes;
 
-/// How a run ended.
+/// Summary of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Which file system.
+    /// Kind of the file system.
     pub kind: Kind,
-    /// Where it begins on the volume.
+    /// Offset of its beginning on the volume.
     pub at: Bytes,
-    /// How long it says it is.
+    /// Length by its own account.
     pub size: Bytes,
     /// Bytes that were read.
     pub read: Bytes,
@@ -36,7 +36,7 @@ pub struct Summary {
     pub extents: u64,
     /// Files told to be gone.
     pub gone: u64,
-    /// What was looked at and had not changed: inodes (ext, XFS), tree nodes (btrfs).
+    /// Number of items looked at that had not changed: inodes (ext, XFS), tree nodes (btrfs).
     pub unchanged: u64,
     /// Tree nodes of btrfs that an earlier subvolume had told already: snapshots share them.
     pub shared: u64,
@@ -68,7 +68,7 @@ impl Summary {
     }
 }
 
-/// What a reader keeps.
+/// State of a reader.
 enum Reader {
     Ext(ext::Reader),
     Btrfs(Box<btrfs::Reader>),
@@ -109,7 +109,7 @@ pub struct Survey {
     kept: Option<Kept>,
 }
 
-/// What stands after a run.
+/// Findings that stand after a run.
 struct Kept {
     kind: Kind,
     identity: u64,

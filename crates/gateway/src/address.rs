@@ -32,7 +32,7 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// What is no address or no rule.
+/// Text that is no address or no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not {expected}", text.escape_debug())]
 pub struct AddressError {

@@ -21,7 +21,7 @@ pub(crate) const TIMED_OUT: u32 = 22;
 /// Connecting failed in another way.
 pub(crate) const FAILED: u32 = 23;
 
-/// What a client of SOCKS is told.
+/// The reply to a client of SOCKS.
 pub(crate) fn reply(code: u32) -> Reply {
     match code {
         NOT_ALLOWED => Reply::NotAllowed,

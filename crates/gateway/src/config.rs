@@ -8,7 +8,7 @@ use std::time::Duration;
 use thermocline_tunnel::Sharing;
 use thermocline_units::Bytes;
 
-/// What clients get while the other end is not there.
+/// The treatment of clients while the other end is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenDown {
     /// They are refused.
@@ -58,7 +58,7 @@ impl Default for Limits {
     }
 }
 
-/// What both kinds of gateway have.
+/// Settings that both kinds of gateway have.
 pub struct Common {
     /// Keys.
     pub keys: KeyFiles,
@@ -90,17 +90,18 @@ impl Common {
 
 /// Settings of the end near the clients.
 pub struct EnterConfig {
-    /// What both have.
+    /// Settings that both have.
     pub common: Common,
     /// The exit.
     pub to: HostPort,
-    /// Where clients come in, and where each of these doors leads.
+    /// Addresses where clients come in, each with the address it leads to.
     pub forward: Vec<(SocketAddr, HostPort)>,
-    /// Where clients come in that say themselves where they want to go.
+    /// Addresses where clients come in that name their destination themselves.
     pub socks5: Vec<SocketAddr>,
-    /// Where the system brings clients that want to go elsewhere (TPROXY); needs CAP_NET_ADMIN.
+    /// Addresses to which the system brings clients that want to go elsewhere (TPROXY); needs
+    /// CAP_NET_ADMIN.
     pub transparent: Vec<SocketAddr>,
-    /// What clients get while the exit is not there.
+    /// The treatment of clients while the exit is not there.
     pub when_down: WhenDown,
     /// Flows that may find each other's chunks.
     pub sharing: Sharing,
@@ -108,15 +109,15 @@ pub struct EnterConfig {
 
 /// Settings of the end near the servers.
 pub struct ExitConfig {
-    /// What both have.
+    /// Settings that both have.
     pub common: Common,
-    /// Where the other ends come in.
+    /// Address where the other ends come in.
     pub listen: SocketAddr,
     /// Targets that may be connected to; none: nothing may.
     pub allow: Vec<Rule>,
 }
 
-/// How much something matters.
+/// Importance of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// For the record.
@@ -128,11 +129,11 @@ pub enum Severity {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// How much it matters.
+    /// Its importance.
     pub severity: Severity,
-    /// What it is about: `link`, or a client.
+    /// Its subject: `link`, or a client.
     pub subject: String,
-    /// What happened, with what to do about it.
+    /// The event in words, with what to do about it.
     pub text: String,
 }
 

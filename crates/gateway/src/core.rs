@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 /// Time to wait when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// How the link was and is.
+/// The link's present and past.
 #[derive(Debug)]
 struct Link {
     down_since: Option<Instant>,

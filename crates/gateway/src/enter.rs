@@ -41,7 +41,7 @@ pub(crate) struct Enter {
     pub(crate) sharing: Sharing,
 }
 
-/// Where a door leads.
+/// The destination of a door's clients.
 #[derive(Clone)]
 pub(crate) enum Door {
     Forward(HostPort),

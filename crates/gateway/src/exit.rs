@@ -30,7 +30,7 @@ struct Peer {
     hub: Arc<Hub>,
     /// Servers that are connected for it.
     clients: AtomicUsize,
-    /// Where it connected from last.
+    /// Address from which it connected last.
     from: Mutex<Option<SocketAddr>>,
     /// Held while a connection is there.
     cache: tokio::sync::Mutex<Option<Cache>>,

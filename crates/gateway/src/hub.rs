@@ -41,7 +41,7 @@ pub(crate) enum NoFlow {
     Open(OpenError),
 }
 
-/// What came of reading from a client.
+/// The result of reading from a client.
 pub(crate) enum Pulled {
     /// So many bytes, which the end has.
     Bytes(usize),
@@ -51,7 +51,7 @@ pub(crate) enum Pulled {
     End,
 }
 
-/// What a flow is called, and what came of it for people.
+/// A flow's name and its figures, for people.
 struct Account {
     target: String,
     began: Instant,
@@ -131,7 +131,7 @@ struct Live {
     flows: BTreeMap<FlowId, Mailbox>,
     /// Flows that the other end opened and nobody serves yet.
     opened: Vec<(FlowId, Target)>,
-    /// Why the connection must end.
+    /// The reason that the connection must end.
     failed: Option<String>,
     /// The other end wants no new flows, and why.
     closing: Option<String>,
@@ -204,8 +204,8 @@ struct State {
     number: u64,
     scratch: Vec<u8>,
     link: Option<Waker>,
-    /// What clients have not taken yet of flows that came to their end before the connection did,
-    /// by connection and flow.
+    /// Bytes that clients have not taken yet of flows that came to their end before the connection
+    /// did, by connection and flow.
     left_over: BTreeMap<(u64, FlowId), Mailbox>,
 }
 
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-/// What the link has to do next.
+/// The link's next work.
 pub(crate) enum Work {
     /// Send what was appended, if anything; wake at this time.
     Send { deadline: Option<Instant> },
@@ -377,7 +377,7 @@ impl Hub {
         state.settle();
     }
 
-    /// What the link has to do, which is woken when that changes.
+    /// The link's next work; the link is woken when it changes.
     pub(crate) fn work(
         &self,
         number: u64,

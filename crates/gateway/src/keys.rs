@@ -56,7 +56,7 @@ pub enum KeyError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         text: String,
     },
     /// A private key that others can read.
@@ -182,7 +182,7 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
     written.map_err(|error| KeyError::File { path: path.to_path_buf(), error })
 }
 
-/// What an end shows, and whom it accepts.
+/// The certificate that an end shows, and those that it accepts.
 pub struct Keys {
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -291,7 +291,7 @@ struct Unknown {
     found: Fingerprint,
 }
 
-/// Why a handshake failed, for people.
+/// The reason that a handshake failed, for people.
 pub fn explain(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
@@ -333,7 +333,7 @@ fn only_13() -> rustls::Error {
     rustls::Error::General("ends speak TLS 1.3 only".to_string())
 }
 
-/// How a signature is looked at, which is the same for either side.
+/// The verification of a signature, which is the same for either side.
 macro_rules! signatures {
     () => {
         fn verify_tls12_signature(

@@ -22,7 +22,7 @@ const SLICES_MAX: usize = 32;
 const ROUNDS: usize = 16;
 /// Time for a last word, and for the other end to close too.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// How often the link's rate is told.
+/// Time between two reports of the link's rate.
 const SECOND: Duration = Duration::from_secs(1);
 /// Time with more to send than the link took, below which a second says nothing of its rate.
 const BUSY_MIN: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ const BUSY_MIN: Duration = Duration::from_millis(50);
 /// A time without anything to send that is too short for the link to have run dry.
 const BREATH: Duration = Duration::from_millis(5);
 
-/// How fast the link is: bytes that it took while more waited.
+/// Meter of the link's speed: bytes that it took while more waited.
 #[derive(Default)]
 struct Meter {
     /// Since when more waits than the socket takes.
@@ -176,7 +176,7 @@ impl Carrier<'_> {
         Poll::Pending
     }
 
-    /// What the other end said before it went away, if it said why.
+    /// The reason that the other end gave before it went away, if it gave one.
     fn last_word(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
         loop {
             match self.read(cx) {
@@ -187,7 +187,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Why the connection broke, told so that people know what to do.
+    /// The reason that the connection broke, told so that people know what to do.
     fn why(&self, error: &io::Error) -> String {
         let text = error.to_string();
         let is_refused = !self.hub.is_ready() && text.contains("alert");

@@ -33,7 +33,7 @@ const PROMPT_PIECES_MAX: u32 = 4;
 /// First byte from the exit of each flow: the server is there.
 pub(crate) const CONNECTED: u8 = 0;
 
-/// Why a flow did not come to its end.
+/// A reason that a flow did not come to its end.
 #[derive(Debug)]
 pub(crate) enum Broken {
     /// On the tunnel's side.

@@ -21,10 +21,10 @@ use tokio::time::{Instant, sleep};
 /// Clients that may wait to be accepted at a door. One that comes when as many wait is told nothing
 /// for a second or more, by the system.
 const BACKLOG: i32 = 4096;
-/// How often a gateway that stops looks whether its flows have ended.
+/// Time between two looks of a stopping gateway at its flows.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Why a gateway cannot start.
+/// A reason that a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Keys.
@@ -60,7 +60,7 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// How long it runs.
+/// The phase of its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Run,
@@ -112,7 +112,7 @@ pub struct View {
 }
 
 impl View {
-    /// What the gateway does now.
+    /// Status of the gateway now.
     pub fn status(&self) -> Status {
         self.kind.status()
     }
@@ -120,8 +120,8 @@ impl View {
 
 /// A running gateway.
 pub struct Gateway {
-    /// Where it listens, in the order of its settings: forwards, SOCKS5, transparent doors; or the
-    /// exit's door.
+    /// Addresses it listens on, in the order of its settings: forwards, SOCKS5, transparent doors;
+    /// or the exit's door.
     pub addresses: Vec<SocketAddr>,
     kind: Kind,
     phase: watch::Sender<Phase>,
@@ -190,7 +190,7 @@ impl Gateway {
         View { kind: self.kind.clone() }
     }
 
-    /// What it does now.
+    /// Status now.
     pub fn status(&self) -> Status {
         self.kind.status()
     }

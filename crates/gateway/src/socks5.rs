@@ -14,7 +14,7 @@ const COMMAND_CONNECT: u8 = 1;
 /// Bytes of its request at most: four, a length, 255 of a name, a port.
 pub const REQUEST_BYTES_MAX: usize = 4 + 1 + 255 + 2;
 
-/// What the client is to be told.
+/// The reply to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The server is there.
@@ -75,9 +75,9 @@ pub enum Refusal {
         what: &'static str,
         /// Its value.
         found: u8,
-        /// What would be right.
+        /// The values that would be right.
         expected: &'static str,
-        /// What the client is told.
+        /// The reply to the client.
         reply: Reply,
     },
     /// A host that is none.
@@ -86,7 +86,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the client is told; empty for one that speaks something else.
+    /// The message for the client; empty for one that speaks something else.
     pub fn message(&self) -> Vec<u8> {
         match self {
             Refusal::Stranger { .. } => Vec::new(),
@@ -97,7 +97,7 @@ impl Refusal {
     }
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Say this, and go on.
@@ -135,7 +135,7 @@ impl Handshake {
         Ok(Some(Step::Connect(target)))
     }
 
-    /// What came behind the request: the first bytes for the server.
+    /// Bytes that came behind the request: the first ones for the server.
     pub fn rest(self) -> Vec<u8> {
         self.input
     }

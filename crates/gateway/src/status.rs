@@ -13,7 +13,7 @@ pub(crate) const FLOWS_TOLD_MAX: usize = 100;
 pub struct ClassStatus {
     /// The server's port.
     pub class: u16,
-    /// How the next segment is cut.
+    /// The choice by which the next segment is cut.
     pub choice: String,
     /// Bytes of a chunk, as the choice expects them; nothing when nothing is cut.
     pub chunk_bytes: Option<u32>,
@@ -59,13 +59,13 @@ impl ClassStatus {
 /// A flow, as this end sent for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FlowStatus {
-    /// Where it leads.
+    /// Its destination.
     pub target: String,
     /// Its class: the server's port, or 0 when there are more classes than are told apart.
     pub class: u16,
     /// Seconds since it began.
     pub for_s: f64,
-    /// How what comes next is cut.
+    /// The choice by which what comes next is cut.
     pub choice: String,
     /// Bytes of a chunk, as the choice expects them; nothing when nothing is cut.
     pub chunk_bytes: Option<u32>,
@@ -91,7 +91,7 @@ pub struct FlowStatus {
     pub waiting_bytes: usize,
 }
 
-/// What a hub knows of a flow.
+/// A hub's knowledge of a flow.
 pub(crate) struct OfClient {
     pub(crate) target: String,
     pub(crate) for_s: f64,
@@ -166,11 +166,11 @@ pub struct Status {
     pub links: Vec<LinkStatus>,
     /// Seconds since there is no connection; nothing while there is one.
     pub down_for_s: Option<f64>,
-    /// Why the last connection ended, or could not be made.
+    /// The reason that the last connection ended, or could not be made.
     pub last_error: Option<String>,
     /// Connections that were made.
     pub connections: u64,
-    /// What clients get while there is none: `refuse` or `pass`; nothing for an exit.
+    /// The treatment of clients while there is none: `refuse` or `pass`; nothing for an exit.
     pub when_down: Option<String>,
     /// Clients (enter) or servers (exit) that are connected.
     pub clients: usize,

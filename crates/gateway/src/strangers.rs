@@ -33,7 +33,7 @@ struct State {
     /// Oldest first.
     waiting: VecDeque<Waiting>,
     next: u64,
-    /// Where keys were shown, the last ones at the end.
+    /// Addresses where keys were shown, the last ones at the end.
     known: VecDeque<IpAddr>,
 }
 
@@ -51,7 +51,7 @@ pub struct Stranger {
     must_go: Arc<Notify>,
 }
 
-/// What counts as one address.
+/// The network that counts as one address.
 fn whole(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -187,7 +187,7 @@ fn real<A: Accelerator>(
     line(name, buffer, jobs, latency / ended as f64 * 1e6, rate);
 }
 
-/// What is left to the processor when another device chunks.
+/// Work left to the processor when another device chunks.
 fn processor(bytes: &[u8]) {
     println!("\nprocessor seconds a GB (wall clock of one busy thread, least of 20):");
     let mut rng = Rng::seeded(2);

@@ -10,7 +10,7 @@
 use bytes::Bytes as Buffer;
 use std::cell::RefCell;
 
-/// What the strictest devices ask of addresses in memory.
+/// Alignment in memory that the strictest devices ask for.
 pub(crate) const ALIGNMENT: usize = 4096;
 /// Size classes: 4 KiB, 8 KiB, … 32 MiB, the largest request that clients may send.
 const CLASSES: usize = 14;

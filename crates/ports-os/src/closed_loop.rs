@@ -13,14 +13,14 @@ use thermocline_ports::pattern::{Load, Outcome};
 use thermocline_ports::{Device, DeviceError};
 use thermocline_units::Nanos;
 
-/// How long a load is run.
+/// Bounds on the run of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Nothing is submitted once so much time has passed; at least one request is.
     pub time: Nanos,
 }
 
-/// Why a load was not run to its end.
+/// A reason that a load was not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The device failed a request.

@@ -12,10 +12,10 @@ use thermocline_ports::model::Profile;
 use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
 use thermocline_units::{Bytes, Nanos};
 
-/// How the model's times vary; any number will do, pools need not differ.
+/// Seed of the model's times; any number will do, pools need not differ.
 const SEED: u64 = 1;
 
-/// See the module.
+/// The device of a pool: a file, a modelled device or a bucket.
 #[expect(clippy::large_enum_variant, reason = "a process has a handful of them")]
 pub enum Disk {
     /// As fast as it is.
@@ -63,8 +63,8 @@ impl Disk {
         self.file().map_or(Ok(()), |file| file.allocate(bytes))
     }
 
-    /// What makes it larger; `None` for a bucket, and for what is slowed to a profile, whose model
-    /// has the size that it began with.
+    /// Handle that makes it larger; `None` for a bucket, and for what is slowed to a profile, whose
+    /// model has the size that it began with.
     ///
     /// # Errors
     /// When the system gives no further handle of it.
@@ -92,7 +92,7 @@ impl Disk {
         self.file().is_some_and(FileDevice::is_direct)
     }
 
-    /// Where it is.
+    /// Path of it.
     pub fn path(&self) -> &Path {
         match self {
             Disk::Plain(file) => file.path(),
@@ -112,7 +112,7 @@ impl Disk {
         self.file().map(FileDevice::patience)
     }
 
-    /// What a bucket tells about itself; none: it is none.
+    /// Status of a bucket; none: it is no bucket.
     pub fn bucket_status(&self) -> Option<BucketStatus> {
         match self {
             Disk::Objects(objects) => Some(objects.status()),

@@ -17,7 +17,7 @@ use thermocline_ports::model::{ModelDevice, Profile, ProfileError};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::Nanos;
 
-/// Which half of an answer is there.
+/// The half of an answer that is there.
 #[derive(Debug)]
 enum Half {
     /// The model is done; the device is late.
@@ -26,7 +26,7 @@ enum Half {
     Result(Result<Payload, DeviceError>),
 }
 
-/// See the module.
+/// A device that is as slow as a model.
 #[derive(Debug)]
 pub struct Emulated<D> {
     device: D,
@@ -57,7 +57,7 @@ impl<D: Device> Emulated<D> {
         &mut self.device
     }
 
-    /// What was answered there, and is not too early.
+    /// Answers of the device that are not too early.
     fn poll_device(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         self.device.poll(now, &mut self.answers);
         for Completion { ticket, result } in self.answers.drain(..) {
@@ -71,7 +71,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// What is not too early any more, and was answered there.
+    /// Answers of the model that the device has given, too.
     fn poll_model(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         self.model.poll(now, &mut self.answers);
         for Completion { ticket, .. } in self.answers.drain(..) {
@@ -104,9 +104,9 @@ impl<D: Device> Device for Emulated<D> {
         self.poll_model(now, done);
     }
 
-    /// When the model is done with its next request, or the device with its own where it knows. By
-    /// then the device may not have answered: nothing comes out of `poll` in that case, and only
-    /// the world knows when it will.
+    /// Time at which the model is done with its next request, or the device with its own where it
+    /// knows. By then the device may not have answered: nothing comes out of `poll` in that case,
+    /// and only the world knows when it will.
     fn next_event(&self) -> Option<Nanos> {
         match (self.model.next_event(), self.device.next_event()) {
             (Some(model), Some(device)) => Some(model.min(device)),

@@ -37,22 +37,22 @@ use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Zeroes are written so many bytes at a time.
 const ZEROES: u32 = 1 << 20;
-/// How often a device with requests under way is looked at, whether it answers.
+/// Time between two looks at a device with requests under way.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 /// A look that comes so much too late is not the device's fault: this machine slept, or was held
 /// up, and the clock went on. Requests are given their time anew then.
 const ASLEEP: Nanos = Nanos::from_secs(10);
-/// How long to wait before the kernel is offered again what it did not take.
+/// Pause before the kernel is offered again what it did not take.
 const OFFER_AGAIN: Nanos = Nanos(1_000_000);
 
-/// What is known about a request in flight.
+/// A request in flight.
 struct Pending {
     ticket: Ticket,
     kind: Kind,
     /// Bytes still to be moved, from `offset`.
     offset: u64,
     left: u64,
-    /// What a read has so far, when it was cut short.
+    /// Bytes that a read has so far, when it was cut short.
     head: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ enum Kind {
     Flush,
 }
 
-/// See the module.
+/// A file or a block device.
 pub struct FileDevice {
     file: OwnedFd,
     path: PathBuf,
@@ -88,9 +88,9 @@ pub struct FileDevice {
     zeroes: Buffer,
     patience: Patience,
     health: Health,
-    /// When the next look at what is under way is due.
+    /// Time of the next look at what is under way.
     look_at: Nanos,
-    /// When the kernel is offered again what it did not take.
+    /// Time at which the kernel is offered again what it did not take.
     offer_at: Option<Nanos>,
 }
 
@@ -172,7 +172,7 @@ impl FileDevice {
         self.direct
     }
 
-    /// Where the device is.
+    /// Path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -363,7 +363,7 @@ impl Device for FileDevice {
         done.append(&mut self.done);
     }
 
-    /// When the kernel is offered again what it did not take; else only the world knows.
+    /// Time at which the kernel is offered again what it did not take; else only the world knows.
     fn next_event(&self) -> Option<Nanos> {
         self.offer_at
     }

@@ -19,12 +19,12 @@ use thermocline_units::Nanos;
 
 /// Requests that the ring takes at once; the rest waits outside.
 pub(crate) const DEPTH: u32 = 256;
-/// How long one call waits for an answer, at most: whoever waits looks at the clock then.
+/// Longest wait of one call for an answer: whoever waits looks at the clock then.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long a call that waits for the kernel to take something pauses.
+/// Pause of a call that waits for the kernel to take something.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What the kernel is asked for.
+/// A request to the kernel.
 pub(crate) enum Ask {
     Read {
         offset: u64,
@@ -43,7 +43,7 @@ pub(crate) enum Ask {
     },
 }
 
-/// What belongs to a request in flight.
+/// Memory that belongs to a request in flight.
 enum Held {
     Into(Aligned),
     From { _bytes: Buffer },
@@ -54,7 +54,7 @@ enum Held {
 struct Flight {
     tag: u32,
     held: Held,
-    /// When it was pushed.
+    /// Time at which it was pushed.
     since: Nanos,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Answer {
     pub(crate) tag: u32,
     /// Bytes moved, or the error.
     pub(crate) result: io::Result<u32>,
-    /// What a read filled.
+    /// Memory that a read filled.
     pub(crate) read: Option<Buffer>,
 }
 
@@ -102,7 +102,7 @@ impl Ring {
         self.free.len() == DEPTH as usize
     }
 
-    /// When the oldest request that is not answered was pushed; `None`: there is none.
+    /// Time at which the oldest request that is not answered was pushed; `None`: there is none.
     pub(crate) fn oldest(&self) -> Option<Nanos> {
         self.in_flight.iter().flatten().map(|flight| flight.since).min()
     }

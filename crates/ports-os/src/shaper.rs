@@ -17,7 +17,7 @@ const IN_A_ROW: usize = 64;
 /// Longest time between two looks at whether to go on.
 const GLANCE: Nanos = Nanos::from_micros(100_000);
 
-/// How a link is worse than its profile.
+/// Flaws of a link beyond its profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flaws {
     /// A packet that would wait longer for those before it is dropped, as a router drops it.
@@ -26,7 +26,7 @@ pub struct Flaws {
     pub lost_per_million: u32,
 }
 
-/// What a direction carried.
+/// Packets that a direction carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Carried {
     /// Packets that went in.
@@ -44,7 +44,7 @@ pub struct Carried {
 /// A live link between two TUN devices.
 pub struct Shaper {
     devices: [File; 2],
-    /// What goes into the first device comes out of the second, and the other way round.
+    /// Links: packets into the first device come out of the second, and the other way round.
     links: [ModelLink; 2],
     /// The links' lanes once more, for how long a packet would wait.
     lanes: [LaneModel; 2],
@@ -79,7 +79,7 @@ impl Shaper {
         })
     }
 
-    /// What went from the first device to the second, and from the second to the first.
+    /// Packets from the first device to the second, and from the second to the first.
     pub fn carried(&self) -> [Carried; 2] {
         self.carried
     }

@@ -25,7 +25,7 @@ pub enum Fingerprint {
     Rabin16,
 }
 
-/// What is computed of a buffer: the tests of a candidate, and the rules of selection.
+/// A function of a buffer: the tests of a candidate, and the rules of selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Function {
     /// The fingerprint; `None`: there are no candidates.
@@ -74,13 +74,13 @@ pub struct Context {
 pub struct Job {
     /// The bytes.
     pub data: Payload,
-    /// What came before them.
+    /// The stream before them.
     pub context: Context,
-    /// What is asked of them.
+    /// The function to compute.
     pub function: Function,
 }
 
-/// What came out of a job.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// Ends of chunks, as positions behind their last byte in the buffer.
@@ -93,7 +93,7 @@ pub struct Answer {
     pub cycles: u64,
 }
 
-/// What can go wrong with a job.
+/// A failure of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AcceleratorError {
     /// The job is outside what the accelerator can do.
@@ -110,16 +110,16 @@ pub enum AcceleratorError {
     Gone,
 }
 
-/// How a job ended.
+/// A job that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
-    /// Which job.
+    /// The job.
     pub ticket: Ticket,
-    /// What came out.
+    /// Its result.
     pub result: Result<Answer, AcceleratorError>,
 }
 
-/// What an accelerator can do; constant while it is open.
+/// Abilities of an accelerator; constant while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
     /// The longest buffer.
@@ -155,7 +155,7 @@ impl Abilities {
 /// The caller guarantees that tickets are unique while in flight and that time does not run
 /// backwards.
 pub trait Accelerator {
-    /// What it can do.
+    /// Its abilities.
     fn abilities(&self) -> Abilities;
 
     /// Starts a job at `now`.
@@ -164,7 +164,7 @@ pub trait Accelerator {
     /// Appends what is done by `now`.
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>);
 
-    /// When `poll` will next have something, in virtual time; `None` when nothing is in flight, or
+    /// Virtual time at which `poll` will next have something; `None` when nothing is in flight, or
     /// when only the world knows (a worker in another process).
     fn next_event(&self) -> Option<Nanos>;
 }

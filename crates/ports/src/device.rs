@@ -26,21 +26,21 @@ pub const SECTOR: u32 = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What a device is asked to do. Offsets are bytes from the device's start.
+/// A request to a device. Offsets are bytes from the device's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Io {
     /// Read `length` bytes.
     Read {
-        /// Where.
+        /// Offset of the first byte.
         offset: Bytes,
-        /// How many bytes.
+        /// Number of bytes.
         length: u32,
     },
     /// Write all of `data`; with `fua` it is durable at completion.
     Write {
-        /// Where.
+        /// Offset of the first byte.
         offset: Bytes,
-        /// What.
+        /// The bytes to write.
         data: Payload,
         /// True if completion promises durability.
         fua: bool,
@@ -49,16 +49,16 @@ pub enum Io {
     Flush,
     /// Forget a range.
     Discard {
-        /// Where.
+        /// Offset of the first byte.
         offset: Bytes,
-        /// How far.
+        /// Number of bytes.
         length: Bytes,
     },
     /// Make a range read as zeroes, however the device does it cheapest.
     WriteZeroes {
-        /// Where.
+        /// Offset of the first byte.
         offset: Bytes,
-        /// How far.
+        /// Number of bytes.
         length: Bytes,
     },
 }
@@ -77,16 +77,16 @@ impl Io {
     }
 }
 
-/// How a request ended.
+/// A request that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// Which request.
+    /// The request.
     pub ticket: Ticket,
     /// A read's contents (empty for everything else), or what went wrong.
     pub result: Result<Payload, DeviceError>,
 }
 
-/// What can go wrong with a request.
+/// A failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The medium could not do it; another try or another place may do.
@@ -103,7 +103,7 @@ pub enum DeviceError {
     Gone,
 }
 
-/// What a device is like; constant while it is open.
+/// Properties of a device; constant while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Usable bytes from offset 0; a multiple of [`SECTOR`].
@@ -147,7 +147,7 @@ pub trait Device {
     /// Appends what completed until `now`, in order of completion.
     fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>);
 
-    /// When `poll` will next have something, in virtual time; `None` when nothing is in flight, or
+    /// Virtual time at which `poll` will next have something; `None` when nothing is in flight, or
     /// when only the world knows (a real device).
     fn next_event(&self) -> Option<Nanos>;
 }

@@ -6,7 +6,7 @@
 use crate::Payload;
 use thermocline_units::Nanos;
 
-/// What a link carries: an opaque number for the sender's use, and contents.
+/// A packet on a link: an opaque number for the sender's use, and contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// The sender's number; delivered unchanged.
@@ -23,7 +23,7 @@ pub trait Link {
     /// Appends the packets that have arrived by `now`, in order of arrival.
     fn poll(&mut self, now: Nanos, arrived: &mut Vec<Packet>);
 
-    /// When the next packet arrives, in virtual time; `None` when none is under way, or when only
+    /// Virtual time at which the next packet arrives; `None` when none is under way, or when only
     /// the world knows.
     fn next_event(&self) -> Option<Nanos>;
 }

@@ -21,7 +21,7 @@ struct Extent {
     bytes: Option<Payload>,
 }
 
-/// See the module.
+/// A device whose writes stay in memory.
 #[derive(Debug)]
 pub struct Overlay<D> {
     device: D,

@@ -9,7 +9,7 @@ use thermocline_units::{Bytes, Nanos, Rng};
 /// Parts of a load's contents begin at multiples of this, as direct I/O wants it.
 const ALIGNMENT: u32 = 4096;
 
-/// Which addresses follow each other.
+/// The order of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Uniform over the range, aligned to the block.
@@ -21,7 +21,7 @@ pub enum Order {
 /// A closed-loop load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pattern {
-    /// Which addresses follow each other.
+    /// The order of addresses.
     pub order: Order,
     /// Bytes a request; whole sectors.
     pub block: u32,
@@ -33,7 +33,7 @@ pub struct Pattern {
     pub range: Bytes,
 }
 
-/// What a pattern measured.
+/// The measurements of a pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Bytes a request.
@@ -128,9 +128,9 @@ pub struct Load {
     pattern: Pattern,
     blocks: u64,
     rng: Rng,
-    /// What writes write: as long as a request, or longer, and then a part of it.
+    /// Bytes to write: as long as a request, or longer, and then a part of it.
     contents: Payload,
-    /// Where the range begins.
+    /// Offset of the range.
     from: Bytes,
     start: Nanos,
     now: Nanos,
@@ -243,7 +243,7 @@ impl Load {
         self.submitted == self.requests && self.free.len() == self.in_flight.len()
     }
 
-    /// What was measured until now.
+    /// The measurements until now.
     pub fn outcome(mut self) -> Outcome {
         self.outcome.span = self.now.saturating_sub(self.start);
         self.outcome.reads.sort_unstable();

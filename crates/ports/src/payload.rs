@@ -21,7 +21,7 @@ impl Payload {
     /// No bytes: what a completion without contents carries.
     pub const EMPTY: Payload = Payload::Zeroes(0);
 
-    /// How many bytes.
+    /// Number of bytes.
     pub fn len(&self) -> u32 {
         match self {
             Payload::Zeroes(length) => *length,

@@ -1,7 +1,7 @@
 /* Hints of files to a thermocline volume, from C.
  *
  * Link with -lthermocline_hints. A hint goes to whoever the environment variable THERMOCLINE_HINTS_SOCKET names when the program
- * starts: `thermocline run --preload` sets it, `thermocline watch --socket PATH` listens at PATH. Where it is not set, nothing happens.
+ * starts: `thermocline hint run --preload` sets it, `thermocline hint watch --socket PATH` listens at PATH. Where it is not set, nothing happens.
  *
  * The functions never wait, leave errno as it is, take no lock and allocate nothing; they may be called by any thread, after a fork,
  * and in a signal's handler. Hints may cost speed, never data. docs/guides/hints.md tells what each leads to.

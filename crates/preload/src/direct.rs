@@ -23,7 +23,7 @@ pub struct CHint {
 
 const _: () = assert!(size_of::<CHint>() == 40, "as the header has it");
 
-/// What the caller says, if it is sound.
+/// The caller's hint, if it is sound.
 ///
 /// # Safety
 /// `hint` is null, or points to a `struct thermocline_hint` whose `size` is right.

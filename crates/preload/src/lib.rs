@@ -1,5 +1,6 @@
 //! A library for `LD_PRELOAD`: what unmodified programs tell the kernel of their files is told to
-//! `thermocline run` or `thermocline watch` too; and the functions of `thermocline_hints.h`.
+//! `thermocline hint run` or `thermocline hint watch` too; and the functions of
+//! `thermocline_hints.h`.
 //!
 //! 1. Each function here does what the C library's of the same name does: it calls that one first,
 //!    with the same arguments, and returns its result ([`real`]).

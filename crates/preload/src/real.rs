@@ -26,7 +26,7 @@ static FOUND: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(null_mut()) }; NAMES.len()];
 
 impl Function {
-    /// Where the real one is; `None`: this C library has none.
+    /// Address of the real function; `None`: this C library has none.
     pub(crate) fn address(self) -> Option<*mut c_void> {
         let found = FOUND[self as usize].load(Ordering::Relaxed);
         let found = if found.is_null() { self.find() } else { found };
@@ -69,7 +69,7 @@ pub(crate) fn system_call() -> Option<SystemCall> {
     Some(unsafe { std::mem::transmute::<*mut c_void, SystemCall>(address) })
 }
 
-/// What a function answers that the C library does not have.
+/// The answer of a function that the C library does not have.
 pub(crate) fn missing() -> i32 {
     // SAFETY: the address of this thread's own number.
     unsafe { *libc::__errno_location() = libc::ENOSYS };

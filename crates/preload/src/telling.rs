@@ -136,7 +136,7 @@ fn may_go_along(file: c_int) -> Result<(), c_int> {
     }
 }
 
-/// What a system call answered.
+/// The result of a system call.
 fn checked(answer: c_long) -> Result<c_long, c_int> {
     if answer < 0 { Err(Errno::keep().number()) } else { Ok(answer) }
 }

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use thermocline_advice::{Advice, Datagram, Hint, Priority, SOCKET_VARIABLE, Said};
 
-/// Where cargo puts the library that it has just built: beside the tests.
+/// The library that cargo has just built: it lies beside the tests.
 fn library() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let found = tests.with_file_name("libthermocline_hints.so");
@@ -32,7 +32,7 @@ struct Stage {
     socket: UnixDatagram,
 }
 
-/// What came, and from whom.
+/// Messages received, and from whom.
 struct Heard {
     datagram: Datagram,
     process: i32,

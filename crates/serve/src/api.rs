@@ -30,15 +30,16 @@ pub struct Status {
     pub version: String,
     /// The volume group's identity, in hexadecimal.
     pub identity: String,
-    /// Whether requests are taken: opening, ready, closing, closed, failed.
+    /// State of the service: opening, ready, closing, closed, failed. Requests are taken when it is
+    /// ready.
     pub service: String,
     /// Since the engine was started.
     pub uptime_seconds: f64,
     /// Unit of placement.
     pub chunk_bytes: u64,
-    /// How often the policy is asked.
+    /// Seconds between two questions to the policy.
     pub epoch_seconds: f64,
-    /// Who decides about moves.
+    /// Policy that decides about moves.
     pub policy: Policy,
     /// Rivals of the policy, and what they would have done.
     #[serde(default)]
@@ -52,7 +53,7 @@ pub struct Status {
     /// Bytes a second that operations may copy on a pool now; null: no limit.
     #[serde(default)]
     pub copy_rate_bytes: Option<u64>,
-    /// What the policy moves, or moved last; null: nothing yet.
+    /// Moves of the policy, running or last; null: none yet.
     #[serde(default)]
     pub moves: Option<Moves>,
     /// Moves of policies that were given up since the start.
@@ -95,9 +96,9 @@ impl Status {
 /// Chunks in two parts: mirrored on two pools that share their requests, or redirected.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parts {
-    /// How many there are.
+    /// Number of chunks.
     pub chunks: u64,
-    /// How many there may be: the map has room for no more.
+    /// Greatest number of chunks: the map has room for no more.
     pub most: u64,
     /// Share of reads of mirrored chunks that the slower side answers; null: no policy says.
     pub diverted_reads: Option<f64>,
@@ -108,7 +109,7 @@ pub struct Parts {
 /// Moves of a policy that followed each other without a pause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Moves {
-    /// Who decided.
+    /// Policy that decided.
     pub policy: String,
     /// Since the first of them was proposed; until the last had ended, when it has.
     pub seconds: f64,
@@ -124,7 +125,7 @@ pub struct Moves {
     pub over: bool,
 }
 
-/// What goes from one pool to another.
+/// Traffic from one pool to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MoveFlow {
     /// Number of the pool it comes from.
@@ -137,7 +138,7 @@ pub struct MoveFlow {
     pub moved_bytes: u64,
 }
 
-/// Why moves of policies were given up.
+/// Moves of policies that were given up, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MovesDropped {
     /// They had not begun by their deadline.
@@ -162,7 +163,7 @@ pub struct Policy {
 pub struct NewPolicy {
     /// `name[:key=value,…]`, or "none".
     pub spec: String,
-    /// How often it shall be asked; null: as before.
+    /// Seconds between two questions to it; null: as before.
     #[serde(default)]
     pub epoch_seconds: Option<f64>,
 }
@@ -172,11 +173,11 @@ pub struct NewPolicy {
 pub struct PolicyDescription {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Summary of what it does.
     pub summary: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
-    /// What can be set.
+    /// Its settings.
     pub settings: Vec<PolicySetting>,
 }
 
@@ -187,7 +188,7 @@ pub struct PolicySetting {
     pub name: String,
     /// The default.
     pub default: String,
-    /// What it means, with its unit.
+    /// Its meaning, with its unit.
     pub summary: String,
 }
 
@@ -201,8 +202,8 @@ pub struct Pool {
     pub rank: u16,
     /// Its name.
     pub name: String,
-    /// What it is doing: joining, active, draining, drained, dead, removing, removed; or suspect:
-    /// its device has not answered a request for longer than it should take.
+    /// State: joining, active, draining, drained, dead, removing, removed; or suspect: its device
+    /// has not answered a request for longer than it should take.
     pub state: String,
     /// Seconds for which the device of a suspect pool has not answered its oldest request; null:
     /// it answers in time.
@@ -272,9 +273,9 @@ pub struct Bucket {
     pub stored_bytes: u64,
     /// Bytes that are only in memory until the next flush.
     pub unsent_bytes: u64,
-    /// What the requests cost by the configured prices; null: there are none.
+    /// Cost of the requests by the configured prices; null: there are none.
     pub cost: Option<f64>,
-    /// What a month of the objects costs by them; null: there are none.
+    /// Cost of a month of the objects by them; null: there are none.
     pub cost_month: Option<f64>,
     /// The last thing that went wrong; null: nothing did.
     pub last_error: Option<String>,
@@ -287,7 +288,7 @@ pub struct BlockCache {
     pub path: String,
     /// Name of the policy by which lines leave.
     pub policy: String,
-    /// What it has room for.
+    /// Room of the cache.
     pub size_bytes: u64,
     /// Of it, what holds something.
     pub cached_bytes: u64,
@@ -344,13 +345,13 @@ pub struct Counters {
 /// A distribution of latencies, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
-    /// How many requests.
+    /// Number of requests.
     pub count: u64,
     /// Their mean.
     pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
-    /// What 99 of 100 do not exceed.
+    /// Latency that 99 of 100 do not exceed.
     pub p99_us: f64,
     /// The longest.
     pub max_us: f64,
@@ -417,7 +418,7 @@ impl NewPool {
     }
 }
 
-/// How a pool shall grow.
+/// Growth of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolGrowth {
@@ -463,7 +464,7 @@ pub struct Extent {
     pub writes: u64,
 }
 
-/// What shall be done to the chunks of a range.
+/// Kind of a job on the chunks of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -487,7 +488,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewJob {
-    /// What to do.
+    /// Kind of the job.
     pub kind: Kind,
     /// The volume's name.
     pub volume: String,
@@ -507,7 +508,7 @@ pub struct NewJob {
 pub struct Job {
     /// Its number.
     pub id: u64,
-    /// What it does.
+    /// Kind of the job.
     pub kind: Kind,
     /// The volume's name.
     pub volume: String,
@@ -532,7 +533,7 @@ pub struct Job {
 /// One chunk's operation under way or queued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Operation {
-    /// What it does: migrate, replicate, prefetch, redirect, mirror.
+    /// Kind of the operation: migrate, replicate, prefetch, redirect, mirror.
     pub kind: String,
     /// The volume's name.
     pub volume: String,
@@ -583,7 +584,7 @@ pub struct PoolSecond {
 pub struct Second {
     /// Its number since the start.
     pub number: u64,
-    /// When it ended.
+    /// Time of its end, in milliseconds since 1970.
     pub at_ms: u64,
     /// Client requests answered: reads.
     pub reads: u64,
@@ -595,7 +596,7 @@ pub struct Second {
     pub pools: Vec<PoolSecond>,
 }
 
-/// Where a volume was used, when.
+/// Accesses to a volume by place and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Heat {
     /// The volume's name.
@@ -613,7 +614,7 @@ pub struct Heat {
     pub pools: Vec<Vec<f64>>,
 }
 
-/// How much an event matters.
+/// Importance of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -630,21 +631,21 @@ pub enum Severity {
 pub struct Event {
     /// Its number since the start.
     pub id: u64,
-    /// When.
+    /// Time, in milliseconds since 1970.
     pub at_ms: u64,
-    /// How much it matters.
+    /// Its importance.
     pub severity: Severity,
-    /// What it is about: engine, volume, pool, policy, move, job, client, recording.
+    /// Subject: engine, volume, pool, policy, move, job, client, recording.
     pub subject: String,
-    /// What happened, in a sentence.
+    /// The event in a sentence.
     pub text: String,
 }
 
-/// Why a wish was not granted. Nothing has changed then.
+/// A wish that was not granted. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// What was wrong, and what to do.
+    /// The reason, and what to do.
     pub message: String,
     /// The status of the HTTP response.
     #[serde(skip)]

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// a pool's file.
 pub const CALL_TIME: Duration = Duration::from_secs(60);
 
-/// Who is called, for messages.
+/// The process called, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// `thermocline up`.
@@ -60,7 +60,7 @@ impl Peer {
     }
 }
 
-/// Why a call came to nothing.
+/// A reason that a call came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// Nobody listens.
@@ -68,9 +68,9 @@ pub enum CallError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// Who was looked for.
+        /// The process looked for.
         peer: Peer,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The request was refused.
@@ -85,9 +85,9 @@ pub enum CallError {
     Late {
         /// The socket.
         path: PathBuf,
-        /// Who was asked.
+        /// The process asked.
         peer: Peer,
-        /// How long it was waited.
+        /// Time that it was waited for.
         within: Duration,
     },
     /// The connection broke, or what came is not understood.

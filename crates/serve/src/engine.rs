@@ -58,13 +58,13 @@ use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
 use thermocline_volume::{Finished, Group, Reply, Request, Service};
 use watch::Watch;
 
-/// How long the loop stays awake when nothing is left to do. A client that waits for each answer
+/// Time that the loop stays awake when nothing is left to do. A client that waits for each answer
 /// sends its next request within that time, and to be woken takes longer than the whole request
 /// does; a loop that sleeps and wakes spends more of the processor than one that looks again. Where
 /// there is one processor only, the client needs it.
 const AWAKE: Nanos = Nanos(50_000);
 
-/// Where NBD clients come in.
+/// Addresses at which NBD clients come in.
 #[derive(Clone, Default)]
 pub struct Doors {
     /// Unix sockets.
@@ -80,7 +80,7 @@ pub struct Doors {
 /// Told of every event when it happens.
 pub type OnEvent = Box<dyn FnMut(&Event)>;
 
-/// See the module.
+/// The event loop around one volume group.
 pub struct Engine {
     group: Group,
     /// By pool; none: it is missing, or was removed.
@@ -98,13 +98,13 @@ pub struct Engine {
     deaf_until: Nanos,
     /// True if somebody waits at a door.
     knocks: bool,
-    /// When a round last moved something.
+    /// Time of the last round that moved something.
     busy_at: Nanos,
     /// [`AWAKE`], or nothing.
     awake: Nanos,
     /// By request.
     origins: Slab<Origin>,
-    /// Who waits for requests that no client asked for.
+    /// Waiters for requests that no client asked for.
     own: BTreeMap<u64, clients::Own>,
     /// Requests that the machine had no room for.
     /// Requests that the machine handed back, by the pool that they wait for.
@@ -118,9 +118,9 @@ pub struct Engine {
     watch: Watch,
     room: Room,
     on_event: OnEvent,
-    /// Who decides about moves; `None`: nobody.
+    /// Policy that decides about moves; `None`: none.
     policy: Option<PolicySpec>,
-    /// Where pools that are added are written down; `None`: nowhere.
+    /// Place where pools that are added are written down; `None`: nowhere.
     ledger: Option<Arc<dyn PoolLedger>>,
     /// The shadows, by name.
     rivals: BTreeMap<String, PolicySpec>,
@@ -223,12 +223,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Where TCP clients come in; a port of 0 has become a real one.
+    /// Addresses at which TCP clients come in; a port of 0 has become a real one.
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
         self.doors.iter().filter_map(Door::address).collect()
     }
 
-    /// How other threads reach the loop.
+    /// The way by which other threads reach the loop.
     pub fn orders(&self) -> Orders {
         self.orders.clone()
     }
@@ -360,7 +360,7 @@ impl Engine {
         (self.on_event)(event);
     }
 
-    /// When something is due by the clock.
+    /// Time at which something is due by the clock.
     fn due(&self) -> Option<Nanos> {
         let disks = self.disks.iter().flatten().filter_map(PoolDevice::next_event);
         let handshakes = self.admission.next_deadline();

@@ -5,23 +5,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use thermocline_volume::OpenError;
 
-/// Why the engine cannot go on.
+/// A reason that the engine cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A unix socket cannot be made.
     #[error("cannot listen on {path}: {source}")]
     Listen {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A TCP address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     ListenTcp {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Data would cross a network in the clear.

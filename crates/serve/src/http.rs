@@ -32,7 +32,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 
-/// Where the API listens.
+/// Addresses at which the API listens.
 #[derive(Default)]
 pub struct HttpDoors {
     /// A unix socket, for its owner alone.
@@ -43,33 +43,33 @@ pub struct HttpDoors {
 
 /// A TCP address.
 pub struct TcpDoor {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     pub address: SocketAddr,
     /// True if a free port will do when that one is taken.
     pub any_port: bool,
-    /// What a client must know.
+    /// Token that a client must know.
     pub token: String,
     /// Encrypts; needed where a network reaches the address.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
-/// Why the API cannot be served.
+/// A reason that the API cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The unix socket cannot be made.
     #[error("cannot listen on {path}: {source}")]
     Unix {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; is another engine running there?")]
     Tcp {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Tokens would cross a network in the clear.
@@ -84,7 +84,7 @@ pub enum HttpError {
 
 /// A running API; it ends with the process.
 pub struct Http {
-    /// Where it listens, when it does over TCP.
+    /// Address at which it listens, when it does over TCP.
     pub address: Option<SocketAddr>,
     _unix: Option<SocketName>,
 }

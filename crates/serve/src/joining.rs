@@ -58,19 +58,19 @@ pub(crate) struct Joining {
     pub(crate) spec: PoolSpec,
     pub(crate) disk: Disk,
     pub(crate) profile: Option<Profile>,
-    /// What was on the device and is destroyed.
+    /// Contents of the device that are destroyed.
     pub(crate) destroyed: Option<Contents>,
     /// The next slower pool, where that was said.
     pub(crate) before: Option<String>,
 }
 
-/// What is to be taken back when the loop refuses.
+/// Files to take back when the loop refuses.
 struct Made {
     file: Option<(PathBuf, Before)>,
     ledger: Option<(Arc<dyn PoolLedger>, String)>,
 }
 
-/// What there was before a file was made.
+/// Contents of a place before a file was made there.
 #[derive(Clone, Copy)]
 enum Before {
     Nothing,

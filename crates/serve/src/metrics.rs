@@ -223,7 +223,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Whether there is room for what was promised: to volumes, and to files that grow.
+    /// Room for what was promised: to volumes, and to files that grow.
     fn rooms(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let (promised, room) = self.status.promised_and_room_bytes();
         let help = "Size of all volumes over the size of all pools in service";

@@ -26,7 +26,7 @@ use thermocline_volume::{LABEL_BYTES, Label, PoolLabel};
 /// volume managers have their marks there.
 pub const MARKS_BYTES: usize = 128 << 10;
 
-/// What is on a device.
+/// Contents of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// Zeroes where marks would be.
@@ -62,7 +62,7 @@ impl fmt::Display for Contents {
 }
 
 impl Contents {
-    /// What a device's first bytes say; all that can be had of a bucket.
+    /// Contents of a device by its first bytes; all that can be had of a bucket.
     pub fn of_head(head: &[u8]) -> Contents {
         match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
             Label::Pool(label) => Contents::Pool(label),
@@ -73,7 +73,7 @@ impl Contents {
         }
     }
 
-    /// What the start and the end of a file or a block device say.
+    /// Contents of a file or a block device by its start and its end.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -187,7 +187,7 @@ fn article(noun: &str) -> &'static str {
     if noun.starts_with(['a', 'e', 'i', 'o', 'u', 'X']) { "an" } else { "a" }
 }
 
-/// What becomes of what is on a device.
+/// Fate of a device's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// It stays: a device that holds something is refused.
@@ -196,7 +196,7 @@ pub enum Existing {
     Destroy,
 }
 
-/// Why no pool is made on a device. Nothing was changed.
+/// A reason that no pool is made on a device. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFree {
     /// Something is on it.
@@ -204,7 +204,7 @@ pub enum NotFree {
     Occupied {
         /// The file or block device.
         path: PathBuf,
-        /// What was found.
+        /// The contents found.
         contents: Contents,
     },
     /// Somebody uses it.
@@ -300,7 +300,7 @@ fn use_of(path: &Path) -> Option<String> {
     locks.lines().find_map(|line| lock_of(line, &metadata))
 }
 
-/// Who has locked ranges of a file, by a line of `/proc/locks` (proc_locks(5)). Locks of whole
+/// Holder of a lock on ranges of a file, by a line of `/proc/locks` (proc_locks(5)). Locks of whole
 /// files (flock(2)) are left out: opening the device has met them.
 fn lock_of(line: &str, file: &Metadata) -> Option<String> {
     let mut words = line.split_whitespace().skip(1);

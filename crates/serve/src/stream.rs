@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// See the module.
+/// A client's connection: TCP, TLS or a unix socket.
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
@@ -57,7 +57,7 @@ impl Tls {
         }
     }
 
-    /// Whether the socket took all there was.
+    /// True if the socket took all there was.
     fn push_out(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             if self.connection.write_tls(&mut self.socket)? == 0 {
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// Who is at the other end, as an administrator can find it.
+    /// Peer at the other end, as an administrator can find it.
     pub(crate) fn peer(&self) -> String {
         let address = |socket: &TcpStream| match socket.peer_addr() {
             Ok(address) => address.to_string(),

@@ -27,14 +27,14 @@ const SECTOR: u64 = 512;
 /// A read that takes longer has been lost with its engine.
 const LOST: Duration = Duration::from_secs(60);
 
-/// What a survey says of a volume.
+/// News of a survey about a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Surveyed {
     /// All that it said is void.
     Anew,
-    /// What it said of these bytes is void.
+    /// Bytes of which everything said before is void.
     Void(Range<u64>),
-    /// What these bytes are.
+    /// Facts about bytes.
     Here(Range<u64>, Facts),
 }
 
@@ -119,7 +119,7 @@ impl Surveyor {
         Ok(())
     }
 
-    /// What is new of a file system.
+    /// News of a file system.
     fn survey(&mut self, volume: &mut Volume, at: Bytes) -> Vec<Surveyed> {
         let known = self.known.entry((volume.id, at)).or_insert_with(|| Known {
             survey: Survey::new(at, Limits::default()),
@@ -156,7 +156,7 @@ impl Surveyor {
     }
 }
 
-/// What a run changes, of what is said.
+/// Changes by a run to what is said.
 #[derive(Default)]
 struct Change {
     anew: bool,
@@ -190,7 +190,7 @@ impl Change {
         }
     }
 
-    /// What was said of a file is void.
+    /// Takes back what was said of a file.
     fn leave(&mut self, catalog: &Catalog, file: FileId) {
         let entry = catalog.file(file).into_iter();
         self.void.extend(entry.flat_map(ranges).map(|(range, _)| range));
@@ -214,7 +214,7 @@ impl Change {
     }
 }
 
-/// What a file takes of the volume, and whether it is metadata.
+/// Ranges of a file on the volume, and true for those that are metadata.
 fn ranges(entry: &Entry) -> impl Iterator<Item = (Range<u64>, bool)> {
     let data = entry.extents.iter().map(|extent| (range(extent.stretch), false));
     data.chain(entry.metadata.iter().map(|&(stretch, _)| (range(stretch), true)))

@@ -18,17 +18,17 @@ pub struct TlsFiles {
     pub client_authority: Option<PathBuf>,
 }
 
-/// Why TLS cannot be set up.
+/// A reason that TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or holds something else.
     #[error("{path}: {text}; expected {expected} in PEM")]
     File {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         text: String,
-        /// What should be in it.
+        /// Contents that should be in it.
         expected: &'static str,
     },
     /// Certificate and key do not go together, or the like.
@@ -36,7 +36,7 @@ pub enum TlsError {
     Certificate {
         /// The certificate's file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         text: String,
     },
 }

@@ -30,7 +30,7 @@ pub struct SocketName {
 }
 
 impl SocketName {
-    /// Where it stands.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -128,7 +128,7 @@ fn main() {
     views();
 }
 
-/// What this thread has spent on a processor, in seconds; Linux counts it.
+/// Seconds that this thread has spent on a processor; Linux counts it.
 fn processor_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
     let word = text.split_whitespace().next().expect("the first number is the time");

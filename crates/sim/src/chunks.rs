@@ -36,14 +36,14 @@ pub enum SurveyError {
     Options(String),
 }
 
-/// How a trace is cut.
+/// Options for cutting a trace.
 #[derive(Debug, Clone)]
 pub struct SurveyOptions {
     /// Bytes of a chunk: a power of two from 4 KiB to 64 GiB.
     pub chunk: Bytes,
     /// Length of a window, above 0.
     pub window: Nanos,
-    /// Whose rules are counted.
+    /// Library whose rules are counted.
     pub library: Library,
 }
 
@@ -67,7 +67,7 @@ impl SurveyOptions {
 pub struct Seen<'a> {
     /// Counted from 0.
     pub window: u64,
-    /// What it was like.
+    /// Characters of the chunk.
     pub chunk: &'a ChunkWindow,
 }
 
@@ -76,7 +76,7 @@ pub struct Seen<'a> {
 pub struct WindowRow {
     /// Counted from 0.
     pub window: u64,
-    /// When it begins, in seconds from the first request.
+    /// Time of its beginning, in seconds from the first request.
     pub at_s: f64,
     /// Reads, counted once a chunk.
     pub reads: u64,
@@ -159,14 +159,14 @@ pub struct Frequency {
     pub from: u64,
     /// And at most.
     pub to: u64,
-    /// How many chunks, once a window; without accesses: those of all volumes up to the last chunk
+    /// Number of chunks, once a window; without accesses: those of all volumes up to the last chunk
     /// accessed.
     pub chunks: u64,
     /// The accesses to them.
     pub accesses: u64,
 }
 
-/// What came of it.
+/// Findings of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Survey {
     /// Bytes of a chunk.

@@ -4,7 +4,7 @@
 //! comma between thousands, shares in percent. Three significant digits unless a count is exact.
 //! Machines get raw numbers (JSON, CSV); nothing here is meant to be parsed again.
 
-/// What a number measures, and so how it is printed and where an axis puts its ticks.
+/// Kinds of quantities, which say how a number is printed and where an axis puts its ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Things counted: `1,234,567`.

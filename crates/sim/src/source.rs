@@ -123,8 +123,7 @@ pub fn open_all(
 }
 
 impl Source {
-    /// What volume names get in front when two sources use the same: the file's name up to its
-    /// first dot.
+    /// Prefix of volume names when two sources use the same: the file's name up to its first dot.
     fn prefix(&self) -> String {
         match self {
             Source::File(path) => {
@@ -151,7 +150,7 @@ fn open_file(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>,
     thermocline_trace::open(Box::new(file), &name, options)
 }
 
-/// Whether the file is Parquet by its first bytes; leaves the position at the start. Pipes and
+/// True if the file is Parquet by its first bytes; leaves the position at the start. Pipes and
 /// devices cannot be looked at twice and are never taken for Parquet here.
 fn begins_with_magic(file: &mut File) -> std::io::Result<bool> {
     if !file.metadata()?.is_file() {

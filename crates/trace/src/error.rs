@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Where in an input something is wrong.
+/// The place of a fault in an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A line of text, counted from 1.
@@ -34,9 +34,9 @@ pub enum TraceError {
     Malformed {
         /// The input's name.
         input: String,
-        /// Where.
+        /// Its place.
         place: Place,
-        /// What was found, what was expected, what to do.
+        /// The fault: what was found, what was expected, what to do.
         problem: String,
     },
     /// The system could not read or write.

@@ -9,7 +9,7 @@
 use crate::{Batch, Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
-/// Which requests of a trace are wanted, and how they are changed. The default wants everything.
+/// Selection of a trace's requests, and changes to them. The default selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Start of the window; becomes time zero.
@@ -33,7 +33,7 @@ pub struct Filter {
     input: Batch,
     ended: bool,
     given: u64,
-    /// What became of each of the reader's volumes.
+    /// Fate of each of the reader's volumes.
     fates: Vec<Fate>,
     volumes: Vec<String>,
     /// Requests whose hashes were left out because the alignment changed their blocks.

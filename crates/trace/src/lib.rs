@@ -42,13 +42,13 @@ pub trait TraceReader: Send {
     /// Names of the volumes seen so far; index is the `VolumeId`.
     fn volumes(&self) -> &[String];
 
-    /// What was repaired on the way, in words, with counts; empty when nothing was.
+    /// Repairs made on the way, in words, with counts; empty when there were none.
     fn repairs(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What the trace says about how it was made, as pairs of key and value; empty where the format
-    /// has no room for that. All keys begin with `thermocline.`.
+    /// Facts that the trace tells about how it was made, as pairs of key and value; empty where the
+    /// format has no room for that. All keys begin with `thermocline.`.
     fn about(&self) -> Vec<(String, String)> {
         Vec::new()
     }

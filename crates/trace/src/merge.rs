@@ -19,7 +19,7 @@ use thermocline_units::{Nanos, VolumeId};
 /// A k-way merge of traces by time.
 pub struct Merge {
     inputs: Vec<Input>,
-    /// When each input that is not at its end goes on, earliest on top.
+    /// Times at which inputs that are not at their end go on, earliest on top.
     agenda: BinaryHeap<Reverse<(Nanos, usize)>>,
     volumes: Vec<String>,
     started: bool,
@@ -99,7 +99,7 @@ impl TraceReader for Merge {
         self.inputs.iter().flat_map(of).collect()
     }
 
-    /// What each input says, its label behind the key.
+    /// Facts about each input, its label behind the key.
     fn about(&self) -> Vec<(String, String)> {
         let of = |input: &Input| {
             let label = input.label.clone();
@@ -113,7 +113,7 @@ impl TraceReader for Merge {
         self.inputs.iter().any(|input| input.reader.names_objects())
     }
 
-    /// Where each input is.
+    /// Position in each input.
     fn position(&self) -> String {
         let places = self.inputs.iter().map(|input| input.reader.position());
         places.filter(|place| !place.is_empty()).collect::<Vec<_>>().join(", ")

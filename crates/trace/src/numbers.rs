@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
         Some(is_first)
     }
 
-    /// What is left, the line's rest and all behind it.
+    /// The line's rest and all behind it.
     #[inline(always)]
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.text[self.at..]
@@ -176,7 +176,7 @@ pub(crate) fn fraction(field: &[u8], scale: u64) -> Option<u64> {
     u64::try_from(parts).ok()
 }
 
-/// What is wrong with a field that should have been a number; `what` names it ("the offset").
+/// The problem with a field that should have been a number; `what` names it ("the offset").
 #[cold]
 pub(crate) fn not_a_number(what: &str, field: &[u8]) -> Problem {
     let digits = |text: &[u8]| {

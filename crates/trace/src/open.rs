@@ -11,7 +11,7 @@ use crate::input::{Compression, Source};
 use crate::recording::format::MAGIC as RECORDING_MAGIC;
 use std::io::Read;
 
-/// How a trace is to be read, as far as its content does not say so itself.
+/// Options for reading a trace, as far as its content does not say so itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The format; told from the content when not given.

@@ -24,11 +24,12 @@ use crate::formats::Problem;
 use crate::request::{Batch, Request};
 use thermocline_units::Nanos;
 
-/// How many requests a request may come late and still be sorted into its place. The Tencent sample
-/// at hand needs 25,640: its clock has whole seconds and its requests come shuffled within two.
+/// Number of requests that a request may come late and still be sorted into its place. The Tencent
+/// sample at hand needs 25,640: its clock has whole seconds and its requests come shuffled within
+/// two.
 pub(crate) const WINDOW_REQUESTS: usize = 32_768;
 
-/// How a format's disorder is treated.
+/// Treatment of a format's disorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrderRule {
     /// Sort within the window; beyond it, lift times late by at most the tolerance.
@@ -37,7 +38,7 @@ pub(crate) enum OrderRule {
     Steady(Nanos),
 }
 
-/// What was out of order, counted.
+/// Counts of what was out of order.
 #[derive(Debug, Default)]
 struct Disorder {
     count: u64,
@@ -205,7 +206,7 @@ impl Window {
         self.given = until;
     }
 
-    /// What was repaired, in words.
+    /// Appends the repairs in words.
     pub(crate) fn repairs(&self, repairs: &mut Vec<String>) {
         self.sorted.tell("sorted into place", repairs);
         self.lifted.tell("too late to be sorted, so given the time before", repairs);
@@ -252,7 +253,7 @@ impl Steady {
         Ok(())
     }
 
-    /// What was repaired, in words.
+    /// Appends the repairs in words.
     pub(crate) fn repairs(&self, repairs: &mut Vec<String>) {
         self.lifted.tell("so given the time before", repairs);
     }

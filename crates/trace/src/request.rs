@@ -2,7 +2,7 @@
 
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
-/// What a request does.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -21,12 +21,12 @@ pub enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ContentHash(pub [u8; 16]);
 
-/// Where a request's content hashes lie in [`Batch::hashes`].
+/// Range of a request's content hashes in [`Batch::hashes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HashRange {
     /// Index of the first.
     pub start: u32,
-    /// How many; 0 where the trace has none.
+    /// Number of hashes; 0 where the trace has none.
     pub count: u32,
 }
 
@@ -37,13 +37,13 @@ pub struct Request {
     pub time: Nanos,
     /// The volume (disk, LUN, VM disk) it addresses; names are in `TraceReader::volumes`.
     pub volume: VolumeId,
-    /// What it does.
+    /// Its kind.
     pub op: Op,
     /// First byte addressed.
     pub offset: Bytes,
     /// Bytes addressed; 0 for a flush.
     pub length: Bytes,
-    /// How long the recorded device took, where the trace says so.
+    /// Time that the recorded device took, where the trace says so.
     pub response: Option<Nanos>,
     /// Content hashes, one a 4 KiB block, where the trace has them.
     pub hashes: HashRange,

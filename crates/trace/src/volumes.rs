@@ -33,7 +33,7 @@ impl Default for Volumes {
     }
 }
 
-/// Where a name may stand in the table of recent ones: its first and last bytes, mixed.
+/// Slot of a name in the table of recent ones: its first and last bytes, mixed.
 #[inline(always)]
 fn slot_of(name: &[u8]) -> usize {
     let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {

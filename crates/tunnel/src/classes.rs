@@ -40,22 +40,22 @@ impl Costs {
     }
 }
 
-/// What came of a class of flows, and what is in force for it.
+/// A class of flows: totals, and the choice in force.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassReport {
     /// The class: the server's port, unless a rule says otherwise.
     pub class: u16,
-    /// What this end sent for its flows.
+    /// Totals that this end sent for its flows.
     pub sent: Encoded,
     /// Processor time that took.
     pub processing: Nanos,
-    /// How the next segment is cut.
+    /// The choice by which the next segment is cut.
     pub choice: Choice,
     /// The reason for that.
     pub why: Why,
 }
 
-/// What was sent lately for bytes that were not found: what shadows do not see.
+/// Bytes sent lately for those that were not found: shadows do not see them.
 #[derive(Default)]
 struct Remainder {
     literals: f64,
@@ -135,7 +135,7 @@ impl Classes {
         self.controller == controller
     }
 
-    /// What the flows can have from now on.
+    /// Sets the link and processor time that the flows can have from now on.
     pub(crate) fn set_conditions(&mut self, now: Nanos, conditions: Conditions) {
         self.conditions = conditions;
         for class in self.classes.values_mut() {
@@ -149,7 +149,7 @@ impl Classes {
         if is_full && !self.classes.contains_key(&class) { OTHERS } else { class }
     }
 
-    /// How the next segment of a class is cut.
+    /// Chooses how the next segment of a class is cut.
     pub(crate) fn choose(&mut self, now: Nanos, class: u16) -> Choice {
         let Classes { spec, conditions, classes, .. } = self;
         let class = classes.entry(class).or_insert_with(|| {

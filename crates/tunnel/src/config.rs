@@ -35,7 +35,7 @@ pub enum Sharing {
     All,
 }
 
-/// Where a flow goes, and how it is treated.
+/// The destination of a flow, and its treatment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Host and port, as the other end is to resolve them: 1 to [`TARGET_BYTES_MAX`] bytes.
@@ -84,7 +84,7 @@ impl Target {
         Ok(Target { address, class, sharing })
     }
 
-    /// What keeps fingerprints of different scopes apart.
+    /// A number that keeps fingerprints of different scopes apart.
     pub(crate) fn scope(&self, flow: u32, run: u64) -> u64 {
         match self.sharing {
             Sharing::All => 0,
@@ -126,14 +126,14 @@ impl Settings {
     }
 }
 
-/// What outlives an end's connections: chunks, and what its controllers learnt.
+/// State that outlives an end's connections: chunks, and what its controllers learnt.
 pub struct Cache {
     pub(crate) shared: Shared,
     /// The run in which this end's names were given.
     pub(crate) epoch: [u8; 16],
     /// The run of the other end whose names are in the store.
     pub(crate) peer_epoch: [u8; 16],
-    /// What was learnt of classes of flows; `None` before the first connection.
+    /// Knowledge of the classes of flows; `None` before the first connection.
     pub(crate) classes: Option<Classes>,
 }
 
@@ -153,7 +153,7 @@ impl Cache {
         self.shared.store.len()
     }
 
-    /// What this end tells the other one first: the version, the run of the other end whose names
+    /// Parameters that this end announces first: the version, the run of the other end whose names
     /// it knows, and how much it keeps.
     pub(crate) fn parameters(&self) -> Vec<u8> {
         let mut parameters = vec![VERSION];

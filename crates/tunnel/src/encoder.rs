@@ -50,7 +50,7 @@ impl Default for Limits {
     }
 }
 
-/// What came of a segment; the controller's sample but for time.
+/// Totals of a segment; the controller's sample but for time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Encoded {
     /// Bytes of the flow.

@@ -58,7 +58,7 @@ pub enum FlowEvent {
     Opened {
         /// The flow.
         flow: FlowId,
-        /// Where it is to go.
+        /// Its destination.
         target: Target,
     },
     /// Bytes for the client, 1 or more. Tell [`End::taken`] when it has them.
@@ -98,7 +98,7 @@ pub enum TunnelError {
     /// The connection's frames.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// What they carry.
+    /// Their contents.
     #[error(
         "the other end broke the protocol: {0}; look whether both ends run a release of this program"
     )]
@@ -361,12 +361,12 @@ impl End {
         self.session.is_closing() && has_no_flows && !self.wants_transmit()
     }
 
-    /// What came of each class of flows that this end sent for.
+    /// Reports on each class of flows that this end sent for.
     pub fn reports(&self) -> impl Iterator<Item = ClassReport> {
         self.classes.reports()
     }
 
-    /// What came of one flow; `None` when it is over.
+    /// Report on one flow; `None` when it is over.
     pub fn flow_report(&self, flow: FlowId) -> Option<FlowReport> {
         self.flows.get(&flow.0).map(Flow::report)
     }

@@ -10,14 +10,14 @@ use thermocline_chunking::Chunking;
 use thermocline_policy::tunnel::Choice;
 use thermocline_wire::StreamId;
 
-/// What came of one flow, as this end sent for it.
+/// Report on one flow, as this end sent for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowReport {
     /// The class in whose name it is decided on; see [`crate::CLASSES_MAX`].
     pub class: u16,
-    /// What was sent.
+    /// Totals sent.
     pub sent: Encoded,
-    /// How what comes next is cut.
+    /// The choice by which what comes next is cut.
     pub choice: Choice,
     /// Bytes that this end holds for the other one.
     pub held: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Flow {
     pub(crate) scout: Scout,
     /// The choice by which what waits in the encoder is cut.
     pub(crate) choice: Choice,
-    /// What was sent so far.
+    /// Totals sent so far.
     pub(crate) sent: Encoded,
     /// Parts of segments that the connection has not taken.
     pub(crate) outgoing: VecDeque<Bytes>,
@@ -89,7 +89,7 @@ impl Flow {
         self.encoder.held()
     }
 
-    /// What came of it.
+    /// Its report.
     pub(crate) fn report(&self) -> FlowReport {
         let (class, sent, choice) = (self.class, self.sent, self.choice);
         FlowReport { class, sent, choice, held: self.held(), waiting: self.decoder.waiting() }

@@ -23,7 +23,7 @@ pub(crate) const CONTROL_BYTES_MAX: usize = SEGMENT_BYTES_MAX + 64;
 
 const _: () = assert!(SEGMENT_BYTES_MAX <= CHUNK_BYTES_MAX);
 
-/// What the other end sent and must not.
+/// Bytes that the other end must not send.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// A number that is too long, or bytes that end inside a field.
@@ -39,7 +39,7 @@ pub enum FormatError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// What is allowed.
+        /// The values allowed.
         expected: &'static str,
     },
     /// Literals that cannot be decompressed to the length that was told.
@@ -52,7 +52,7 @@ pub enum FormatError {
     },
 }
 
-/// How a segment's literals are stored.
+/// Storage of a segment's literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// As they are.
@@ -74,7 +74,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) check: u32,
     /// Number of tokens, 1 or more.
     pub(crate) tokens: u16,
-    /// How the literals are stored.
+    /// Storage of the literals.
     pub(crate) codec: Codec,
 }
 

@@ -48,7 +48,7 @@ const WAYS: usize = 4;
 const BUCKETS_MIN: u64 = 64;
 const BUCKETS_MAX: u64 = 32 * 1024;
 
-/// What a region was under one choice.
+/// Result of a region under one choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Finding {
     pub(crate) choice: Choice,
@@ -130,7 +130,7 @@ pub(crate) struct Region {
     bytes: Vec<u8>,
 }
 
-/// What shadows keep of one flow.
+/// The state that shadows keep of one flow.
 pub(crate) struct Scout {
     scope: u64,
     /// Bytes of the flow that passed.

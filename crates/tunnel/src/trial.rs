@@ -59,7 +59,7 @@ impl Trial {
         self.encoder = Encoder::new(Limits::default(), 0, chunking);
     }
 
-    /// What came of all flows so far.
+    /// Totals of all flows so far.
     pub fn totals(&self) -> Encoded {
         self.totals
     }

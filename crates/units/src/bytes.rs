@@ -39,7 +39,7 @@ impl Bytes {
         Bytes(gib << 30)
     }
 
-    /// How many whole `unit`s fit, rounded down.
+    /// Number of whole `unit`s that fit, rounded down.
     ///
     /// # Panics
     /// When `unit` is zero.

@@ -16,7 +16,7 @@ use crate::Nanos;
 const OCTAVE_BITS: u32 = 6;
 const OCTAVE: u64 = 1 << OCTAVE_BITS;
 
-/// How long things took.
+/// A histogram of times.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
     buckets: Vec<u64>,
@@ -100,8 +100,9 @@ impl Latencies {
             && self.sum >= earlier.sum
     }
 
-    /// How many fall between one bound and the next: below the first, up to each further one, and
-    /// beyond the last. A bucket across a bound counts below it when its middle does.
+    /// Counts of times that fall between one bound and the next: below the first, up to each
+    /// further one, and beyond the last. A bucket across a bound counts below it when its middle
+    /// does.
     pub fn between(&self, bounds: &[Nanos]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for (at, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -117,7 +118,7 @@ impl Latencies {
         Nanos(self.sum.min(u128::from(u64::MAX)) as u64)
     }
 
-    /// How many were counted.
+    /// Number of times recorded.
     pub fn count(&self) -> u64 {
         self.count
     }

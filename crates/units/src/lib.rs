@@ -28,9 +28,9 @@ pub use slab::Slab;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}; write it like {example}")]
 pub struct ParseQuantityError {
-    /// What the user wrote.
+    /// The user's text.
     pub text: String,
-    /// What was expected: "size", "duration".
+    /// The kind of value that was expected: "size", "duration".
     pub what: &'static str,
     /// An example that would have worked.
     pub example: &'static str,

@@ -40,7 +40,7 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
-    /// How many items it holds.
+    /// Number of items held.
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }

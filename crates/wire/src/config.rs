@@ -22,8 +22,8 @@ pub struct Config {
     pub role: Role,
     /// Name of a run of this end, told to the other one.
     pub epoch: [u8; 16],
-    /// What the user of the session tells the other one's in HELLO, at most
-    /// [`PARAMETERS_BYTES_MAX`]; empty unless told otherwise.
+    /// Bytes for the other session's user, sent in HELLO, at most [`PARAMETERS_BYTES_MAX`]; empty
+    /// unless set.
     pub parameters: Bytes,
     /// Streams that the other end may have open, and that this end opens at most; 2,048.
     pub streams_max: u32,

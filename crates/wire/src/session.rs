@@ -52,14 +52,14 @@ pub enum Event {
         version: u16,
         /// Run of the other end.
         epoch: [u8; 16],
-        /// What its user had to say.
+        /// The parameters of its user.
         parameters: Bytes,
     },
     /// The other end opened a stream. Whoever does not want it resets it.
     Opened {
         /// The stream.
         stream: StreamId,
-        /// What it was opened with.
+        /// The header that opened it.
         header: Bytes,
     },
     /// Bytes arrived, 1 or more. Tell [`Session::consumed`] when they are used.
@@ -108,7 +108,7 @@ enum Control {
     Frame(Frame),
 }
 
-/// What the other end announced.
+/// Limits announced by the other end.
 #[derive(Debug)]
 struct Peer {
     version: u16,

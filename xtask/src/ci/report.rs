@@ -11,7 +11,7 @@ pub(super) struct Row {
     pub(super) result: Result<Passed, String>,
 }
 
-/// What a test runner said, read line by line.
+/// A test runner's output, read line by line.
 #[derive(Debug, Default)]
 pub(super) struct Tests {
     pub(super) passed: u64,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where Debian's kernel for user mode keeps its modules.
+/// Folder in which Debian's kernel for user mode keeps its modules.
 const MODULES: &str = "/usr/lib/uml/modules";
 /// The one that it needs.
 const MODULE: &str = "kernel/drivers/block/nbd.ko";
@@ -20,7 +20,7 @@ const MODULE: &str = "kernel/drivers/block/nbd.ko";
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the machine has for it.
+/// Tools that the machine has for it.
 pub(super) struct Tools {
     kernel: PathBuf,
     busybox: PathBuf,
@@ -76,7 +76,7 @@ poweroff -f
     )
 }
 
-/// How a guest ended.
+/// End of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
     /// `out/log` and `out/record` are there.

@@ -25,7 +25,7 @@ const HEAD: u64 = 24;
 /// The kernel asks for no more in one request; a larger entry is not one.
 const LARGEST: u64 = 1 << 26;
 
-/// What an entry does.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Write,
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::Write, Kind::WriteForced, Kind::Discard, Kind::Flush, Kind::Mark];
 
-/// What a device did.
+/// Action of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
@@ -123,7 +123,7 @@ impl Log {
     }
 }
 
-/// What becomes of writes that were not flushed when power fails.
+/// Fate of writes that were not flushed when power fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rest {
     Lost,
@@ -163,7 +163,7 @@ impl<'a> Devices<'a> {
         Devices { log, devices: bytes.iter().map(device).collect(), done: 0, forgets }
     }
 
-    /// What they hold when power fails at this point, which is not before the last one.
+    /// Contents when power fails at this point, which is not before the last one.
     pub(super) fn at(&mut self, point: Point) -> Result<Vec<Vec<u8>>, String> {
         while self.done < point.entries {
             self.advance()?;

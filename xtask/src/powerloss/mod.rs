@@ -30,7 +30,7 @@ const DEVICES: [(&str, u64); 3] = [("fast", 8), ("slow", 32), ("cache", 4)];
 /// Bytes of the volume.
 const VOLUME: u64 = 16 << 20;
 
-/// What is asked for.
+/// Options of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wish {
     seed: u64,
@@ -42,7 +42,7 @@ struct Wish {
     points: usize,
     /// Instead of a release build of this checkout.
     binary: Option<PathBuf>,
-    /// Where everything is; default: target/powerloss.
+    /// Folder of everything; default: target/powerloss.
     folder: Option<PathBuf>,
     /// One of so many flushed writes is forgotten; 0: none. A device that lies, which must show.
     forgets: u64,

@@ -76,7 +76,7 @@ pub(super) struct Witness {
     ledger: Ledger,
     /// Events that the ledger has been told.
     told: usize,
-    /// What was wrong already in the guest.
+    /// Flaws that the guest saw already.
     pub(super) flaws: Vec<Flaw>,
 }
 
@@ -88,8 +88,8 @@ impl Witness {
         Ok(Witness { events, ledger: Ledger::new(seed, bytes), told: 0, flaws: Vec::new() })
     }
 
-    /// What may be there between this mark and the next; marks are asked for in their order. None
-    /// when the record has no such mark.
+    /// Contents that may be there between this mark and the next; marks are asked for in their
+    /// order. None when the record has no such mark.
     pub(super) fn at(&mut self, mark: u64) -> Option<Ledger> {
         let place = self.events.iter().position(|event| *event == Event::Mark(mark))?;
         while self.told < place {

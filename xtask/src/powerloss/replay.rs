@@ -13,7 +13,7 @@ use crate::torture::load;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What was done and found.
+/// Actions and findings.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) entries: usize,

@@ -73,7 +73,7 @@ const PARTLY_FREE: [(&str, &[&str]); 4] = [
 /// Modules that only files with `unsafe` may use.
 const WITH_UNSAFE: [&str; 2] = ["arch", "ptr"];
 
-/// What to do instead of the modules that come to mind first.
+/// Advice in place of the modules that come to mind first.
 const INSTEAD: [(&str, &str); 10] = [
     ("fs", "take `impl Read`, `BufRead` or `Write` from the caller; `cli` opens files"),
     ("path", "take `impl Read`, `BufRead` or `Write` from the caller; `cli` opens files"),
@@ -96,7 +96,7 @@ const WORDS: [(&str, &str); 5] = [
     ("env", "take a setting or an argument"),
 ];
 
-/// What a package's own manifest says is the same for everybody who builds it.
+/// Beginning of what a package's own manifest says, which is the same for everybody who builds it.
 const OF_THE_PACKAGE: &str = "env!(\"CARGO_PKG_";
 
 /// Maps, with how many type parameters they have when the hasher is named.

@@ -8,7 +8,7 @@ use super::Finding;
 const RULE: &str = "citations";
 const NUMBERS: [&str; 5] = ["000", "001", "002", "003", "004"];
 
-/// What follows a number that cites.
+/// Text that follows a number that cites.
 const PLACES: [&str; 6] = [" §", " ch.", ", eq.", ", Fig", ", Table", ", table"];
 
 /// Finds citations by number in a source or a paper.

@@ -28,7 +28,7 @@ pub(super) fn owed(source: &Source) -> usize {
     owed
 }
 
-/// What each crate owes, for the ratchet.
+/// Debts of each crate, for the ratchet.
 pub(super) fn excesses(sources: &[Source]) -> Vec<Excess> {
     let mut crates: std::collections::BTreeMap<&str, usize> = Default::default();
     for source in sources {

@@ -19,6 +19,7 @@ mod unsafety;
 
 use crate::{Failure, no_arguments, workspace};
 use floors::FloorTable;
+pub(crate) use papers::links;
 use source::Source;
 use std::fmt;
 
@@ -29,7 +30,7 @@ struct Finding {
     /// From 1; 0 where the file as a whole is meant.
     line: usize,
     rule: &'static str,
-    /// What is wrong and what to do instead.
+    /// The fault, and what to do instead.
     message: String,
 }
 

@@ -26,11 +26,11 @@ pub(super) struct Excess {
     pub(super) max: usize,
     /// Name of what is counted.
     pub(super) unit: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub(super) instead: &'static str,
 }
 
-/// What to do about something long.
+/// Remedy for something long.
 const SPLIT: &str = "split it along its ideas";
 
 /// Every file opens by saying what it is.

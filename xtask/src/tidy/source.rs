@@ -152,8 +152,8 @@ fn blank(text: &str) -> (String, Vec<bool>) {
     (code, begins_in_string)
 }
 
-/// Where the literal or comment that starts at `at` ends, and whether it is a string; `at` itself
-/// when none starts there.
+/// End of the literal or comment that starts at `at`, and true if it is a string; `at` itself when
+/// none starts there.
 fn literal_or_comment(bytes: &[u8], at: usize) -> (usize, bool) {
     let rest = &bytes[at..];
     let within_word = at > 0 && is_word(bytes[at - 1]);

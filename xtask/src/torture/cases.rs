@@ -103,7 +103,7 @@ impl Asking {
         Ok(None)
     }
 
-    /// What was written must be there.
+    /// Checks that what was written is there.
     fn reads(&mut self, at: u64, length: u64, byte: u8) -> Result<(), String> {
         for at in (at..at + length).step_by(MIB as usize) {
             match self.ask(Ask::Read, at, MIB, 0)? {
@@ -144,7 +144,7 @@ fn stop(engine: Engine) -> Result<(), String> {
     }
 }
 
-/// What must hold after every accident: this range is readable and writable, also durably.
+/// Checks what must hold after every accident: this range is readable and writable, also durably.
 fn serves(site: &Site, engine: &mut Engine) -> Result<(), String> {
     let mut asking = Asking::new(site)?;
     asking.reads(0, FAST, 1)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// An engine that takes longer to come up, or to stop, has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a process is looked at.
+/// Time between two looks at a process.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A folder with a configuration, and the program that runs it.

@@ -44,7 +44,7 @@ fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// What a request leaves behind.
+/// Effect of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Written,
@@ -53,10 +53,11 @@ pub(crate) enum Change {
     Discarded,
 }
 
-/// What is wrong with a sector.
+/// Flaw of a sector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// What was durable, or was just answered, is not there any more: (sector, wanted, found).
+    /// Durable contents, or contents just answered, that are not there any more: (sector, wanted,
+    /// found).
     Lost(u64, u32, u32),
     /// Contents that were never written there.
     Wrong(u64, String),
@@ -85,7 +86,7 @@ struct Sector {
     zeroed: u32,
 }
 
-/// See the module.
+/// Contents that sectors may have.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
     seed: u64,
@@ -95,7 +96,7 @@ pub(crate) struct Ledger {
     writes: u32,
     /// Answered and not yet known to be durable, in the order of answers: range, write, contents.
     answered: Vec<(Range<u64>, u32, u32)>,
-    /// How many of `answered` left it.
+    /// Number of `answered` that left it.
     forgotten: usize,
     /// Sectors compared.
     pub(crate) compared: u64,
@@ -246,7 +247,7 @@ impl Ledger {
         flaws
     }
 
-    /// Which write a sector holds; 0 for zeroes.
+    /// Number of the write that a sector holds; 0 for zeroes.
     fn parse(&self, sector: u64, bytes: &[u8]) -> Result<u32, String> {
         let mut words = [0; WORDS];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {

@@ -26,7 +26,7 @@ const BATCH: u64 = 8;
 const GUEST: &str = "guest";
 /// Bytes read at a time when a volume is read back.
 const READ_BACK: u64 = 1 << 20;
-/// What a scrub tells of contents that are not as they were written.
+/// Words of a scrub for contents that are not as they were written.
 const SCRUB_FLAWS: [&str; 6] = [
     "checksum_errors",
     "unreadable",
@@ -35,12 +35,12 @@ const SCRUB_FLAWS: [&str; 6] = [
     "undecided_blocks",
     "lost_tables",
 ];
-/// What fio does to every volume of its own: one sector at a time, since a crash leaves each sector
-/// of 512 bytes old or new, and no more is promised.
+/// Options of fio on every volume of its own: one sector at a time, since a crash leaves each
+/// sector of 512 bytes old or new, and no more is promised.
 const FIO: &str = "--name=torture --ioengine=nbd --bs=512 --size=16m --verify=crc32c --iodepth=16 \
                    --verify_fatal=1 --output-format=json";
 
-/// What writers found and did.
+/// Findings and actions of writers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) flaws: Vec<Flaw>,
@@ -62,7 +62,7 @@ pub(crate) fn lock(ledger: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What was asked for beside reads and writes, and accepted.
+/// Requests beside reads and writes that were accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) moves: u64,
@@ -241,7 +241,7 @@ impl Writer {
     }
 }
 
-/// What a request leaves behind, if anything.
+/// The effect of a request, if it has any.
 pub(crate) fn change(ask: Ask) -> Option<Change> {
     match ask {
         Ask::Write | Ask::WriteForced => Some(Change::Written),

@@ -38,18 +38,18 @@ const SMALL: u64 = 32 << 20;
 /// fio reads its whole volume in one of so many rounds.
 const FIO_PASS: u64 = 4;
 
-/// What is asked for.
+/// Options of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wish {
     minutes: u64,
     seed: u64,
     /// Instead of a release build of this checkout.
     binary: Option<PathBuf>,
-    /// Where pools are made; default: target/torture.
+    /// Folder in which pools are made; default: target/torture.
     folder: Option<PathBuf>,
 }
 
-/// What happened.
+/// Counts of what happened.
 #[derive(Debug, Default)]
 struct Score {
     kills: u64,
@@ -134,8 +134,8 @@ pub(crate) const POLICIES: [(&str, &str); 4] = [
     ("orthus", "misses = 1"),
 ];
 
-/// How much room a life has: of each five one on pools that are too small, and one on a file system
-/// that is smaller than the pool on it.
+/// Room of a life: of each five one on pools that are too small, and one on a file system that is
+/// smaller than the pool on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     Enough,

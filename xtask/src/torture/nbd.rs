@@ -20,7 +20,7 @@ pub(crate) const NO_SPACE: u32 = 28;
 /// A request that takes longer than this has hung: a finding of its own.
 const HANG: Duration = Duration::from_secs(60);
 
-/// What may be asked; offsets and lengths in bytes.
+/// A request; offsets and lengths in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
     Read,
@@ -110,7 +110,7 @@ impl Client {
         Ok((cookie, error))
     }
 
-    /// What was read.
+    /// The bytes read.
     pub(crate) fn contents(&mut self, length: u32) -> io::Result<Vec<u8>> {
         let mut contents = vec![0; length as usize];
         self.stream.read_exact(&mut contents)?;

@@ -12,14 +12,14 @@ use thermocline_units::{Nanos, SiteId};
 /// A backend that is to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Which.
+    /// The backend to probe.
     pub site: SiteId,
     /// Requests that had been sent there by then.
     sent: u64,
 }
 
 impl Dispatcher {
-    /// How the rule wants to probe for the request that has just arrived.
+    /// The probing that the rule wants for the request that has just arrived.
     pub fn probing(&self) -> Probing {
         self.balancer.probing()
     }

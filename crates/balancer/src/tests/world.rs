@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Nanos, Rng, SiteId};
 
-/// What a server does with requests.
+/// The behaviour of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     /// Serves them.
@@ -29,9 +29,9 @@ pub(super) enum Manner {
     Breaks,
 }
 
-/// How long clients wait.
+/// Longest time that clients wait.
 const PATIENCE: Nanos = Nanos::from_secs(1);
-/// What a request takes a good server, on average.
+/// Mean service time of a good server, seconds.
 const SERVICE_S: f64 = 0.01;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +60,7 @@ pub(super) struct World {
     /// Share of requests that clients break off, or spoil, while a server has them.
     pub(super) spoiled: f64,
     manners: Vec<Manner>,
-    /// When each server has done what it has.
+    /// Time at which each server has done all it was given.
     free_at: Vec<Nanos>,
     breaks: u64,
     events: BinaryHeap<Reverse<(Nanos, u64, Happens)>>,
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// What the server does with a request, and when that shows.
+    /// Sends a request to a server: its fate, and the time at which that shows.
     fn send(&mut self, now: Nanos, request: u64, site: SiteId) {
         let at = self.servers[site.index()];
         self.sent_to[at] += 1;

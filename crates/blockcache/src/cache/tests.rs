@@ -39,7 +39,7 @@ fn ask(cache: &mut Cache, now: &mut Nanos, io: Io) -> Result<Payload, DeviceErro
     done.remove(0).result
 }
 
-/// What `write` fills lines with: never zero.
+/// The byte that `write` fills lines with: never zero.
 fn mark(line: u64) -> u8 {
     (line % 255) as u8 + 1
 }

@@ -17,7 +17,7 @@ use thermocline_units::situations::met;
 use thermocline_units::{Bytes, Nanos, Rng};
 
 const SECTOR_BYTES: u64 = SECTOR as u64;
-/// What the machine above sees: a last line of three sectors.
+/// Sectors that the machine above sees: a last line of three.
 const SECTORS: u64 = 4096 + 3;
 const ORIGIN: Bytes = Bytes((64 << 10) + SECTORS * SECTOR_BYTES);
 const CACHE: Bytes = Bytes(1_200 << 10);
@@ -43,9 +43,9 @@ struct Version {
 
 #[derive(Debug, Clone)]
 struct Sector {
-    /// What a crash may bring back, oldest first.
+    /// Versions that a crash may bring back, oldest first.
     versions: Vec<Version>,
-    /// What a read may show now.
+    /// Versions that a read may show now.
     now: Vec<u64>,
 }
 

@@ -33,7 +33,7 @@ Examples:
 
 Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
 
-/// What to check.
+/// Options of the check.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,18 +55,18 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What was found.
+/// Findings of a check.
 #[derive(Default)]
 struct Report {
     /// The group's identity and chunk size; none: there is no group yet.
     group: Option<(u64, Bytes)>,
     pools: Vec<PoolLine>,
     volumes: Vec<VolumeLine>,
-    /// Whether what volumes hold was read.
+    /// True if what volumes hold was read.
     contents_read: bool,
-    /// What is missing or damaged.
+    /// Faults: parts that are missing or damaged.
     flaws: Vec<String>,
-    /// What is worth knowing.
+    /// Notes worth knowing.
     notes: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ fn before_the_first_start(config: &Config, found: &[Found<'_, Look>]) -> Result<
     Ok(report)
 }
 
-/// What to say when a file system has less room than a file on it may take.
+/// Note on a file system that has less room than a file on it may take.
 fn room_for(path: &Path, size: Bytes) -> Option<String> {
     let folder = path.ancestors().skip(1).find(|folder| folder.is_dir())?;
     let room = rustix::fs::statvfs(folder).ok()?;
@@ -233,7 +233,7 @@ fn group(
     Ok(report)
 }
 
-/// What reading everything has found.
+/// Takes down what reading everything has found.
 fn contents(group: &mut Group, report: &mut Report) {
     report.contents_read = true;
     let status = group.scrub_status();
@@ -271,7 +271,7 @@ fn contents(group: &mut Group, report: &mut Report) {
     }
 }
 
-/// What only the cache in front of a pool has.
+/// Note on what only the cache in front of a pool has.
 fn cache_note((device, pool): &(Look, &PoolConfig)) -> Option<String> {
     let dirty = Bytes(u64::from(device.cache_status()?.dirty) * u64::from(LINE));
     let cache = pool.cache.as_ref()?.device.path.display();

@@ -33,7 +33,7 @@ Examples:
 
 Exit status: 0 every file system was read, 1 one could not be, 2 there is none that is known.";
 
-/// Where the size classes of HintStor begin.
+/// First bytes of the size classes of HintStor.
 const CLASSES: [Bytes; 6] = [
     Bytes(0),
     Bytes::from_kib(256),
@@ -43,14 +43,14 @@ const CLASSES: [Bytes; 6] = [
     Bytes::from_gib(1),
 ];
 
-/// What to look at.
+/// Options of the look.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// An image or a block device, with or without partitions.
     #[arg(value_name = "FILE|DEVICE")]
     path: PathBuf,
-    /// How many of the largest files are listed.
+    /// Number of the largest files that are listed.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
     /// Print JSON.
@@ -85,7 +85,7 @@ impl Blocks for Volume {
     }
 }
 
-/// What was found of one file system.
+/// Findings about one file system.
 struct Report {
     summary: Summary,
     /// Ranges and bytes of each kind of metadata.

@@ -34,7 +34,7 @@ Settings follow the name after colons, a filter stands in front: lirs:hir=0.02, 
 /// As wide as the help texts; long cells wrap. What goes into a pipe is one line a policy.
 const TERMINAL_COLUMNS: u16 = 100;
 
-/// What to list.
+/// Options of the list.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -56,8 +56,8 @@ enum Command {
         /// recordings, and where no file can be named.
         file: Option<PathBuf>,
     },
-    /// Why a chunk is where it is, level by level: runs a placement over a trace, or over what a
-    /// recording told one, and asks it about the chunk at the end.
+    /// Explain why a chunk is where it is, level by level: runs a placement over a trace, or over
+    /// what a recording told one, and asks it about the chunk at the end.
     Explain(explain::Args),
 }
 

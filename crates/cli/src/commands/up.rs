@@ -43,7 +43,7 @@ memory, a SATA SSD and a disk of 7,200 rpm; what is already slower stays as slow
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to run, a TOML file; one volume on three files when not given.
+    /// Configuration, a TOML file; one volume on three files when not given.
     #[arg(value_name = "CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -62,12 +62,12 @@ pub(crate) struct Args {
     /// there; without it a device that holds something is refused, with what it holds.
     #[arg(long, value_name = "DEVICE")]
     erase: Vec<PathBuf>,
-    /// How events are told on stderr.
+    /// Format of events on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
 }
 
-/// What runs without a configuration.
+/// Options without a configuration.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Without a configuration")]
 struct StandardArgs {
@@ -77,7 +77,7 @@ struct StandardArgs {
     /// Size of the volume, when it is made.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", conflicts_with = "config")]
     size: Bytes,
-    /// Where to listen; nbd.sock in the folder when not given.
+    /// Socket to listen on; nbd.sock in the folder when not given.
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket: Option<PathBuf>,
     /// Leave the pools as fast as they are.
@@ -148,7 +148,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     output::print(&format!("closed; everything is durable\n{recorded}"))
 }
 
-/// What the start of a damaged group has lost, on stderr.
+/// Tells on stderr what the start of a damaged group has lost.
 fn tell_losses(engine: &Engine) {
     let Some(salvage) = engine.group().salvage() else { return };
     let corrected = salvage.corrected;
@@ -280,7 +280,7 @@ fn tell_pools(disks: &[Option<PoolDevice<Disk>>], names: &[String], config: &Con
     text
 }
 
-/// How a device is used.
+/// Manner in which a device is used.
 fn manner(disk: &Disk, config: Option<&DeviceConfig>) -> String {
     let slowed = config.and_then(|device| device.emulate.as_ref());
     let slowed =
@@ -290,7 +290,7 @@ fn manner(disk: &Disk, config: Option<&DeviceConfig>) -> String {
     slowed + way
 }
 
-/// What clients may attach.
+/// Tells which volumes clients may attach.
 fn tell_volumes(engine: &Engine, config: &Config) -> String {
     let socket = config.nbd.socket.display();
     let scheme = if config.nbd.tls.is_some() { "nbds" } else { "nbd" };
@@ -305,7 +305,7 @@ fn tell_volumes(engine: &Engine, config: &Config) -> String {
     text
 }
 
-/// How clients attach a volume.
+/// Tells how clients attach a volume.
 fn tell_ways(engine: &Engine, config: &Config) -> String {
     let Some(export) = engine.exports().first() else { return String::new() };
     let (name, socket) = (&export.name, config.nbd.socket.display());

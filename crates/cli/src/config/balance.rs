@@ -26,12 +26,12 @@ const DAY: Nanos = Nanos::from_secs(86_400);
 /// Shorter intervals than this are load of their own.
 const INTERVAL_MIN: Nanos = Nanos(100_000_000);
 
-/// What a balancer runs.
+/// Configuration of a balancer.
 #[derive(Debug, Clone)]
 pub(crate) struct BalanceConfig {
     /// The proxy.
     pub(crate) proxy: Config,
-    /// Where the API, the metrics and the dashboard are.
+    /// Addresses of the API, the metrics and the dashboard.
     pub(crate) admin: HttpConfig,
 }
 
@@ -44,7 +44,7 @@ impl BalanceConfig {
         BalanceConfig::read(&BalanceConfig::text(path)?, path)
     }
 
-    /// What a configuration file says.
+    /// Text of a configuration file.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -185,7 +185,7 @@ fn backends(keys: &mut Keys<'_>) -> Result<Vec<Backend>, ConfigError> {
     Ok(backends)
 }
 
-/// Whether a text is a host and a port.
+/// Checks that a text is a host and a port.
 pub(crate) fn check_address(text: &str) -> Result<(), String> {
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
     let bare = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
@@ -202,13 +202,13 @@ fn policy(keys: &mut Keys<'_>) -> Result<Option<At<String>>, ConfigError> {
     Ok(Some(policy))
 }
 
-/// Whether a policy that was checked knows next to nothing without probes.
+/// True if a policy that was checked knows next to nothing without probes.
 pub(crate) fn needs_probes(text: &str) -> bool {
     let rule = PolicySpec::parse(text).ok().and_then(|spec| spec.build_rule().ok());
     rule.is_some_and(|rule| rule.needs_probes())
 }
 
-/// Whether a live balancer can run this policy.
+/// Checks that a live balancer can run this policy.
 pub(crate) fn check_policy(text: &str) -> Result<(), String> {
     let name = text.split(':').next().unwrap_or_default();
     let balancers = || registry::balancers().filter(|e| matches!(e.build, Build::Balancer(_)));

@@ -9,18 +9,18 @@ use thermocline_ports_os::objects::format::{EXTENT_BYTES, EXTENTS_MAX};
 use thermocline_ports_os::objects::{BucketOptions, Limits, Prices};
 use thermocline_units::{Bytes, Nanos};
 
-/// What paths of buckets begin with.
+/// Beginning of the paths of buckets.
 pub(super) const SCHEME: &str = "s3://";
 /// Writes held in memory.
 const BUFFER: Bytes = Bytes::from_mib(64);
-/// How long flushes wait for a store that fails.
+/// Time that flushes wait for a store that fails.
 const PATIENCE: Nanos = Nanos::from_secs(24 * 3600);
 /// Extents that this must have room for: one on its way, one over it, and their neighbours.
 const BUFFER_EXTENTS_MIN: u64 = 4;
 /// Longest deadlines, and times of tries.
 const SPAN_MAX: Nanos = Nanos::from_secs(3600);
 
-/// Whether a device's path names a bucket.
+/// True if a device's path names a bucket.
 pub(super) fn is_in_one(device: &DeviceConfig) -> bool {
     device.path.to_str().is_some_and(|path| path.starts_with(SCHEME))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use thermocline_units::Nanos;
 
-/// How often file systems may be surveyed.
+/// Times between two surveys of file systems.
 const SURVEY: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 
 pub(super) fn hints(mut keys: Keys<'_>, beside: &Path) -> Result<HintsConfig, ConfigError> {

@@ -53,7 +53,7 @@ impl File<'_> {
 /// A table, and which of its keys were asked for.
 pub(super) struct Keys<'a> {
     pub(super) file: File<'a>,
-    /// Where it begins.
+    /// Number of the line on which it begins.
     pub(super) line: usize,
     /// As it is written: `[nbd]`.
     name: String,
@@ -226,7 +226,7 @@ impl<'a> Keys<'a> {
         Ok(counts.map_or(Vec::new(), |counts| counts.value))
     }
 
-    /// What is left, as text whatever its kind: settings that somebody else declares.
+    /// Keys that are left, as text whatever their kind: settings that somebody else declares.
     pub(super) fn rest(self) -> Result<Vec<(String, At<String>)>, ConfigError> {
         let mut rest = Vec::new();
         for (key, value) in &self.table {

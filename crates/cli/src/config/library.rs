@@ -51,7 +51,7 @@ pub(crate) fn inlined(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// What a setting shall be: what is in the file for a library, else what was written.
+/// Value of a setting: the file's contents for a library, else the text as written.
 ///
 /// # Errors
 /// When the library cannot be read.

@@ -35,7 +35,7 @@ use thermocline_serve::ClientLimits;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Settings;
 
-/// What an engine runs.
+/// Configuration of an engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     /// The folder of pools and sockets that are not told to be elsewhere.
@@ -44,24 +44,24 @@ pub(crate) struct Config {
     pub(crate) pools: Vec<PoolConfig>,
     /// The volumes that the first start makes; at least one.
     pub(crate) volumes: Vec<VolumeConfig>,
-    /// Where NBD clients connect.
+    /// Addresses for NBD clients.
     pub(crate) nbd: NbdConfig,
-    /// Where the API, the metrics and the dashboard are.
+    /// Addresses of the API, the metrics and the dashboard.
     pub(crate) http: HttpConfig,
-    /// Who decides about moves; `None`: nobody.
+    /// Policy that decides about moves; `None`: none.
     pub(crate) policy: Option<PolicySpec>,
-    /// Where hints come from by themselves.
+    /// Sources of hints that need no asking.
     pub(crate) hints: HintsConfig,
-    /// How often what pools hold is verified.
+    /// Verification of what pools hold.
     pub(crate) scrub: ScrubConfig,
-    /// How the group is made and behaves.
+    /// Settings of the group.
     pub(crate) settings: Settings,
 }
 
 /// Verifying that nobody has to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScrubConfig {
-    /// How often all pools are scrubbed; `None`: when somebody asks.
+    /// Time between two scrubs of all pools; `None`: when somebody asks.
     pub(crate) every: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Default for ScrubConfig {
 /// Hints that nobody has to give.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HintsConfig {
-    /// How often file systems on volumes are surveyed; `None`: never.
+    /// Time between two surveys of file systems on volumes; `None`: there are none.
     pub(crate) survey: Option<Duration>,
     /// The table of classes; `None`: the standard one.
     pub(crate) classes: Option<PathBuf>,
@@ -86,21 +86,21 @@ pub(crate) struct HintsConfig {
 pub(crate) struct PoolConfig {
     /// For people; 1 to 16 bytes, no two the same.
     pub(crate) name: String,
-    /// Where its chunks are.
+    /// Device with its chunks.
     pub(crate) device: DeviceConfig,
     /// A block cache in front of the device.
     pub(crate) cache: Option<CacheConfig>,
-    /// What placements take it for; `None`: what it is slowed to, or what machines assume.
+    /// Profile that placements take it for; `None`: what it is slowed to, or what machines assume.
     pub(crate) profile: Option<Profile>,
     /// Kept free for prefetched copies.
     pub(crate) reserve: Bytes,
     /// Parts of requests on it at once; `None`: as on all.
     pub(crate) depth: Option<u32>,
-    /// Who says that it is there.
+    /// Origin of its name.
     pub(crate) named_by: NamedBy,
 }
 
-/// Who says that a pool is there.
+/// Origin of a pool's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedBy {
     /// A configuration that somebody wrote: its device is missed when it is gone.
@@ -117,33 +117,33 @@ pub(crate) enum NamedBy {
 pub(crate) struct VolumeConfig {
     /// Its name: as written, else `v` and its place in the list, from 0 on. No two are the same.
     pub(crate) name: String,
-    /// Whether the name is written; such a volume is made at any start that does not find it.
+    /// True if the name is written; such a volume is made at any start that does not find it.
     pub(crate) named: bool,
     /// Bytes that clients see, when it is made.
     pub(crate) size: Bytes,
-    /// What it is promised, at every start.
+    /// Promise to it, at every start.
     pub(crate) sla: Option<Sla>,
 }
 
 /// A file or a block device.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceConfig {
-    /// Where it is.
+    /// Path of it.
     pub(crate) path: PathBuf,
     /// Size of a file that is made; `None`: there must be one, or it is a block device.
     pub(crate) size: Option<Bytes>,
-    /// What it is slowed to.
+    /// Model that it is slowed to.
     pub(crate) emulate: Option<Emulation>,
     /// Through the page cache although the file system allows to go past it.
     pub(crate) buffered: bool,
-    /// How long it may take for one request.
+    /// Time that it may take for one request.
     pub(crate) patience: Patience,
     /// The bucket that `path` names; `None`: it names a file or a block device.
     pub(crate) bucket: Option<BucketConfig>,
 }
 
 impl DeviceConfig {
-    /// Whether it lies across a network, or is slowed to what does.
+    /// True if it lies across a network, or is slowed to what does.
     pub(crate) fn is_far(&self) -> bool {
         let slowed = self.emulate.as_ref().is_some_and(|emulation| emulation.profile.is_far());
         self.bucket.is_some() || slowed
@@ -153,11 +153,11 @@ impl DeviceConfig {
 /// A bucket of an object store. Credentials are no part of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BucketConfig {
-    /// Where it is, and how it is asked.
+    /// Address of it, and how it is asked.
     pub(crate) options: BucketOptions,
     /// Writes held in memory.
     pub(crate) buffer: Bytes,
-    /// How long flushes wait for a store that fails.
+    /// Time that flushes wait for a store that fails.
     pub(crate) patience: Nanos,
     /// The file of what this machine remembers of it.
     pub(crate) memory: PathBuf,
@@ -166,13 +166,13 @@ pub(crate) struct BucketConfig {
 /// A block cache in front of a pool's device.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheConfig {
-    /// Where its lines are.
+    /// Device with its lines.
     pub(crate) device: DeviceConfig,
-    /// How it decides.
+    /// Decisions of the cache.
     pub(crate) settings: thermocline_blockcache::Settings,
 }
 
-/// What a device is slowed to.
+/// Model that a device is slowed to.
 #[derive(Debug, Clone)]
 pub(crate) struct Emulation {
     /// The profile's name or file, as written.
@@ -181,7 +181,7 @@ pub(crate) struct Emulation {
     pub(crate) profile: Profile,
 }
 
-/// Where NBD clients connect.
+/// Addresses for NBD clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NbdConfig {
     /// The unix socket.
@@ -201,11 +201,11 @@ pub(crate) struct TlsConfig {
     pub(crate) cert: PathBuf,
     /// Its private key.
     pub(crate) key: PathBuf,
-    /// Who signs clients' certificates; `None`: clients need none.
+    /// Authority that signs clients' certificates; `None`: clients need none.
     pub(crate) client_ca: Option<PathBuf>,
 }
 
-/// Where the API, the metrics and the dashboard are.
+/// Addresses of the API, the metrics and the dashboard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HttpConfig {
     /// The unix socket.
@@ -226,7 +226,7 @@ pub(crate) fn is_same_place(one: &Path, other: &Path) -> bool {
 }
 
 impl PoolConfig {
-    /// Where it is: its device, and its cache's.
+    /// Paths of its device, and of its cache's.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         let cache = self.cache.iter().map(|cache| cache.device.path.as_path());
         std::iter::once(self.device.path.as_path()).chain(cache)

@@ -79,7 +79,7 @@ pub(super) fn added_pools(
     Ok(pools)
 }
 
-/// What stands at the top, beside `data`.
+/// Reads the keys at the top, beside `data`.
 fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     let mut settings = Settings::default();
     let wanted = format!("a power of two from {CHUNK_MIN} to {CHUNK_MAX}, such as \"1MiB\"");
@@ -195,7 +195,7 @@ fn device(
     Ok(DeviceConfig { path, size, emulate, buffered, patience, bucket: None })
 }
 
-/// How long a device may take for one request.
+/// Reads the time that a device may take for one request.
 fn patience(keys: &mut Keys<'_>) -> Result<Patience, ConfigError> {
     let mut patience = Patience::DEFAULT;
     let wanted = "a time from 1s to 24h, such as \"30s\"";

@@ -6,7 +6,7 @@ use super::read::quantity_or_none;
 use std::time::Duration;
 use thermocline_units::Nanos;
 
-/// How often pools may be scrubbed.
+/// Times between two scrubs of pools.
 const EVERY: std::ops::RangeInclusive<Nanos> =
     Nanos::from_secs(3600)..=Nanos::from_secs(366 * 86_400);
 

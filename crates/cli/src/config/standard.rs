@@ -19,9 +19,9 @@ use thermocline_volume::{Copying, Settings};
 /// the fast ones are smaller than the volume, the slow one holds all of it.
 const POOLS: [(&str, &str, u64); 3] =
     [("scm", "scm", 1), ("ssd", "ssd-sata", 4), ("hdd", "hdd-7200", 16)];
-/// Where the dashboard listens, when the port is free.
+/// Address of the dashboard, when the port is free.
 const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
-/// Who decides about moves.
+/// Policy that decides about moves.
 const POLICY: &str = "auto";
 /// Bytes that a move copies at a time: a seek of a disk for each costs as much as a mebibyte.
 const PIECE: Bytes = Bytes::from_mib(1);
@@ -30,7 +30,7 @@ const SIZE_MAX: Bytes = Bytes::from_gib(64 << 10);
 /// No pool is made smaller.
 const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
 
-/// What can be chosen without a configuration file.
+/// Choices without a configuration file.
 #[derive(Debug, Clone)]
 pub(crate) struct Standard {
     /// The folder.
@@ -39,7 +39,7 @@ pub(crate) struct Standard {
     pub(crate) size: Bytes,
     /// The NBD socket; `None`: nbd.sock in the folder.
     pub(crate) socket: Option<PathBuf>,
-    /// Whether pools are slowed to what they are called.
+    /// True if pools are slowed to what they are called.
     pub(crate) emulation: bool,
 }
 

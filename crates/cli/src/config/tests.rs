@@ -13,7 +13,7 @@ use thermocline_volume::{Fill, Settings};
 const EXAMPLE: &str = include_str!("../../../../docs/formats/thermocline.toml");
 const REFERENCE: &str = include_str!("../../../../docs/formats/configuration.md");
 
-/// What every configuration needs.
+/// Lines that every configuration needs.
 const SMALLEST: &str = "data = \"pools\"\n[[pool]]\nname = \"a\"\nsize = \"1GiB\"\n\
                         [[pool]]\nname = \"b\"\nsize = \"8GiB\"\n[[volume]]\nsize = \"4GiB\"\n";
 
@@ -21,7 +21,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     read::config(text, Path::new("/etc/thermocline/a.toml"))
 }
 
-/// What is said about the smallest configuration with `more` behind it.
+/// Error about the smallest configuration with `more` behind it.
 fn said_about(more: &str) -> String {
     read(&format!("{SMALLEST}{more}")).expect_err("something is wrong with it").to_string()
 }
@@ -320,7 +320,7 @@ fn secrets_that_everybody_can_read_and_files_of_another_kind_are_refused() {
     assert!(missing.to_string().contains("none.toml"), "{missing}");
 }
 
-/// What is said about a pool in a bucket with these lines in its tables.
+/// Error about a pool in a bucket with these lines in its tables.
 fn said_about_bucket(pool: &str, s3: &str) -> String {
     let path = "path = \"s3://cold/pool\"\nsize = \"1GiB\"\n";
     said_about(&format!("[[pool]]\nname = \"c\"\n{path}{pool}[pool.s3]\n{s3}"))

@@ -41,7 +41,7 @@ fn name(table: &mut Keys<'_>, place: usize) -> Result<(At<String>, bool), Config
     }
 }
 
-/// What a volume is promised.
+/// Reads the promise to a volume.
 fn sla(keys: &mut Keys<'_>) -> Result<Option<Sla>, ConfigError> {
     let wanted = "a time above 0, such as \"20ms\"";
     let latency = keys.quantity("latency", wanted, |latency: &Nanos| latency.0 > 0)?;

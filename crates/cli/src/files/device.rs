@@ -20,20 +20,20 @@ const SECTOR: u64 = 512;
 /// A partition on a loop device is two steps; nothing that is followed has more.
 const STEPS_MAX: usize = 4;
 
-/// What a device is made of in the end.
+/// Device at the bottom of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ground {
     /// The file or device that stands for the volume.
     pub(crate) below: PathBuf,
-    /// Where the file system's device begins in it, bytes.
+    /// Offset of the file system's device in it, bytes.
     pub(crate) offset: u64,
-    /// How long that device is, bytes.
+    /// Length of that device, bytes.
     pub(crate) length: u64,
-    /// Whether it is of the kind that NBD clients make.
+    /// True if it is of the kind that NBD clients make.
     pub(crate) of_client: bool,
 }
 
-/// Why a device was not followed.
+/// A reason that a device was not followed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// No device of its own.
@@ -65,7 +65,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Where the system describes its devices.
+/// Folder in which the system describes its devices.
 #[derive(Debug)]
 pub(crate) struct Sys {
     sys: PathBuf,
@@ -83,7 +83,7 @@ impl Sys {
         Sys { sys: sys.to_path_buf(), dev: PathBuf::from("/dev"), mounts }
     }
 
-    /// What a device is made of, on which a file system of this kind is.
+    /// Device at the bottom of one with a file system of this kind.
     ///
     /// # Errors
     /// When it cannot be followed.

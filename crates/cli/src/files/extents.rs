@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 /// Extents of a file that are looked at; a file in more pieces gets hints for these.
 const EXTENTS_MAX: usize = 1 << 16;
 
-/// Where a file lies.
+/// Extents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
     /// Bytes of the device, in order, neither touching nor overlapping.
@@ -45,7 +45,7 @@ impl AddAssign for LeftOut {
 }
 
 impl LeftOut {
-    /// What is counted here for people; `None`: nothing.
+    /// Counts for people; `None`: there are none.
     pub(crate) fn text(&self) -> Option<String> {
         let parts = [
             (self.unwritten_bytes, "allocated but never written"),
@@ -61,7 +61,7 @@ impl LeftOut {
     }
 }
 
-/// Where the bytes `within` a file lie.
+/// Extents of the bytes `within` a file.
 ///
 /// # Errors
 /// When the file system does not say.

@@ -24,15 +24,15 @@ use thermocline_units::Bytes;
 /// A mounted file system whose volume is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// Where it is mounted.
+    /// Mount of it.
     pub(crate) mount: Mount,
     /// The number of its device, as files say it.
     pub(crate) device: u64,
     /// The volume's name.
     pub(crate) volume: String,
-    /// Where the device begins on the volume, bytes.
+    /// Offset of the device on the volume, bytes.
     offset: u64,
-    /// Where the volume ends, bytes.
+    /// End of the volume, bytes.
     end: u64,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn device_on_volume(
     Ok((volume.name.clone(), ground.offset..end))
 }
 
-/// What a file's hints say of it.
+/// Facts about a file by its hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     /// Its size, bytes.
@@ -138,7 +138,7 @@ impl FileFacts {
     }
 }
 
-/// Where all of a file's bytes lie on the volume, as far as they have a place.
+/// Ranges of all of a file's bytes on the volume, as far as they have a place.
 ///
 /// # Errors
 /// When the file system cannot say.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Where it is seen.
+    /// Folder in which it is seen.
     pub(crate) point: PathBuf,
-    /// What of it is seen there: `/`, or a directory when it is a bind mount.
+    /// Part of it that is seen there: `/`, or a directory when it is a bind mount.
     root: PathBuf,
     /// Its kind: ext4, fuse.
     pub(crate) kind: String,

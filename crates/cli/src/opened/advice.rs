@@ -33,18 +33,18 @@ use thermocline_serve::unix_socket::{OWNER_ONLY, SocketName, take_datagrams};
 
 /// Datagrams that wait to be told; with the files that do, below the usual bound on descriptors.
 const WAITING_MAX: usize = 128;
-/// How long what is on its way is waited for, at the end.
+/// Time that messages on their way are waited for, at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Something that a program said.
 pub(crate) struct Heard {
-    /// Who.
+    /// The process.
     pub(crate) process: i32,
     /// Of which file; `None`: of itself, or of what cannot be read.
     pub(crate) file: Option<OwnedFd>,
-    /// Whether the program may write it.
+    /// True if the program may write it.
     pub(crate) may_write: bool,
-    /// What.
+    /// The message.
     pub(crate) datagram: Datagram,
 }
 
@@ -103,17 +103,18 @@ impl Ear {
         Ok(ear)
     }
 
-    /// Where it listens, for [`thermocline_advice::SOCKET_VARIABLE`].
+    /// Path of the socket, for [`thermocline_advice::SOCKET_VARIABLE`].
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What has come since.
+    /// Messages that have come since.
     pub(crate) fn heard(&self) -> impl Iterator<Item = Heard> {
         self.heard.try_iter()
     }
 
-    /// What has come since, and what is still on its way: everything that was said before the call.
+    /// Messages that have come since, and those still on their way: everything that was said before
+    /// the call.
     pub(crate) fn last_words(&self) -> Vec<Heard> {
         let mut all = Vec::new();
         let said = Said::Priority(Priority::None);
@@ -198,7 +199,8 @@ fn opened_anew(file: OwnedFd) -> Option<OwnedFd> {
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
 }
 
-/// What a program said of a file, over what holds anyway; `None`: nothing follows from it.
+/// Hint that follows from a program's advice on a file, over what holds anyway; `None`: nothing
+/// follows from it.
 pub(crate) fn hint_of(said: Said, may_write: bool, anyway: NewHint) -> Option<NewHint> {
     let used = |usage: Usage| Some(usage.name().to_string());
     let life = |number: u8| Life::ALL.get(usize::from(number)).map(|life| life.name().to_string());
@@ -225,7 +227,7 @@ pub(crate) fn hint_of(said: Said, may_write: bool, anyway: NewHint) -> Option<Ne
     })
 }
 
-/// What a program says in hints' words holds instead of what it does not contradict.
+/// Hint of a program in hints' words, over what it does not contradict.
 fn own_words(said: &Hint, anyway: NewHint) -> NewHint {
     let usage = Usage::ALL.get(usize::from(said.usage)).filter(|usage| **usage != Usage::Unknown);
     let life = Life::ALL.get(usize::from(said.life)).filter(|life| **life != Life::NotSet);

@@ -7,7 +7,7 @@ const CLASS_IDLE: libc::c_long = 3;
 /// `IOPRIO_CLASS_SHIFT`.
 const CLASS_SHIFT: u32 = 13;
 
-/// Whether a process does I/O only when nobody else does (`ionice -c 3`).
+/// True if a process does I/O only when nobody else does (`ionice -c 3`).
 pub(crate) fn is_idle(process: i32) -> bool {
     // SAFETY: the call takes two numbers, reads and writes no memory of ours, and answers with a
     // number; that there is no such process is an answer below 0.

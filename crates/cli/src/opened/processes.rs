@@ -17,12 +17,12 @@ const NICE_BACKGROUND: i32 = 10;
 /// `SCHED_IDLE` of `linux/sched.h`.
 const POLICY_IDLE: i32 = 5;
 
-/// What is known of a process.
+/// Facts about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     /// Its name, as `ps` shows it: at most 15 bytes.
     pub(crate) name: String,
-    /// Who started it, or took it over.
+    /// Process that started it, or took it over.
     pub(crate) parent: i32,
     nice: i32,
     policy: i32,
@@ -46,7 +46,7 @@ impl Process {
     }
 }
 
-/// See the module.
+/// Processes, as `/proc` tells of them.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     known: HashMap<i32, (Instant, Option<Process>)>,
@@ -55,7 +55,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// What is known of a process; `None`: it is gone.
+    /// Facts about a process; `None`: it is gone.
     pub(crate) fn get(&mut self, now: Instant, process: i32) -> Option<Process> {
         if let Some((when, known)) = self.known.get(&process)
             && now.saturating_duration_since(*when) < REMEMBERED
@@ -72,7 +72,7 @@ impl Processes {
         found
     }
 
-    /// Whether `process` was started, at whatever distance, by `ancestor`.
+    /// True if `process` was started, at whatever distance, by `ancestor`.
     pub(crate) fn is_below(&mut self, now: Instant, process: i32, ancestor: i32) -> bool {
         let mut at = process;
         for _ in 0..GENERATIONS_MAX {
@@ -85,7 +85,7 @@ impl Processes {
         false
     }
 
-    /// Whether nobody waits for what a process does: idle I/O class, idle scheduling, or nice 10
+    /// True if nobody waits for what a process does: idle I/O class, idle scheduling, or nice 10
     /// and above.
     pub(crate) fn is_background(&mut self, now: Instant, process: i32) -> bool {
         let found = self.get(now, process);
@@ -103,7 +103,7 @@ impl Processes {
         }
     }
 
-    /// Whether a process, or one that it descends from, said that it does I/O only when nobody else
+    /// True if a process, or one that it descends from, said that it does I/O only when nobody else
     /// does: who is started takes the class over.
     pub(crate) fn has_said_idle(&mut self, now: Instant, process: i32) -> bool {
         let mut at = process;

@@ -19,7 +19,7 @@ use thermocline_serve::client::Client;
 
 /// A hint holds so long when nothing else is said.
 pub(crate) const LASTS: Duration = Duration::from_secs(3600);
-/// How long nothing need happen before files that wait are looked at again.
+/// Time without events after which files that wait are looked at again.
 const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
 /// Notes are read at most so often: those of one file and process that come between are one.
 const NAP: Duration = Duration::from_millis(2);
@@ -30,19 +30,19 @@ pub(crate) fn say(text: impl std::fmt::Display) {
     eprintln!("note: {text}");
 }
 
-/// Who did something.
+/// Process that did something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doer {
     /// Its number.
     pub(crate) process: i32,
-    /// Whether it said so itself, on a socket that it was told of.
+    /// True if it said so itself, on a socket that it was told of.
     pub(crate) told_us: bool,
 }
 
-/// What holds for the files of who did something; `None`: nothing is to be said of them.
+/// Hint for the files of who did something; `None`: nothing is to be said of them.
 pub(crate) type Judge<'a> = dyn FnMut(&mut Processes, Doer) -> Option<NewHint> + 'a;
 
-/// See the module.
+/// Listening to what is done with files of a mount, and telling an engine of it.
 pub(crate) struct Session {
     watch: Option<Watch>,
     ear: Option<Ear>,
@@ -65,7 +65,7 @@ impl Session {
         Session { watch, ear, telling, processes, lost: false, has_failed: false }
     }
 
-    /// Where programs say what they know, if anywhere.
+    /// Socket on which programs say what they know, if there is one.
     pub(crate) fn socket(&self) -> Option<&Path> {
         self.ear.as_ref().map(Ear::path)
     }

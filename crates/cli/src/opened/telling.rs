@@ -44,14 +44,14 @@ const ADVICE_MAX: usize = 32;
 /// Hints of a turn; a file in more ranges is told as far as they go.
 const HINTS_A_TURN: usize = 2000;
 
-/// What is said of a file beside what it says itself.
+/// Advice on a file beside what it says itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said {
     /// The program's name and whatever else holds, but for the range.
     pub(crate) hint: NewHint,
-    /// Which bytes of the file.
+    /// Bytes of the file.
     pub(crate) within: Range<u64>,
-    /// Whether the program said so itself, of these bytes.
+    /// True if the program said so itself, of these bytes.
     pub(crate) is_advice: bool,
 }
 
@@ -73,7 +73,7 @@ struct Told {
     again: Instant,
 }
 
-/// What was done.
+/// Counts of what was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Files that were told of, each time counted.
@@ -86,20 +86,20 @@ pub(crate) struct Counts {
     pub(crate) left_out: u64,
 }
 
-/// See the module.
+/// Hints of files, sent in batches.
 pub(crate) struct Telling {
     place: Place,
     client: Client,
     source: String,
-    /// How long a hint holds.
+    /// Time that a hint holds.
     lasts: Duration,
     waiting: VecDeque<Waiting>,
     told: HashMap<u64, Told>,
-    /// What programs said.
+    /// Advice of programs.
     advice: HashMap<InodeLife, VecDeque<Said>>,
     /// Until then nothing is sent.
     silent_until: Option<Instant>,
-    /// What was done so far.
+    /// Counts of what was done so far.
     pub(crate) counts: Counts,
 }
 
@@ -195,7 +195,7 @@ impl Telling {
         self.send(now, &hints)
     }
 
-    /// What is to be said of a file, and whether all of it has its place.
+    /// Hints about a file, and true if all of it has its place.
     fn hints(&mut self, now: Instant, one: &Waiting) -> (Vec<NewHint>, bool) {
         // Where the file system does not say, there is nothing to tell.
         let Ok((mut ranges, left_out)) = ranges_of(&self.place, &one.file, one.said.within.clone())
@@ -228,7 +228,7 @@ impl Telling {
         (hints, is_whole)
     }
 
-    /// What programs said of a file before.
+    /// Earlier advice of programs on a file.
     fn advised(&self, one: &Waiting, facts: &FileFacts) -> Vec<NewHint> {
         let mut hints = Vec::new();
         for said in self.advice.get(&one.life).into_iter().flatten() {
@@ -242,7 +242,7 @@ impl Telling {
         hints
     }
 
-    /// What the file says itself; `None` when it has no name any more.
+    /// Facts about a file by itself; `None` when it has no name any more.
     fn facts(&self, file: &File) -> Option<FileFacts> {
         let status = file.metadata().ok().filter(|status| status.nlink() > 0)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;

@@ -17,13 +17,13 @@ const READS_MAX: usize = 64;
 pub(crate) struct Note {
     /// The file, open for reading.
     pub(crate) file: OwnedFd,
-    /// Who did it.
+    /// Process that did it.
     pub(crate) process: i32,
-    /// Whether it was written.
+    /// True if it was written.
     pub(crate) written: bool,
 }
 
-/// See the module.
+/// The kernel's notes of opened and written files.
 pub(crate) struct Watch(Fanotify);
 
 impl Watch {

@@ -12,11 +12,11 @@ use std::sync::{Mutex, PoisonError};
 use thermocline_serve::api::NewPool;
 use thermocline_serve::joining::PoolLedger;
 
-/// What stands above the tables.
+/// Text above the tables.
 const HEAD: &str =
     "# Pools that were added while the engine ran; thermocline writes this file.\n\n";
 
-/// See the module.
+/// The record of pools that were added to a running engine.
 pub(crate) struct AddedPools {
     /// The file; whoever changes it holds the lock.
     path: Mutex<PathBuf>,

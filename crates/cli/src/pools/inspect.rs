@@ -17,12 +17,12 @@ use thermocline_volume::{Copying, Group, Service, Settings};
 /// A pool's devices under overlays.
 pub(crate) type Look = PoolDevice<Overlay<Disk>>;
 
-/// How deep a look is.
+/// Depth of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Superblocks, checkpoints, journal.
     Metadata,
-    /// What chunks hold as well, but for what is across a network only.
+    /// Contents of chunks as well, but for what is across a network only.
     Contents,
 }
 

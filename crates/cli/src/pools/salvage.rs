@@ -7,7 +7,7 @@ use thermocline_volume::{Group, Salvage, Settings};
 /// Chunks that are named one by one.
 const CHUNKS_TOLD: usize = 20;
 
-/// What happens to a group whose metadata is damaged.
+/// Treatment of a group whose metadata is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Damage {
     /// It is not opened.
@@ -33,7 +33,7 @@ impl From<bool> for Damage {
     }
 }
 
-/// What was lost, a sentence each; none: nothing was.
+/// Losses, a sentence each; none: nothing was lost.
 pub(crate) fn losses(group: &Group, salvage: &Salvage) -> Vec<String> {
     let mut told = Vec::new();
     if salvage.older_session {

@@ -22,7 +22,7 @@ use thermocline_serve::probe::{self, Contents};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec, traits_of};
 
-/// What placements take a bucket for, unless they are told better.
+/// Profile that placements take a bucket for, unless they are told better.
 const STORE: &str = "s3";
 
 /// A group that an engine can drive.
@@ -32,16 +32,16 @@ pub(crate) struct Started {
     pub(crate) disks: Vec<Option<PoolDevice<Disk>>>,
     /// Names of the pools, by id.
     pub(crate) names: Vec<String>,
-    /// When the devices' clock began.
+    /// Beginning of the devices' clock.
     pub(crate) clock: Instant,
 }
 
-/// What a start may do that loses something.
+/// Permission for a start to lose something.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Permission<'a> {
     /// Missing pools are given up.
     pub(crate) degraded: bool,
-    /// What becomes of damaged metadata.
+    /// Treatment of damaged metadata.
     pub(crate) damage: Damage,
     /// Devices whose contents are destroyed when a pool or a block cache is made there.
     pub(crate) erase: &'a [PathBuf],
@@ -155,7 +155,7 @@ fn make<'a>(
     Ok(Started { group, disks, names, clock: ways.started })
 }
 
-/// What placements take a pool for, where the configuration says it.
+/// Traits that placements take a pool for, where the configuration says them.
 fn traits(pool: &PoolConfig) -> Option<PoolTraits> {
     let slowed_to = || pool.device.emulate.as_ref().map(|emulation| emulation.profile.clone());
     let store = || Profile::built_in(STORE).expect("it is built in");
@@ -277,7 +277,7 @@ fn spec(config: &Config, pool: &PoolConfig, geometry: Geometry, zeroed: bool) ->
     }
 }
 
-/// Whether a file reads as zeroes because nothing was ever written to it.
+/// True if a file reads as zeroes because nothing was ever written to it.
 fn has_holes_only(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.blocks() == 0)
 }

@@ -23,11 +23,11 @@ pub(crate) struct Found<'a, D> {
     /// The device with what is on it, where what shall be destroyed counts as blank; or why there
     /// is none.
     pub(crate) device: Result<(D, Contents), Absence>,
-    /// What shall be destroyed, and where.
+    /// Contents that shall be destroyed, and their paths.
     pub(crate) destroys: Vec<(&'a Path, Contents)>,
 }
 
-/// Why there is no device.
+/// A reason that there is no device.
 #[derive(Debug, Clone)]
 pub(crate) enum Absence {
     /// There is nothing, and it can be made.
@@ -43,7 +43,7 @@ impl fmt::Display for Absence {
     }
 }
 
-/// What the devices come to.
+/// Arrangement of the devices.
 pub(crate) enum Arranged<'a, D> {
     /// There is no group yet.
     Fresh(Vec<Found<'a, D>>),
@@ -57,11 +57,12 @@ pub(crate) struct Members<'a, D> {
     pub(crate) label: PoolLabel,
     /// By pool id; none: removed, or missing.
     pub(crate) devices: Vec<Option<(D, &'a PoolConfig)>>,
-    /// What the group needs and nobody has, with the reason.
+    /// Pools that the group needs and nobody has, with the reasons.
     pub(crate) missing: Vec<String>,
-    /// What the configuration names and is no pool, with what it is.
+    /// Devices that the configuration names and that are no pools, with what they are.
     pub(crate) strangers: Vec<String>,
-    /// What nobody wrote into a configuration, and is no pool of the group, or no longer.
+    /// Devices that nobody wrote into a configuration, and that are no pools of the group, or no
+    /// longer.
     pub(crate) forgotten: Vec<String>,
 }
 
@@ -172,13 +173,13 @@ fn look_into_bucket<D: Device>(
     behind_cache(pool, ways, device, &Sight { contents, of_cache, head }).map(Ok)
 }
 
-/// What was seen of a pool's devices before they are put together.
+/// Findings about a pool's devices before they are put together.
 struct Sight {
-    /// What is on its device.
+    /// Contents of its device.
     contents: Contents,
-    /// What is on the device of a block cache that would be made in front of it.
+    /// Contents of the device of a block cache that would be made in front of it.
     of_cache: Contents,
-    /// How its device begins.
+    /// First bytes of its device.
     head: Vec<u8>,
 }
 
@@ -242,7 +243,7 @@ pub(super) fn refuse_contents(path: &Path, contents: &Contents) -> Result<(), Cl
     })
 }
 
-/// Why there is nothing to open; none when there is.
+/// The reason that there is nothing to open; none when there is something.
 fn absence(path: &Path) -> Option<String> {
     let name = path.display();
     let target = std::fs::read_link(path).ok();
@@ -266,7 +267,7 @@ fn absence(path: &Path) -> Option<String> {
     }
 }
 
-/// Whether a cache's device and the device behind it, which begins with `head`, are what the making
+/// True if a cache's device and the device behind it, which begins with `head`, are what the making
 /// of a block cache left that was cut off.
 fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, CliError> {
     if absence(cache).is_some() {
@@ -293,7 +294,7 @@ fn look_at(path: &Path) -> Result<Contents, CliError> {
     at(path, Contents::of_path(path))
 }
 
-/// How a device begins.
+/// First bytes of a device.
 fn head_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(MARKS_BYTES as u64).read_to_end(&mut head)?;
@@ -393,7 +394,7 @@ fn seat<'a, D: Device>(
     Ok(())
 }
 
-/// What nobody has, with what was found instead.
+/// Pools that nobody has, with what was found instead.
 fn missing<D>(label: &PoolLabel, devices: &[Option<D>], strangers: &[String]) -> Vec<String> {
     let absent = label.members.iter().zip(devices).enumerate();
     let absent = absent.filter(|(_, (member, device))| member.wanted && device.is_none());
@@ -420,7 +421,7 @@ pub(crate) fn expected_size<D: Device>(found: &Found<'_, D>) -> Option<Bytes> {
     }
 }
 
-/// What to say about a device that lacks its companion.
+/// Advice on a device that lacks its companion.
 pub(crate) fn half(pool: &PoolConfig) -> String {
     if let Some(reason) = pool.cache.as_ref().and_then(|cache| absence(&cache.device.path)) {
         return format!("{reason}, and {} is of no use without it", pool.device.path.display());

@@ -270,7 +270,7 @@ fn a_first_start_that_ended_anywhere_in_the_making_of_a_cache_is_begun_again() {
     }
 }
 
-/// What was in use is never taken for the remains of a first start.
+/// A device in use is never taken for the remains of a first start.
 #[test]
 fn a_cache_without_its_label_and_one_before_a_strange_device_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::Path;
 
-/// Where files live in memory.
+/// Folder of files in memory.
 const TMPFS: &str = "/dev/shm";
 
 /// Makes `link`, in the data folder, point to a file on tmpfs that only this user can reach; does
@@ -41,7 +41,7 @@ pub(crate) fn link_to_tmpfs(data: &Path, link: &Path) -> Result<(), CliError> {
     symlink(folder.join("scm.pool"), link).map_err(|error| failed(link, error))
 }
 
-/// Whether what is at `path` would be lost at a reboot.
+/// True if what is at `path` would be lost at a reboot.
 pub(crate) fn is_on_tmpfs(path: &Path) -> bool {
     std::fs::read_link(path).is_ok_and(|target| target.starts_with(TMPFS))
         || path.starts_with(TMPFS)

@@ -13,7 +13,7 @@ use thermocline_units::{Bytes, Nanos};
 pub(crate) struct Ways<D> {
     pub(crate) open: fn(&DeviceConfig) -> Result<D, OpenDeviceError>,
     wait: fn(&mut D) -> io::Result<()>,
-    /// When the devices' clock began.
+    /// Beginning of the devices' clock.
     pub(crate) started: Instant,
 }
 
@@ -73,7 +73,7 @@ impl Ways<Overlay<Disk>> {
 }
 
 impl<D: Device> Ways<D> {
-    /// What the devices' clock says.
+    /// Time by the devices' clock.
     pub(crate) fn now(&self) -> Nanos {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).expect("584 years"))
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What nobody may ever see.
+/// Secrets that nobody may ever see.
 const SECRETS: [&str; 3] = ["AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIbPxRfiCY", "FQoGZXIvYXdzToken"];
 
 /// An S3 server with an empty bucket called `cold`.
@@ -42,7 +42,7 @@ impl Store {
         Some(store)
     }
 
-    /// What the server says to a request without a body; none: it cannot be asked.
+    /// Answer of the server to a request without a body; none: it cannot be asked.
     fn ask(&self, verb: &str, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let head = "Host: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -58,7 +58,7 @@ impl Store {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    /// How many objects of extents there are.
+    /// Number of objects of extents.
     fn objects(&self) -> usize {
         let listed = self.ask("GET", "/cold?list-type=2&prefix=pool/x").unwrap();
         listed.matches("<Key>").count()

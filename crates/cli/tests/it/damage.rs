@@ -14,7 +14,7 @@ size = "64MiB"
 [[volume]]
 size = "16MiB"
 "#;
-/// Where the journal begins, and a byte of a record in its second block.
+/// Offset of the journal, and of a byte of a record in its second block.
 const JOURNAL: usize = 8192;
 
 fn flip(folder: &Path, at: usize) {

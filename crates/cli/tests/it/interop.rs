@@ -11,7 +11,7 @@ use thermocline_units::Rng;
 
 /// Names a Python that imports pandas (with pyarrow), polars and duckdb.
 const PYTHON: &str = "THERMOCLINE_PARQUET_PYTHON";
-/// What opens a trace with the three, and writes it again.
+/// Script that opens a trace with the three, and writes it again.
 const SCRIPT: &str = include_str!("interop.py");
 /// A byte that fio writes and that a new file does not hold.
 const WRITTEN: u8 = 0xab;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whose turn it is to have a volume mounted.
+/// Turn to have a volume mounted.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A volume that is a device of the system, and perhaps mounted on `tree`.
@@ -87,7 +87,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Whether this system can mount, and has these programs; says so when not.
+/// True if this system can mount, and has these programs; says so when not.
 #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
 pub(crate) fn mounting_works(folder: &Path, programs: &str) -> bool {
     let needed = format!(

@@ -34,7 +34,7 @@ fn engine(test: &str) -> Option<(std::path::PathBuf, Up)> {
     Some((folder, up))
 }
 
-/// Whether a client is here; says so when it is not.
+/// True if a client is here; says so when it is not.
 #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
 fn is_here(client: &str) -> bool {
     let here = std::process::Command::new(client).arg("-V").output().is_ok();

@@ -36,7 +36,7 @@ impl Drop for Loop {
     }
 }
 
-/// What a test asks for by both ways, the command line and the API; both must refuse it so.
+/// Checks that a wish by both ways, the command line and the API, is refused for this reason.
 fn is_refused(up: &Up, folder: &Path, path: &str, erase: bool, why: &[&str]) {
     let flag = if erase { " --erase" } else { "" };
     let by_command = ask(up, &format!("pool add bad {path}{flag}")).unwrap_err();

@@ -1,4 +1,4 @@
-//! `thermocline watch` from end to end: whoever opens a cold file has it near soon after.
+//! `thermocline hint watch` from end to end: whoever opens a cold file has it near soon after.
 
 use crate::engine::json;
 use crate::mounted::{Mounted, mounting_works};
@@ -69,7 +69,7 @@ fn a_cold_file_is_fetched_when_it_is_opened_and_read_from_the_fast_pool_then() {
     let (cold, other) = (where_it_lies(&folder, "tree/cold"), where_it_lies(&folder, "tree/other"));
     assert_eq!((pools_of(&up, &cold), pools_of(&up, &other)), (vec![1], vec![1]));
 
-    let mut watch = beside(&folder, "watch --mount tree --data pools");
+    let mut watch = beside(&folder, "hint watch --mount tree --data pools");
     let mut said = BufReader::new(watch.0.stderr.take().unwrap()).lines();
     assert!(said.next().unwrap().unwrap().contains("watching"));
     mounted.shell("head -c 1 tree/cold >/dev/null");

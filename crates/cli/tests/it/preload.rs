@@ -40,7 +40,8 @@ fn what_a_command_says_of_a_file_is_heard_without_the_right_to_watch_files() {
     let Some((folder, up, mounted)) = ext4("preload-run", "setpriv python3") else { return };
     library();
     mounted.shell("head -c 3M /dev/urandom > tree/one && sync -f tree");
-    let told = format!("{PROGRAM} run --keep --preload --mount tree --data pools --stream 4 -- ");
+    let told =
+        format!("{PROGRAM} hint run --keep --preload --mount tree --data pools --stream 4 -- ");
     let words = without_right(&format!("{told} {WILL_NEED} tree/one 2>err"));
     mounted.shell(&words);
     let said = std::fs::read_to_string(folder.join("err")).unwrap();
@@ -56,7 +57,7 @@ fn what_a_command_says_of_a_file_is_heard_without_the_right_to_watch_files() {
 fn without_the_right_to_watch_files_it_is_said_what_still_works_and_that_works() {
     let Some((folder, up, mounted)) = ext4("preload-right", "setpriv") else { return };
     mounted.shell("head -c 1M /dev/urandom > tree/one && sync -f tree");
-    let run = format!("{PROGRAM} run --mount tree --data pools -- sh -c 'echo out; exit 7'");
+    let run = format!("{PROGRAM} hint run --mount tree --data pools -- sh -c 'echo out; exit 7'");
     mounted.shell(&format!("{} >out 2>err || test $? = 7", without_right(&run)));
     let said = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
     assert_eq!(said("out"), "out\n");
@@ -64,7 +65,7 @@ fn without_the_right_to_watch_files_it_is_said_what_still_works_and_that_works()
     for part in ["runs without hints", "CAP_SYS_ADMIN", "--preload", "--device", "hint path"] {
         assert!(err.contains(part), "{part:?} not in {err}");
     }
-    let watch = without_right(&format!("{PROGRAM} watch --mount tree --data pools"));
+    let watch = without_right(&format!("{PROGRAM} hint watch --mount tree --data pools"));
     let err = shell(&folder, &watch).unwrap_err();
     for part in ["CAP_SYS_ADMIN", "--socket", "hint path"] {
         assert!(err.contains(part), "{part:?} not in {err}");
@@ -72,7 +73,8 @@ fn without_the_right_to_watch_files_it_is_said_what_still_works_and_that_works()
     let path = format!("{PROGRAM} hint path --data pools --usage archival tree/one");
     let done = mounted.shell(&without_right(&path));
     assert!(done.contains("1 hints taken"), "{done}");
-    let device = format!("{PROGRAM} run --device DEVICE --keep --pin --data pools -- true 2>&1");
+    let device =
+        format!("{PROGRAM} hint run --device DEVICE --keep --pin --data pools -- true 2>&1");
     assert_eq!(mounted.shell(&without_right(&device)), "");
     assert_eq!(source(&folder, "run-device-").unwrap()["taken"], 1);
     drop(mounted);
@@ -84,7 +86,8 @@ fn a_service_that_was_told_of_the_socket_is_heard_by_watch() {
     let Some((folder, up, mounted)) = ext4("preload-watch", "setpriv python3") else { return };
     let library = library();
     mounted.shell("head -c 3M /dev/urandom > tree/one && sync -f tree");
-    let mut watch = beside(&folder, "watch --mount tree --data pools --no-prefetch --socket ears");
+    let mut watch =
+        beside(&folder, "hint watch --mount tree --data pools --no-prefetch --socket ears");
     let mut said = BufReader::new(watch.0.stderr.take().unwrap()).lines();
     assert!(said.next().unwrap().unwrap().contains("watching"));
     let taken = || source(&folder, "watch").map_or(0, |one| one["taken"].as_u64().unwrap());
@@ -103,8 +106,8 @@ fn a_service_that_was_told_of_the_socket_is_heard_by_watch() {
 #[test]
 fn a_library_that_is_not_there_is_named_and_the_command_runs() {
     let folder = program::folder("preload-missing");
-    let words = "run --data nowhere --preload-library ./none.so -- true";
+    let words = "hint run --data nowhere --preload-library ./none.so -- true";
     run(&folder, words).succeeded().says("./none.so is not there");
-    let words = "run --data nowhere --preload-library ./none.so -- true";
+    let words = "hint run --data nowhere --preload-library ./none.so -- true";
     run(&folder, words).succeeded().says("cargo build --release -p thermocline-preload");
 }

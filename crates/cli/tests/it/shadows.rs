@@ -31,7 +31,7 @@ fn load_until<T>(up: &Up, done: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// What a number of a shadow is.
+/// A number of a shadow.
 fn figure(shadow: &Value, of: &str, what: &str) -> f64 {
     shadow[of][what].as_f64().unwrap_or(0.0)
 }

@@ -44,7 +44,7 @@ impl End {
         End { child, said }
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub(crate) fn address(&self) -> String {
         let rest = self.said.split("listening on ").nth(1).unwrap();
         rest.split([',', '\n']).next().unwrap().to_string()

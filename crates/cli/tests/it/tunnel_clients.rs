@@ -4,10 +4,12 @@
 
 use crate::program;
 use crate::tunnel::{End, read_all, server, status, wait_until};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -21,14 +23,16 @@ struct Running(Child);
 impl Running {
     fn start(program: &str, arguments: &[&str], folder: &Path) -> Running {
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder).stdin(Stdio::null());
+        // In a group of its own: `git daemon` is a process that waits for another one.
+        command.args(arguments).current_dir(folder).stdin(Stdio::null()).process_group(0);
         Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        let group = Pid::from_child(&self.0);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.0.wait();
     }
 }

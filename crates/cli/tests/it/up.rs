@@ -180,7 +180,7 @@ impl Drop for Up {
     }
 }
 
-/// Whether the clients are here; says so when they are not.
+/// True if the clients are here; says so when they are not.
 #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
 pub(crate) fn clients_are_here() -> bool {
     let here = ["nbdinfo", "nbdcopy", "qemu-io"]

@@ -39,7 +39,7 @@ pub(crate) fn ranges(document: &str) -> Vec<Range<u64>> {
     hints.iter().map(range).collect()
 }
 
-/// What `filefrag -v -b1` says of a file's written extents, neighbours as one.
+/// Written extents of a file by `filefrag -v -b1`, neighbours as one.
 fn told_by_filefrag(text: &str) -> Vec<Range<u64>> {
     let mut found: Vec<Range<u64>> = Vec::new();
     for line in text.lines().filter(|line| !line.contains("unwritten")) {
@@ -82,7 +82,7 @@ pub(crate) fn source(folder: &Path, name: &str) -> Option<Value> {
     sources.iter().find(|one| one["name"].as_str().unwrap().starts_with(name)).cloned()
 }
 
-/// What hints have led to.
+/// Effects of hints.
 pub(crate) fn hints_done(folder: &Path) -> Value {
     let list = run(folder, "hint list --json --data pools").succeeded().stdout();
     serde_json::from_str::<Value>(&list).unwrap()["done"].clone()
@@ -148,7 +148,7 @@ fn hints_of_paths_follow_the_offset_of_a_loop_device() {
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
-/// Runs words under `thermocline run --keep`, and asserts that hints came of it.
+/// Runs words under `thermocline hint run --keep`, and asserts that hints came of it.
 fn gives_hints(folder: &Path, mounted: &Mounted, words: &str) {
     gives_hints_while(folder, mounted, words, "true");
 }
@@ -156,7 +156,7 @@ fn gives_hints(folder: &Path, mounted: &Mounted, words: &str) {
 /// The same of a program that goes on until `meanwhile` has ended it.
 fn gives_hints_while(folder: &Path, mounted: &Mounted, words: &str, meanwhile: &str) {
     let hints = "--mount tree --data pools --keep --usage mixed --background 500";
-    let run = format!("{PROGRAM} run {hints} -- {words} >out 2>err & run=$!");
+    let run = format!("{PROGRAM} hint run {hints} -- {words} >out 2>err & run=$!");
     let pid = mounted.shell(&format!("{run}; {meanwhile} >/dev/null 2>&1; wait $run; echo $run"));
     let said = std::fs::read_to_string(folder.join("err")).unwrap();
     assert!(!said.contains("without hints"), "{said}");
@@ -193,7 +193,7 @@ fn redis_and_fsck_run_under_hints() {
     // A check sees the device, not the files: a hint of all of it lets its requests wait.
     let waited = || hints_done(&folder)["requests_waited"].as_u64().unwrap();
     let before = waited();
-    let run = "run --data pools --device DEVICE --background 50 --keep";
+    let run = "hint run --data pools --device DEVICE --background 50 --keep";
     // Dropped from memory by the loop device's own ioctl, so that the check reads.
     mounted.shell("umount tree && blockdev --flushbufs DEVICE");
     mounted.shell(&format!("{PROGRAM} {run} -- e2fsck -fn DEVICE"));
@@ -220,7 +220,8 @@ fn rsync_runs_under_hints() {
 fn hints_are_withdrawn_when_the_command_has_ended() {
     let Some((folder, up, mounted)) = ext4("ways-end", "cat") else { return };
     mounted.shell("head -c 1M /dev/urandom > tree/one && sync -f tree");
-    run(&folder, "run --mount tree --data pools -- cat tree/one tree/none").command_ended_with(1);
+    run(&folder, "hint run --mount tree --data pools -- cat tree/one tree/none")
+        .command_ended_with(1);
     let source = source(&folder, "run-").unwrap();
     assert!(source["taken"].as_u64().unwrap() > 0, "{source}");
     assert_eq!(source["ranges"], 0, "{source}");
@@ -231,12 +232,12 @@ fn hints_are_withdrawn_when_the_command_has_ended() {
 #[test]
 fn a_command_without_an_engine_runs_and_keeps_its_output_and_status() {
     let folder = program::folder("ways-alone");
-    let words = "run --data nowhere -- sh -c cat;exit$IFS$((6*7))";
+    let words = "hint run --data nowhere -- sh -c cat;exit$IFS$((6*7))";
     let ran = program::run_with_input(&folder, words, b"in and out").command_ended_with(42);
     assert_eq!(ran.stdout(), "in and out");
     ran.says("runs without hints");
-    run(&folder, "run --data nowhere -- no-such-program").ended_with(127);
-    let killed = run(&folder, "run --data nowhere -- sh -c kill$IFS-9$IFS$$");
+    run(&folder, "hint run --data nowhere -- no-such-program").ended_with(127);
+    let killed = run(&folder, "hint run --data nowhere -- sh -c kill$IFS-9$IFS$$");
     killed.command_ended_with(128 + 9);
 }
 
@@ -245,7 +246,7 @@ fn a_command_gets_the_signals_that_were_meant_for_it() {
     let folder = program::folder("ways-signal");
     let script = "trap 'exit 7' TERM; echo ready; while :; do read -r line; done";
     let mut child = Command::new(PROGRAM)
-        .args(["run", "--data", "nowhere", "--", "bash", "-c", script])
+        .args(["hint", "run", "--data", "nowhere", "--", "bash", "-c", script])
         .current_dir(&folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -296,7 +297,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn watching_a_mount_gives_hints_of_files_that_are_opened() {
     let Some((folder, up, mounted)) = ext4("ways-watch", "cat") else { return };
     mounted.shell("head -c 3M /dev/urandom > tree/one && sync -f tree");
-    let mut watch = beside(&folder, "watch --mount tree --data pools");
+    let mut watch = beside(&folder, "hint watch --mount tree --data pools");
     let mut said = BufReader::new(watch.0.stderr.take().unwrap()).lines();
     let first = said.next().unwrap().unwrap();
     assert!(first.contains("watching") && first.contains("volume v0"), "{first}");

@@ -82,7 +82,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Where `length` bytes from `logical` are on the device: a range for each copy, none when they
+    /// Places on the device of `length` bytes from `logical`: a range for each copy, none when they
     /// do not lie in one chunk.
     pub(super) fn places(&self, logical: u64, length: u64) -> impl Iterator<Item = Range<u64>> {
         let chunk = self.0.range(..=logical).next_back();

@@ -70,7 +70,7 @@ enum Body {
     Files(Box<[u64]>),
 }
 
-/// What is kept between runs.
+/// State kept between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     nodes: BTreeMap<u64, Known>,

@@ -10,7 +10,7 @@ use crate::found::What;
 use crate::pass::Pass;
 
 const SIZE: u64 = 4096;
-/// Where copies stand, as far as the device reaches.
+/// Offsets of copies, as far as the device reaches.
 const COPIES: [u64; 3] = [BTRFS_SUPERBLOCK, 64 << 20, 256 << 30];
 const CHECKSUM: usize = 32;
 const CRC32C: u16 = 0;
@@ -23,24 +23,24 @@ const NODE_MAX: u64 = 65536;
 const ELSEWHERE: u64 = 0x1000 | 0x2000 | 0x4000;
 const KNOWN: u64 = 0x1_0fff;
 
-/// Where the root of a tree is.
+/// Place of a tree's root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pointer {
     /// The logical address of the node.
     pub(super) logical: u64,
-    /// When it was written; none: not known.
+    /// Generation in which it was written; none: not known.
     pub(super) generation: Option<u64>,
     /// Steps from it down to the leaves.
     pub(super) level: u8,
 }
 
-/// What the superblock says.
+/// Contents of the superblock.
 #[derive(Debug, Clone)]
 pub(super) struct Superblock {
     pub(super) generation: u64,
     pub(super) root: Pointer,
     pub(super) chunk_root: Pointer,
-    /// What was synced since the last commit.
+    /// Root of the log: what was synced since the last commit.
     pub(super) log_root: Option<Pointer>,
     pub(super) node_size: u64,
     pub(super) device: u64,

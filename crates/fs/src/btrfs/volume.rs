@@ -16,10 +16,10 @@ const ROOT_INODE: u64 = 256;
 /// Most trees of a file system that are walked.
 const TREES_MAX: usize = 1 << 20;
 
-/// What is done with an item.
+/// Action on an item.
 type Each<'a> = dyn FnMut(&mut Pass<'_>, Key, &[u8]) -> Result<(), FsError> + 'a;
 
-/// What does not change during a run.
+/// Facts that do not change during a run.
 pub(super) struct Volume {
     pub(super) head: Superblock,
     pub(super) chunks: Chunks,

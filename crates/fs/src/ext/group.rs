@@ -6,7 +6,7 @@ use crate::field::{Little, piece};
 /// The inodes of this group were never used; its inode bitmap may hold nothing.
 const INODES_UNINITIALISED: u16 = 1;
 
-/// What a descriptor says.
+/// Contents of a descriptor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group {
     pub(super) block_bitmap: u64,

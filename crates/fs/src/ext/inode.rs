@@ -110,7 +110,7 @@ impl<'a> Inode<'a> {
         (block != 0).then_some(block)
     }
 
-    /// What is inline of a directory after the first 60 bytes: the attribute `system.data`.
+    /// Part of a directory that is inline after the first 60 bytes: the attribute `system.data`.
     pub(super) fn inline_rest(&self) -> &'a [u8] {
         let start = 128 + self.extra();
         let Some(area) = self.bytes.get(start..).filter(|a| Little(a).u32(0) == XATTR_MAGIC) else {
@@ -133,7 +133,7 @@ impl<'a> Inode<'a> {
         &[]
     }
 
-    /// What the checksums of this inode's own blocks begin with.
+    /// First input of the checksums of this inode's own blocks.
     pub(super) fn seed(&self, head: &Superblock) -> u32 {
         let number = (self.number as u32).to_le_bytes();
         sum(sum(head.seed, &number), piece(self.bytes, 0x64, 4))

@@ -45,7 +45,7 @@ mod kind {
     pub(super) const REVOCATION: u32 = 5;
 }
 
-/// Where the newest copy of a block is.
+/// Place of the newest copy of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copy {
     /// The block of the journal.
@@ -78,10 +78,10 @@ pub(super) struct Mark {
     transaction: u32,
 }
 
-/// What a journal says.
+/// Contents of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// What is newer than its place.
+    /// Blocks that are newer than their places.
     pub(super) copies: Copies,
     /// Behind the last commit; none: there is nothing to recover, so the file system is not in use.
     pub(super) end: Option<Mark>,

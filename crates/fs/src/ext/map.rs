@@ -26,7 +26,7 @@ const DIRECT: usize = 12;
 /// Blocks of a file that lie side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Which block of the file is the first.
+    /// Number of its first block in the file.
     pub(super) logical: u64,
     pub(super) block: u64,
     pub(super) count: u64,

@@ -43,11 +43,11 @@ use std::ops::Range;
 use superblock::{Superblock, incompat};
 use volume::Volume;
 
-/// What is kept between runs.
+/// State kept between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     fingerprints: Fingerprints,
-    /// Where the inode table of each group begins, with the group's number.
+    /// Beginnings of the groups' inode tables, with the groups' numbers.
     tables: BTreeMap<u64, u64>,
     /// The mount during which the last run was, if nothing was torn in it, and how far the journal
     /// was then.

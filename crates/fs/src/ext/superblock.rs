@@ -21,7 +21,7 @@ pub(super) mod incompat {
     pub(crate) const WIDE: u32 = 0x80;
     pub(crate) const MMP: u32 = 0x100;
     pub(crate) const CSUM_SEED: u32 = 0x2000;
-    /// What is understood, or does not decide where things are: all up to `casefold` but
+    /// Features that are understood, or do not decide where things are: all up to `casefold` but
     /// compression and journal devices.
     pub(crate) const KNOWN: u32 = 0x3_f7d6;
 }
@@ -33,7 +33,7 @@ pub(super) mod ro_compat {
     pub(crate) const METADATA_CSUM: u32 = 0x400;
 }
 
-/// What the superblock says.
+/// Contents of the superblock.
 #[derive(Debug, Clone)]
 pub(super) struct Superblock {
     /// Bytes of a block: 1 KiB to 64 KiB.
@@ -58,7 +58,7 @@ pub(super) struct Superblock {
     pub(super) incompat: u32,
     pub(super) ro_compat: u32,
     pub(super) uuid: [u8; 16],
-    /// What the checksums of metadata begin with.
+    /// First input of the checksums of metadata.
     pub(super) seed: u32,
     /// A digest of when and how often it was mounted and checked: while that stays, nobody but the
     /// kernel that mounted it has written.
@@ -203,7 +203,7 @@ impl Superblock {
         group == 1 || !sparse || [3, 5, 7].iter().any(|base| is_power(group, *base))
     }
 
-    /// Where the block of descriptors number `index` stands that is in use.
+    /// Place of the block of descriptors number `index` that is in use.
     pub(super) fn descriptor_block(&self, index: u64) -> u64 {
         if self.incompat & incompat::META_BG == 0 || index < self.first_meta_group {
             return self.superblock_of(0) + 1 + index;
@@ -219,7 +219,7 @@ impl Superblock {
         if start == 0 && self.block_size == 1024 { 1 } else { start }
     }
 
-    /// What stands at the beginning of a group: superblock and descriptors, or copies of them.
+    /// Tells the beginning of a group: superblock and descriptors, or copies of them.
     pub(super) fn group_head(&self, pass: &mut Pass<'_>, group: u64) -> Result<(), FsError> {
         let has = self.has_superblock(group);
         let block = self.superblock_of(group);

@@ -17,7 +17,7 @@ const ROOT: u64 = 2;
 const RESIZE: u64 = 7;
 const QUOTAS: [u64; 2] = [3, 4];
 const JOURNAL: u64 = 8;
-/// Where the inode's map keeps the block of blocks of blocks.
+/// Place of the block of blocks of blocks in the inode's map.
 const DOUBLE_INDIRECT: usize = 13;
 
 /// A file system under way: its superblock, and what the journal has newer.
@@ -71,7 +71,7 @@ impl Volume {
             || self.head.hidden_inodes.contains(&inode)
     }
 
-    /// What the blocks of the file system's own inodes are.
+    /// Kind of the blocks of the file system's own inodes.
     fn hidden_kind(&self, inode: u64) -> What {
         let [user, group, project, _] = self.head.hidden_inodes;
         if inode == self.head.journal_inode || inode == JOURNAL {
@@ -96,7 +96,7 @@ impl Volume {
         Ok(Some(Group::parse(head, number, bytes)))
     }
 
-    /// What the journal has, where there is one inside the file system.
+    /// Contents of the journal, where there is one inside the file system.
     pub(super) fn recovery(
         &self,
         pass: &mut Pass<'_>,
@@ -125,7 +125,7 @@ impl Volume {
     }
 }
 
-/// What the file system keeps in the form of a file.
+/// Tells what the file system keeps in the form of a file.
 pub(super) fn hidden(
     pass: &mut Pass<'_>,
     volume: &Volume,

@@ -13,7 +13,7 @@ use crate::field::{Big, piece};
 use crate::found::FileId;
 use crate::pass::Pass;
 
-/// Where hashes begin in a directory's address space.
+/// Offset of hashes in a directory's address space.
 const HASHES: u64 = 32 << 30;
 const SUM_AT: usize = 4;
 const OWNER_AT: usize = 40;

@@ -7,7 +7,7 @@ use thermocline_units::Bytes;
 
 const MAGIC: u16 = 0x494e;
 const SUM_AT: usize = 100;
-/// Where forks begin in inodes of versions 2 and 3.
+/// Offset of forks in inodes of versions 2 and 3.
 const FORKS_2: usize = 100;
 const FORKS_3: usize = 176;
 const BIG_TIMES: u64 = 0x8;
@@ -86,7 +86,7 @@ impl<'a> Inode<'a> {
         self.bytes.get(start..).unwrap_or_default()
     }
 
-    /// Where the second fork begins; none: there is one only.
+    /// Offset of the second fork; none: there is one only.
     fn boundary(&self) -> Option<usize> {
         let at = usize::from(self.field().u8(82)) * 8;
         (at > 0).then_some(at)

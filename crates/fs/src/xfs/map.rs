@@ -17,7 +17,7 @@ const SUM_AT: usize = 64;
 /// Blocks of a fork that lie side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Which block of the fork is the first.
+    /// Number of its first block in the fork.
     pub(super) logical: u64,
     /// Its address.
     pub(super) address: u64,
@@ -25,7 +25,7 @@ pub(super) struct Run {
     pub(super) preallocated: bool,
 }
 
-/// How a fork keeps its contents.
+/// Forms of a fork's contents.
 pub(super) mod form {
     pub(crate) const LOCAL: u8 = 1;
     pub(crate) const EXTENTS: u8 = 2;

@@ -42,7 +42,7 @@ const PER_HOLE: u64 = 4;
 const HEADERS: u64 = 4;
 const AGF_SUM: usize = 216;
 const AGI_SUM: usize = 312;
-/// Where the free list's block numbers begin in version 5.
+/// Offset of the free list's block numbers in version 5.
 const AGFL_HEAD: usize = 36;
 
 /// A file system under way.
@@ -50,7 +50,7 @@ struct Volume {
     head: Superblock,
 }
 
-/// What is kept between runs.
+/// State kept between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     fingerprints: Fingerprints,
@@ -269,7 +269,8 @@ impl Volume {
     }
 }
 
-/// What the file system keeps in the form of a file: quota, and what a realtime volume would use.
+/// Tells what the file system keeps in the form of a file: quota, and what a realtime volume would
+/// use.
 fn hidden(pass: &mut Pass<'_>, volume: &Volume, inode: Inode<'_>) -> Result<(), FsError> {
     let map = Map::read(pass, volume, inode.number, inode.contents())?;
     for node in &map.nodes {

@@ -29,10 +29,10 @@ mod ro_compat {
     pub(super) const SHARED: u32 = 0x4;
 }
 
-/// Where the checksum of the superblock stands.
+/// Offset of the superblock's checksum.
 const SUM_AT: usize = 224;
 
-/// What the superblock says.
+/// Contents of the superblock.
 #[derive(Debug, Clone)]
 pub(super) struct Superblock {
     /// True if structures carry checksums and say who they are.

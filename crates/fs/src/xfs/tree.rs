@@ -38,16 +38,16 @@ pub(super) const OWNERS: Shape =
 pub(super) const SHARING: Shape =
     Shape { magic: [b"R3FC", b"R3FC"], key: 4, what: What::ExtentTree };
 
-/// Where a tree is rooted.
+/// Root of a tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Root {
     pub(super) group: u64,
     pub(super) block: u64,
-    /// How many levels it has, a leaf counted.
+    /// Number of levels, a leaf counted.
     pub(super) levels: u32,
 }
 
-/// What is done with the records of a leaf.
+/// Action on the records of a leaf.
 pub(super) type Each<'a> = dyn FnMut(&mut Pass<'_>, &[u8]) -> Result<(), FsError> + 'a;
 
 /// Says where a tree's nodes are, and hands the records of its leaves, all in one slice each, to

@@ -12,7 +12,7 @@ use thermocline_units::Bytes;
 
 const PROGRAMS: [&str; 2] = ["mkfs.btrfs", "btrfs"];
 
-/// What mkfs.btrfs is told.
+/// Options of mkfs.btrfs.
 const MAKES: [&str; 5] = [
     "",
     "-m single -n 4096",
@@ -21,7 +21,7 @@ const MAKES: [&str; 5] = [
     "--csum sha256 -O ^no-holes -R ^free-space-tree",
 ];
 
-/// Where chunks are, by logical address: their length, and the places of their copies.
+/// Chunks by logical address: their length, and the places of their copies.
 type Chunks = BTreeMap<u64, (u64, Vec<u64>)>;
 
 fn number(text: &str, head: &str) -> Option<u64> {
@@ -182,8 +182,8 @@ fn a_second_survey_reads_changed_nodes_only_and_says_what_changed() {
     assert_eq!((overwritten.0.len(), overwritten.bytes()), (1, 5 * 4096));
 }
 
-/// What was told step by step names the same bytes as what is told at once; which of several owners
-/// is named may differ.
+/// Checks that what was told step by step names the same bytes as what is told at once; which of
+/// several owners is named may differ.
 fn assert_steps_agree(image: &Path, catalog: &Catalog) {
     let (fresh, _) = survey(image);
     assert_same("step by step and at once", &Ranges::of(catalog), &Ranges::of(&fresh));

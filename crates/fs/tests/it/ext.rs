@@ -12,7 +12,7 @@ use thermocline_units::Bytes;
 
 const PROGRAMS: [&str; 3] = ["mke2fs", "dumpe2fs", "debugfs"];
 
-/// What mke2fs is told, and what it makes.
+/// Options of mke2fs, and the file system that they make.
 const MAKES: [(&str, Kind); 14] = [
     ("-t ext2 -b 1024", Kind::Ext2),
     ("-t ext2 -b 4096 -O ^resize_inode,^sparse_super,^dir_index", Kind::Ext2),

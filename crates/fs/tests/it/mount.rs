@@ -57,7 +57,7 @@ impl Mount {
         self.is_mounted = false;
     }
 
-    /// Where FIEMAP says that the bytes of all regular files are, by their paths from the root.
+    /// Places of the bytes of all regular files by FIEMAP, by the files' paths from the root.
     pub(crate) fn fiemap(&self) -> Vec<(PathBuf, Vec<Range<u64>>)> {
         let said = self.sh("find . -xdev -type f -print0 | xargs -0 filefrag -e -v -b1 2>&1");
         let mut files: Vec<(PathBuf, Vec<Range<u64>>)> = Vec::new();

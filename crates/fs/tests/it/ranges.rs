@@ -29,7 +29,7 @@ impl Ranges {
         Ranges::new(metadata.chain(contents).map(|stretch| stretch.offset.0..stretch.end().0))
     }
 
-    /// What is not in it, up to `end`.
+    /// Ranges outside of it, up to `end`.
     pub(crate) fn complement(&self, end: u64) -> Ranges {
         let starts = std::iter::once(0).chain(self.0.iter().map(|range| range.end));
         let ends = self.0.iter().map(|range| range.start).chain([end]);

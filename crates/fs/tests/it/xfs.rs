@@ -11,7 +11,7 @@ use thermocline_units::Bytes;
 
 const PROGRAMS: [&str; 2] = ["mkfs.xfs", "xfs_db"];
 
-/// What mkfs.xfs is told. Kernels may mount version 5 only, so trees come into version 4 with mkfs.
+/// Options of mkfs.xfs. Kernels may mount version 5 only, so trees come into version 4 with mkfs.
 const MAKES: [&str; 5] = [
     "",
     "-b size=1024 -n size=8192 -m rmapbt=1,reflink=1 -i sparse=1,size=512",

@@ -21,7 +21,7 @@ const MIB: usize = 1 << 20;
 /// Nothing here takes so long unless it hangs.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
-/// What gateways said.
+/// Events that gateways told.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -115,7 +115,7 @@ fn any() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// Where nobody is.
+/// An address that nobody listens on.
 fn nowhere() -> SocketAddr {
     TcpListener::bind(any()).unwrap().local_addr().unwrap()
 }
@@ -172,7 +172,7 @@ fn read_all(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     stream.read_to_end(&mut bytes).map(|_| bytes)
 }
 
-/// What a client of SOCKS5 that asks for this address is told, and its connection.
+/// The reply to a client of SOCKS5 that asks for this address, and its connection.
 fn socks5(door: SocketAddr, target: SocketAddr) -> (u8, TcpStream) {
     let SocketAddr::V4(target) = target else { panic!("an IPv4 address") };
     let mut stream = connect(door);

@@ -34,12 +34,12 @@ impl Balancer {
         Balancer { board: Board::default(), rule, rng: Rng::seeded(seed) }
     }
 
-    /// What it knows.
+    /// Facts that it knows.
     pub fn board(&self) -> &Board {
         &self.board
     }
 
-    /// What its rule makes of the arrivals.
+    /// The rule's judgement of the arrivals.
     pub fn mood(&self) -> Mood {
         self.rule.mood(&self.board)
     }
@@ -62,7 +62,7 @@ impl Balancer {
         self.set_standing(site, Standing::Vacant);
     }
 
-    /// Whether a site may be sent requests.
+    /// Sets the standing of a site: whether it may be sent requests.
     ///
     /// # Panics
     /// As for [`Board::site`], and when a removed site should come back: add it again.
@@ -73,7 +73,7 @@ impl Balancer {
         self.rule.reshaped(None, &self.board);
     }
 
-    /// How fast a site is beside the others. A slow start raises this step by step.
+    /// Sets the speed of a site beside the others. A slow start raises this step by step.
     ///
     /// # Panics
     /// As for [`Balancer::add_site`].
@@ -87,7 +87,7 @@ impl Balancer {
         self.rule.arrived(now, &self.board);
     }
 
-    /// How the rule wants to probe.
+    /// The probing that the rule wants.
     pub fn probing(&self) -> Probing {
         self.rule.probing()
     }

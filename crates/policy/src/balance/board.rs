@@ -14,7 +14,7 @@
 use super::tally::Tally;
 use thermocline_units::{Nanos, SiteId};
 
-/// Whether a site may be sent requests.
+/// Permission to send a site requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// It may.
@@ -27,10 +27,10 @@ pub enum Standing {
     Vacant,
 }
 
-/// What a site says of itself.
+/// A site's report of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
-    /// When it looked, on the clock of the balancer.
+    /// Time of its look, on the clock of the balancer.
     pub taken: Nanos,
     /// Requests waiting or in service then, of all balancers.
     pub queue: u32,
@@ -65,7 +65,7 @@ pub struct Site {
     sent: Tally,
     done: Tally,
     heard: Option<Heard>,
-    /// What the last report is compared with: taken a report's age or more before it.
+    /// The report that the last one is compared with: taken a report's age or more before it.
     anchor: Option<Anchor>,
     /// The anchor to come.
     next: Option<Anchor>,
@@ -85,12 +85,12 @@ impl Site {
         }
     }
 
-    /// Whether it may be sent requests.
+    /// Its standing: whether it may be sent requests.
     pub fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// How fast it is beside the others, above 0; equal sites have 1.
+    /// Speed beside the others, above 0; equal sites have 1.
     pub fn weight(&self) -> f64 {
         self.weight
     }
@@ -115,7 +115,7 @@ impl Site {
         self.heard.map_or(0, |heard| heard.report.queue)
     }
 
-    /// How old the last report is; `None` before any.
+    /// Age of the last report; `None` before any.
     pub fn age(&self, now: Nanos) -> Option<Nanos> {
         self.heard.map(|heard| now.saturating_sub(heard.report.taken))
     }
@@ -219,7 +219,7 @@ impl Board {
         self.sent
     }
 
-    /// How many balancers there are, this one included: the most that a site knows of.
+    /// Number of balancers, this one included: the most that a site knows of.
     pub fn balancers(&self) -> u32 {
         let known = |id: &SiteId| self.site(*id).report().map_or(1, |report| report.balancers);
         self.up.iter().map(known).max().unwrap_or(1).max(1)

@@ -70,7 +70,7 @@ const EARLY: u64 = 2;
 /// Windows that the mean of calm reaches back.
 const CALM_OF: f64 = 8.0;
 
-/// What two windows say of the rate.
+/// The change of the rate between two windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// It has risen to a burst, or fallen from one.
@@ -145,7 +145,7 @@ impl BurstPredictor {
         }
     }
 
-    /// What the index and the rates of both windows say.
+    /// The change that the index and the rates of both windows show.
     fn change(&self) -> Option<Change> {
         let before = self.both.count() - self.window.count();
         let early = self.window.count() < EARLY;

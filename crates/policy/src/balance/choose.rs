@@ -6,7 +6,7 @@ use super::Board;
 use crate::registry::{Setting, Settings, SettingsError};
 use thermocline_units::{Rng, SiteId};
 
-/// Which of several equally good sites is taken.
+/// The choice among equally good sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ties {
     /// Any of them, each as likely.
@@ -75,7 +75,7 @@ pub(super) fn least(
     best.expect("the caller guarantees that a site is up").1
 }
 
-/// What a site's load would be with one request more, in units of an equal site's.
+/// A site's load with one request more, in units of an equal site's.
 pub(super) fn with_one_more(board: &Board, id: SiteId, load: f64) -> f64 {
     (load + 1.0) / board.site(id).weight()
 }

@@ -14,7 +14,7 @@
 //!
 //! State: 24 B and 24 B a lag. O(lags) a gap and a question.
 
-/// What has been seen of a window of gaps.
+/// Sums over a window of gaps.
 #[derive(Debug, Clone)]
 pub struct Dispersion {
     count: u64,

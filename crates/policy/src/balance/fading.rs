@@ -30,7 +30,7 @@ const LOG_FIRST: f64 = 1.386;
 struct Answer {
     others: f64,
     mean: f64,
-    /// When it was so; `None` before any answer.
+    /// Time at which it was so; `None` before any answer.
     taken: Option<Nanos>,
 }
 
@@ -92,7 +92,7 @@ impl Fading {
         answer.mean + (answer.others - answer.mean) * left
     }
 
-    /// How long an answer counts, in seconds; 0 before anything has taken any time.
+    /// Seconds that an answer counts; 0 before anything has taken any time.
     pub(super) fn memory_s(&self, alone_s: f64) -> f64 {
         self.log.exp() * alone_s
     }

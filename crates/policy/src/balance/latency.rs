@@ -16,7 +16,7 @@ use thermocline_units::Nanos;
 /// Share of a latency in a mean, when the last one was a moment ago.
 const SHARE: f64 = 1.0 / 16.0;
 
-/// See the module.
+/// A site's latency, which is forgotten with time.
 #[derive(Debug, Clone, Copy)]
 pub struct Latency {
     seconds: f64,
@@ -24,7 +24,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// What is assumed before the first answer, in seconds; 0: it is tried soon.
+    /// An estimate before the first answer, in seconds; 0: the server is tried soon.
     pub fn assumed(seconds: f64) -> Latency {
         Latency { seconds, at: Nanos(0) }
     }
@@ -47,12 +47,12 @@ impl Latency {
         self.at = now;
     }
 
-    /// What a request costs with so many own ones under way, in seconds.
+    /// Cost of a request with so many own ones under way, in seconds.
     pub fn cost(&self, now: Nanos, outstanding: u32, decay_s: f64) -> f64 {
         self.seconds * self.left(now, decay_s) * (f64::from(outstanding) + 1.0)
     }
 
-    /// How much of the estimate is left.
+    /// Share of the estimate that is left.
     fn left(&self, now: Nanos, decay_s: f64) -> f64 {
         (-now.saturating_sub(self.at).as_secs_f64() / decay_s).exp()
     }

@@ -39,9 +39,9 @@ pub(crate) const ENTRY: Entry = Entry {
 struct Seen {
     /// Requests there, of all balancers.
     queue: u32,
-    /// When that was so; `None` before any answer.
+    /// Time at which that was so; `None` before any answer.
     taken: Option<Nanos>,
-    /// How many requests this balancer had sent in all when it heard so.
+    /// Number of requests this balancer had sent in all when it heard so.
     sent: u64,
 }
 
@@ -76,7 +76,7 @@ impl View {
         self.sites[site.index()].queue
     }
 
-    /// How many requests this balancer has sent since it heard of a site, on average.
+    /// Mean number of requests this balancer has sent since it heard of a site.
     pub(super) fn sent_since(&self, board: &Board) -> f64 {
         let since = |id: &SiteId| (board.sent() - self.sites[id.index()].sent) as f64;
         board.up().iter().map(since).sum::<f64>() / board.up().len().max(1) as f64

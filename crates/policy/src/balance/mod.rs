@@ -71,21 +71,21 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     jsq::ENTRY,
 ];
 
-/// What runs when nobody names a policy.
+/// The policy when nobody names one.
 pub const DEFAULT: &str = "water-fill";
 
 /// An answer to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// When the site looked, on the clock of the balancer.
+    /// Time of the site's look, on the clock of the balancer.
     pub taken: Nanos,
     /// Requests waiting or in service then, of all balancers.
     pub in_flight: u32,
-    /// What requests took there lately; `None` when it has not served any.
+    /// Latency of requests there lately; `None` when it has not served any.
     pub latency: Option<Nanos>,
 }
 
-/// How a rule wants its probes answered.
+/// The way in which a rule wants its probes answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probing {
     /// It sends none.
@@ -96,7 +96,7 @@ pub enum Probing {
     Awaited,
 }
 
-/// What only the laboratory knows.
+/// Facts that only the laboratory knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth<'a> {
     /// True if the arrival process is in a burst.
@@ -105,12 +105,12 @@ pub struct Truth<'a> {
     pub queues: &'a [u32],
 }
 
-/// What a rule makes of the arrivals, for people to look at.
+/// A rule's judgement of the arrivals, for people to look at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mood {
-    /// Whether it believes to be in a burst; `None` when it does not ask.
+    /// True if it believes to be in a burst; `None` when it does not ask.
     pub bursting: Option<bool>,
-    /// How many sites it chooses among; `None` when that has no meaning.
+    /// Number of sites it chooses among; `None` when that has no meaning.
     pub candidates: Option<f64>,
 }
 
@@ -142,7 +142,7 @@ pub trait Rule: Send {
     /// under which a new site stands from now on.
     fn reshaped(&mut self, _fresh: Option<SiteId>, _board: &Board) {}
 
-    /// How it wants to probe.
+    /// The probing that it wants.
     fn probing(&self) -> Probing {
         Probing::None
     }
@@ -161,7 +161,7 @@ pub trait Rule: Send {
     /// The truth, just before a pick: only for the laboratory's bounds.
     fn told(&mut self, _truth: &Truth<'_>) {}
 
-    /// What it makes of the arrivals.
+    /// Its judgement of the arrivals.
     fn mood(&self, _board: &Board) -> Mood {
         Mood { bursting: None, candidates: None }
     }

@@ -105,8 +105,8 @@ impl Prequal {
         })
     }
 
-    /// How often an answer may be used: (1 + δ) / ((1 − pool / N) · probes − removals), at least
-    /// once; without bound when the pool is as large as there are sites.
+    /// Times that an answer may be used: (1 + δ) / ((1 − pool / N) · probes − removals), at least
+    /// one; without bound when the pool is as large as there are sites.
     fn uses(&self, up: usize) -> f64 {
         let coming = (1.0 - self.capacity as f64 / up as f64) * self.probes as f64 - 1.0;
         if coming <= 0.0 { f64::INFINITY } else { ((1.0 + DELTA) / coming).max(1.0) }

@@ -21,7 +21,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Balancer(|_| Ok(Box::new(RoundRobin::default()))),
 };
 
-/// What a site is owed.
+/// Requests that a site is owed.
 #[derive(Debug, Clone, Copy)]
 enum Credit {
     /// Not drawn yet.

@@ -74,7 +74,7 @@ impl Sums {
 /// An answer to learn from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lesson {
-    /// How long it took.
+    /// Time that it took.
     pub(super) latency: Nanos,
     /// Requests at the site, itself included, as well as it can be known.
     pub(super) met: f64,
@@ -82,7 +82,7 @@ pub(super) struct Lesson {
     pub(super) compared: f64,
 }
 
-/// What was learnt of sites.
+/// Knowledge about the speeds of sites.
 #[derive(Debug, Clone)]
 pub(super) struct Speeds {
     /// Answers of a site that count, about; 0 learns nothing.
@@ -94,7 +94,7 @@ pub(super) struct Speeds {
     /// Mean logarithm of single answers' times alone, and of how many.
     usual: f64,
     heard: f64,
-    /// How fast sites are, times their weights; index by number.
+    /// Speeds of sites times their weights; index by number.
     factors: Vec<f64>,
     answers: u32,
 }
@@ -152,7 +152,7 @@ impl Speeds {
         if self.met > 0.0 { self.latency_s / self.met } else { 0.0 }
     }
 
-    /// How fast a site is: its weight, times what was learnt.
+    /// Speed of a site: its weight, times what was learnt.
     pub(super) fn weight(&self, board: &Board, site: SiteId) -> f64 {
         board.site(site).weight() * self.factors[site.index()]
     }

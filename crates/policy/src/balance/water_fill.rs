@@ -87,7 +87,7 @@ struct WaterFill {
     unseen: Unseen,
     level: Level,
     draw: Draw,
-    /// When probes were sent last, and how many since the last answer; `None`: none was answered.
+    /// Time of the last probes, and their number since the last answer; `None`: none was answered.
     asked: Nanos,
     unanswered: Option<u32>,
     /// Seconds of a probe's way to a site and back, about.
@@ -227,8 +227,8 @@ impl Rule for WaterFill {
     }
 }
 
-/// How many requests of other balancers no report shows, by how many of its own none showed when
-/// requests came before.
+/// Number of requests of other balancers that no report shows, by how many of its own none showed
+/// when requests came before.
 ///
 /// 1. What a request meets of its own balancer's, unseen by any report, is on average what it meets
 ///    of each other one's: all are met by the same requests.

@@ -30,7 +30,7 @@ const LAPS_IN_TESTS: u32 = 5;
 pub(crate) const POSITION_END: u32 = 1 << 31;
 const _: () = assert!(REBASE_AT as u64 + SLOTS_MAX <= POSITION_END as u64, "packing stays below");
 
-/// How many slots ahead of a scan its lines' index words are asked for.
+/// Number of slots ahead of a scan for which index words are asked.
 const AHEAD: usize = 16;
 
 /// Entries in order of arrival, with holes.
@@ -49,7 +49,7 @@ pub(crate) struct Arrivals {
     tail: u32,
 }
 
-/// Whether a cache of `lines` lines can have `slack` slots for each of them in one log.
+/// Checks that a cache of `lines` lines can have `slack` slots for each of them in one log.
 ///
 /// # Errors
 /// When positions would not suffice.
@@ -237,7 +237,7 @@ impl Arrivals {
         self.live_words(from).any(|bits| bits != 0)
     }
 
-    /// How many entries live at or after `from`.
+    /// Number of entries that live at or after `from`.
     pub(crate) fn live_from(&self, from: u32) -> u32 {
         self.live_words(from).map(u64::count_ones).sum()
     }

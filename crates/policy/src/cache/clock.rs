@@ -44,7 +44,7 @@ pub(crate) const ENTRY: Entry = Entry {
     }),
 };
 
-/// How many frames ahead of the hand index words are asked for.
+/// Number of frames ahead of the hand for which index words are asked.
 const AHEAD: usize = 16;
 
 /// Frames, their counters and the hand.

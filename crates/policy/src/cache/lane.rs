@@ -24,7 +24,7 @@ pub(crate) struct Lane {
     edge: u32,
     resident: u32,
     ghosts: u32,
-    /// What its positions carry in the index: 0 or [`SECOND`].
+    /// Tag of its positions in the index: 0 or [`SECOND`].
     tag: u32,
 }
 

@@ -9,7 +9,7 @@ use thermocline_units::{LineId, prefetch};
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Which slot a line occupies, and which line a slot holds. 8 B a slot, 4 B a distinct line.
+/// Slots and the lines in them, either way. 8 B a slot, 4 B a distinct line.
 #[derive(Debug)]
 pub(crate) struct Slots {
     slot_of: Vec<u32>,

@@ -18,7 +18,7 @@
 use crate::registry::SettingsError;
 use thermocline_units::{LineId, prefetch};
 
-/// How many entries ahead a scan asks for the words of coming lines.
+/// Number of entries ahead for which a scan asks for the words of coming lines.
 const AHEAD: u32 = 12;
 
 /// The share of `capacity` lines that a setting asks for, rounded down as libCacheSim does.
@@ -26,7 +26,7 @@ pub(crate) fn share(capacity: u32, fraction: f64) -> u32 {
     (f64::from(capacity) * fraction) as u32
 }
 
-/// Whether logs of `factor` entries a line have positions that fit beside `FLAGS` bits.
+/// Checks that logs of `factor` entries a line have positions that fit beside `FLAGS` bits.
 pub(crate) fn room_for<const FLAGS: u32>(
     policy: &str,
     capacity: u32,
@@ -113,7 +113,7 @@ pub(crate) struct Log<const FLAGS: u32> {
     passed: u64,
     /// Live entries.
     live: u32,
-    /// Which bits of the flags are the place.
+    /// The bits of the flags that are the place.
     place_mask: u32,
     /// Bit p is set when lines of place p live in this log.
     places: u32,

@@ -85,7 +85,7 @@ struct Record {
     /// Of a remembered line: the record of the one evicted after it, or [`NONE`].
     hist2_or_newer: u32,
     line: LineId,
-    /// Where a resident is in the heap, or [`NONE`]; of a remembered line: the record of the one
+    /// Place of a resident in the heap, or [`NONE`]; of a remembered line: the record of the one
     /// evicted before it, or [`NONE`]; of a free record: the next free one.
     heap_at_or_older: u32,
 }

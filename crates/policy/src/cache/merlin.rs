@@ -121,9 +121,9 @@ impl Shape {
     }
 }
 
-/// How often each line was sent from queue to queue, halved now and then. A word holds the count
-/// and the number of halvings when it was last written; those missed since are applied when it is
-/// read.
+/// Number of times each line was sent from queue to queue, halved now and then. A word holds the
+/// count and the number of halvings when it was last written; those missed since are applied when
+/// it is read.
 #[derive(Debug, Default)]
 struct Residencies {
     words: Vec<u32>,
@@ -177,7 +177,7 @@ pub(crate) struct Merlin {
     ghost_words: Words<GHOST_FLAGS>,
     ghosts: Log<GHOST_FLAGS>,
     residencies: Residencies,
-    /// How many tracked lines have each count; a line both resident and ghost counts twice.
+    /// Number of tracked lines that have each count; a line both resident and ghost counts twice.
     with_count: [u64; COUNT_MAX as usize + 1],
     guard: u32,
     evictions: u64,

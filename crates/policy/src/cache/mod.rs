@@ -74,7 +74,7 @@ fn grow(index: &mut Vec<u32>, universe: u32) {
     }
 }
 
-/// What accompanies a line: which volume it belongs to, and whether this access writes.
+/// The volume that a line belongs to, and whether this access writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct Tag(u16);
@@ -103,7 +103,7 @@ impl Tag {
     }
 }
 
-/// What one access did to the cache.
+/// The effect of one access on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Outcome(u32);

@@ -12,7 +12,7 @@ pub(crate) const ONCE: usize = 0;
 /// Seen again.
 pub(crate) const AGAIN: usize = 1;
 
-/// Where a line was found.
+/// The place where a line was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Resident in a lane at a position.
@@ -40,7 +40,7 @@ impl Pair {
         super::grow(&mut self.index, universe);
     }
 
-    /// Where `line` is.
+    /// Finds `line`.
     #[inline(always)]
     pub(crate) fn find(&self, line: LineId) -> Place {
         let word = self.index[line.index()];

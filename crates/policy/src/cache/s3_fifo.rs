@@ -78,7 +78,7 @@ const SETTLING: u32 = 4;
 /// The default of the setting `ghost`.
 const GHOST_SHARE: f64 = 0.9;
 
-/// What can change while it runs.
+/// Parameters that can change while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tuning {
     /// Lines of the small queue.

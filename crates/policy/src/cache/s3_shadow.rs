@@ -96,7 +96,7 @@ fn candidates(settings: &Settings) -> Result<Vec<Candidate>, SettingsError> {
 struct Shadow {
     /// The cache under this candidate, in small.
     cache: S3Fifo,
-    /// What the cache is told when this candidate takes over.
+    /// Parameters that the cache is told when this candidate takes over.
     tuning: Tuning,
     /// Sampled accesses that only this one hit, of it and the ruling one.
     gained: u32,
@@ -104,7 +104,7 @@ struct Shadow {
     lost: u32,
 }
 
-/// See the module.
+/// S3-FIFO with a small queue as large as a sample of the lines advises.
 #[derive(Debug)]
 pub(crate) struct S3Shadow {
     cache: S3Fifo,

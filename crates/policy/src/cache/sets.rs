@@ -41,7 +41,7 @@ const WAYS: Setting = Setting {
 /// The largest value of it.
 const WAYS_MAX: u32 = 64;
 
-/// Which line of a full set leaves.
+/// The rule for which line of a full set leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetRule {
     /// The line whose return is predicted latest, in two bits.
@@ -132,7 +132,7 @@ impl Iterator for SetSlots {
     }
 }
 
-/// Where a line was put.
+/// The slot a line was put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The slot.
@@ -173,7 +173,7 @@ impl Sets {
         self.rule
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub fn slots(&self) -> u32 {
         self.rows.len() as u32
     }
@@ -189,7 +189,7 @@ impl Sets {
         slots + self.order.bytes() + self.ghosts.bytes()
     }
 
-    /// How far row `row` is turned.
+    /// Number of places that row `row` is turned by.
     #[inline]
     fn turn(&self, row: u32) -> u32 {
         let mixed = (u64::from(row) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;

@@ -42,7 +42,7 @@ pub(crate) struct Sieve {
     /// below the tail or not alive.
     index: Vec<u32>,
     queue: Arrivals,
-    /// Where the hand goes on, below or at a live entry; 0 for "from the oldest".
+    /// Position of the hand, below or at a live entry; 0 for "from the oldest".
     hand: u32,
     resident: u32,
     capacity: u32,

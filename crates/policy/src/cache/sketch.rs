@@ -25,7 +25,7 @@ pub(crate) struct Sketch {
     seed: u64,
 }
 
-/// Where a line's counters are: the block, and 5 bits a row.
+/// Place of a line's counters: the block, and 5 bits a row.
 struct Place {
     block: usize,
     columns: u32,
@@ -64,7 +64,7 @@ impl Sketch {
         counted
     }
 
-    /// How often `line` was counted, at most [`Sketch::MAX`].
+    /// Number of times that `line` was counted, at most [`Sketch::MAX`].
     #[inline]
     pub(crate) fn estimate(&self, line: LineId) -> u32 {
         let place = self.place(line);

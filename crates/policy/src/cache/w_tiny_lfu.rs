@@ -96,7 +96,7 @@ struct Shape {
 const CLIMB_PERIOD: u64 = 10;
 /// The first step, as a share of the cache.
 const CLIMB_STEP: f64 = 0.0625;
-/// What is left of a step after each period.
+/// Share of a step that is left after each period.
 const CLIMB_DECAY: f64 = 0.98;
 /// A change of the hit ratio by so much begins the climb anew.
 const CLIMB_RESTART: f64 = 0.05;

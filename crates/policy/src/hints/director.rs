@@ -24,7 +24,7 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 /// Moves of one epoch at most.
 const MOVES_MAX: usize = 4096;
 
-/// What the director did at an epoch's end.
+/// Figures of the director at an epoch's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Directed {
     /// Chunks that hints claim.
@@ -65,7 +65,7 @@ struct Board<'a> {
     moves: Vec<Move>,
 }
 
-/// Who makes room later: claims for this pool by priority; then by accesses.
+/// Rank of claims: who makes room later. Claims for this pool by priority; then by accesses.
 type Rank = (bool, u8, u64);
 
 impl Hints {
@@ -100,7 +100,7 @@ impl Hints {
         told
     }
 
-    /// Where a chunk of `class` should go when it is written first: pools in order of preference,
+    /// Destinations of a chunk of `class` when it is written first: pools in order of preference,
     /// of those with a class only; the caller knows which have room.
     pub fn preference(&self, class: u8, pools: u16) -> impl Iterator<Item = PoolId> {
         self.classes().get(class).tiers.iter().flat_map(move |tier| tier.pools(pools))

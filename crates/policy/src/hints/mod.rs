@@ -27,7 +27,7 @@ mod ranges;
 
 use thermocline_units::Bytes;
 
-/// How data is used, as its stream's owner says (HintStor, Ge et al. 2022 §4.3).
+/// Use of data, as its stream's owner says (HintStor, Ge et al. 2022 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Usage {
     /// Nobody said.
@@ -78,7 +78,7 @@ impl Usage {
     }
 }
 
-/// How long data will live: Linux's write-life hints, by their numbers.
+/// Lifetime of data: Linux's write-life hints, by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Life {
     /// Nobody said.
@@ -119,14 +119,14 @@ impl Life {
     }
 }
 
-/// What a hint speaks of. The later in this list, the more specific: that one wins.
+/// Subject of a hint. The later in this list, the more specific: that one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
     /// Every volume.
     System,
     /// A volume.
     Volume,
-    /// What a program touches.
+    /// Files that a program touches.
     Process,
     /// A file.
     File,
@@ -135,7 +135,7 @@ pub enum Level {
     Range,
 }
 
-/// What is said about bytes. What is not known stays at its default.
+/// Facts about bytes. Those that are not known stay at their default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     /// The file system's own structures.
@@ -150,27 +150,27 @@ pub struct Facts {
     pub process: Option<String>,
     /// Bytes of a request.
     pub request_size: Option<Bytes>,
-    /// Whether requests write; `None`: both, or not known.
+    /// True if requests write; `None`: both, or not known.
     pub writes: Option<bool>,
     /// True if they pass the page cache by.
     pub direct: bool,
     /// A number that its owner gives to what belongs together; 0: none.
     pub stream: u16,
-    /// How it is used.
+    /// Its use.
     pub usage: Usage,
-    /// How long it will live.
+    /// Its lifetime.
     pub life: Life,
 }
 
 impl Facts {
-    /// What stands behind the last dot of the file's name.
+    /// Ending of the file's name: what stands behind the last dot.
     pub fn extension(&self) -> Option<&str> {
         let (stem, extension) = self.file_name.as_deref()?.rsplit_once('.')?;
         (!stem.is_empty()).then_some(extension)
     }
 }
 
-/// What is wished beside a class.
+/// Wishes beside a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wishes {
     /// Placements shall leave it where it is.

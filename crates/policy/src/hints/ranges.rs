@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_units::Nanos;
 
-/// What holds for a range.
+/// A mark on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) class: u8,
@@ -24,12 +24,12 @@ pub(super) const DEMOTED: u8 = 2;
 #[derive(Debug, Clone, Copy)]
 struct Span {
     end: u64,
-    /// When it is forgotten.
+    /// Time at which it is forgotten.
     until: Nanos,
     mark: Mark,
 }
 
-/// See the module.
+/// Marks of one source on one volume, in ranges that do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Ranges(BTreeMap<u64, Span>);
 

@@ -22,7 +22,7 @@ pub const CLASSES_MAX: usize = 34;
 /// Conditions of a rule at most.
 const CONDITIONS_MAX: usize = 16;
 
-/// Where a class belongs, by place among the pools.
+/// Place of a class among the pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// The first pool.
@@ -81,7 +81,7 @@ impl Compare {
     }
 }
 
-/// What a comparison looks at.
+/// Quantity that a comparison looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quantity {
     FileSize,
@@ -173,7 +173,7 @@ pub struct Class {
     pub priority: u8,
     /// Share of the fastest pool that it may take, 0 to 1.
     pub allocation: f64,
-    /// Where it belongs, best first; empty: wherever the placement likes.
+    /// Pools for it, best first; empty: wherever the placement likes.
     pub tiers: Vec<Tier>,
 }
 
@@ -181,13 +181,13 @@ pub struct Class {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Classes(Arc<[Class]>);
 
-/// Why a table was not taken.
+/// A table that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct RulesError {
     /// Counted from 1.
     pub line: usize,
-    /// What was found, what was expected.
+    /// Fault: what was found, what was expected.
     pub what: String,
 }
 
@@ -259,7 +259,7 @@ impl Classes {
         self.0.get(usize::from(class)).unwrap_or(&self.0[0])
     }
 
-    /// How many there are, class 0 included.
+    /// Number of classes, class 0 included.
     #[expect(clippy::len_without_is_empty, reason = "class 0 is always there")]
     pub fn len(&self) -> usize {
         self.0.len()

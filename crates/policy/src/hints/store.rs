@@ -39,8 +39,8 @@ const NEWEST: f64 = 0.3;
 /// Accesses to a volume group's hinted and other chunks below which an epoch says nothing.
 const ACCESSES_MIN: u64 = 64;
 
-/// What a range takes: 40 B in nodes of the tree that are little more than half full, as those are
-/// that were filled in order; measured.
+/// Bytes that a range takes: 40 B in nodes of the tree that are little more than half full, as
+/// those are that were filled in order; measured.
 const RANGE_BYTES: u64 = 72;
 
 /// Every volume.
@@ -49,23 +49,23 @@ const EVERY: VolumeId = VolumeId(u32::MAX);
 /// One hint on its way in.
 #[derive(Debug, Clone, Copy)]
 pub struct Hint<'a> {
-    /// Who says so.
+    /// Name of the source.
     pub source: &'a str,
-    /// What it speaks of.
+    /// Its subject.
     pub level: Level,
     /// Of which volume; `None`: every one.
     pub volume: Option<VolumeId>,
     /// Bytes of the volume, not empty.
     pub range: (u64, u64),
-    /// What it says.
+    /// Its facts.
     pub facts: &'a Facts,
-    /// What it wishes.
+    /// Its wishes.
     pub wishes: Wishes,
-    /// When it is forgotten; `None`: when it is replaced.
+    /// Time at which it is forgotten; `None`: when it is replaced.
     pub until: Option<Nanos>,
 }
 
-/// Why a hint was not taken.
+/// A hint that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HintError {
     /// The range is empty or ends before it begins.
@@ -88,7 +88,7 @@ pub enum HintError {
     Wait(u32),
 }
 
-/// What holds for a chunk.
+/// Hints for a chunk, as they hold now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHint {
     /// Its class.
@@ -119,7 +119,7 @@ pub(super) struct Sum {
     last: Option<ChunkId>,
 }
 
-/// How far a source was right about a class.
+/// Accuracy of a source about a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
     /// 0 wrong, 1 right.
@@ -134,7 +134,7 @@ pub struct Score {
 
 const UNKNOWN: Score = Score { value: AT_FIRST, epochs: 0, chunks: 0, accesses: 0 };
 
-/// Who gives hints.
+/// A source of hints.
 #[derive(Debug)]
 pub struct Source {
     /// Its name.
@@ -168,7 +168,7 @@ struct Layer {
     ranges: Ranges,
 }
 
-/// See the module.
+/// Hints by source, level and volume.
 #[derive(Debug, Default)]
 pub struct Hints {
     classes: Classes,
@@ -203,7 +203,7 @@ impl Hints {
         self.ranges
     }
 
-    /// Who spoke, by number.
+    /// Sources, by number.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
@@ -357,12 +357,12 @@ impl Hints {
         self.layers.iter().filter(move |layer| layer.volume == volume || layer.volume == EVERY)
     }
 
-    /// Which of two marks of one level decides: the class that is kept longer.
+    /// True if the first of two marks of one level decides: that of the class that is kept longer.
     fn comes_first(&self, mark: Mark, other: u8) -> bool {
         self.classes.get(mark.class).priority < self.classes.get(other).priority
     }
 
-    /// What holds for bytes of a chunk; `None`: nobody who is trusted said anything.
+    /// Hints that hold for bytes of a chunk; `None`: nobody who is trusted said anything.
     pub fn of(&self, now: Nanos, chunk: ChunkId, chunk_size: Bytes) -> Option<ChunkHint> {
         let start = u64::from(chunk.index) * chunk_size.0;
         let mut found: Option<(Level, ChunkHint)> = None;
@@ -381,9 +381,9 @@ impl Hints {
         found.map(|(_, hint)| hint)
     }
 
-    /// How long requests to a range may wait; `None`: somebody waits for them. The most specific
-    /// level decides on which anybody lets them wait, and there all must: who only tells what data
-    /// is, as a file system does, says nothing of who waits for it.
+    /// Longest time that requests to a range may wait; `None`: somebody waits for them. The most
+    /// specific level decides on which anybody lets them wait, and there all must: who only tells
+    /// what data is, as a file system does, says nothing of who waits for it.
     pub fn wait(&self, now: Nanos, volume: VolumeId, range: Range<u64>) -> Option<Nanos> {
         if !self.waits {
             return None;

@@ -237,8 +237,8 @@ fn requests_wait_only_where_everything_said_of_them_says_so() {
     assert_eq!(hints.wait(Nanos(0), VolumeId(1), 300..400), None);
 }
 
-/// `thermocline run --background` around rsync let next to nothing wait while the engine read the
-/// file system: files, which a survey tells of, are more specific than processes.
+/// `thermocline hint run --background` around rsync let next to nothing wait while the engine read
+/// the file system: files, which a survey tells of, are more specific than processes.
 #[test]
 fn what_tells_nothing_of_waiting_does_not_decide_who_waits() {
     let mut hints = Hints::default();

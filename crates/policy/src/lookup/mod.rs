@@ -29,10 +29,10 @@ use thermocline_units::Nanos;
 pub(crate) const ENTRIES: &[crate::registry::Entry] =
     &[by_load::ENTRY, fixed::SERVER_FIRST, fixed::PEERS_FIRST];
 
-/// What runs when nobody names a policy.
+/// The policy when nobody names one.
 pub const DEFAULT: &str = "by-load";
 
-/// What the server knows of a block that another host holds.
+/// The server's knowledge of a block that another host holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
     /// True if its bytes are in the server's memory.
@@ -45,7 +45,7 @@ pub struct Asked {
     pub holder_queue: u32,
 }
 
-/// Who sends a block.
+/// Sender of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The server, from its memory or its devices.
@@ -65,7 +65,7 @@ pub enum Scope {
     All,
 }
 
-/// What is told beforehand when content is sent.
+/// Entries told beforehand when content is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Push {
     /// Of which volumes.
@@ -74,11 +74,11 @@ pub struct Push {
     pub cap: u32,
 }
 
-/// What enters which memory.
+/// Rules for what enters which memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
-    /// What the server reads from its devices enters its memory if so many blocks share it; 0 and
-    /// 1: all of it.
+    /// Least number of blocks that must share what the server reads from its devices, for that to
+    /// enter its memory; 0 and 1: all of it does.
     pub server_shares_min: u32,
     /// A block that a peer sent enters the host's memory.
     pub from_peers: bool,
@@ -91,13 +91,13 @@ pub struct Admission {
 /// The caller guarantees that times do not run backwards. The implementer must keep every call O(1)
 /// and must not allocate; equal calls must give equal answers.
 pub trait Lookup: Send {
-    /// Who sends a block that at least one other host holds.
+    /// Chooses who sends a block that at least one other host holds.
     fn source(&mut self, now: Nanos, asked: &Asked) -> Source;
 
-    /// What is told beforehand.
+    /// Entries to tell beforehand.
     fn push(&self) -> Push;
 
-    /// What is kept.
+    /// Rules for what is kept.
     fn admission(&self) -> Admission;
 }
 
@@ -133,7 +133,7 @@ const WRITTEN: Setting = Setting {
     help: "what a guest wrote enters the host's memory, or does not",
 };
 
-/// What is the same whatever the source.
+/// Settings that are the same whatever the source.
 #[derive(Debug, Clone, Copy)]
 struct Common {
     push: Push,

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 /// Hashes are 32 bits wide; a threshold of this keeps every line.
 const HASH_SPACE: u64 = 1 << 32;
 
-/// Which lines are in the sample.
+/// A sample of lines, drawn by hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampler {
     /// Keep hashes below this; at most [`HASH_SPACE`].
@@ -92,7 +92,7 @@ impl Sampler {
     }
 }
 
-/// Where a curve has its points.
+/// Places of a curve's points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
     /// Lines between two points, ≥ 1.
@@ -101,7 +101,7 @@ pub struct Resolution {
     pub points: usize,
 }
 
-/// What keeps a sample of fixed size within it.
+/// The bound of a sample of fixed size.
 #[derive(Debug)]
 struct Bound {
     /// Sampled lines at most.

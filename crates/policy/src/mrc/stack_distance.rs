@@ -34,9 +34,9 @@ const AHEAD: usize = 24;
 pub struct StackDistances {
     /// One more than the number of each line's last access; 0 for a line not seen.
     index: Vec<u32>,
-    /// Which line each number was given to.
+    /// The line that each number was given to.
     lines: Vec<u32>,
-    /// Whether a number is its line's last.
+    /// Bits of numbers, set for the last one of a line.
     last: Vec<u64>,
     /// Fenwick tree over the bits set in each block before that of `next`, from 1.
     tree: Vec<u32>,
@@ -205,7 +205,7 @@ impl StackDistances {
     }
 }
 
-/// How often each stack distance occurred: the miss-ratio curve of LRU.
+/// Counts of each stack distance: the miss-ratio curve of LRU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StackHistogram {
     /// Index d − 1: accesses of distance d.

@@ -27,7 +27,7 @@ use super::{ChunkAccess, Pattern, VolumeView};
 use thermocline_units::{Bytes, ChunkId, PoolId, prefetch};
 
 const SECTOR: u64 = 512;
-/// How far from the end of the one before a sequential access may begin.
+/// Greatest distance of a sequential access from the end of the one before, sectors.
 const NEAR: u64 = (512 << 10) / SECTOR;
 /// Sectors of a page.
 const PAGE: u64 = (4 << 10) / SECTOR;
@@ -37,17 +37,17 @@ const AHEAD: usize = 8;
 /// A chunk that there is none of.
 const NONE: u32 = u32::MAX;
 
-/// What a chunk was asked for in an epoch.
+/// Requests for a chunk in an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// Where the bits of its written pages are, counted from 1; 0: it was not written.
+    /// Place of the bits of its written pages, counted from 1; 0: it was not written.
     map: u32,
     /// Accesses, and their units of 512 B, by pattern in the order of [`Pattern::ALL`].
     accesses: [u32; 4],
     sectors: [u32; 4],
     /// Writes of what had been written in the epoch.
     pub(super) overwrites: u32,
-    /// Where in the chunk the last access ended, in sectors.
+    /// End of the last access in the chunk, in sectors.
     end: u32,
 }
 
@@ -97,7 +97,7 @@ impl Counts {
         Counts::sum(&self.sectors, Pattern::WRITES) * SECTOR
     }
 
-    /// What a second of it asks of a pool; `per_second` is 1 over the epoch's seconds.
+    /// Demand on a pool in a second; `per_second` is 1 over the epoch's seconds.
     #[inline]
     pub(super) fn demand(&self, per_second: f64) -> Demand {
         let [random_reads, random_writes, ..] =
@@ -196,7 +196,7 @@ struct Waiting {
 
 const NOBODY: Waiting = Waiting { number: NONE, write: false, near: false, first: 0, sectors: 0 };
 
-/// See the module.
+/// Requests for chunks in the running epoch, and the pools that hold them.
 #[derive(Debug)]
 pub(super) struct Activity {
     pub(super) chunks: Chunks,
@@ -314,8 +314,7 @@ impl Activity {
         self.counts.resize(count, Counts::default());
     }
 
-    /// Where `chunk` was at the last `look`; on the slowest pool, or nowhere yet, when it was on no
-    /// other.
+    /// Pool of `chunk` at the last `look`; the slowest when it was nowhere yet.
     #[inline]
     pub(super) fn home(&self, number: u32) -> PoolId {
         PoolId(self.homes[number as usize])
@@ -326,7 +325,7 @@ impl Activity {
         (0..).zip(&self.counts).filter(|(_, counts)| counts.is_touched()).map(|(number, _)| number)
     }
 
-    /// What the epoch asked of a chunk.
+    /// Requests for a chunk in the epoch.
     #[inline]
     pub(super) fn counts(&self, number: u32) -> &Counts {
         &self.counts[number as usize]

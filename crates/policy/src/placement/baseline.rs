@@ -51,20 +51,20 @@ struct Baseline {
     accesses: u64,
     /// Chunks with a count above zero.
     touched: Vec<u32>,
-    /// What `look` found, by chunk.
+    /// Verdicts of `look`, by chunk.
     standing: Vec<Standing>,
 }
 
-/// How a chunk was used.
+/// Use of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
-    /// When it was last accessed, in accesses since the start; 0: never.
+    /// Time of the last access, in accesses since the start; 0: never.
     last: u64,
     /// Accesses of the running epoch.
     count: u32,
 }
 
-/// What becomes of a chunk.
+/// Verdict on a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Standing {
     /// Not on the fastest pool.

@@ -77,7 +77,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Placement(|settings| Ok(Box::new(Benefit::new(settings)?))),
 };
 
-/// See the module.
+/// The placement `benefit`.
 #[derive(Debug)]
 struct Benefit {
     memory: f64,
@@ -127,7 +127,7 @@ impl Benefit {
         self.twins.as_ref()?.other(number)
     }
 
-    /// Where a chunk is; of two pools the faster.
+    /// Pool of a chunk; of two pools the faster.
     fn home(&self, number: u32) -> PoolId {
         let home = self.activity.home(number);
         self.other(number).map_or(home, |other| other.min(home))
@@ -236,7 +236,7 @@ impl<'a> Choice<'a> {
         residents.last().copied()
     }
 
-    /// Where a chunk should go, if it pays; and whose place it takes there.
+    /// Destination of a chunk, if moving pays; and the chunk whose place it takes there.
     fn destination(&mut self, number: u32, from: PoolId) -> Option<(PoolId, Option<u32>)> {
         let demand = self.benefit.demands.of(number);
         let here = &self.pools[usize::from(from.0)];

@@ -120,7 +120,7 @@ impl Bracket {
     }
 }
 
-/// See the module.
+/// The placement `colloid`.
 #[derive(Debug)]
 struct Colloid {
     delta: f64,
@@ -186,7 +186,7 @@ impl Colloid {
         all
     }
 
-    /// How many chunks may move in this epoch.
+    /// Number of chunks that may move in this epoch.
     fn bound(&self, view: &dyn VolumeView) -> u64 {
         (self.limit.0 as f64 * view.epoch().as_secs_f64() / view.chunk_size().0 as f64) as u64
     }

@@ -22,7 +22,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// What a unit takes of the pool's time.
+    /// Costs of units in the pool's time.
     pub(super) fn of(traits: &PoolTraits) -> Costs {
         let time = |service: Service| 1.0 / service.per_second as f64;
         let [random_read, random_write, sequential_read, sequential_write] =
@@ -30,8 +30,8 @@ impl Costs {
         Costs { random_read, random_write, sequential_read, sequential_write }
     }
 
-    /// What users wait for a unit on the idle pool: a random request its latency, which is longer
-    /// than its share of the time where a pool serves many at once; a stream its time.
+    /// Waiting time of users for a unit on the idle pool: a random request its latency, which is
+    /// longer than its share of the time where a pool serves many at once; a stream its time.
     pub(super) fn waiting(traits: &PoolTraits) -> Costs {
         let alone = |pattern| traits.of(pattern).latency.as_secs_f64();
         Costs {

@@ -85,7 +85,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Placement(|settings| Ok(Box::new(Edt::new(settings)?))),
 };
 
-/// What shall be least.
+/// The cost that shall be least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Time,
@@ -93,7 +93,7 @@ enum By {
     Cost,
 }
 
-/// See the module.
+/// EDT: each extent on the tier on which its consumption costs least.
 #[derive(Debug)]
 struct Edt {
     by: By,
@@ -126,7 +126,7 @@ impl Edt {
         })
     }
 
-    /// What a share of the pool is worth.
+    /// Value of a share of the pool.
     fn rate(&self, pool: usize, traits: &PoolTraits, capacity_gib: f64) -> f64 {
         let listed =
             |list: &[f64]| *list.get(pool).unwrap_or_else(|| list.last().expect("not empty"));

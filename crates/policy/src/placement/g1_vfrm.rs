@@ -58,7 +58,7 @@ struct Sizes {
     public: usize,
 }
 
-/// What the private zone hands to the public one.
+/// Chunks that the private zone hands to the public one.
 #[derive(Debug, Default)]
 struct Overflow {
     extra: Vec<Candidate>,

@@ -38,7 +38,7 @@ pub(crate) const EDT_STRAWMAN: Entry = Entry {
     build: Build::Placement(|_| Ok(Box::new(Greedy::by(Weight::Combined)))),
 };
 
-/// What makes a chunk heavy.
+/// The weight of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     Requests,
@@ -54,7 +54,7 @@ impl Weight {
     }
 }
 
-/// See the module.
+/// The greedy rivals of ChewAnalyzer.
 #[derive(Debug)]
 struct Greedy {
     activity: Activity,

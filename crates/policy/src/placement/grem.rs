@@ -113,7 +113,7 @@ impl Grem {
         chunks.map(|number| Candidate::by_temperature(&self.heat, number)).collect()
     }
 
-    /// What the last epoch says about the border.
+    /// Feedback of the last epoch on the border.
     fn feedback(&self, touched: &[Candidate]) -> Feedback {
         let hits = |margin: &[u32]| margin.iter().map(|b| u64::from(self.heat.last(*b))).sum();
         Feedback {

@@ -44,7 +44,7 @@ pub(super) const HALF_LIFE: Setting = Setting {
     help: "after how long a request counts half, with cooling=half-life",
 };
 
-/// What the settings above say.
+/// Settings of the heat map.
 #[derive(Debug, Clone)]
 pub(super) struct HeatSettings {
     factors: Vec<f64>,
@@ -92,7 +92,7 @@ pub(super) struct HeatMap {
     /// `history` counters a chunk; the running epoch's is at `column`.
     counts: Vec<u16>,
     column: usize,
-    /// Whether each chunk was on flash when `look` was last called.
+    /// True for chunks that were on flash when `look` was last called.
     on_flash: Vec<bool>,
 }
 

@@ -54,7 +54,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Placement(|settings| Ok(Box::new(Hemem::new(settings)?))),
 };
 
-/// How hot a chunk is.
+/// Heat of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Heat {
     /// Ticks of the cooling clock that the counters have seen.
@@ -74,7 +74,7 @@ impl Heat {
     }
 }
 
-/// See the module.
+/// HeMem's hotness of chunks.
 #[derive(Debug)]
 struct Hemem {
     hot_reads: u16,

@@ -8,7 +8,7 @@
 use super::{FLASH, Pattern, PoolLoad, PoolTraits, VolumeView};
 use thermocline_units::{Nanos, PoolId};
 
-/// How often a router is asked. MOST's loop turns every 200 ms, Orthus's every 25.
+/// Time between two questions to a router. MOST's loop turns every 200 ms, Orthus's every 25.
 pub const ROUTING_PERIOD: Nanos = Nanos(100_000_000);
 
 /// Shares of requests that go to the slower side of a mirrored chunk, in millionths, at most
@@ -45,7 +45,7 @@ pub trait Router {
     fn route(&mut self, loads: &[PoolLoad]) -> Route;
 }
 
-/// What is known of a pool between two looks.
+/// Figures of a pool between two looks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meter {
     /// Requests a second, smoothed.
@@ -74,7 +74,7 @@ impl Meter {
         if self.latency > 0.0 { self.latency } else { alone(traits) }
     }
 
-    /// What one more request a second costs all of them, in seconds: L + x · dL/dx.
+    /// Cost of one more request a second to all of them, in seconds: L + x · dL/dx.
     ///
     /// The curve is that of a queue, L = s + k · ρ/(1−ρ), ρ = x/µ: s is the profile's latency
     /// alone, µ its rate, or the highest that was seen if that is more, k what the measured latency
@@ -93,16 +93,16 @@ pub(super) const SECOND: PoolId = PoolId(1);
 /// Weight of the newest 100 ms in latencies and rates.
 const NEWEST: f64 = 0.3;
 
-/// What is to be equal on both sides.
+/// The quantity to be equal on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Balanced {
     /// Seconds a request (MOST).
     Latency,
-    /// What one more request costs all of them (ours).
+    /// Cost of one more request to all of them (ours).
     Marginal,
 }
 
-/// What the loop found last.
+/// Load that the loop found last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
     /// The fastest pool is the dearer one.
@@ -122,7 +122,7 @@ pub(super) struct Balance {
     step: f64,
     share: f64,
     meters: [Meter; 2],
-    /// What both pools can do; known from the first epoch on.
+    /// Traits of both pools; known from the first epoch on.
     traits: Option<[PoolTraits; 2]>,
     pub(super) load: Load,
 }
@@ -149,7 +149,7 @@ impl Balance {
         self.share >= 1.0
     }
 
-    /// What both pools' requests cost, in seconds; `None` before anything is known.
+    /// Costs of both pools' requests, in seconds; `None` before anything is known.
     fn costs(&self) -> Option<[f64; 2]> {
         let traits = self.traits.as_ref()?;
         let cost = |pool: usize| match self.balanced {

@@ -80,11 +80,11 @@ pub const FLASH: PoolId = PoolId(0);
 /// One request's touch on one chunk. A request that spans chunks touches each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkAccess {
-    /// When, since time zero.
+    /// Time since time zero.
     pub at: Nanos,
     /// The chunk touched.
     pub chunk: ChunkId,
-    /// Where in the chunk it begins.
+    /// Offset in the chunk.
     pub offset: Bytes,
     /// Bytes of the request inside this chunk.
     pub bytes: Bytes,
@@ -92,26 +92,26 @@ pub struct ChunkAccess {
     pub write: bool,
 }
 
-/// What a placement may see of the machine.
+/// A placement's view of the machine.
 ///
 /// All of it stands in recordings: whoever adds to this trait adds to docs/formats/recording.md.
 pub trait VolumeView {
     /// Bytes of a chunk, a power of two.
     fn chunk_size(&self) -> Bytes;
 
-    /// How long the epoch was that ends now, above 0.
+    /// Length of the epoch that ends now, above 0.
     fn epoch(&self) -> Nanos;
 
-    /// What `pool` can do: from its profile where it has one, else [`PoolTraits::assumed`].
+    /// Traits of `pool`: from its profile where it has one, else [`PoolTraits::assumed`].
     fn traits(&self, pool: PoolId) -> PoolTraits;
 
-    /// What `pool` did for clients in the epoch that ends now.
+    /// Load that clients put on `pool` in the epoch that ends now.
     fn load(&self, pool: PoolId) -> PoolLoad;
 
     /// Volumes that exist; their ids are below this.
     fn volume_count(&self) -> u32;
 
-    /// What `volume` is promised; `None`: nothing, or there is no such volume.
+    /// Promise to `volume`; `None`: there is none, or there is no such volume.
     fn sla(&self, _volume: VolumeId) -> Option<Sla> {
         None
     }
@@ -119,10 +119,10 @@ pub trait VolumeView {
     /// Pools from fastest (0) to slowest.
     fn pool_count(&self) -> u16;
 
-    /// How many chunks `pool` can hold.
+    /// Number of chunks that `pool` can hold.
     fn capacity_chunks(&self, pool: PoolId) -> u64;
 
-    /// Where `chunk` lives now; a chunk never written counts as on the slowest pool.
+    /// Pool of `chunk` now; a chunk never written counts as on the slowest pool.
     fn pool_of(&self, chunk: ChunkId) -> PoolId;
 
     /// Chunks on `pool` now.
@@ -135,7 +135,7 @@ pub trait VolumeView {
     /// then need no bookkeeping of their own. O(chunks on the pool).
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId));
 
-    /// How often clients accessed `chunk` in the epoch that ends now; 0 where nobody counts.
+    /// Number of accesses of clients to `chunk` in the epoch that ends now; 0 where nobody counts.
     fn accesses(&self, _chunk: ChunkId) -> u64 {
         0
     }
@@ -157,13 +157,13 @@ pub trait VolumeView {
 pub struct Move {
     /// The chunk.
     pub chunk: ChunkId,
-    /// Where to.
+    /// Destination.
     pub to: PoolId,
-    /// How.
+    /// Kind of the move.
     pub how: How,
 }
 
-/// How a chunk comes to a pool.
+/// Ways in which a chunk comes to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
     /// It is there alone then; a mirrored chunk is brought together on that side.
@@ -185,7 +185,7 @@ impl Move {
     }
 }
 
-/// How much a placement may propose in one epoch.
+/// Bounds on what a placement may propose in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Moves at most.
@@ -212,13 +212,14 @@ pub trait Placement: Send {
     /// for a chunk that already is where it should be, nor where there is only one pool.
     fn propose(&mut self, now: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>);
 
-    /// Why `chunk` is where the last `propose` wanted it, a line a reason, the conclusion last;
-    /// nothing when the placement gives no reasons or has never met the chunk.
+    /// Reasons that `chunk` is where the last `propose` wanted it, a line a reason, the conclusion
+    /// last; nothing when the placement gives no reasons or has never met the chunk.
     fn explain(&self, _chunk: ChunkId) -> Vec<String> {
         Vec::new()
     }
 
-    /// How often it wants to be asked, where nobody says otherwise; `None`: it does not mind.
+    /// Time between two questions that it wants, where nobody says otherwise; `None`: it does not
+    /// mind.
     fn epoch(&self) -> Option<Nanos> {
         None
     }

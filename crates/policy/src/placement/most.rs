@@ -76,7 +76,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Placement(|settings| Ok(Box::new(Most::new(settings)?))),
 };
 
-/// See the module.
+/// MOST: tiers, and mirrors of the hottest chunks.
 #[derive(Debug)]
 struct Most {
     balance: Balance,

@@ -59,10 +59,10 @@ pub(crate) const ENTRY: Entry = Entry {
 
 /// The miss ratio may rise by so much before tuning ends.
 const DRIFT: f64 = 0.2;
-/// How often la may stay 1 before tuning ends.
+/// Times that la may stay 1 before tuning ends.
 const STAYS: u32 = 2;
 
-/// What the loop is doing.
+/// State of the loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mode {
     Classic {
@@ -77,7 +77,7 @@ enum Mode {
         /// Mean latencies of the shares that were tried, in seconds.
         tried: [f64; 3],
         count: usize,
-        /// How often la stayed 1.
+        /// Times that la stayed 1.
         stayed: u32,
     },
 }
@@ -152,7 +152,7 @@ impl Router for Tuner {
     }
 }
 
-/// See the module.
+/// Orthus: a cache that lets some hits be served by the pool below.
 #[derive(Debug)]
 struct Orthus {
     tuner: Tuner,

@@ -71,7 +71,7 @@ struct Rise {
     from: PoolId,
 }
 
-/// See the module.
+/// Chunks that should rise and fall, and the moves that come of it.
 #[derive(Debug)]
 pub(super) struct Plan {
     rooms: Rooms,
@@ -79,14 +79,14 @@ pub(super) struct Plan {
     pools: Vec<Wishes>,
 }
 
-/// What is wished of one pool.
+/// Wishes of one pool.
 #[derive(Debug, Default)]
 struct Wishes {
-    /// Who should come up to it, best first.
+    /// Chunks that should come up to it, best first.
     rises: VecDeque<Rise>,
-    /// Who should go down from it, and where to; the worst last.
+    /// Chunks that should go down from it, and their destinations; the worst last.
     falls: Vec<(ChunkId, PoolId)>,
-    /// Who may go down from it, and where to; the worst last.
+    /// Chunks that may go down from it, and their destinations; the worst last.
     yields: Vec<(ChunkId, PoolId)>,
 }
 

@@ -6,7 +6,7 @@
 
 use thermocline_units::{Bytes, Nanos, PoolId};
 
-/// What requests are like, as far as devices care.
+/// Kinds of requests, as far as devices care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Reads here and there.
@@ -33,7 +33,7 @@ impl Pattern {
     pub const RANDOM: [Pattern; 2] = [Pattern::RandomRead, Pattern::RandomWrite];
 }
 
-/// How a pool serves one pattern.
+/// Service of one pattern by a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Service {
     /// Mean latency of a request of 4 KiB that is alone.
@@ -43,7 +43,7 @@ pub struct Service {
     pub per_second: u64,
 }
 
-/// What a pool can do, and what it costs.
+/// Abilities and costs of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolTraits {
     /// By [`Pattern`], in the order of [`Pattern::ALL`].
@@ -52,7 +52,7 @@ pub struct PoolTraits {
     pub price_per_gib: Option<u64>,
     /// Power in operation, in milliwatts, where it is known.
     pub milliwatts: Option<u64>,
-    /// How often all of it may be written over before it is worn out; `None`: it does not wear, or
+    /// Times that all of it may be written over before it is worn out; `None`: it does not wear, or
     /// nobody knows.
     pub overwrites: Option<u64>,
 }
@@ -90,9 +90,9 @@ const ASSUMED: [[Service; 4]; 3] = [
 ];
 
 impl PoolTraits {
-    /// What is taken for granted of a pool of which nothing is known, by its place among `pools`:
-    /// the fastest is an NVMe SSD, the slowest of several a disk of 7,200 rpm, all between are SATA
-    /// SSDs. Nothing is said of price, power and wear.
+    /// Assumptions about a pool of which nothing is known, by its place among `pools`: the fastest
+    /// is an NVMe SSD, the slowest of several a disk of 7,200 rpm, all between are SATA SSDs.
+    /// Nothing is said of price, power and wear.
     pub fn assumed(pool: PoolId, pools: u16) -> PoolTraits {
         let class = match pool.0 {
             0 => 0,
@@ -107,7 +107,7 @@ impl PoolTraits {
         }
     }
 
-    /// How requests of `pattern` are served.
+    /// Service of requests of `pattern`.
     #[inline]
     pub fn of(&self, pattern: Pattern) -> Service {
         self.services[pattern as usize]
@@ -121,8 +121,8 @@ impl PoolTraits {
         services.into_iter().flatten().chain(others)
     }
 
-    /// What [`PoolTraits::figures`] gave; `None` when these are too few. Numbers behind them are
-    /// left out.
+    /// Reads the numbers of [`PoolTraits::figures`]; `None` when these are too few. Numbers behind
+    /// them are left out.
     pub fn from_figures(figures: &[u64]) -> Option<PoolTraits> {
         let figures: &[u64; TRAIT_FIGURES] = figures.first_chunk()?;
         let [price_per_gib, milliwatts, overwrites] =
@@ -135,7 +135,7 @@ impl PoolTraits {
     }
 }
 
-/// What a pool did for clients in the epoch that ends, as the machine measured it.
+/// Load of clients on a pool in the epoch that ends, as the machine measured it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolLoad {
     /// Requests to the device that read.
@@ -174,7 +174,8 @@ impl PoolLoad {
         [reads, writes, read_bytes.0, written_bytes.0, read_latency.0, write_latency.0]
     }
 
-    /// What [`PoolLoad::figures`] gave, and the numbers behind them; `None` when these are too few.
+    /// Reads the numbers of [`PoolLoad::figures`], and returns those behind them; `None` when these
+    /// are too few.
     pub fn from_figures(figures: &[u64]) -> Option<(PoolLoad, &[u64])> {
         let (&[reads, writes, read, written, read_ns, write_ns], rest) =
             figures.split_first_chunk::<LOAD_FIGURES>()?;

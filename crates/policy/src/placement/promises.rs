@@ -6,7 +6,7 @@
 use std::fmt;
 use thermocline_units::Nanos;
 
-/// How a promise ranks among others.
+/// Rank of a promise among others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SlaClass {
     /// Requests go first, and chunks keep their place on fast pools when they are cold.
@@ -28,7 +28,7 @@ impl SlaClass {
         }
     }
 
-    /// What [`SlaClass::name`] gave.
+    /// The class that has this [`SlaClass::name`].
     pub fn named(name: &str) -> Option<SlaClass> {
         SlaClass::ALL.into_iter().find(|class| class.name() == name)
     }
@@ -40,12 +40,12 @@ impl fmt::Display for SlaClass {
     }
 }
 
-/// What a volume is promised.
+/// A promise to a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sla {
     /// A request that takes longer, from its arrival to its answer, is a violation; above 0.
     pub latency: Nanos,
-    /// How strictly.
+    /// Its strictness.
     pub class: SlaClass,
 }
 
@@ -55,8 +55,8 @@ impl Sla {
         [self.latency.0, self.class as u64]
     }
 
-    /// What [`Sla::figures`] gave; `None` when these are none, too few, or unknown. Numbers behind
-    /// them are left out.
+    /// Reads the numbers of [`Sla::figures`]; `None` when these are none, too few, or unknown.
+    /// Numbers behind them are left out.
     pub fn from_figures(figures: &[u64]) -> Option<Sla> {
         let &[latency, class] = figures.first_chunk()?;
         let class = *SlaClass::ALL.get(usize::try_from(class).ok()?)?;

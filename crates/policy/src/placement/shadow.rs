@@ -55,7 +55,7 @@ pub const ONE_IN_MAX: u32 = 1024;
 /// On no pool.
 const NOWHERE: u16 = u16::MAX;
 
-/// Why a shadow cannot begin. Nothing has changed then.
+/// A shadow that cannot begin. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShadowError {
     /// There are [`SHADOWS_MAX`] already.
@@ -74,7 +74,7 @@ pub enum ShadowError {
     OtherSample(u32),
 }
 
-/// Where the chunks of the sample are, or would be.
+/// Places of the sample's chunks, as they are or would be.
 #[derive(Debug, Clone, Default)]
 struct Homes {
     /// By chunk number.
@@ -116,7 +116,7 @@ impl Homes {
     }
 }
 
-/// What the rivals have in common: the sample, what was asked of it, and where it really is.
+/// Facts that the rivals have in common: the sample, what was asked of it, and where it really is.
 struct Watched {
     one_in: u32,
     chunks: Chunks,
@@ -220,7 +220,7 @@ impl Watched {
         }
     }
 
-    /// What the epoch asked, served from `homes`.
+    /// Serves the epoch's requests from `homes`.
     fn judge(&self, homes: &Homes, levels: &Levels, view: &dyn VolumeView, tally: &mut Tally) {
         let costs: Vec<Costs> =
             pools(view).map(|pool| levels.of(pool, &view.traits(pool))).collect();
@@ -257,12 +257,12 @@ impl Watched {
     }
 }
 
-/// What a rival would have done, and what was done meanwhile, for the chunks of the sample.
+/// Figures of a rival, and of what was done meanwhile, for the chunks of the sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
     /// The name that it was given.
     pub name: &'a str,
-    /// When it began.
+    /// Time at which it began.
     pub begun: Nanos,
     /// Whole epochs that it was judged in.
     pub epochs: u64,
@@ -276,7 +276,7 @@ pub struct Report<'a> {
     pub actual_total: &'a Tally,
 }
 
-/// See the module.
+/// Rival placements that see what a volume's placement sees, and move nothing.
 pub struct Shadows {
     watched: Watched,
     rivals: Vec<Rival>,

@@ -49,13 +49,13 @@ const LEVELS: u8 = 64;
 const HIT_LEVEL: u8 = LEVELS / 4 * 3;
 /// Levels from the top that are promoted, by sixteenths of accesses that the fastest pool served.
 const PROMOTED: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
-/// What a chunk that was written last needs more.
+/// Levels that a chunk needs in addition when it was written last.
 const WRITTEN_MORE: u8 = 2;
 
-/// How a chunk was used.
+/// Use of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
-    /// When it was last lifted, among all liftings.
+    /// Time of its last lifting, among all liftings.
     last: u64,
     /// In which period; 0: never.
     period: u32,
@@ -82,7 +82,7 @@ impl Share {
     }
 }
 
-/// See the module.
+/// A stochastic multi-queue over chunks.
 #[derive(Debug)]
 struct Smq {
     period_ns: u64,

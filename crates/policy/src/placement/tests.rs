@@ -46,7 +46,7 @@ pub(crate) fn propose(placement: &mut dyn Placement, machine: &dyn VolumeView) -
     moves
 }
 
-/// What is proposed to a machine of any pools, by index of the chunk.
+/// Proposals to a machine of any pools, by index of the chunk.
 pub(crate) fn propose_to(placement: &mut dyn Placement, view: &Pools) -> Vec<(u32, u16)> {
     let mut moves = Vec::new();
     placement.propose(Nanos(0), view, Budget::UNLIMITED, &mut moves);

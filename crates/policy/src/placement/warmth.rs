@@ -21,7 +21,7 @@ pub(super) struct Warm {
     pub(super) warmth: f32,
 }
 
-/// See the module.
+/// Warmth of chunks, and the two pools that hold them.
 #[derive(Debug, Default)]
 pub(super) struct Warmth {
     activity: Activity,

@@ -21,7 +21,7 @@ pub(super) const FORM: Setting = Setting {
     help: "the algorithm with its errors mended, or as the source prints it",
 };
 
-/// Whether an algorithm runs with its errors mended.
+/// The form of an algorithm: as printed, or with its errors mended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Corrected,
@@ -90,7 +90,7 @@ impl Zones {
         members.into_iter().for_each(|c| self.enter(c.number, zone));
     }
 
-    /// Which of `touched`, which names every chunk in a zone or on flash, must change place.
+    /// Chunks of `touched`, which names every chunk in a zone or on flash, that must change place.
     pub(super) fn difference(&self, touched: &[Candidate]) -> Difference {
         let mut difference = Difference::default();
         for candidate in touched {

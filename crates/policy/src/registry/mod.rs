@@ -19,7 +19,7 @@ use crate::tunnel::{self, Controller};
 use std::sync::Arc;
 use thermocline_units::Bytes;
 
-/// What a cache policy is built for.
+/// Properties of the cache that a policy is built for.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
     /// Capacity in lines, ≥ 1.
@@ -101,13 +101,13 @@ impl Build {
 pub struct Entry {
     /// The name on the command line, lower case with hyphens.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: &'static str,
     /// Its settings, with units and defaults.
     pub settings: &'static [Setting],
-    /// How it is built.
+    /// The function that builds it.
     pub build: Build,
 }
 

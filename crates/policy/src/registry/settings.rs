@@ -13,7 +13,7 @@ pub struct Setting {
     pub default: &'static str,
     /// Its unit or kind: "fraction of the cache", "epochs", "duration".
     pub unit: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line.
     pub help: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub enum SettingsError {
         policy: String,
         /// The key that was written.
         key: String,
-        /// What to write instead.
+        /// Text to write instead.
         hint: String,
     },
     /// The value does not fit.
@@ -35,9 +35,9 @@ pub enum SettingsError {
     Value {
         /// The key.
         key: String,
-        /// What was written.
+        /// The value as written.
         value: String,
-        /// What would have been right.
+        /// The values that would have been right.
         expected: String,
     },
     /// The cache is larger than the policy's numbers reach.

@@ -20,29 +20,29 @@ pub enum SpecError {
     /// No policy or filter has this name.
     #[error("there is no policy `{name}`{hint}; `thermocline policies` lists them")]
     Unknown {
-        /// What was written.
+        /// The name as written.
         name: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         hint: String,
     },
     /// The text is not `name[:key=value…]`.
     #[error("`{text}` is not `name:key=value`")]
     Form {
-        /// What was written.
+        /// The text as written.
         text: String,
     },
     /// The parts do not compose.
     #[error("`{text}`: {reason}")]
     Compose {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// It is a policy of another family.
     #[error("`{label}` is a {kind}, not a {wanted}; those are {}", .names.join(", "))]
     Family {
-        /// What was written.
+        /// The label as written.
         label: String,
         /// The family that it belongs to.
         kind: &'static str,
@@ -82,7 +82,7 @@ pub struct PolicySpec {
     pub entry: &'static Entry,
     /// Its settings, defaults filled in.
     pub settings: Settings,
-    /// What decides on admission; `None` admits everything.
+    /// The filter on admission; `None` admits everything.
     pub filter: Option<FilterSpec>,
 }
 

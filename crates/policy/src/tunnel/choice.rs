@@ -76,25 +76,25 @@ impl fmt::Display for ChunkSize {
     }
 }
 
-/// How a flow is cut into chunks.
+/// Ways to cut a flow into chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// It is not cut: relayed as it is. Policy state "00" in the source.
     None,
     /// Every so many bytes. Policy state "01".
     Fixed,
-    /// Where its content says (content-defined chunking). Policy state "11".
+    /// At places that its content gives (content-defined chunking). Policy state "11".
     Content,
 }
 
-/// How a flow is cut, and how large the chunks are expected to be.
+/// Way to cut a flow, and the expected size of its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Choice {
     /// Not at all: its bytes are relayed.
     None,
     /// Every so many bytes.
     Fixed(ChunkSize),
-    /// Where the content says, so large on average.
+    /// At places that the content gives, so large on average.
     Content(ChunkSize),
 }
 
@@ -118,7 +118,7 @@ impl Choice {
         }
     }
 
-    /// How it cuts.
+    /// Its way of cutting.
     pub const fn kind(self) -> Kind {
         match self {
             Choice::None => Kind::None,

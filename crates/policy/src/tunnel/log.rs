@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use thermocline_units::{Bytes, Nanos};
 
-/// What a run of the chunker writes down.
+/// A line of the log that a run of the chunker writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLine {
     /// The start of chunking, since 1 January 1970, GMT (in the laboratory: since its time zero).
@@ -26,7 +26,7 @@ pub struct LogLine {
     pub server_port: u16,
     /// Bytes that were asked for.
     pub data: Bytes,
-    /// What it took to process them.
+    /// Time that processing them took.
     pub processing: Nanos,
     /// Bytes that were sent instead.
     pub sent: Bytes,

@@ -42,16 +42,16 @@ use thermocline_units::{Bytes, Nanos};
 pub(crate) const ENTRIES: &[crate::registry::Entry] =
     &[goodput::ENTRY, vnre::ENTRY, steady::CONTENT, steady::FIXED, steady::NONE];
 
-/// What runs when nobody names a policy.
+/// The policy when nobody names one.
 pub const DEFAULT: &str = "goodput";
 
-/// What came of a segment.
+/// Measures of a segment.
 ///
 /// Anything may be 0: a sample without bytes is ignored, one without processing time says nothing
 /// of cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// What it was cut by: any earlier answer, not only the last.
+    /// The choice it was cut by: any earlier answer, not only the last.
     pub choice: Choice,
     /// Its bytes, as the application sent them.
     pub bytes: Bytes,
@@ -65,7 +65,7 @@ pub struct Sample {
     pub processing: Nanos,
 }
 
-/// What a choice would have saved of bytes that went through, by a shadow index.
+/// Bytes that a choice would have saved of those that went through, by a shadow index.
 ///
 /// A shadow holds fingerprints of a sample of the chunks that this choice would have made of
 /// *everything* that passed, so it knows what the choice would save if it were in force all along.
@@ -76,13 +76,13 @@ pub struct Estimate {
     pub choice: Choice,
     /// Bytes that were looked at: the sample scaled up, or that of the sampled chunks alone.
     pub bytes: Bytes,
-    /// How many of them would not have been sent.
+    /// Bytes of them that would not have been sent.
     pub would_save: Bytes,
     /// Processor time that the shadow took for this.
     pub processing: Nanos,
 }
 
-/// What a class of flows can have.
+/// Link and processor of a class of flows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conditions {
     /// Bytes a second that its flows can send on the link together; `None` when that is not known
@@ -114,13 +114,14 @@ impl Conditions {
 /// than segments began, and from many flows at once. The implementer must keep every call O(1) and
 /// must not allocate; equal calls must give equal answers. Calls it has no use for may be left out.
 pub trait Controller: Send {
-    /// How the segment that begins now is cut.
+    /// Chooses how the segment that begins now is cut.
     fn choose(&mut self, now: Nanos) -> Choice;
 
     /// A segment has been processed.
     fn observe(&mut self, _now: Nanos, _sample: &Sample) {}
 
-    /// What the link and the processor can give from now on. Until told, [`Conditions::default`].
+    /// Sets what the link and the processor can give from now on. Until told,
+    /// [`Conditions::default`].
     fn conditions(&mut self, _now: Nanos, _conditions: &Conditions) {}
 
     /// A shadow index has an estimate. The tunnel gives them as they come, for choices that were

@@ -144,7 +144,7 @@ fn only_controllers_control() {
     }
 }
 
-/// What a tunnel may tell a controller, sense or nonsense.
+/// Messages that a tunnel may tell a controller, sense or nonsense.
 #[derive(Debug, Clone)]
 enum Call {
     Choose,

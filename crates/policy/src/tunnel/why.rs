@@ -6,7 +6,7 @@ use super::Choice;
 use std::fmt;
 use thermocline_units::Bytes;
 
-/// What keeps goodput from being higher.
+/// The bound on goodput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// The link.
@@ -45,7 +45,7 @@ pub enum Why {
         goodput: f64,
         /// RE ratio expected of it.
         re: f64,
-        /// What bounds it.
+        /// Its bound.
         limit: Limit,
         /// The best of the others whose RE ratio is known.
         next: Choice,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
 
-/// See the module.
+/// Handle that makes a file larger.
 #[derive(Debug)]
 pub struct Grower {
     file: OwnedFd,
@@ -21,7 +21,7 @@ pub struct Grower {
 }
 
 impl FileDevice {
-    /// What makes it larger.
+    /// Handle that makes it larger.
     ///
     /// # Errors
     /// When the system gives no further handle of it.
@@ -37,7 +37,7 @@ impl FileDevice {
 }
 
 impl Grower {
-    /// Where the device is.
+    /// Path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use thermocline_ports::model::ProfileError;
 use thermocline_units::Bytes;
 
-/// How long a device may stay locked that a killed process had: long for what one process has under
-/// way on a slow disk, short for people who started a second engine.
+/// Longest time that a device may stay locked that a killed process had: long for requests of one
+/// process under way on a slow disk, short for people who started a second engine.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenOptions {
     /// Make the file, of this size, when there is none; a file that exists keeps its size.
@@ -27,21 +27,21 @@ pub struct OpenOptions {
     pub patience: Patience,
 }
 
-/// Why a device cannot be opened.
+/// A reason that a device cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenDeviceError {
     /// The path cannot be opened as asked.
     #[error("{path}: {source}")]
     Open {
-        /// Which path.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Somebody else has it.
     #[error("{path} is in use by another process; stop that first")]
     InUse {
-        /// Which path.
+        /// Its path.
         path: PathBuf,
     },
     /// The kernel has lent it to somebody: it is mounted, or part of another device.
@@ -50,19 +50,19 @@ pub enum OpenDeviceError {
          another engine; release it first"
     )]
     Busy {
-        /// Which path.
+        /// Its path.
         path: PathBuf,
     },
     /// Neither a file nor a block device.
     #[error("{path} is neither a file nor a block device")]
     Kind {
-        /// Which path.
+        /// Its path.
         path: PathBuf,
     },
     /// Nothing fits.
     #[error("{path} has no room: {size} bytes are less than a sector of 512")]
     Empty {
-        /// Which path.
+        /// Its path.
         path: PathBuf,
         /// Its size in bytes.
         size: u64,
@@ -70,9 +70,9 @@ pub enum OpenDeviceError {
     /// The device cannot be slowed to the profile.
     #[error("{path} cannot be emulated as asked: {source}")]
     Emulation {
-        /// Which path.
+        /// Its path.
         path: PathBuf,
-        /// What the profile said.
+        /// The profile's error.
         source: ProfileError,
     },
     /// The bucket cannot be used.
@@ -80,7 +80,7 @@ pub enum OpenDeviceError {
     Bucket {
         /// `s3://bucket/prefix`.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: Box<crate::objects::ObjectError>,
     },
     /// The kernel has no io_uring.
@@ -88,7 +88,7 @@ pub enum OpenDeviceError {
         "io_uring is not available ({source}); it needs Linux 5.6, and must not be forbidden (sysctl kernel.io_uring_disabled)"
     )]
     Ring {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -21,7 +21,7 @@ const PARTS: usize = 4;
 /// Names of a page of a listing.
 pub(super) const PAGE: usize = 1000;
 
-/// Why an operation came to nothing.
+/// A reason that an operation came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BucketError {
     /// The object is not there.
@@ -55,7 +55,7 @@ pub(super) struct Bucket {
 pub(super) struct Page {
     /// Extents' objects.
     pub(super) objects: Vec<(u32, Generation)>,
-    /// Where the next one begins; none: this was the last.
+    /// Beginning of the next one; none: this was the last.
     pub(super) next: Option<Path>,
 }
 
@@ -193,7 +193,7 @@ impl Bucket {
         Ok(sequences)
     }
 
-    /// Whether there is anything below the prefix.
+    /// True if there is anything below the prefix.
     pub(super) async fn holds_anything(&self) -> Result<bool, BucketError> {
         match self.store.list(Some(&self.prefix)).next().await {
             None => Ok(false),
@@ -221,7 +221,7 @@ impl Bucket {
     }
 }
 
-/// What the store's error comes to. Its words name the bucket and the object, and no secrets.
+/// Our error for the store's. Its words name the bucket and the object, and no secrets.
 fn told(key: &str, error: object_store::Error) -> BucketError {
     use object_store::Error;
     let key = key.to_string();

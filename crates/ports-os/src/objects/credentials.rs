@@ -19,23 +19,23 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Why the file cannot be used.
+/// A reason that the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// The file cannot be read.
     #[error("{path}: {source}")]
     File {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A profile was asked for that is not there, or has only half of the keys.
     #[error("{path} has no aws_access_key_id and aws_secret_access_key in section [{section}]")]
     Section {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// Which section.
+        /// Name of the section.
         section: String,
     },
 }

@@ -33,7 +33,7 @@ const MAP_RECORDS_SHARE: usize = 8;
 /// Keys of one order to delete.
 const DELETES: usize = 1000;
 
-/// See the module.
+/// A cycle: generations on their way to the bucket, then the record that names them.
 #[derive(Debug)]
 pub(super) struct Cycle {
     /// The last record that is known to be in the log.
@@ -54,7 +54,7 @@ pub(super) struct Cycle {
     entries: usize,
     maps: Vec<u64>,
     mapping: bool,
-    /// What the record on its way names.
+    /// Extents and generations that the record on its way names.
     pending: Vec<(u32, Generation)>,
     /// True if a record may be in the log that is not known to be.
     unsure: bool,
@@ -133,8 +133,8 @@ impl ObjectDevice {
         }
     }
 
-    /// Who goes to the bucket next: for the cycle, then whole extents, then the oldest when room is
-    /// wanted.
+    /// The extent that goes to the bucket next: for the cycle, then whole extents, then the oldest
+    /// when room is wanted.
     fn next_extent(&self) -> Option<u32> {
         let may_go = |extent: &u32| {
             let gathered = &self.gathered[extent];

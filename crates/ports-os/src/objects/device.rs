@@ -45,14 +45,14 @@ pub(super) const UPLOADS_MAX: usize = 8;
 const RETRY_PAUSE: Nanos = Nanos::from_secs(1);
 const RETRY_LOOK: i64 = 100_000_000;
 
-/// What was written to an extent.
+/// Bytes that were written to an extent.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Since the last generation began its way.
     pub(super) open: Layer,
     /// On its way, with its generation.
     pub(super) sealed: Option<(Arc<Layer>, Generation)>,
-    /// When the open layer was begun, in writes.
+    /// Number of the write that began the open layer.
     pub(super) since: u64,
     /// True if its last way failed: it is not tried again before somebody flushes.
     pub(super) sulks: bool,
@@ -84,7 +84,7 @@ struct Part {
     generation: Generation,
 }
 
-/// See the module.
+/// A device in a bucket of an object store.
 #[derive(Debug)]
 pub struct ObjectDevice {
     pub(super) worker: Worker,
@@ -96,7 +96,7 @@ pub struct ObjectDevice {
     pub(super) count: u64,
     /// By extent: what the log names.
     pub(super) named: Vec<Generation>,
-    /// How many of these there are.
+    /// Number of these.
     pub(super) objects: u64,
     /// Generations that are in the bucket, and that no record names yet.
     pub(super) fresh: BTreeMap<u32, Generation>,
@@ -118,7 +118,7 @@ pub struct ObjectDevice {
     pub(super) now: Nanos,
     /// Since when the store fails; none: it does not.
     pub(super) failing_since: Option<Nanos>,
-    /// When the store is tried again.
+    /// Time at which the store is tried again.
     pub(super) retry_at: Option<Nanos>,
     patience: Nanos,
     /// Records of the log behind a map, at most.
@@ -130,7 +130,7 @@ pub struct ObjectDevice {
     traffic: Arc<Traffic>,
 }
 
-/// What the device is to whoever waits, when the bucket says this.
+/// The device's error for a bucket's.
 pub(super) fn device_error(error: &BucketError) -> DeviceError {
     match error {
         BucketError::TimedOut(_) => DeviceError::TimedOut,
@@ -184,7 +184,7 @@ impl ObjectDevice {
         device
     }
 
-    /// Where it is: `s3://bucket/prefix`.
+    /// Its address: `s3://bucket/prefix`.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -222,7 +222,7 @@ impl ObjectDevice {
         self.reads.is_empty() && self.waiting.is_empty() && self.cycle.is_idle()
     }
 
-    /// What went to the store and came from it, what is there, and what that costs.
+    /// Traffic with the store, contents of the bucket, and the cost of both.
     pub fn status(&self) -> BucketStatus {
         let held = Bytes(self.blocks_held as u64 * u64::from(BLOCK));
         self.traffic.status(self.objects, self.shape.extent, held)
@@ -441,7 +441,7 @@ impl ObjectDevice {
         holds
     }
 
-    /// What went wrong with the bucket, for people; and whether it may pass.
+    /// Takes note of a failure of the bucket, for people; and whether it may pass.
     pub(super) fn failed(&mut self, error: &BucketError) {
         self.traffic.note_error(error);
         match error {
@@ -495,7 +495,7 @@ impl Device for ObjectDevice {
         done.append(&mut self.done);
     }
 
-    /// When a store that failed is tried again; else only the world knows.
+    /// Time at which a store that failed is tried again; else only the world knows.
     fn next_event(&self) -> Option<Nanos> {
         self.retry_at
     }

@@ -53,13 +53,13 @@ impl Generation {
         fits.then_some(Generation(epoch << COUNT_BITS | count))
     }
 
-    /// Which opening wrote it.
+    /// Number of the opening that wrote it.
     pub fn epoch(self) -> u64 {
         self.0 >> COUNT_BITS
     }
 }
 
-/// How a device is cut into extents; chosen when it is made.
+/// Size of a device and of its extents; chosen when it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of the device; whole sectors.
@@ -84,7 +84,7 @@ impl Shape {
             && self.size.0 / u64::from(extent) < EXTENTS_MAX
     }
 
-    /// How many extents there are.
+    /// Number of extents.
     pub fn extents(&self) -> u32 {
         let behind = self.size.0.saturating_sub(u64::from(self.lead));
         (behind.div_ceil(u64::from(self.extent)) + u64::from(self.lead > 0)) as u32
@@ -122,14 +122,14 @@ impl Shape {
 pub struct Name {
     /// The device.
     pub identity: u64,
-    /// Which extent.
+    /// The extent.
     pub extent: u32,
-    /// Which of its generations.
+    /// The generation of it.
     pub generation: Generation,
 }
 
 impl Name {
-    /// Where it is, below the prefix.
+    /// Its key, below the prefix.
     pub fn key(&self) -> String {
         let (extent, generation) = (self.extent, self.generation.0);
         format!("{}/{extent:08x}.{generation:016x}", shard(extent & 0xf))
@@ -179,7 +179,7 @@ impl Name {
         out
     }
 
-    /// What to ask of an object of `length` bytes of contents for some of its blocks; the header
+    /// Range to ask of an object of `length` bytes of contents for some of its blocks; the header
     /// comes with the first one.
     pub fn range(blocks: &Range<u32>, length: u32) -> Range<u64> {
         let at = |block: u32| {
@@ -239,7 +239,7 @@ pub fn decode_header(header: &[u8]) -> Option<(Name, u32)> {
     sound.then_some((name, u32_at(header, 36)))
 }
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Of the log: somebody opened the device.
@@ -253,15 +253,15 @@ pub enum Kind {
 /// A record of the log, or a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The device.
     pub identity: u64,
     /// Its place in the log; a map's is that of the last record in it.
     pub sequence: u64,
-    /// How often the device was opened to be written.
+    /// Number of times that the device was opened to be written.
     pub epoch: u64,
-    /// Who wrote it: chosen at each opening.
+    /// Its writer: chosen at each opening.
     pub owner: u64,
     /// The device's.
     pub shape: Shape,
@@ -270,7 +270,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Where it is, below the prefix.
+    /// Its key, below the prefix.
     pub fn key(&self) -> String {
         match self.kind {
             Kind::Opened | Kind::Written => log_key(self.sequence),
@@ -339,12 +339,12 @@ impl Record {
     }
 }
 
-/// Where a record of the log is.
+/// Key of a record of the log.
 pub fn log_key(sequence: u64) -> String {
     format!("log/{sequence:016x}")
 }
 
-/// Where a map is.
+/// Key of a map.
 pub fn map_key(sequence: u64) -> String {
     format!("map/{sequence:016x}")
 }

@@ -37,10 +37,10 @@ use tokio_rustls::TlsConnector;
 const ANSWER_BYTES_MAX: usize = (1 << 30) + (4 << 20);
 /// Characters of a store's code for an error.
 const CODE_CHARACTERS_MAX: usize = 64;
-/// Where an instance asks for its credentials over IPv6.
+/// Address at which an instance asks for its credentials over IPv6.
 const INSTANCE_METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
-/// See the module.
+/// Connections to a store.
 #[derive(Debug, Clone)]
 pub(super) struct Wire(Arc<Inner>);
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-/// Why a request was not answered.
+/// A reason that a request was not answered.
 #[derive(Debug, thiserror::Error)]
 enum WireError {
     #[error("no answer within the deadline of {0:?}")]

@@ -17,11 +17,11 @@ const _: () = assert!(SECTORS == u8::BITS, "a bit a sector");
 #[derive(Debug, Clone)]
 struct Block {
     bytes: Box<[u8; BLOCK as usize]>,
-    /// Which sectors were written.
+    /// Bits of the sectors that were written.
     sectors: u8,
 }
 
-/// See the module.
+/// Blocks written to an extent that are not in the bucket yet, sector by sector.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layer {
     /// True if everything below reads as zeroes.

@@ -16,12 +16,12 @@ use thermocline_units::mutants::mutant;
 
 const KEY: &str = "lock";
 
-/// How often an owner shows that it lives, and how long somebody else watches for that.
+/// Times between an owner's signs of life, and of those who watch for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beats {
     /// Time between beats; each is two requests.
     pub every: Duration,
-    /// How long a lock is watched; more than two beats, with what requests may take.
+    /// Time that a lock is watched; more than two beats, with the time that requests may take.
     pub watch: Duration,
 }
 
@@ -40,7 +40,7 @@ struct Lock {
     holder: String,
 }
 
-/// Why a device cannot be had.
+/// A reason that a device cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     /// Somebody has it.
@@ -76,7 +76,7 @@ impl Lock {
     }
 }
 
-/// Who we are, for people.
+/// Our own name, for people.
 fn holder() -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 8] = b"THERMOBM";
 const BYTES: usize = 56;
 
-/// What is remembered.
+/// Facts that are remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Remembered {
     /// The device.
     pub(super) identity: u64,
-    /// Who wrote this.
+    /// The writer of this.
     pub(super) owner: u64,
     /// The last record of the log that was relied upon.
     pub(super) sequence: u64,
@@ -32,15 +32,15 @@ pub(super) struct Memory {
     path: PathBuf,
 }
 
-/// Why there is no memory.
+/// A reason that there is no memory.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The system refused.
     #[error("{path}: {source}")]
     File {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Another process has it.
@@ -69,7 +69,7 @@ impl Memory {
         }
     }
 
-    /// What is remembered; none in a new file.
+    /// The facts remembered; none in a new file.
     pub(super) fn read(&self) -> Result<Option<Remembered>, MemoryError> {
         let mut bytes = [0; BYTES];
         let found = rustix::io::pread(&self.file, &mut bytes, 0).map_err(|e| self.failed(e))?;

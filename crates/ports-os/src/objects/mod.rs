@@ -49,7 +49,7 @@ use worker::Worker;
 /// Records of the log behind a map, at most, unless a test says otherwise.
 const MAP_RECORDS: usize = 512;
 
-/// What is to be done with a bucket.
+/// The purpose of opening a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Make a device where nothing is; the number tells it from others.
@@ -60,14 +60,14 @@ pub enum Purpose {
     Look,
 }
 
-/// How a device behaves on this machine.
+/// Settings of a device on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectSettings {
     /// Bytes of writes that are held in memory, at most; four extents and more.
     pub buffer: Bytes,
     /// The file of what this machine remembers of the bucket; none: it believes the bucket.
     pub memory: Option<PathBuf>,
-    /// How long flushes wait for a store that fails, in all, before they fail too.
+    /// Longest time that flushes wait for a store that fails, in all, before they fail too.
     pub patience: Nanos,
     /// The lock's.
     pub beats: Beats,
@@ -87,13 +87,13 @@ impl ObjectSettings {
     }
 }
 
-/// Why a device in a bucket cannot be used.
+/// A reason that a device in a bucket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// There is no way to the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is in the bucket, or the store itself, forbids it.
+    /// Contents of the bucket, or the store itself, forbid it.
     #[error(transparent)]
     Open(#[from] OpenBucketError),
     /// The system gives no thread.

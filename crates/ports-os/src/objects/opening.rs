@@ -24,7 +24,7 @@ use thermocline_units::mutants::mutant;
 /// Records of the log read at once.
 const READERS: usize = 16;
 
-/// Why a device in a bucket cannot be opened.
+/// A reason that a device in a bucket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenBucketError {
     /// There is no device, and nothing else.
@@ -76,7 +76,7 @@ impl From<Refusal> for OpenBucketError {
     }
 }
 
-/// What is known about a device when it is open.
+/// An open device.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) identity: u64,
@@ -95,7 +95,7 @@ pub(super) struct Opened {
     pub(super) lease: Option<Lease>,
 }
 
-/// What an opening goes by.
+/// The wish of an opening.
 pub(super) struct Wish<'a> {
     pub(super) bucket: &'a Bucket,
     pub(super) memory: Option<&'a Memory>,

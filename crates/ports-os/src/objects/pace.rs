@@ -13,7 +13,7 @@ use thermocline_ports::model::{Lane, LaneModel, LinkProfile};
 use thermocline_units::{Bytes, Nanos};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// What requests may take of a store.
+/// Limits on requests to a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Requests under way at once, and connections.
@@ -22,11 +22,11 @@ pub struct Limits {
     pub requests_per_s: Option<u32>,
     /// Bytes a second, in both directions together; none: as many as there are.
     pub bytes_per_s: Option<Bytes>,
-    /// How long one try of a request may take.
+    /// Longest time of one try of a request.
     pub deadline: Nanos,
-    /// How often a request that failed is tried again, at most.
+    /// Most retries of a request that failed.
     pub retries: u32,
-    /// How long tries go on, at most, counted from the first.
+    /// Longest time that tries go on, counted from the first.
     pub retry_for: Nanos,
 }
 
@@ -46,7 +46,7 @@ impl Default for Limits {
 /// As good as no limit: more than any machine moves.
 const BOUNDLESS: u64 = 1 << 50;
 
-/// See the module.
+/// The pace of requests to a store.
 #[derive(Debug)]
 pub(super) struct Pace {
     began: Instant,

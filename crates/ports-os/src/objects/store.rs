@@ -66,7 +66,7 @@ impl std::fmt::Display for BucketUrl {
 /// A bucket, and how it is asked. Holds no secrets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BucketOptions {
-    /// Where it is.
+    /// Its address.
     pub url: BucketUrl,
     /// `https://host:port` of the store; none: Amazon's in the region, or what `AWS_ENDPOINT_URL`
     /// says.
@@ -79,11 +79,11 @@ pub struct BucketOptions {
     pub virtual_host: bool,
     /// Certificate authorities beside the system's, in PEM form.
     pub ca_file: Option<PathBuf>,
-    /// What requests may take.
+    /// Limits on requests.
     pub limits: Limits,
     /// A link in front, emulated.
     pub link: Option<LinkProfile>,
-    /// What the store asks for.
+    /// The store's prices.
     pub prices: Prices,
 }
 
@@ -103,7 +103,7 @@ impl BucketOptions {
         }
     }
 
-    /// Whether the address of the store can be used; says what is wrong with it.
+    /// Checks that the address of the store can be used; the error says what is wrong with it.
     ///
     /// # Errors
     /// When it is none, or would be asked in the clear without leave.
@@ -123,7 +123,7 @@ impl BucketOptions {
     }
 }
 
-/// Why there is no way to a bucket.
+/// A reason that there is no way to a bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The address cannot be used.
@@ -132,9 +132,9 @@ pub enum StoreError {
     /// The file of authorities cannot be used.
     #[error("{path}: {problem}")]
     Authorities {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
     },
     /// The shared credentials file cannot be used.

@@ -11,7 +11,7 @@ use thermocline_units::Bytes;
 /// Characters of an error that are kept.
 const ERROR_CHARACTERS_MAX: usize = 300;
 
-/// What a store asks for, in any currency. 0: nothing, or not known.
+/// A store's prices, in any currency. 0: nothing, or not known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Prices {
     /// For a thousand writes or listings.
@@ -35,7 +35,7 @@ pub(super) enum Verb {
     Other,
 }
 
-/// See the module.
+/// Counts of requests, and what they cost.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     prices: Prices,
@@ -46,7 +46,7 @@ pub(super) struct Traffic {
     last_error: Mutex<Option<String>>,
 }
 
-/// What a device tells about its bucket; counts are since it was opened.
+/// Status of a device's bucket; counts are since it was opened.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BucketStatus {
     /// Requests that write: objects, parts, records.
@@ -69,9 +69,9 @@ pub struct BucketStatus {
     pub stored: Bytes,
     /// Bytes written that are only in memory.
     pub unsent: Bytes,
-    /// What the requests cost by the prices that were given; none: there are no prices.
+    /// Cost of the requests by the prices that were given; none: there are no prices.
     pub cost: Option<f64>,
-    /// What a month of the objects costs; none: there are no prices.
+    /// Cost of a month of the objects; none: there are no prices.
     pub cost_month: Option<f64>,
     /// The last thing that went wrong.
     pub last_error: Option<String>,

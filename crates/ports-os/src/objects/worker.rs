@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 /// Reads on their way at once.
 const READS: usize = 64;
-/// How long closing waits for what is under way, and for the lock to be let go.
+/// Longest wait of closing for what is under way, and for the lock to be let go.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Something to be done.
@@ -43,7 +43,7 @@ pub(super) enum Job {
     List { digit: u32, after: Option<Path> },
 }
 
-/// What came of it.
+/// The result of it.
 pub(super) enum Answer {
     Read {
         tag: u32,
@@ -67,7 +67,7 @@ pub(super) enum Answer {
     Lost,
 }
 
-/// What came of a record.
+/// The result of a record.
 pub(super) enum Commit {
     /// It is in the log, and remembered.
     Done,
@@ -88,7 +88,7 @@ pub(super) struct Worker {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// What the thread has.
+/// The thread's state.
 #[derive(Clone)]
 struct Shop {
     bucket: Bucket,

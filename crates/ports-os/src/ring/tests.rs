@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use thermocline_units::Nanos;
 
-/// What a ring does in place of what it should.
+/// Behaviour of a ring in place of the right one.
 #[derive(Default)]
 pub(crate) struct Script {
     /// Results of the next system calls, which take nothing.
@@ -43,8 +43,8 @@ fn answers(ring: &mut Ring, count: usize) -> Vec<u32> {
     tags
 }
 
-/// What the kernel did not take was forgotten until the next request came along, and so for ever
-/// where none did; and EBUSY ended the process.
+/// A request that the kernel did not take was forgotten until the next request came along, and so
+/// for ever where none did; and EBUSY ended the process.
 #[test]
 fn what_the_kernel_does_not_take_is_handed_over_later_and_in_its_order() {
     let refuse = |errno: Errno| Err(io::Error::from(errno));

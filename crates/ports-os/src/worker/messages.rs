@@ -3,7 +3,7 @@
 use thermocline_ports::Ticket;
 use thermocline_ports::accelerator::{Fingerprint, Job};
 
-/// What a worker says first.
+/// Length of a worker's first message.
 pub(super) const HELLO_BYTES: usize = 16;
 /// A job.
 pub(super) const ORDER_BYTES: usize = 72;
@@ -13,7 +13,7 @@ pub(super) const ANSWER_BYTES: usize = 32;
 const MAGIC: &[u8; 4] = b"TCW1";
 const VERSION: u32 = 1;
 
-/// What a worker says of itself: its one fingerprint and its units; `None` for nonsense.
+/// A worker's description of itself: its one fingerprint and its units; `None` for nonsense.
 pub(super) fn hello(bytes: &[u8; HELLO_BYTES]) -> Option<(Option<Fingerprint>, u32)> {
     let only = match word(bytes, 8) {
         0 => None,
@@ -56,7 +56,7 @@ pub(super) fn order(ticket: Ticket, slot: u32, job: &Job) -> [u8; ORDER_BYTES] {
     bytes
 }
 
-/// How a worker ended a job, before its positions are read.
+/// The end of a job, before its positions are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answered {
     pub(super) ticket: Ticket,

@@ -24,7 +24,7 @@ const SLACK: u64 = 64;
 /// Positions are at most as many as bytes, four bytes each.
 const POSITION_BYTES: u64 = 4;
 
-/// How a worker is started.
+/// Options for starting a worker.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
     /// The program.
@@ -35,7 +35,7 @@ pub struct ProcessOptions {
     pub slots: u32,
     /// The longest buffer, a multiple of 64 bytes up to 16 MiB.
     pub buffer: Bytes,
-    /// How long it may take to begin, and a job to be answered.
+    /// Longest time until it begins, and until a job is answered.
     pub patience: Duration,
 }
 
@@ -61,9 +61,9 @@ pub enum ProcessError {
          {slots} slots of {buffer} were asked for"
     )]
     Options {
-        /// What was asked for.
+        /// The number asked for.
         slots: u32,
-        /// What was asked for.
+        /// The length asked for.
         buffer: Bytes,
     },
     /// The program does not start, or memory or a socket cannot be had.
@@ -74,10 +74,10 @@ pub enum ProcessError {
     Start {
         /// The program.
         program: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// What it says first is not what a worker says.
+    /// Its first words are not those of a worker.
     #[error(
         "{} does not speak as a worker does; give the program of a worker of this version",
         .program.display()
@@ -98,7 +98,7 @@ pub struct Process {
     patience: Nanos,
     free: Vec<u32>,
     waiting: VecDeque<(Ticket, Job)>,
-    /// What is with the worker: its slot, its bytes, and until when it may take.
+    /// Jobs with the worker: slot, bytes, and the time until which it may take.
     given: BTreeMap<Ticket, (u32, u32, Nanos)>,
     /// Answered without the worker.
     early: Vec<Done>,
@@ -146,7 +146,7 @@ impl Process {
         Ok(process)
     }
 
-    /// What made the unit fail; `None` while it works.
+    /// The reason that the unit failed; `None` while it works.
     pub fn failed(&self) -> Option<&'static str> {
         self.failed
     }

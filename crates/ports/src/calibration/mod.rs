@@ -26,7 +26,7 @@ use crate::pattern::{self, Outcome, Pattern};
 use plan::Step;
 use thermocline_units::{Bytes, Nanos};
 
-/// How often every load is run: a device that others use, too, is not the same at all times.
+/// Times that every load is run: a device that others use, too, is not the same at all times.
 pub const PASSES: usize = 3;
 /// Requests of a load in the model: as many as were measured, but no more than this.
 const MODEL_REQUESTS_MAX: u64 = 10_000;
@@ -35,12 +35,12 @@ const FIT_REQUESTS: u64 = 600;
 /// Random reads of one device that take longer than this, and do not go faster in parallel, wait
 /// for a head.
 const HEAD_LATENCY: Nanos = Nanos::from_micros(2_000);
-/// How much faster 32 requests at a time may be than one, on a device with a head.
+/// Greatest speed-up of 32 requests at a time over one, on a device with a head.
 const HEAD_SPEED_UP_MAX: f64 = 6.0;
 
 /// A device that loads are run on.
 pub trait Subject {
-    /// What may go wrong.
+    /// Failures of the device.
     type Error;
 
     /// Bytes that may be accessed from offset 0.
@@ -56,7 +56,7 @@ pub trait Subject {
     fn run(&mut self, pattern: &Pattern, from: Bytes) -> Result<Outcome, Self::Error>;
 }
 
-/// What may be done to the device.
+/// Permission to change the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading only; writes are assumed to be like reads.
@@ -68,21 +68,21 @@ pub enum Access {
 /// A load with what came of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// Which load.
+    /// The load.
     pub name: LoadName,
     /// The load.
     pub pattern: Pattern,
-    /// What the device did in the median run.
+    /// Figures of the device, in the median run.
     pub measured: Figures,
     /// The lowest and the highest rate of all runs, in requests a second.
     pub iops_range: (f64, f64),
-    /// What the fitted model does.
+    /// Figures of the fitted model.
     pub modelled: Figures,
     /// True if the profile was fitted to this load; else it is one that the fit has not seen.
     pub fitted: bool,
 }
 
-/// What a load measured.
+/// Figures of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figures {
     /// Requests a second.
@@ -102,14 +102,14 @@ pub struct Calibration {
     pub profile: Profile,
     /// Every load, measured and modelled.
     pub rows: Vec<Row>,
-    /// How much requests of a pattern cost, relative to each other.
+    /// Costs of requests of a pattern, relative to each other.
     pub weights: Weights,
-    /// What was not measured, and what is assumed instead.
+    /// Properties that were not measured, and what is assumed instead.
     pub assumed: Vec<String>,
 }
 
 impl Row {
-    /// How much faster the model is than the device: 0.1 is a tenth.
+    /// Speed of the model over that of the device, less 1: 0.1 is a tenth faster.
     pub fn error(&self) -> f64 {
         self.modelled.iops / self.measured.iops - 1.0
     }
@@ -248,7 +248,7 @@ fn has_a_head(measured: &Measurements) -> bool {
     one.mean > HEAD_LATENCY && many.iops < HEAD_SPEED_UP_MAX * one.iops
 }
 
-/// What a model of `profile` does under a load.
+/// Figures of a model of `profile` under a load.
 fn modelled(profile: &Profile, measured: &Measured) -> Figures {
     let mut device = ModelDevice::new(profile, 1);
     let Measured { step, outcome, .. } = measured;
@@ -258,7 +258,8 @@ fn modelled(profile: &Profile, measured: &Measured) -> Figures {
     Figures::of(&outcome)
 }
 
-/// How far a model is off: the sum of squared logarithms of modelled over measured rates.
+/// Distance of a model from the measurements: the sum of squared logarithms of modelled over
+/// measured rates.
 fn misfit(profile: &Profile, measured: &Measurements, loads: &[LoadName]) -> f64 {
     let off = loads.iter().filter_map(|&name| measured.get(name)).map(|load| {
         let mut device = ModelDevice::new(profile, 1);

@@ -32,7 +32,7 @@ const RATES: std::ops::RangeInclusive<f64> = 1e4..=1e12;
 /// Shares at which the distribution of latencies is taken: straight lines between fewer points
 /// would give the tail more weight than it has.
 const SHARES: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999];
-/// What a profile says about factors of a spread.
+/// Range of a profile's factors of a spread.
 const FACTOR_RANGE: (f64, f64) = (0.01, 1000.0);
 
 /// A direction's parameters, as the descent changes them: servers, service, command, rate of the

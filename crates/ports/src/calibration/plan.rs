@@ -54,7 +54,7 @@ pub enum LoadName {
 pub(super) struct Step {
     pub(super) name: LoadName,
     pub(super) pattern: Pattern,
-    /// Where its range begins.
+    /// Offset of its range.
     pub(super) from: Bytes,
 }
 

@@ -9,7 +9,7 @@ use crate::accelerator::{Abilities, Accelerator, AcceleratorError, Answer, Done,
 use std::collections::BTreeMap;
 use thermocline_units::{Nanos, Rng};
 
-/// What goes wrong, and how often: probabilities are per job, from 0 to 1.
+/// Faults and their probabilities per job, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AcceleratorFaults {
     /// One position is another.
@@ -28,7 +28,7 @@ pub struct AcceleratorFaults {
     pub die: f64,
     /// The answer comes `late_by` later.
     pub late: f64,
-    /// How late.
+    /// Delay of a late answer.
     pub late_by: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl AcceleratorFaults {
     };
 }
 
-/// What a faulty accelerator did so far.
+/// Faults of a faulty accelerator so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Misdeeds {
     /// Answers that are false.
@@ -87,7 +87,7 @@ impl<A: Accelerator> FaultyAccelerator<A> {
         }
     }
 
-    /// What it did so far.
+    /// Its faults so far.
     pub fn misdeeds(&self) -> Misdeeds {
         self.misdeeds
     }

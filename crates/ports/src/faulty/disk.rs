@@ -74,7 +74,7 @@ pub struct SimDisk {
     geometry: Geometry,
     faults: Faults,
     rng: Rng,
-    /// What a read would show now.
+    /// Contents that a read would show now.
     current: Image,
     log: Log,
     in_flight: BinaryHeap<Pending>,
@@ -253,7 +253,7 @@ impl SimDisk {
         self.spread(Effect { range, content: Content::Unreadable, durable: true });
     }
 
-    /// What a read would show now, without one.
+    /// Contents that a read would show now, without one.
     ///
     /// # Errors
     /// [`DeviceError::Io`] when the range holds a spoilt sector.
@@ -264,7 +264,7 @@ impl SimDisk {
         self.current.read(self.geometry.sectors(offset, Bytes(u64::from(length))))
     }
 
-    /// What a read would show after a crash that loses everything volatile.
+    /// Contents that a read would show after a crash that loses everything volatile.
     ///
     /// # Errors
     /// [`DeviceError::Io`] when the range holds a spoilt sector.
@@ -281,7 +281,7 @@ impl SimDisk {
         self.log.push(effect);
     }
 
-    /// What `io` will do, as far as that is settled at submission.
+    /// The effect of `io`, as far as that is settled at submission.
     fn plan(&mut self, io: Io) -> Act {
         let range = io.range().map(|(offset, length)| self.geometry.sectors(offset, length));
         let Some(range) = range else { return Act::Flush { mark: self.log.mark() } };
@@ -317,7 +317,7 @@ impl SimDisk {
         }
     }
 
-    /// How a request that is submitted now ends, and how long that takes.
+    /// The result of a request that is submitted now, and the time it takes.
     fn draw_fate(&mut self, takes_room: bool) -> (Result<(), DeviceError>, Nanos) {
         let mean = self.faults.latency_mean.0 as f64;
         let mut latency = Nanos(self.rng.exponential(mean) as u64 + 1);

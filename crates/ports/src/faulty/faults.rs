@@ -2,10 +2,10 @@
 
 use thermocline_units::Nanos;
 
-/// How much longer a delayed request takes.
+/// Slowdown of a delayed request.
 pub(super) const DELAY_FACTOR: u64 = 100;
 
-/// What a sector that was never written holds.
+/// Contents of a sector that was never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
     /// Zero bytes.
@@ -14,14 +14,14 @@ pub enum Background {
     Garbage,
 }
 
-/// What goes wrong, and how often: probabilities are per request, from 0 to 1.
+/// Faults and their probabilities per request, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
-    /// What never-written sectors hold. Read when the disk is made.
+    /// Contents of never-written sectors. Read when the disk is made.
     pub background: Background,
     /// Mean of a request's latency; exponentially distributed, at least 1 ns.
     pub latency_mean: Nanos,
-    /// How long a request that times out takes to say so.
+    /// Time until a request that times out says so.
     pub time_out_after: Nanos,
     /// Probability of [`crate::DeviceError::Io`].
     pub fail: f64,

@@ -12,7 +12,7 @@ use bytes::Bytes as Buffer;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a run of sectors holds.
+/// Contents of a run of sectors.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Zeroes,
@@ -149,7 +149,7 @@ impl Image {
         Ok(Payload::from(bytes))
     }
 
-    /// What covers `range`, piece by piece, in order.
+    /// Runs that cover `range`, piece by piece, in order.
     pub(super) fn runs(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, Content)> {
         let mut at = range.start;
         std::iter::from_fn(move || {

@@ -11,13 +11,13 @@ use thermocline_units::{Nanos, Rng};
 /// Latencies by which a reordered packet may be late.
 const REORDER_LATENCIES: u64 = 20;
 
-/// How much longer a delayed packet takes; it keeps its place, and holds up those behind it.
+/// Slowdown of a delayed packet; it keeps its place, and holds up those behind it.
 const DELAY_FACTOR: u64 = 100;
 
-/// What goes wrong, and how often: probabilities are per packet, from 0 to 1.
+/// Faults and their probabilities per packet, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkFaults {
-    /// How long a packet is under way.
+    /// Time that a packet is under way.
     pub latency: Nanos,
     /// Probability that it never arrives.
     pub lose: f64,

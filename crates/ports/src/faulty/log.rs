@@ -25,7 +25,7 @@ const PIECES_MAX: u64 = 4096;
 /// Sectors that many devices write as one: 4 KiB.
 const PAGE: u64 = 8;
 
-/// What becomes of volatile sectors in a crash: of the machine, or of the program alone.
+/// The fate of volatile sectors in a crash: of the machine, or of the program alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// All are old: only what was durable is left.
@@ -96,7 +96,7 @@ impl Log {
         self.changes.iter().any(|change| !change.durable && touches(change))
     }
 
-    /// What would survive if everything volatile were lost.
+    /// The image that would survive if everything volatile were lost.
     pub(super) fn durable(&self, range: &Range<u64>) -> Image {
         let mut image = Image::new(super::image::Content::Zeroes);
         for (run, content) in self.durable.runs(range.clone()) {
@@ -169,7 +169,7 @@ impl Log {
     }
 }
 
-/// What a sector under `covering` may hold after a crash; `None` is the durable image.
+/// Changes that a sector under `covering` may show after a crash; `None` is the durable image.
 fn candidates(changes: &[Effect], covering: &BTreeSet<usize>) -> Vec<Option<usize>> {
     let mut candidates = vec![None];
     for &index in covering {

@@ -56,7 +56,7 @@ fn run(device: &mut SimDisk, io: Io) -> Result<Payload, DeviceError> {
     done.remove(0).1.result
 }
 
-/// What the first byte of each sector of a range is.
+/// The first byte of each sector of a range.
 fn fills(contents: &Payload) -> Vec<u8> {
     contents.to_vec().chunks(SECTOR as usize).map(|sector| sector[0]).collect()
 }

@@ -17,7 +17,7 @@ use thermocline_units::{Bytes, Nanos};
 /// An accelerator by its published or measured numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AcceleratorProfile {
-    /// Where the numbers are from.
+    /// Source of the numbers.
     pub source: &'static str,
     /// Cycles a second.
     pub clock: f64,
@@ -74,14 +74,14 @@ impl AcceleratorProfile {
     };
 }
 
-/// What a modelled accelerator answers.
+/// The function that answers for a modelled accelerator.
 pub type Compute = Box<dyn FnMut(&Job) -> Answer + Send>;
 
 /// A modelled accelerator in virtual time.
 pub struct ModelAccelerator {
     profile: AcceleratorProfile,
     compute: Compute,
-    /// When each unit has computed its last job, and when it can take the next transfer.
+    /// Times at which each unit has computed its last job, and can take the next transfer.
     units: Vec<Unit>,
     waiting: VecDeque<(Nanos, Ticket, Job)>,
     /// By the moment they are done, then by order of submission.

@@ -6,7 +6,7 @@ use thermocline_units::{Bytes, Nanos};
 /// Requests of one operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OperationCounters {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
@@ -15,7 +15,7 @@ pub struct OperationCounters {
     pub latency: Nanos,
 }
 
-/// What goes on inside a flash device.
+/// Counters of the work inside a flash device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlashCounters {
     /// Bytes that were written from outside, in whole pages.
@@ -37,7 +37,7 @@ impl FlashCounters {
         }
     }
 
-    /// What happened since `earlier` was taken.
+    /// Counters since `earlier` was taken.
     #[must_use]
     pub fn since(&self, earlier: &FlashCounters) -> FlashCounters {
         FlashCounters {
@@ -49,7 +49,7 @@ impl FlashCounters {
     }
 }
 
-/// What goes on inside a shingled disk.
+/// Counters of the work inside a shingled disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShingleCounters {
     /// Bytes that went to the persistent cache first.
@@ -60,7 +60,7 @@ pub struct ShingleCounters {
     pub cleaning: Nanos,
 }
 
-/// What a modelled device has done.
+/// Counters of a modelled device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Reads.

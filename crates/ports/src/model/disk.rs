@@ -32,13 +32,13 @@ const WHOLE: f64 = 6_755_399_441_055_744.0; // 1.5 × 2⁵²
 #[derive(Debug)]
 struct Job {
     request: Request,
-    /// When it came into the queue.
+    /// Time at which it came into the queue.
     entered: Nanos,
     /// Nanoseconds from byte 0 to its first byte.
     angle: f64,
 }
 
-/// Where the head was last, and when.
+/// The head's last place, and when it was there.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     offset: u64,
@@ -64,7 +64,7 @@ pub(super) struct DiskModel {
     queue: Vec<Job>,
     backlog: VecDeque<Request>,
     head: Head,
-    /// Where the last read ended, and when the medium was there.
+    /// End of the last read, and when the medium was there.
     stream: Head,
     free: Nanos,
     shingles: Option<ShingleModel>,

@@ -29,7 +29,7 @@ use thermocline_units::{Bytes, Nanos, Rng};
 /// choice.
 const BLOCKS_MIN: u32 = 256;
 
-/// When a die is free.
+/// The time at which a die is free.
 #[derive(Debug, Clone, Copy, Default)]
 struct Die {
     /// From reads.
@@ -48,7 +48,7 @@ pub(super) struct FlashModel {
     page_transfer: f64,
     ftl: Ftl,
     dies: Vec<Die>,
-    /// When each slot of the buffer is free.
+    /// The times at which each slot of the buffer is free.
     slots: Vec<Nanos>,
     /// The slot that the next page takes.
     slot: usize,
@@ -56,7 +56,7 @@ pub(super) struct FlashModel {
     gathered: u32,
     /// The die that it goes to.
     die: u32,
-    /// When the last program ends.
+    /// End of the last program.
     programmed: Nanos,
 }
 
@@ -201,7 +201,7 @@ impl FlashModel {
         self.die = (self.die + 1) % self.profile.dies;
     }
 
-    /// When everything written until `from` is durable.
+    /// Time at which everything written until `from` is durable.
     fn drain(&mut self, from: Nanos, counters: &mut FlashCounters) -> Nanos {
         if self.profile.power_loss_protection {
             return from;

@@ -33,7 +33,7 @@ const SPARE_BLOCKS: u32 = 2 + FREE_BLOCKS;
 /// Free blocks at which cleaning begins.
 const FREE_BLOCKS: u32 = 2;
 
-/// What cleaning did.
+/// The work of cleaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cleaned {
     pub(super) moved: u32,
@@ -88,7 +88,7 @@ pub(super) struct Ftl {
     /// Neighbours in the block's list.
     links: Vec<(u32, u32)>,
     dies: Vec<Die>,
-    /// What cleaning did since it was last asked for.
+    /// The work of cleaning since it was last asked for.
     cleaned: Cleaned,
 }
 
@@ -162,7 +162,7 @@ impl Ftl {
         with_room.next().expect("not all dies hold more than their share")
     }
 
-    /// Where a page lies, as (die, batch); `None` when it was never written.
+    /// Place of a page, as (die, batch); `None` when it was never written.
     #[inline]
     pub(super) fn locate(&self, page: u32) -> Option<(u32, u32)> {
         let place = self.place_of(page);
@@ -343,7 +343,7 @@ impl Ftl {
         places[page as usize % MAP_PAGES] = place;
     }
 
-    /// Where a page lies while its part of the map has not been written to.
+    /// Place of a page while its part of the map has not been written to.
     fn first_place(&self, page: u32) -> u32 {
         let place = self.shape.first_place(page);
         place.map_or(NONE, |(die, slot)| die * self.blocks * self.shape.block_pages + slot)

@@ -16,7 +16,7 @@ use toml::de::{DeTable, DeValue};
 pub struct ProfileError {
     /// The file's or the profile's name, with the line where there is one.
     pub origin: String,
-    /// What is wrong, and what to do.
+    /// The fault, and what to do.
     pub problem: String,
 }
 

@@ -23,7 +23,7 @@ impl LaneModel {
         }
     }
 
-    /// When `bytes` that come at `now` are through. Calls come in the order of time.
+    /// Time at which `bytes` that come at `now` are through. Calls come in the order of time.
     #[inline]
     pub fn pass(&mut self, now: Nanos, bytes: u64) -> Nanos {
         let start = self.free.max(now);
@@ -32,7 +32,7 @@ impl LaneModel {
         self.free
     }
 
-    /// When `bytes` are through that belong to a command which has passed already.
+    /// Time at which `bytes` are through that belong to a command which has passed already.
     pub fn pass_bytes(&mut self, now: Nanos, bytes: u64) -> Nanos {
         let start = self.free.max(now);
         self.free = Nanos(start.0 + (bytes as f64 * self.per_byte) as u64);

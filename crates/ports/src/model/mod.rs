@@ -105,7 +105,7 @@ impl ModelDevice {
         }
     }
 
-    /// What it has done until now.
+    /// Its counters until now.
     pub fn counters(&self) -> &Counters {
         &self.schedule.counters
     }

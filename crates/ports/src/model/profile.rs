@@ -12,13 +12,13 @@ use thermocline_units::{Bytes, Nanos, nearest};
 /// A device to model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// What it is, in one line.
+    /// Description in one line.
     pub about: String,
     /// Usable bytes; whoever builds a pool may change it, best with [`Profile::with_size`].
     pub size: Bytes,
     /// True if a discarded range reads as zeroes.
     pub discard_zeroes: bool,
-    /// How it serves requests.
+    /// The medium, which says how requests are served.
     pub medium: Medium,
 }
 
@@ -35,7 +35,8 @@ pub enum Medium {
     Object(Object),
 }
 
-/// What all requests of one direction share: commands and bytes go through one after the other.
+/// The part that all requests of one direction share: commands and bytes go through one after the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane {
     /// Bytes per second.
@@ -113,7 +114,7 @@ pub struct Disk {
     pub rpm: u32,
     /// Shortest seek.
     pub seek_min: Nanos,
-    /// What the square root of the distance, as a share of the stroke, adds to it.
+    /// Time that the square root of the distance, as a share of the stroke, adds to it.
     pub seek_stroke: Nanos,
     /// Bytes per second at the outer edge, where addresses begin.
     pub outer_bytes_per_s: u64,
@@ -254,7 +255,7 @@ impl Profile {
         }
     }
 
-    /// What is wrong with the size, if anything.
+    /// The fault in the size, if any.
     pub(super) fn check_size(&self) -> Result<(), String> {
         let size = self.size;
         if !SIZES.contains(&size.0) || !size.0.is_multiple_of(u64::from(SECTOR)) {

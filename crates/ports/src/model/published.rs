@@ -7,7 +7,7 @@ use super::{ModelDevice, Profile};
 use crate::pattern::{self, Order, Outcome, Pattern};
 use thermocline_units::{Bytes, Nanos};
 
-/// What of a pattern's outcome is published.
+/// The published figure of a pattern's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Mean latency, µs.
@@ -35,16 +35,16 @@ pub struct Figure {
     pub requests: u64,
     /// The device's size, where the profile's own would need too long to reach its steady state.
     pub size: Option<Bytes>,
-    /// What is measured.
+    /// The figure measured.
     pub measure: Measure,
     /// The published value, in the measure's unit.
     pub published: f64,
-    /// Who published it.
+    /// Its publisher.
     pub source: &'static str,
 }
 
 impl Figure {
-    /// What the model gives.
+    /// The model's figure.
     ///
     /// # Panics
     /// When a built-in profile cannot be read.
@@ -87,7 +87,7 @@ impl Measure {
         }
     }
 
-    /// What is measured, in a word or two.
+    /// Name of the figure, in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Measure::MeanMicros => "mean",

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use thermocline_units::Nanos;
 
-/// What a request is, for a model that has no contents.
+/// The kind of a request, for a model that has no contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,

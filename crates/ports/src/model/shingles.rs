@@ -14,7 +14,7 @@ use super::profile::Shingles;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::{Bytes, Nanos};
 
-/// Where a write goes.
+/// The destination of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// To its own address.
@@ -43,9 +43,9 @@ pub(super) struct ShingleModel {
     /// Dirty bands, oldest first.
     order: VecDeque<u64>,
     used: u64,
-    /// Where the log goes on.
+    /// Position at which the log goes on.
     log: u64,
-    /// Where the last write ended.
+    /// End of the last write.
     stream: u64,
     /// Until when an idle disk has been cleaning already.
     cleaned_until: Nanos,
@@ -89,7 +89,7 @@ impl ShingleModel {
         Place::Cache { at, bands }
     }
 
-    /// How many bands must be rewritten before `length` more bytes fit.
+    /// Number of bands to rewrite before `length` more bytes fit.
     fn bands_until_fits(&self, length: u64) -> u32 {
         let mut used = self.used;
         let mut bands = 0;
@@ -109,7 +109,8 @@ impl ShingleModel {
         Some(Band { offset, length: self.band.min(self.size - offset), cached })
     }
 
-    /// When a disk that is idle since `free` would rewrite a band; `None` without cached data.
+    /// Time at which a disk that is idle since `free` would rewrite a band; `None` without cached
+    /// data.
     pub(super) fn idle_start(&self, free: Nanos) -> Option<Nanos> {
         let wait = if free == self.cleaned_until { 0 } else { self.idle_after };
         (!self.order.is_empty()).then_some(Nanos(free.0 + wait))

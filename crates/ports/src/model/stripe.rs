@@ -35,14 +35,14 @@ impl Shape {
         mine * self.batch - missing
     }
 
-    /// Where the first writing put a page, as (die, page of the die); `None` when there was none.
+    /// Place of a page in the first writing, as (die, page of the die); `None` when there was none.
     pub(super) fn first_place(&self, page: u32) -> Option<(u32, u32)> {
         let (batch, rest) = (page / self.batch, page % self.batch);
         let is_written = self.preconditioned && page < self.pages;
         is_written.then(|| (batch % self.dies, batch / self.dies * self.batch + rest))
     }
 
-    /// Which page the first writing put there; `None` when there was none.
+    /// The page that the first writing put there; `None` when there was none.
     pub(super) fn first_owner(&self, die: u32, slot: u32) -> Option<u32> {
         let batch = u64::from(slot / self.batch) * u64::from(self.dies) + u64::from(die);
         let page = batch * u64::from(self.batch) + u64::from(slot % self.batch);

@@ -22,24 +22,25 @@ const TEXT_MAX: usize = 4096;
 /// Hints that were not taken of which a document's answer tells.
 const REFUSED_MAX: usize = 100;
 
-/// What somebody knows about data.
+/// Hints of one source about data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewHints {
     /// The document's version: 1.
     pub version: u32,
-    /// Who says so, 1 to 64 bytes: hints of one source replace each other, and are scored together.
+    /// Name of the source, 1 to 64 bytes: hints of one source replace each other, and are scored
+    /// together.
     pub source: String,
-    /// What is said, in order; at most 10,000.
+    /// Hints in order; at most 10,000.
     pub hints: Vec<NewHint>,
 }
 
-/// What is known about bytes of a volume. What is left out is not known.
+/// Facts about bytes of a volume. A fact that is left out is not known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewHint {
-    /// What it speaks of: system, volume, process, file or range (when left out). The more specific
-    /// level wins.
+    /// Subject: system, volume, process, file or range (when left out). The more specific level
+    /// wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<HintLevel>,
     /// The volume's name; left out only at the level of the system.
@@ -47,7 +48,7 @@ pub struct NewHint {
     pub volume: Option<String>,
     /// From where on, bytes; 0 when left out.
     pub offset_bytes: u64,
-    /// How far, bytes; to the volume's end when left out.
+    /// Length in bytes; to the volume's end when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_bytes: Option<u64>,
     /// The file system's own structures.
@@ -68,7 +69,7 @@ pub struct NewHint {
     /// Bytes of a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_size_bytes: Option<u64>,
-    /// Whether requests write (true) or read (false).
+    /// True if requests write, false if they read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<bool>,
     /// True if requests pass the page cache by.
@@ -77,12 +78,11 @@ pub struct NewHint {
     /// A number for what belongs together; 0: none.
     #[serde(skip_serializing_if = "is_zero")]
     pub stream: u16,
-    /// How it is used: unknown, read-intensive, write-intensive, random-write, sequential-write,
-    /// mixed, archival.
+    /// Use: unknown, read-intensive, write-intensive, random-write, sequential-write, mixed,
+    /// archival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<String>,
-    /// How long it will live, as Linux's write-life hints: not-set, none, short, medium, long,
-    /// extreme.
+    /// Lifetime, as Linux's write-life hints: not-set, none, short, medium, long, extreme.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub life: Option<String>,
     /// Placements shall leave it where it is.
@@ -106,7 +106,7 @@ pub struct NewHint {
     pub expires_seconds: Option<f64>,
 }
 
-/// What a hint speaks of.
+/// Subject of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HintLevel {
@@ -114,7 +114,7 @@ pub enum HintLevel {
     System,
     /// A volume.
     Volume,
-    /// What a program touches.
+    /// Files that a program touches.
     Process,
     /// A file.
     File,
@@ -122,7 +122,7 @@ pub enum HintLevel {
     Range,
 }
 
-/// What became of a document.
+/// Outcome of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct HintsTaken {
     /// Hints that were taken.
@@ -131,7 +131,7 @@ pub struct HintsTaken {
     pub refused: u64,
     /// Chunks that prefetches wish.
     pub prefetched_chunks: u64,
-    /// Why, of the first hundred.
+    /// Reasons, of the first hundred.
     pub reasons: Vec<RefusedHint>,
 }
 
@@ -140,7 +140,7 @@ pub struct HintsTaken {
 pub struct RefusedHint {
     /// Its place in the document, from 0.
     pub index: u64,
-    /// Why.
+    /// The reason.
     pub message: String,
 }
 
@@ -161,15 +161,15 @@ pub struct HintsStatus {
     pub ranges_most: u64,
     /// Memory that they take.
     pub memory_bytes: u64,
-    /// What they led to since the start.
+    /// Moves that they led to since the start.
     pub done: HintsDone,
-    /// Who gave them.
+    /// Sources of hints.
     pub sources: Vec<HintSource>,
     /// The table of classes, in the form of Open CAS's.
     pub classes: String,
 }
 
-/// What hints led to since the start.
+/// Moves that hints led to since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct HintsDone {
     /// Chunks that they claimed at the last epoch's end.
@@ -190,7 +190,7 @@ pub struct HintsDone {
     pub refused_chunks: u64,
 }
 
-/// Who gives hints, and how far they were right.
+/// A source of hints, and its accuracy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HintSource {
     /// Its name.
@@ -205,7 +205,7 @@ pub struct HintSource {
     pub scores: Vec<HintScore>,
 }
 
-/// How far a source was right about a class.
+/// Accuracy of a source about a class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HintScore {
     /// The class: its rule.
@@ -274,7 +274,7 @@ impl NewHints {
 }
 
 impl NewHint {
-    /// What is said, as policies know it.
+    /// Facts of the hint, as policies know them.
     ///
     /// # Errors
     /// When a word is not known, or a text too long.
@@ -306,7 +306,7 @@ impl NewHint {
         })
     }
 
-    /// What is wished.
+    /// Wishes of the hint.
     pub fn wishes(&self) -> Wishes {
         Wishes { pin: self.pin, demote: self.demote, background_ms: self.background_ms }
     }

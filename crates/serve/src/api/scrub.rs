@@ -48,8 +48,9 @@ pub struct Scrub {
     pub repaired_tables: u64,
     /// Chunks whose checksums were lost on all copies.
     pub lost_tables: u64,
-    /// How often all pools are scrubbed by themselves; null: never.
+    /// Seconds between two scrubs of all pools by themselves; null: there are none.
     pub every_seconds: Option<f64>,
-    /// When the last scrub of all pools ended, in milliseconds since 1970; null: it is not known.
+    /// Time of the end of the last scrub of all pools, in milliseconds since 1970; null: it is not
+    /// known.
     pub last_end_ms: Option<u64>,
 }

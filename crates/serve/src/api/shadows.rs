@@ -19,7 +19,7 @@ pub struct NewShadow {
     pub one_in: Option<u32>,
 }
 
-/// What a shadow would have done, beside what was done. Figures are of the chunks watched, times
+/// Figures of a shadow beside those of what was done. They are of the chunks watched, times
 /// `one_in`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Shadow {
@@ -33,15 +33,15 @@ pub struct Shadow {
     pub epochs: u64,
     /// The shadow in all these epochs.
     pub total: PlacementFigures,
-    /// What was really done in these epochs.
+    /// Figures of what was really done in these epochs.
     pub actual_total: PlacementFigures,
     /// The shadow in the last epoch.
     pub epoch: PlacementFigures,
-    /// What was really done in the last epoch.
+    /// Figures of what was really done in the last epoch.
     pub actual_epoch: PlacementFigures,
 }
 
-/// What a placement comes to, by one and the same rule whether it decides or not.
+/// Figures of a placement, by one and the same rule whether it decides or not.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct PlacementFigures {
     /// Accesses of requests to chunks.
@@ -58,11 +58,11 @@ pub struct PlacementFigures {
     pub fastest_pool_bytes: u64,
     /// Bytes of chunks that changed their pool.
     pub moved_bytes: u64,
-    /// What was written to each pool.
+    /// Bytes written to each pool.
     pub written: Vec<PoolWritten>,
 }
 
-/// What was written to a pool.
+/// Bytes written to a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct PoolWritten {
     /// The pool's name.
@@ -81,7 +81,7 @@ pub struct Adoption {
     pub shadow: String,
 }
 
-/// Who decides after an adoption.
+/// Policy that decides after an adoption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Adopted {
     /// The policy.
@@ -91,20 +91,20 @@ pub struct Adopted {
     pub knows: bool,
 }
 
-/// Why a chunk is where it is.
+/// Reasons for a chunk's place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// The chunk: where it lives, and what was asked of it in this epoch.
     pub chunk: Extent,
-    /// Who decides; "none": nobody.
+    /// Policy that decides; "none": none.
     pub policy: String,
     /// Its reasons, the conclusion last; empty: it gives none, or has not met the chunk.
     pub reasons: Vec<String>,
 }
 
 impl Shadow {
-    /// What a report says, of a sample of one chunk in `one_in`, after `age`; pools are called
-    /// `names`, fastest first.
+    /// A report on a sample of one chunk in `one_in`, after `age`; pools are called `names`,
+    /// fastest first.
     pub fn of(report: &Report<'_>, one_in: u32, age: Nanos, names: &[String]) -> Shadow {
         let figures = |tally| PlacementFigures::of(tally, one_in.into(), names);
         Shadow {
@@ -121,7 +121,7 @@ impl Shadow {
 }
 
 impl PlacementFigures {
-    /// What the sample came to, told for all chunks.
+    /// Figures of the sample, told for all chunks.
     fn of(tally: &Tally, one_in: u64, names: &[String]) -> PlacementFigures {
         let (all, fastest) = (tally.all(), tally.fastest());
         let written = (0..).map(PoolId).zip(names).map(|(id, name)| {

@@ -14,17 +14,17 @@ pub struct Volume {
     pub identity: u64,
     /// Its size.
     pub size_bytes: u64,
-    /// What it is promised, and what was kept of it; null: nothing.
+    /// Promise to it, and how it was kept; null: there is none.
     #[serde(default)]
     pub sla: Option<VolumeSla>,
 }
 
-/// What a volume is promised, and what was kept of it since the engine was started.
+/// Promise to a volume, and how it was kept since the engine was started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeSla {
     /// The latency; a request that takes longer, from its arrival to its answer, is a violation.
     pub latency_us: f64,
-    /// How strictly: strict, loose.
+    /// Strictness: strict, loose.
     pub class: String,
     /// Requests that were answered, flushes aside.
     pub answered: u64,

@@ -32,15 +32,15 @@ pub(super) struct Entry<'a> {
     /// Of the answer's body.
     pub(super) bytes: u64,
     pub(super) took_ms: f64,
-    /// Why it went wrong, where it did.
+    /// The reason that it went wrong, where it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<&'a str>,
-    /// Why the last try that failed did; there after a retry, too.
+    /// The reason that the last try failed that did; there after a retry, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cause: Option<&'a str>,
 }
 
-/// Where lines go.
+/// Destination of lines.
 #[derive(Default)]
 pub(super) struct Log {
     is_on: AtomicBool,

@@ -32,7 +32,7 @@ pub(super) enum AnswerBody {
 /// A body on its way.
 pub(super) struct Flow {
     pub(super) body: Incoming,
-    /// What drives it; `None`: it is HTTP/2, which drives itself.
+    /// Connection that drives it; `None`: it is HTTP/2, which drives itself.
     pub(super) conn: Option<Box<Http1>>,
     /// `None` once its end was told.
     pub(super) sent: Option<Sent>,
@@ -40,11 +40,11 @@ pub(super) struct Flow {
     pub(super) client: Arc<Client>,
     pub(super) current: Arc<Current>,
     pub(super) journal: Journal,
-    /// Where the request's body stands, which may still be under way.
+    /// State of the request's body, which may still be under way.
     pub(super) fate: Option<Arc<Fate>>,
     /// True if the server's connection may be used again.
     pub(super) is_kept: bool,
-    /// Why it failed, once it has, until that has been told.
+    /// The reason that it failed, once it has, until that has been told.
     pub(super) failed: Option<&'static str>,
 }
 

@@ -10,13 +10,13 @@ use utoipa::ToSchema;
 pub struct BalanceStatus {
     /// Since the start.
     pub uptime_seconds: f64,
-    /// Where it listens.
+    /// Addresses at which it listens.
     pub listen: Vec<String>,
     /// The rule that picks, with its settings.
     pub policy: String,
-    /// Whether the rule believes that requests come in a burst; `null`: it does not ask.
+    /// True if the rule believes that requests come in a burst; `null`: it does not ask.
     pub bursting: Option<bool>,
-    /// How many backends it chooses among (K); `null`: that has no meaning for it.
+    /// Number of backends it chooses among (K); `null`: that has no meaning for it.
     pub candidates: Option<f64>,
     /// Balancers before the same servers, this one included, as far as reports tell.
     pub balancers: u32,
@@ -49,16 +49,16 @@ pub struct BalanceStatus {
     pub backends: Vec<BackendStatus>,
 }
 
-/// What is counted of probes, since the start.
+/// Counts of probes, since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProbeStatus {
     /// Probes that were sent.
     pub sent: u64,
-    /// Whose answers were used.
+    /// Probes whose answers were used.
     pub answered: u64,
     /// Without an answer in time.
     pub late: u64,
-    /// Whose connection broke, or whose answer was no report that can be believed.
+    /// Probes whose connection broke, or whose answer was no report that can be believed.
     pub failed: u64,
     /// That were not sent, because too many were under way.
     pub skipped: u64,
@@ -67,7 +67,7 @@ pub struct ProbeStatus {
 /// A backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BackendStatus {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// new, slow start, up, ejected, down or draining.
     pub state: String,
@@ -81,15 +81,15 @@ pub struct BackendStatus {
     pub requests_max: Option<u32>,
     /// Its load report, if there is one.
     pub report: Option<ReportStatus>,
-    /// Why a request or a check failed there last; `null`: none has.
+    /// The last failure of a request or a check there; `null`: there was none.
     pub last_error: Option<LastError>,
     /// Counts since the start.
     pub counters: BackendCounters,
-    /// How long requests took that were served.
+    /// Latency of the requests that were served.
     pub latency: Latency,
 }
 
-/// What a backend reported last.
+/// A backend's last report.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReportStatus {
     /// Requests there, of all balancers.
@@ -98,12 +98,12 @@ pub struct ReportStatus {
     pub age_s: f64,
 }
 
-/// Why something failed at a backend.
+/// A failure at a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastError {
-    /// When.
+    /// Time, in milliseconds since 1970.
     pub at_ms: u64,
-    /// What happened, in words.
+    /// The failure in words.
     pub text: String,
 }
 
@@ -143,7 +143,7 @@ pub struct BalanceSecond {
     pub number: u64,
     /// Requests that arrived in it.
     pub requests: u64,
-    /// Whether the rule believed to be in a burst at its end.
+    /// True if the rule believed to be in a burst at its end.
     pub bursting: Option<bool>,
     /// K at its end.
     pub candidates: Option<f64>,
@@ -154,7 +154,7 @@ pub struct BalanceSecond {
 /// A second of a backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BackendSecond {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Requests that were sent there.
     pub sent: u64,

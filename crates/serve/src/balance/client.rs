@@ -26,7 +26,7 @@ pub(super) struct Thread {
 /// Lets a connection count, for as long as there is a copy of it.
 pub(super) type Admission = (Member, OwnedSemaphorePermit);
 
-/// How a client talks.
+/// Protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spoken {
     Http1,
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// What a request minds: the connection's watch, or one of its own.
+    /// Alarm of a request: the connection's watch, or one of its own.
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
         if self.spoken == Spoken::Http1 {
             self.watch.enter(Phase::Exchange, limit);
@@ -130,7 +130,8 @@ impl Client {
         self.asked.load(Relaxed)
     }
 
-    /// When an HTTP/2 connection without a stream must be over, and how long its goodbye may take.
+    /// Time at which an HTTP/2 connection without a stream must be over, and how long its goodbye
+    /// may take.
     pub(super) fn http2_deadline(&self) -> (tokio::time::Instant, Duration) {
         let current = self.thread.shared.current();
         let timeouts = &current.live.timeouts;

@@ -9,31 +9,31 @@ use std::time::Duration;
 use thermocline_balancer::Settings;
 use thermocline_policy::balance::DEFAULT;
 
-/// What a proxy runs.
+/// Configuration of a proxy.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where clients come in; at least one.
+    /// Addresses at which clients come in; at least one.
     pub listen: Vec<Listen>,
     /// Threads that proxy, at least 1.
     pub threads: usize,
     /// Connections of clients at the same time, of all threads; more wait to be accepted.
     pub connections_max: usize,
-    /// What may change while it runs.
+    /// Configuration that may change while it runs.
     pub live: Live,
 }
 
-/// Where clients come in.
+/// An address at which clients come in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
-    /// What is spoken.
+    /// Protocol spoken.
     pub mode: Mode,
     /// Encrypts.
     pub tls: Option<TlsFiles>,
 }
 
-/// What is proxied.
+/// Protocols that are proxied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// HTTP, request by request.
@@ -42,47 +42,47 @@ pub enum Mode {
     Tcp,
 }
 
-/// What may change while a proxy runs.
+/// Configuration that may change while a proxy runs.
 #[derive(Debug, Clone)]
 pub struct Live {
     /// The rule that picks, as `thermocline policies` names it.
     pub policy: String,
-    /// How requests are dispatched.
+    /// Settings of the dispatcher.
     pub settings: Settings,
     /// Servers; at least one.
     pub backends: Vec<Backend>,
-    /// How servers are reached.
+    /// Connections to servers.
     pub upstream: Upstream,
-    /// How long things may take.
+    /// Bounds on times.
     pub timeouts: Timeouts,
-    /// What one client may take.
+    /// Bounds on one client.
     pub limits: Limits,
-    /// What servers are told of clients.
+    /// Headers that tell servers of clients.
     pub forwarded: Forwarded,
-    /// How servers are checked; when is in `settings.checks`.
+    /// Checks of servers; their times are in `settings.checks`.
     pub check: Check,
-    /// How load reports are fetched; `None`: they come by header or push, or not at all.
+    /// Fetching of load reports; `None`: they come by header or push, or not at all.
     pub poll: Option<Poll>,
-    /// How servers are probed for requests; `None`: not at all.
+    /// Probes of servers for requests; `None`: there are none.
     pub probe: Option<Probe>,
-    /// Where requests are logged.
+    /// Destination of the access log.
     pub access_log: Option<AccessLog>,
 }
 
 /// A server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backend {
-    /// What it is called; no two the same.
+    /// Its name, unique among the backends.
     pub name: String,
     /// `HOST:PORT`; a name is looked up for each connection.
     pub address: String,
-    /// How fast it is beside the others, above 0.
+    /// Speed relative to the others, above 0.
     pub weight: f64,
     /// Requests at the same time, at most.
     pub requests_max: u32,
 }
 
-/// How servers are reached.
+/// Connections to servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
     /// Encrypts.
@@ -91,11 +91,11 @@ pub struct Upstream {
     pub http2: bool,
     /// Connections without a request that are kept for each server and thread.
     pub idle_max: usize,
-    /// How long one is kept.
+    /// Time that one is kept.
     pub idle: Duration,
 }
 
-/// What one client may take.
+/// Bounds on one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most fields of a head, of clients and of servers. [`FIELDS_MAX`] is the cheapest.
@@ -107,7 +107,7 @@ pub struct Limits {
 /// Most fields of a head, when nothing is said: what hyper has room for without allocating.
 pub const FIELDS_MAX: usize = 100;
 
-/// Whom to believe.
+/// Authorities to believe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpstreamTls {
     /// Authorities in PEM; `None`: the system's.
@@ -116,7 +116,7 @@ pub struct UpstreamTls {
     pub name: Option<String>,
 }
 
-/// How long things may take.
+/// Bounds on times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request's head to its last; a TLS handshake.
@@ -137,7 +137,7 @@ pub struct Timeouts {
     pub drain: Duration,
 }
 
-/// What servers are told of clients.
+/// Headers that tell servers of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarded {
     /// `X-Forwarded-For` and `X-Forwarded-Proto` as this proxy sees them; what clients claim is
@@ -145,34 +145,34 @@ pub enum Forwarded {
     Replace,
     /// The same, behind what came: another proxy of ours is in front.
     Append,
-    /// What came is passed on.
+    /// Passes on what came.
     Keep,
 }
 
-/// How a server is checked.
+/// Check of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// A path that is to be answered with 200 to 399; `None`: a connection will do.
     pub path: Option<String>,
-    /// How long an answer may take.
+    /// Longest time until an answer.
     pub timeout: Duration,
 }
 
-/// How load reports are fetched.
+/// Fetching of load reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poll {
     /// The path that tells them.
     pub path: String,
-    /// How often.
+    /// Time between two reports.
     pub interval: Duration,
 }
 
-/// How servers are probed, by rules that want it.
+/// Probes of servers, by rules that want them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// The path that tells a server's load at this moment.
     pub path: String,
-    /// How long an answer may take; a request that awaits it waits no longer.
+    /// Longest time until an answer; a request that awaits it waits no longer.
     pub timeout: Duration,
     /// Probes of one server at the same time; more are not sent.
     pub under_way_max: u32,
@@ -185,7 +185,7 @@ impl Probe {
     }
 }
 
-/// Where requests are logged.
+/// Destination of the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLog {
     /// To standard output.

@@ -52,7 +52,7 @@ impl Target {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    /// Why a request or a check failed there last.
+    /// The last failure of a request or a check there.
     pub(super) fn last_error(&self) -> Option<LastError> {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -66,13 +66,13 @@ struct Core {
     waiting: BTreeMap<Ticket, oneshot::Sender<Option<Sent>>>,
 }
 
-/// What may change while the proxy runs, made ready.
+/// Configuration that may change while the proxy runs, made ready.
 pub(super) struct Current {
     pub(super) live: Live,
     pub(super) connector: Connector,
 }
 
-/// What is counted beside the dispatcher.
+/// Counters beside those of the dispatcher.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) connections: AtomicU64,
@@ -84,7 +84,7 @@ pub(super) struct Counts {
     pub(super) bytes_out: AtomicU64,
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub(super) struct Shared {
     core: Mutex<Core>,
     current: Mutex<Arc<Current>>,
@@ -96,7 +96,7 @@ pub(super) struct Shared {
     start: Instant,
 }
 
-/// Which servers are taken for new ones.
+/// Servers that are taken for new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Renew {
     /// Those whose address changed.
@@ -114,7 +114,7 @@ pub(super) struct Sent {
     told: bool,
 }
 
-/// Why a request has no backend.
+/// A reason that a request has no backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoPlace {
     #[error("no server is there to answer")]
@@ -132,13 +132,13 @@ struct Waiting {
     granted: oneshot::Receiver<Option<Sent>>,
 }
 
-/// Where a request stands when it was to be placed.
+/// Fate of a request that was to be placed.
 enum Placed {
     At(Sent),
     Waits(Waiting),
 }
 
-/// Where a request stands when it has just come.
+/// Fate of a request that has just come.
 enum Arrived {
     Placed(Result<Placed, NoPlace>),
     /// Its probes are to be answered first.
@@ -166,7 +166,7 @@ impl Shared {
         Nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// What is configured now.
+    /// Configuration in force.
     pub(super) fn current(&self) -> Arc<Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

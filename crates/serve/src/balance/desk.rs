@@ -22,14 +22,14 @@ pub struct Desk {
     addresses: Mutex<Vec<String>>,
 }
 
-/// What is remembered.
+/// The past that is remembered.
 #[derive(Default)]
 struct Past {
     seconds: Seconds<BalanceSecond>,
     events: Events,
     arrived: u64,
-    /// What each backend had done by the end of the last second, by its identity: a name may be
-    /// another backend's by now.
+    /// Totals of each backend at the end of the last second, by its identity: a name may be another
+    /// backend's by now.
     before: BTreeMap<u64, (BackendCounters, Latencies)>,
 }
 
@@ -261,7 +261,7 @@ fn counters(counters: &balancer::Counters) -> BackendCounters {
     }
 }
 
-/// How much an event matters, what it is about, and what happened.
+/// Importance of an event, its subject, and a sentence about it.
 fn sentence(event: &balancer::Event) -> (Severity, &str, String) {
     use balancer::Event as E;
     match event {

@@ -45,7 +45,7 @@ use std::time::Duration;
 use thermocline_balancer::Outcome;
 use thermocline_units::{Nanos, SiteId};
 
-/// Why a request is not answered by a server.
+/// A reason that a request is not answered by a server.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("{0}")]
@@ -81,7 +81,7 @@ impl Refusal {
     }
 }
 
-/// What went wrong at one server, and the request, where it can be had back.
+/// Failure at one server, and the request, where it can be had back.
 struct Trouble {
     outcome: Outcome,
     request: Option<Box<Request<ReqBody>>>,
@@ -91,8 +91,7 @@ struct Trouble {
 /// A request as servers are to get it.
 struct Ready {
     request: Box<Request<ReqBody>>,
-    /// Where the client's connection will be, should the server switch protocols as the client
-    /// wants.
+    /// Future connection of the client, should the server switch protocols as the client wants.
     switch: Option<OnUpgrade>,
 }
 
@@ -108,9 +107,9 @@ struct Exchange {
     current: Arc<Current>,
     alarm: Alarm,
     journal: Journal,
-    /// What is sent again when the first try is lost; `None`: the request has a body.
+    /// Head that is sent again when the first try is lost; `None`: the request has a body.
     spare: Option<Box<Parts>>,
-    /// Where the request's body stands; `None`: it has none.
+    /// State of the request's body; `None`: it has none.
     fate: Option<Arc<Fate>>,
     /// True if the client knows interim answers, and can be sent them.
     takes_interim: bool,
@@ -218,7 +217,7 @@ impl Exchange {
         }
     }
 
-    /// What the client is told when this was the last try.
+    /// The refusal for the client when this was the last try.
     fn refusal(&self, outcome: Outcome) -> Refusal {
         match outcome {
             Outcome::TimedOut => Refusal::TimedOut,
@@ -252,7 +251,7 @@ impl Exchange {
         may_be.then(|| Box::new(Request::from_parts(Parts::clone(spare), ReqBody::None)))
     }
 
-    /// How long the server may take that is tried now; less when there can be another.
+    /// Longest time for the server that is tried now; less when there can be another.
     fn patience(&self) -> Duration {
         let (timeouts, settings) = (&self.current.live.timeouts, &self.current.live.settings);
         let may_repeat = self.spare.as_ref().is_some_and(|spare| spare.method.is_idempotent());

@@ -118,7 +118,7 @@ impl Figures {
         Ok(())
     }
 
-    /// How requests ended, by backend.
+    /// Ends of requests, by backend.
     fn ends(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ends: [(&'static str, OfCounters); 7] = [
             ("served", |c| c.served),

@@ -33,12 +33,13 @@ use thermocline_balancer::Outcome;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// What an HTTP/2 connection begins with that nothing else does (RFC 9113 §3.4): `PRI` is no
+/// First bytes of an HTTP/2 connection, with which nothing else begins (RFC 9113 §3.4): `PRI` is no
 /// method.
 const PREFACE_START: &[u8] = b"PRI";
 /// Requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
-/// How often a silent HTTP/2 client is asked whether it is there, and how long it may think.
+/// Time between two questions to a silent HTTP/2 client whether it is there, and the time it has to
+/// answer.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
 /// A pause before a client is looked at again that has begun to say what it speaks.
@@ -87,7 +88,7 @@ async fn open(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>) -> Opti
     Some((Wire::Accepted(Box::new(stream)), spoken))
 }
 
-/// Whether a client begins with HTTP/2's preface, as soon as that can be told.
+/// True if a client begins with HTTP/2's preface, as soon as that can be told.
 async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; PREFACE_START.len()];
     loop {

@@ -22,14 +22,14 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, Uri, Version};
 
-/// Where a client came from.
+/// Header with the client's address.
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// How it came.
+/// Header with the client's protocol.
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// Load reports in answers.
 pub(super) const LOAD: HeaderName = HeaderName::from_static("thermocline-load");
-/// What is between two neighbours (RFC 9110 §7.6.1, RFC 9112), as it is written and as it is known;
-/// and `Expect`, because hyper asks a client for the body when it is wanted.
+/// Headers between two neighbours (RFC 9110 §7.6.1, RFC 9112), as they are written and as they are
+/// known; and `Expect`, because hyper asks a client for the body when it is wanted.
 static HOPS: [(&str, HeaderName); 9] = [
     ("connection", CONNECTION),
     ("te", TE),
@@ -42,8 +42,8 @@ static HOPS: [(&str, HeaderName); 9] = [
     ("proxy-authorization", PROXY_AUTHORIZATION),
 ];
 
-/// Which of [`HOPS`] a head has, by bit. One pass over a head's names costs less than looking for
-/// each of these: a head has few fields, and fewer of them.
+/// Those of [`HOPS`] that a head has, by bit. One pass over a head's names costs less than looking
+/// for each of these: a head has few fields, and fewer of them.
 #[derive(Clone, Copy)]
 struct Hops(u16);
 
@@ -93,14 +93,14 @@ fn strip_named(headers: &mut HeaderMap) {
     }
 }
 
-/// What is told of a client.
+/// Facts about a client that servers are told.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) address: HeaderValue,
     pub(super) protocol: HeaderValue,
 }
 
-/// Why a request is refused before any server sees it.
+/// A reason that a request is refused before any server sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
     #[error("the request names no host")]
@@ -117,7 +117,7 @@ pub(super) enum BadRequest {
     Coding,
 }
 
-/// How a message said where it ends.
+/// Framing of a message: how it said where it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// In one way.
@@ -203,7 +203,8 @@ fn is_chunked(headers: &HeaderMap) -> bool {
     values.next().is_some_and(is_it) && values.next().is_none()
 }
 
-/// What a client wants to switch to: `Connection: upgrade` and what `Upgrade` says (HTTP/1.1 only).
+/// Protocol that a client wants to switch to: `Connection: upgrade` and what `Upgrade` says
+/// (HTTP/1.1 only).
 fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     let wanted = parts.headers.get(UPGRADE)?;
     let named =

@@ -16,18 +16,18 @@ use thermocline_units::Nanos;
 /// Characters of a host or a path that are logged.
 const TEXT_MAX: usize = 1024;
 
-/// What is written down of a request.
+/// Record of a request.
 pub(super) struct Journal {
     head: Option<Box<Head>>,
     pub(super) tries: u32,
     pub(super) status: u16,
     pub(super) bytes: u64,
     pub(super) backend: Option<Arc<Target>>,
-    /// Why the last try failed.
+    /// The reason that the last try failed.
     cause: Option<String>,
 }
 
-/// What is known when it comes; there when it will be logged.
+/// Facts known when it comes; there when it will be logged.
 struct Head {
     began: Nanos,
     client: IpAddr,

@@ -37,10 +37,10 @@ use tokio::sync::mpsc;
 const MAILBOX_MAX: usize = 4096;
 /// Bytes of an answer's body.
 const ANSWER_BYTES_MAX: usize = 4096;
-/// How often kept connections are looked through.
+/// Time between two looks through the kept connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What is counted of probes.
+/// Counters of probes.
 #[derive(Debug, Default)]
 pub(super) struct ProbeCounts {
     /// Probes that were sent.
@@ -107,12 +107,12 @@ impl Default for Probes {
 }
 
 impl Probes {
-    /// Whether probes are configured.
+    /// Notes whether probes are configured.
     pub(super) fn set_on(&self, is_on: bool) {
         self.is_on.store(is_on, Relaxed);
     }
 
-    /// How the request that has just arrived is to be probed for.
+    /// Probing for the request that has just arrived.
     pub(super) fn wanted(&self, dispatcher: &Dispatcher) -> Probing {
         if self.is_on.load(Relaxed) { dispatcher.probing() } else { Probing::None }
     }
@@ -158,7 +158,7 @@ pub(super) fn run(shared: &Arc<Shared>, cut: &Stop) {
     });
 }
 
-/// What probes of one thread share.
+/// State that probes of one thread share.
 #[derive(Default)]
 struct Prober {
     pool: Pool,
@@ -281,7 +281,7 @@ async fn answer_of(
     Some((answer, latency))
 }
 
-/// What an answer tells: by its field, or else by its body.
+/// Load that an answer tells: by its field, or else by its body.
 fn told(field: Option<&str>, body: &Bytes) -> Option<(LoadReport, Option<Nanos>)> {
     match field {
         Some(field) => {

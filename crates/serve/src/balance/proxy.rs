@@ -32,15 +32,15 @@ const BACKLOG: i32 = 4096;
 /// A pause after the system has no more descriptors to give.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Why a proxy cannot start, or be changed.
+/// A reason that a proxy cannot start, or be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum BalanceError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Certificates of this proxy, or authorities of servers.
@@ -101,10 +101,10 @@ impl Future for Stopped<'_> {
     }
 }
 
-/// What a door shows clients, as it is now; `None`: it is not encrypted.
+/// Certificates that a door shows clients, as they are now; `None`: it is not encrypted.
 type Certificates = Arc<Mutex<Option<Arc<ServerConfig>>>>;
 
-/// Where clients come in, open.
+/// A listener for clients.
 pub(super) struct Door {
     listener: TcpListener,
     mode: Mode,
@@ -117,12 +117,12 @@ pub struct Proxy {
     doors: Vec<(Listen, Certificates)>,
     /// Their sockets.
     listeners: Vec<TcpListener>,
-    /// Where it listens, in the order of the configuration.
+    /// Addresses at which it listens, in the order of the configuration.
     pub addresses: Vec<SocketAddr>,
     stop: Arc<Stop>,
     cut: Arc<Stop>,
     threads: Vec<JoinHandle<()>>,
-    /// What works beside the requests.
+    /// Threads that work beside the requests.
     beside: Vec<JoinHandle<()>>,
 }
 

@@ -28,7 +28,7 @@ pub struct LoadReportJson {
     pub age_s: f64,
 }
 
-/// Why bytes are no report.
+/// A reason that bytes are no report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoReport {
     /// A member is not `name=number`.
@@ -72,7 +72,7 @@ pub fn from_field(text: &str) -> Result<LoadReport, NoReport> {
     Ok(report)
 }
 
-/// What requests take at a server now, where the field of its answer tells: `latency=0.004`, in
+/// Latency of requests at a server now, where the field of its answer tells: `latency=0.004`, in
 /// seconds.
 ///
 /// # Errors

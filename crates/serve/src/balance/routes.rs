@@ -95,7 +95,7 @@ async fn history(State(desk): Host, Query(second): Query<Onward>) -> Json<Vec<Ba
     Json(desk.history(second.from))
 }
 
-/// What happened, the last thousand events.
+/// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
 async fn events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {

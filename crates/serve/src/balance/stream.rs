@@ -29,7 +29,7 @@ pub(super) struct Stream {
     watch: Option<Arc<Watch>>,
     /// True if bytes read may begin a request.
     is_client: bool,
-    /// What is written between two messages; `None`: nothing ever is.
+    /// Messages that are written between two others; `None`: none ever is.
     interim: Option<Arc<Interim>>,
     /// Of that, what is being written, and how much has been.
     sending: (Vec<u8>, usize),

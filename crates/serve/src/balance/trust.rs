@@ -6,7 +6,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What servers must show: a certificate of these authorities, or of the system's.
+/// Authorities for servers' certificates: these, or the system's.
 ///
 /// # Errors
 /// When a file cannot be read, or there is no authority at all.

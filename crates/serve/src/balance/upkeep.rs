@@ -130,7 +130,7 @@ async fn get(
     }
 }
 
-/// When the report of each server is to be fetched next.
+/// Times at which the reports of the servers are to be fetched next.
 struct Polls {
     rng: Rng,
     next: Vec<(Arc<Target>, Instant)>,

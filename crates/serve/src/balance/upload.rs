@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-/// Where an upload stands.
+/// State of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Upload {
@@ -26,11 +26,11 @@ pub(super) enum Upload {
     Whole,
     /// The client hung up before its end.
     BrokenOff,
-    /// What came is no HTTP: a chunk without a length, for instance.
+    /// The bytes that came are no HTTP: a chunk without a length, for instance.
     Malformed,
 }
 
-/// Where the upload of one request stands, for whoever judges its failure.
+/// State of one request's upload, for whoever judges its failure.
 #[derive(Debug, Default)]
 pub(super) struct Fate(AtomicU8);
 
@@ -57,7 +57,7 @@ impl Fate {
     }
 }
 
-/// What a server is sent behind the head.
+/// Body that a server is sent behind the head.
 pub(super) enum ReqBody {
     None,
     Of(Incoming, Arc<Fate>),

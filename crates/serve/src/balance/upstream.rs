@@ -48,10 +48,10 @@ pub(super) struct Http1 {
     is_over: bool,
 }
 
-/// How often a connection is driven on its own ringing before others have their turn.
+/// Most rounds that a connection is driven on its own ringing before others have their turn.
 const ROUNDS_MAX: u32 = 8;
 
-/// What an HTTP/1.1 connection wakes.
+/// Waker of an HTTP/1.1 connection.
 ///
 /// hyper's state has channels inside, which wake whoever polls at every step of a request. That is
 /// the task that is polling already: woken, it would run once more for nothing. So while a
@@ -165,7 +165,7 @@ impl Http1 {
     }
 }
 
-/// Why a request came to nothing at a server; with the request, where it was not sent.
+/// A request that came to nothing at a server; with the request, where it was not sent.
 pub(super) type Unanswered = hyper::client::conn::TrySendError<Request<ReqBody>>;
 
 /// Sends a request on an HTTP/1.1 connection.
@@ -184,17 +184,17 @@ pub(super) fn send_http2(
     sender.try_send_request(request)
 }
 
-/// How servers are connected to: what a configuration says, made ready.
+/// Connector to servers: a configuration made ready.
 pub(super) struct Connector {
     tls: Option<(Arc<ClientConfig>, Option<String>)>,
     http2: bool,
     /// Most fields of an answer's head.
     fields_max: usize,
-    /// How long a connection may take.
+    /// Longest time until a connection is there.
     patience: Duration,
 }
 
-/// Why a server cannot be reached.
+/// A reason that a server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
     #[error("{0}")]
@@ -207,7 +207,7 @@ pub(super) enum ConnectError {
     TimedOut(Duration),
 }
 
-/// What an error says, with what it comes from.
+/// Words of an error, with those of the one it comes from.
 pub(super) fn reason(error: &hyper::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

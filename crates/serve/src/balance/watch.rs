@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use thermocline_units::Nanos;
 use tokio::time::Sleep;
 
-/// How often [`Ticks`] is set.
+/// Time between two settings of [`Ticks`].
 pub(super) const TICK: Duration = Duration::from_millis(100);
 const TICK_NANOS: u64 = TICK.as_nanos() as u64;
 
@@ -41,7 +41,8 @@ impl Ticks {
         Nanos(self.now.load(Relaxed))
     }
 
-    /// When at least `nanos` will have passed since now, which may be a tick after the coarse time.
+    /// Time at which at least `nanos` will have passed since now, which may be a tick after the
+    /// coarse time.
     fn after(&self, nanos: u64) -> u64 {
         self.get().0.saturating_add(TICK_NANOS).saturating_add(nanos)
     }
@@ -52,7 +53,7 @@ impl Ticks {
     }
 }
 
-/// What a connection is doing, as far as deadlines go.
+/// Phase of a connection, as far as deadlines go.
 ///
 /// `Idle` becomes `Head` with the first byte of a request, `Exchange` when its head is complete,
 /// `Answer` when the server's head has come, and `Idle` again with the end of the answer.
@@ -75,13 +76,13 @@ pub(super) struct Watch {
     ticks: Arc<Ticks>,
     phase: AtomicU8,
     deadline: AtomicU64,
-    /// When the request as a whole must be over.
+    /// Time at which the request as a whole must be over.
     latest: AtomicU64,
-    /// How far each byte that moves pushes the deadline on.
+    /// Time by which each byte that moves pushes the deadline on.
     step: AtomicU64,
     /// From the first byte of a head to its last.
     head: Nanos,
-    /// Whether all that was written has been flushed.
+    /// True if all that was written has been flushed.
     is_flushed: AtomicBool,
 }
 
@@ -123,7 +124,7 @@ impl Watch {
         self.deadline.store(self.ticks.after(limit), Relaxed);
     }
 
-    /// When the request must be over, whatever moves.
+    /// Sets the time at which the request must be over, whatever moves.
     pub(super) fn set_latest(&self, at: Option<Nanos>) {
         self.latest.store(at.map_or(u64::MAX, |at| at.0), Relaxed);
     }
@@ -166,7 +167,7 @@ impl Watch {
         }
     }
 
-    /// When it must be over.
+    /// Time at which it must be over.
     pub(super) fn deadline(&self) -> Nanos {
         Nanos(self.deadline.load(Relaxed).min(self.latest.load(Relaxed)))
     }
@@ -184,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// When to look again.
+    /// Time of the next look.
     pub(super) fn instant(&self) -> tokio::time::Instant {
         /// A timer that nobody waits for: an hour.
         const FAR: u64 = 3_600_000_000_000;

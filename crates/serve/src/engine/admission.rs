@@ -115,7 +115,7 @@ struct Client {
     attached: bool,
 }
 
-/// See the module.
+/// Admission of clients.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: ClientLimits,
@@ -220,7 +220,7 @@ impl Admission {
         Some(client)
     }
 
-    /// When the next handshake has taken too long.
+    /// Time at which the next handshake has taken too long.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         self.oldest().map(|(at, _)| at)
     }
@@ -232,7 +232,7 @@ impl Admission {
         Some((Nanos(self.clients[client].since.0 + self.limits.handshake.0), *client))
     }
 
-    /// Who was turned away since this was last asked.
+    /// Clients that were turned away since this was last asked.
     pub(super) fn news(&mut self) -> Vec<TurnedAway> {
         let mut news = Vec::new();
         for listener in &mut self.listeners {

@@ -15,7 +15,7 @@ struct Waiting {
     since: Nanos,
 }
 
-/// See the module.
+/// Budget of memory for clients' requests.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: Bytes,

@@ -17,7 +17,7 @@ const SLICES_MAX: usize = 128;
 
 /// A read of the engine's own waits no longer than this for others.
 const READ_BACK_MAX: Nanos = Nanos(1_000_000_000);
-/// Who waits for requests of the engine's own; connections are numbered from 1.
+/// Number of the waiter for requests of the engine's own; connections are numbered from 1.
 const NOBODY: u64 = 0;
 
 /// Told whether a flush succeeded.
@@ -25,7 +25,7 @@ pub(crate) type Flushed = Box<dyn FnOnce(bool) + Send>;
 /// Told what was read, or that it could not be.
 pub(crate) type ReadBack = Box<dyn FnOnce(Result<Vec<u8>, RequestError>) + Send>;
 
-/// Who waits for a request of the engine's own.
+/// Waiter for a request of the engine's own.
 pub(super) enum Own {
     Flush(Flushed),
     Read(ReadBack),
@@ -59,7 +59,7 @@ pub(super) struct Connection {
     writable: bool,
 }
 
-/// Who waits for a request, and since when.
+/// Waiter for a request, and the time since when it waits.
 pub(super) struct Origin {
     connection: u64,
     cookie: Cookie,
@@ -67,7 +67,7 @@ pub(super) struct Origin {
     since: Nanos,
 }
 
-/// What is counted apart.
+/// Kinds of requests that are counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Read,
@@ -329,7 +329,7 @@ impl Connection {
         self.session.is_cut_off() || self.session.is_over() && !unsent
     }
 
-    /// What to wait for.
+    /// Events of the socket to wait for.
     pub(super) fn interest(&self) -> PollFd<'_> {
         let stream = self.stream.as_ref().expect("only encrypting takes it away");
         let mut flags = PollFlags::empty();
@@ -399,7 +399,7 @@ impl Connection {
     }
 }
 
-/// What a range of a volume consists of, chunk by chunk.
+/// Extents of a range of a volume, chunk by chunk.
 fn extents(group: &Group, volume: VolumeId, offset: u64, length: u64) -> Vec<Extent> {
     let chunk_size = group.chunk_size().0;
     let end = offset + length;

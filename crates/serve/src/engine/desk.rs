@@ -28,7 +28,7 @@ use thermocline_volume::{AdminError, CreateError, Group, PartsStatus, Service, T
 /// The policy that moves nothing.
 const NOBODY: &str = "none";
 
-/// See the module.
+/// The administrator's access to a running engine.
 pub struct Desk<'a> {
     engine: &'a mut Engine,
 }
@@ -134,7 +134,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Who decides about moves.
+    /// Policy that decides about moves.
     pub fn policy(&self) -> Policy {
         let Some(spec) = &self.engine.policy else {
             return Policy { spec: NOBODY.to_string(), settings: BTreeMap::new() };

@@ -13,7 +13,7 @@ pub(super) const ROW: Nanos = Nanos::from_secs(2);
 /// Rows that are kept: five minutes.
 const ROWS: usize = 150;
 
-/// See the module.
+/// Accesses to a volume by place and time.
 pub(super) struct HeatMap {
     /// Bytes of a column.
     pub(super) column: u64,

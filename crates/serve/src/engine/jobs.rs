@@ -77,7 +77,7 @@ impl Job {
 pub(super) struct Jobs {
     last: u64,
     jobs: BTreeMap<u64, Job>,
-    /// Which job an operation belongs to.
+    /// Jobs that operations belong to.
     owners: BTreeMap<OperationId, u64>,
 }
 

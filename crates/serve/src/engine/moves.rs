@@ -32,21 +32,21 @@ struct Campaign {
     /// Chunks that have arrived.
     done: BTreeMap<Pair, u64>,
     failed: u64,
-    /// What the group had dropped before.
+    /// Moves that the group had dropped before.
     dropped: MovesDropped,
     /// True if its beginning was told.
     told: bool,
-    /// When nothing was left to move.
+    /// Time at which nothing was left to move.
     ended: Option<Nanos>,
     /// True if its end was told.
     closed: bool,
 }
 
-/// See the module.
+/// Moves of a policy, told as campaigns with a beginning and an end.
 #[derive(Default)]
 pub(super) struct Campaigns {
     last: Option<Campaign>,
-    /// When a beginning was last told.
+    /// Time at which a beginning was last told.
     told_at: Option<Nanos>,
 }
 

@@ -22,7 +22,7 @@ use thermocline_units::{Bytes, PoolId};
 /// Time between two looks at the file systems.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// How much room there is for what was promised.
+/// Level of room for what was promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum Level {
     /// All of it fits.
@@ -69,7 +69,7 @@ pub(super) struct FileRoom {
     total: u64,
 }
 
-/// What was found, and what was told of it.
+/// Findings about room, and what was told of them.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     files: Vec<FileRoom>,
@@ -137,7 +137,7 @@ impl Room {
     }
 }
 
-/// What to say of the files on one file system.
+/// Sentence about the files on one file system.
 fn file_system_text(level: Level, files: &[&FileRoom], grows: u64) -> String {
     let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
     let (names, grows) = (names.join(", "), Bytes(grows));
@@ -155,7 +155,8 @@ fn file_system_text(level: Level, files: &[&FileRoom], grows: u64) -> String {
     }
 }
 
-/// What a file may still take, and what its file system has; `None`: it is none, or nobody tells.
+/// Bytes that a file may still take, and those that its file system has; `None`: it is no file, or
+/// nobody tells.
 fn look_at(pool: PoolId, path: &Path) -> Option<FileRoom> {
     let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let system = rustix::fs::statvfs(path).ok()?;

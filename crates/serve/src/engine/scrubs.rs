@@ -14,14 +14,14 @@ use thermocline_volume::{Finding, FindingKind, ScrubRun};
 /// An engine that has just started has other things to do.
 const AFTER_THE_START: Nanos = Nanos::from_secs(600);
 
-/// See the module.
+/// Scrubs by the calendar.
 #[derive(Default)]
 pub(super) struct Scrubs {
-    /// How often all pools are scrubbed; `None`: when somebody asks.
+    /// Time between two scrubs of all pools; `None`: when somebody asks.
     pub(super) every: Option<Duration>,
-    /// Where the end of the last one is kept.
+    /// File with the time of the last one's end.
     memory: Option<PathBuf>,
-    /// When the last one of all pools ended, in milliseconds since 1970.
+    /// Time of the end of the last one of all pools, in milliseconds since 1970.
     pub(super) last_end_ms: Option<u64>,
     /// The run whose end has been told.
     told: u64,

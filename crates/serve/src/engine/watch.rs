@@ -29,9 +29,9 @@ struct Before {
     full: bool,
 }
 
-/// See the module.
+/// Counts of requests, of each second, of heat, and events.
 pub(super) struct Watch {
-    /// When the second ends.
+    /// End of the second.
     pub(super) next: Nanos,
     next_row: Nanos,
     requests: [Latencies; 4],
@@ -132,7 +132,7 @@ impl Engine {
         self.watch_scrubs();
     }
 
-    /// What a pool did in the second that ends; a change of its state is an event.
+    /// Figures of a pool in the second that ends; a change of its state is an event.
     fn pool_second(&mut self, id: PoolId) -> PoolSecond {
         let status = self.group.pool_status(id).expect("ids below the count exist");
         let latencies = self.group.pool_latencies(id).expect("ids below the count exist");

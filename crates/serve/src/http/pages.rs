@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub(crate) struct Dashboard {
     /// Title of its page.
     pub(crate) title: &'static str,
-    /// Where people find the token, as HTML.
+    /// Place where people find the token, as HTML.
     pub(crate) token: &'static str,
     /// Its page below the form that takes the token, as HTML.
     pub(crate) sections: &'static str,

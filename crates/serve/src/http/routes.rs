@@ -179,7 +179,7 @@ struct Range {
     length_bytes: Option<u64>,
 }
 
-/// Where a range lives: the map, runs of equal chunks together, at most 10,000 of them.
+/// The map of a range: runs of equal chunks together, at most 10,000 of them.
 #[utoipa::path(get, path = "/v1/volumes/{name}/extents",
     params(("name" = String, Path, description = "The volume's name"), Range),
     responses(
@@ -204,7 +204,7 @@ pub(crate) struct Onward {
     pub(crate) from: u64,
 }
 
-/// Where a volume was used in the last five minutes, and where it lives.
+/// Accesses to a volume in the last five minutes, by place and time, and where it lives.
 #[utoipa::path(get, path = "/v1/volumes/{name}/heat",
     params(("name" = String, Path, description = "The volume's name"), Onward),
     responses((status = 200, body = Heat), (status = 404, body = Refused)))]
@@ -237,7 +237,7 @@ async fn begin_job(
     Ok((StatusCode::CREATED, begun))
 }
 
-/// What became of a job.
+/// State of a job.
 #[utoipa::path(get, path = "/v1/operations/{id}",
     params(("id" = u64, Path, description = "The job's number")),
     responses((status = 200, body = Job), (status = 404, body = Refused)))]
@@ -273,7 +273,7 @@ async fn policies() -> Json<Vec<PolicyDescription>> {
     Json(told.collect())
 }
 
-/// Who decides about moves.
+/// Policy that decides about moves.
 #[utoipa::path(get, path = "/v1/policy", responses((status = 200, body = Policy)))]
 async fn policy(State(orders): State<Orders>) -> Answer<Policy> {
     ask(&orders, |desk| Ok(desk.policy())).await
@@ -296,7 +296,7 @@ async fn history(
     ask(&orders, move |desk| Ok(desk.history(second.from))).await
 }
 
-/// What happened, the last thousand events.
+/// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
 async fn events(State(orders): State<Orders>, Query(id): Query<Onward>) -> Answer<Vec<Event>> {

@@ -12,7 +12,7 @@ use super::wire::{
 const OPTION_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of one read or write.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 32 << 20;
-/// What reads and writes should be multiples of.
+/// Multiple that reads and writes should be of.
 const BLOCK_PREFERRED: u32 = 4096;
 
 /// A volume that clients may attach.
@@ -26,7 +26,7 @@ pub struct Export {
     pub size: u64,
 }
 
-/// What the server offers a client at this moment.
+/// Offer of the server to a client at this moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'a> {
     /// The volumes.
@@ -35,7 +35,7 @@ pub struct Offer<'a> {
     pub refusal: Option<&'a str>,
 }
 
-/// Which metadata contexts the client wants told.
+/// Metadata contexts that the client wants told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Contexts {
     pub(crate) allocation: bool,
@@ -44,19 +44,19 @@ pub(crate) struct Contexts {
 
 /// `base:allocation`, as the protocol defines it.
 pub(crate) const ALLOCATION: (&str, u32) = ("base:allocation", 1);
-/// Which pool a range lives in: 0 for none, else the pool's id and one.
+/// Pool of a range: 0 for none, else the pool's id and one.
 pub(crate) const POOL: (&str, u32) = ("thermocline:pool", 2);
 
-/// What was agreed on.
+/// Terms that were agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreement {
-    /// Which volume.
+    /// The volume.
     pub(crate) volume: u32,
     pub(crate) structured: bool,
     pub(crate) contexts: Contexts,
 }
 
-/// Where the handshake stands.
+/// State of the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// More bytes are needed.
@@ -69,7 +69,7 @@ pub(crate) enum Progress {
     Over,
 }
 
-/// What a connection needs before it is told anything.
+/// Conditions of a connection before it is told anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Security {
     /// Nothing: the socket's own permissions guard it, or it is encrypted already.
@@ -79,7 +79,7 @@ pub enum Security {
     Wanted,
 }
 
-/// See the module.
+/// The handshake of NBD, driven by bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     security: Security,
@@ -108,7 +108,7 @@ impl Handshake {
         std::mem::take(&mut self.refused)
     }
 
-    /// What the server says first.
+    /// The server's first message.
     pub(crate) fn greeting(out: &mut Vec<u8>) {
         out.put_u64(MAGIC);
         out.put_u64(OPTION_MAGIC);
@@ -322,7 +322,7 @@ impl Handshake {
     }
 }
 
-/// What every export can do.
+/// Flags of every export.
 fn flags(structured: bool) -> u16 {
     let df = if structured { transmission::SEND_DF } else { 0 };
     transmission::HAS_FLAGS

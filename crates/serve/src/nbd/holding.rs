@@ -8,7 +8,7 @@
 /// Bytes that a connection may hold without asking.
 pub(crate) const OWN_BYTES: u64 = 256 << 10;
 
-/// See the module.
+/// Bytes that a session holds for a client.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     held: u64,

@@ -12,7 +12,7 @@ use thermocline_volume::Action;
 pub enum Ask {
     /// For the volume machine.
     Volume(Action),
-    /// Which ranges hold what.
+    /// Status of ranges.
     Status {
         /// Bytes from the volume's start.
         offset: u64,
@@ -65,7 +65,7 @@ impl RequestHeader {
     }
 }
 
-/// What a header asks of an export of `size` bytes; `payload` is there for writes.
+/// The request of a header to an export of `size` bytes; `payload` is there for writes.
 ///
 /// # Errors
 /// When it makes no sense, or asks for what was not agreed on.

@@ -36,7 +36,7 @@ enum Stage {
     Over,
 }
 
-/// See the module.
+/// A connection of NBD, driven by bytes.
 #[derive(Debug)]
 pub struct Session {
     stage: Stage,
@@ -182,7 +182,7 @@ impl Session {
         self.cut_off
     }
 
-    /// Which volume was chosen.
+    /// The volume chosen.
     pub fn volume(&self) -> Option<u32> {
         match &self.stage {
             Stage::Transmission(agreement) => Some(agreement.volume),
@@ -203,7 +203,7 @@ impl Session {
         }
     }
 
-    /// Where the client's next bytes go: the contents of a write that is arriving, then what comes
+    /// Room for the client's next bytes: the contents of a write that is arriving, then what comes
     /// behind it. Empty slices where nothing is wanted.
     pub fn space(&mut self) -> [IoSliceMut<'_>; 2] {
         if self.used == self.filled {

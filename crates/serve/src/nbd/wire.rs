@@ -45,7 +45,7 @@ pub(crate) mod info {
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Abilities of an export, as flags.
 pub(crate) mod transmission {
     pub(crate) const HAS_FLAGS: u16 = 1;
     pub(crate) const SEND_FLUSH: u16 = 1 << 2;

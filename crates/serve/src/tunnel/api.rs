@@ -31,6 +31,6 @@ pub struct ClassSecond {
     pub bytes: u64,
     /// Bytes that were sent for them.
     pub sent: u64,
-    /// How it was cut at its end.
+    /// The choice by which it was cut at its end.
     pub choice: String,
 }

@@ -50,7 +50,7 @@ impl Client {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
     }
 
-    /// What comes until the proxy closes.
+    /// Bytes that come until the proxy closes.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         // A reset is an end too.

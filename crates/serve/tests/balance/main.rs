@@ -27,7 +27,7 @@ use thermocline_serve::balance::config::{Backend, Config, Listen, Live, Mode};
 /// A test that waits longer than this for something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a proxy before these servers runs, by default.
+/// Configuration of a proxy before these servers, by default.
 fn live(servers: &[&Server]) -> Live {
     Live::new(servers.iter().map(|server| Backend::new(&server.address.to_string())).collect())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use thermocline_serve::balance::config::Probe;
 
-/// What a server with a load says, and how often it was asked for what.
+/// Answers of a server with a load, and counts of the questions.
 #[derive(Default)]
 struct Told {
     queue: AtomicU64,

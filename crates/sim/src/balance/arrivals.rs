@@ -8,13 +8,13 @@ use thermocline_units::Nanos;
 /// A request of a trace, as a balancer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it comes, since the first.
+    /// Time of arrival, since the first.
     pub at: Nanos,
     /// Its length in bytes.
     pub bytes: u32,
 }
 
-/// When requests come.
+/// Arrivals of requests.
 #[derive(Debug, Clone)]
 pub enum Arrivals {
     /// Drawn anew for each seed.

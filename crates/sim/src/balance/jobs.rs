@@ -19,7 +19,7 @@ pub(super) struct Job {
     pub(super) burst: bool,
 }
 
-/// Which stream a generator is for; part of its seed.
+/// Stream of a generator; part of its seed.
 pub(super) const STREAM_OF_ARRIVALS: u64 = 1;
 const STREAM_OF_WORK: u64 = 2;
 const STREAM_OF_BALANCERS: u64 = 3;

@@ -22,7 +22,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use thermocline_policy::balance::{Balancer, Probe, Probing, Report, Rule, Truth};
 use thermocline_units::{Latencies, Nanos, Rng, SiteId};
 
-/// What a run came to.
+/// Measures of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measures {
     pub(super) wait: Latencies,
@@ -92,15 +92,15 @@ struct Watched {
     latencies: LatencyByLoad,
 }
 
-/// What requests took at a site, by how many they met there: what answers to probes tell is what
-/// a request would take now, not what others took that met more or fewer (Prequal, NSDI 2024).
+/// Latencies of requests at a site, by how many they met there: an answer to a probe tells the
+/// latency of a request now, not of others that met more or fewer (Prequal, NSDI 2024).
 #[derive(Debug, Default)]
 struct LatencyByLoad {
     /// Nanoseconds, index by requests met; 0 where none has met so many.
     means: Vec<f64>,
 }
 
-/// How fast means follow latencies.
+/// Weight of a new latency in the mean.
 const LATENCY_WEIGHT: f64 = 0.125;
 
 /// Requests met from which on no difference is made.
@@ -117,7 +117,7 @@ impl LatencyByLoad {
         *mean += (latency.0 as f64 - *mean) * weight;
     }
 
-    /// What a request takes that meets `present`, by the nearest count that is known.
+    /// Latency of a request that meets `present`, by the nearest count that is known.
     fn at(&self, present: u32) -> Option<Nanos> {
         let present = (present as usize).min(MET_MAX);
         let known = |at: usize| self.means.get(at).copied().filter(|mean| *mean > 0.0);
@@ -157,7 +157,7 @@ struct UnderWay {
     awaiting: VecDeque<(Nanos, u32)>,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Leaves,
@@ -173,7 +173,7 @@ pub(super) struct Machine<'a> {
     sites: Vec<Site>,
     watched: Vec<Watched>,
     balancers: Vec<Balancer>,
-    /// When each balancer last heard reports that were taken.
+    /// Times at which each balancer last heard reports that were taken.
     heard: Vec<Option<Nanos>>,
     leaving: BinaryHeap<Reverse<Leaving>>,
     under_way: UnderWay,
@@ -297,7 +297,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// When the last report that can be known at `now` was taken, and the one before it.
+    /// Times of the last report that can be known at `now`, and of the one before it.
     fn taken(&self, now: Nanos) -> [Option<Nanos>; 2] {
         let delay = self.scenario.delay;
         let back = |from: Nanos, by: Nanos| (from >= by).then(|| Nanos(from.0 - by.0));
@@ -378,7 +378,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Where a request goes.
+    /// Picks a site for a request.
     fn pick(&mut self, now: Nanos, index: u32) -> SiteId {
         let job = &self.jobs[index as usize];
         let number = job.balancer as usize;
@@ -411,7 +411,7 @@ impl<'a> Machine<'a> {
         self.probes = probes;
     }
 
-    /// What a probe finds, and the work that it makes.
+    /// Looks at a site for a probe, which makes work there.
     fn look(&mut self, now: Nanos, balancer: usize, site: SiteId) -> Probe {
         let work = self.scenario.probe_cost.work;
         if work.0 > 0 {

@@ -16,7 +16,7 @@
 
 use thermocline_units::Rng;
 
-/// How arrivals cluster.
+/// Clusters of arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bursts {
     /// Index of dispersion, ≥ 1.
@@ -97,7 +97,7 @@ impl Mmpp {
     }
 }
 
-/// How many arrivals seconds have.
+/// Counts of arrivals a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seconds {
     /// In the busiest.

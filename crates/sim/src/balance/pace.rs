@@ -43,8 +43,8 @@ pub(super) fn of_sites(
 }
 
 impl Pace {
-    /// When work that takes `alone` at full speed is done if it begins at `start`, which is not
-    /// before the start of the last one asked for.
+    /// Time at which work that takes `alone` at full speed is done if it begins at `start`, which
+    /// is not before the start of the last one asked for.
     pub(super) fn done(&mut self, start: Nanos, alone: Nanos) -> Nanos {
         while self.slow.get(self.at).is_some_and(|slow| slow.1 <= start) {
             self.at += 1;

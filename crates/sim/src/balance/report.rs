@@ -96,7 +96,7 @@ pub struct BalanceReport {
     pub version: &'static str,
     /// Sites.
     pub sites: usize,
-    /// How fast each is.
+    /// Speed of each.
     pub speeds: Vec<f64>,
     /// Share of what all sites can do.
     pub load: f64,

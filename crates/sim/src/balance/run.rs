@@ -22,7 +22,7 @@ pub enum BalanceError {
     Scenario(String),
 }
 
-/// What is run: the bounds, then the policies.
+/// Contenders of a run: the bounds, then the policies.
 enum Contender<'a> {
     /// One queue before all sites.
     Central,

@@ -3,7 +3,7 @@
 use super::arrivals::Arrivals;
 use thermocline_units::Nanos;
 
-/// How balancers learn of queues.
+/// Ways in which balancers learn of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// Every change is known exactly `delay` after it has happened. The source's tables.
@@ -14,7 +14,7 @@ pub enum View {
     Transit,
 }
 
-/// How work is distributed; its mean follows from the load.
+/// Distribution of work; its mean follows from the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Service {
     /// Exponential.
@@ -27,18 +27,18 @@ pub enum Service {
     Bytes,
 }
 
-/// What an answer to a probe tells.
+/// Contents of an answer to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probes {
-    /// How it is at this moment: probes cost no time.
+    /// State at this moment: probes cost no time.
     Fresh,
-    /// How it was when the last report was taken.
+    /// State when the last report was taken.
     Late,
     /// Nothing: none is sent.
     None,
 }
 
-/// What probes cost.
+/// Cost of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProbeCost {
     /// Time that a site of speed 1 spends on an answer, and on nothing else meanwhile.
@@ -52,7 +52,7 @@ pub struct ProbeCost {
 pub struct Slowing {
     /// From the beginning of one slow time to that of the next, of any site.
     pub every: Nanos,
-    /// How long one lasts, at most `every`.
+    /// Length of one, at most `every`.
     pub lasting: Nanos,
     /// Share of its speed that the site then has, above 0 and at most 1.
     pub to: f64,
@@ -61,23 +61,23 @@ pub struct Slowing {
 /// Sites, load, and what balancers know.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// How fast each site is; 1 to 65,535 sites, each above 0.
+    /// Speed of each site; 1 to 65,535 sites, each above 0.
     pub speeds: Vec<f64>,
     /// Share of what all sites can do that is asked of them, above 0.
     pub load: f64,
-    /// When requests come.
+    /// Arrivals of requests.
     pub arrivals: Arrivals,
-    /// How much work they are.
+    /// Work of requests.
     pub service: Service,
-    /// How old knowledge is.
+    /// Age of knowledge.
     pub delay: Nanos,
     /// In what way.
     pub view: View,
-    /// What probes tell.
+    /// Contents of answers to probes.
     pub probes: Probes,
-    /// What they cost.
+    /// Their cost.
     pub probe_cost: ProbeCost,
-    /// Whether sites slow down at times.
+    /// Slowing of sites at times, if they slow.
     pub slowing: Option<Slowing>,
     /// Independent balancers, 1 or more; each request goes to any of them.
     pub balancers: u32,

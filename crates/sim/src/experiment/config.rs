@@ -14,7 +14,7 @@ use thermocline_units::{Bytes, Nanos};
 pub struct ConfigError {
     /// The file's name.
     pub origin: String,
-    /// What is wrong, with its line.
+    /// The fault, with its line.
     pub problem: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Config {
     pub title: String,
     /// The figure or table it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     /// Policies, as on the command line.
     pub policies: Vec<String>,

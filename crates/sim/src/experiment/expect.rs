@@ -11,7 +11,7 @@ pub enum Expectation {
     /// The hit ratio of `policy` gains on the best of `against` from the smallest to the largest
     /// size.
     CatchesUp {
-        /// Who catches up.
+        /// Policy that catches up.
         policy: String,
         /// On whom.
         against: Vec<String>,
@@ -19,9 +19,9 @@ pub enum Expectation {
     /// At the largest size, the hit ratio of `policy` is at most `within_points` below the best of
     /// `against`.
     HitRatioReaches {
-        /// Who reaches.
+        /// Policy that reaches.
         policy: String,
-        /// Whom.
+        /// Policies that it is compared with.
         against: Vec<String>,
         /// Percentage points.
         within_points: f64,
@@ -29,7 +29,7 @@ pub enum Expectation {
     /// At the largest size, the I/O cost of `policy` is at most `percent` of that of `against`, in
     /// the source's accounting.
     CostAtMost {
-        /// Whose cost.
+        /// Policy whose cost it is.
         policy: String,
         /// Compared with whose.
         against: String,
@@ -40,19 +40,19 @@ pub enum Expectation {
     HitRatioNear {
         /// The workload's name.
         workload: String,
-        /// Whose hit ratio.
+        /// Policy whose hit ratio it is.
         policy: String,
-        /// What is printed.
+        /// Printed figure.
         percent: f64,
         /// Percentage points that it may be off, to either side.
         within_points: f64,
     },
 }
 
-/// Whether an expected feature appeared.
+/// Judgement of an expected feature.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What was expected, and the figures.
+    /// The expectation, and the figures.
     pub claim: String,
     /// True if it holds.
     pub holds: bool,
@@ -80,7 +80,7 @@ impl Expectation {
     }
 }
 
-/// What `of` makes of each draw, and the name of the size it looks at.
+/// Estimate over the draws of what `of` makes of each.
 fn each(draws: &[Vec<Row>], of: impl Fn(&[Row]) -> Option<f64>) -> Option<Estimate> {
     let values: Option<Vec<f64>> = draws.iter().map(|rows| of(rows)).collect();
     values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values))
@@ -173,19 +173,19 @@ fn costs(draws: &[Vec<Row>], policy: &str, against: &str, percent: f64) -> Optio
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What it is of.
+    /// The figure's measure.
     pub measure: PublishedMeasure,
-    /// Whose; the best of them where there are several.
+    /// Policies of the figure; the best of them where there are several.
     pub policies: Vec<String>,
     /// Of whom costs are a share.
     pub against: Option<String>,
-    /// Where the source has it: workload and size.
+    /// Place of it in the source: workload and size.
     pub at: String,
     /// Percent.
     pub percent: f64,
 }
 
-/// What a published figure is of.
+/// Measures of published figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishedMeasure {
@@ -196,7 +196,7 @@ pub enum PublishedMeasure {
 }
 
 impl Published {
-    /// What it is, in words.
+    /// The measure in words.
     pub fn words(&self) -> String {
         let policies = self.policies.join(", ");
         match (self.measure, &self.against) {

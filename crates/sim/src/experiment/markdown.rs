@@ -26,7 +26,7 @@ impl Outcome {
         out
     }
 
-    /// What the source prints, beside ours.
+    /// Writes the source's figures beside ours.
     fn write_figures(&self, out: &mut String) {
         if self.figures.is_empty() {
             return;
@@ -132,5 +132,5 @@ impl Panel {
     }
 }
 
-/// Whose cost is 100 %.
+/// Policy whose cost is 100 %.
 const BASELINE: &str = "lru";

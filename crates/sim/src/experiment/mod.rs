@@ -107,17 +107,17 @@ pub enum Experiment {
     Hints(Box<hinting::Config>),
     /// Placements on modelled pools.
     Placements(Box<placing::Config>),
-    /// What a tunnel saves.
+    /// Savings of a tunnel.
     Tunnels(Box<tunnels::Config>),
     /// Hosts and a server that share content.
     HostCache(Box<hostcaching::Config>),
-    /// What was measured on a real machine, and is judged.
+    /// Measurements on a real machine, which are judged.
     Recorded(Box<recorded::Config>),
     /// Characters of traces.
     Survey(Box<surveying::Config>),
 }
 
-/// What an experiment of some kind came to.
+/// Outcome of an experiment of some kind.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Results {
@@ -129,7 +129,7 @@ pub enum Results {
     Balance(Box<balancing::Outcome>),
     /// Hints of files, placements, or tunnels.
     Grid(Box<grid::Outcome>),
-    /// What was recorded.
+    /// Recorded measurements.
     Recorded(Box<recorded::Outcome>),
     /// Characters of traces.
     Survey(Box<surveying::Outcome>),
@@ -259,11 +259,11 @@ pub struct Panel {
     pub draws: usize,
     /// Ours for each figure that the source prints, percent, at the largest size.
     pub figures: Vec<Option<Estimate>>,
-    /// Whether the expected shape appeared.
+    /// Verdicts on the expected shape.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What an experiment came to.
+/// Outcome of an experiment.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// Its title.
@@ -278,7 +278,7 @@ pub struct Outcome {
     pub panels: Vec<Panel>,
 }
 
-/// Where traces are looked for.
+/// Folders in which traces are looked for.
 #[derive(Debug, Clone, Default)]
 pub struct Folders {
     /// Folders that may hold the published traces under their published names.

@@ -22,13 +22,13 @@ pub struct Config {
     pub title: String,
     /// The figure it reproduces.
     pub source: String,
-    /// What was measured and how to read it.
+    /// Text about what was measured and how to read it.
     pub about: String,
-    /// What measures it again.
+    /// Command that measures it again.
     pub command: String,
-    /// When, by which code, on what.
+    /// Time, code and machine of the measurement.
     pub measured: String,
-    /// What was compared.
+    /// Pairs that were compared.
     #[serde(rename = "pair")]
     pairs: Vec<Pair>,
 }
@@ -52,7 +52,7 @@ struct Pair {
     expect: Vec<Expectation>,
 }
 
-/// What is expected of a ratio.
+/// Expectations of a ratio.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum Expectation {
@@ -68,18 +68,18 @@ enum Expectation {
     },
 }
 
-/// What it came to.
+/// Outcome of the experiment.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// Its title.
     pub title: String,
     /// The figure it reproduces.
     pub source: String,
-    /// What was measured, by what and when.
+    /// Text about what was measured, by what and when.
     pub about: String,
     /// One a comparison: its name, our ratio, the source's.
     pub lines: Vec<(String, Estimate, Option<f64>)>,
-    /// Whether the expected features appeared.
+    /// Verdicts on the expected features.
     pub verdicts: Vec<Verdict>,
 }
 

@@ -12,7 +12,7 @@ pub(super) fn list<'a>(out: &mut String, verdicts: impl IntoIterator<Item = &'a 
     }
 }
 
-/// How many of them hold.
+/// Writes the number of verdicts that hold.
 pub(super) fn sum<'a>(out: &mut String, verdicts: impl IntoIterator<Item = &'a Verdict>) {
     let (mut held, mut all) = (0, 0);
     for verdict in verdicts {

@@ -28,13 +28,13 @@ const NODE: u64 = 16 << 10;
 const FAN_OUT: u64 = 100;
 /// Roots that every transaction writes: of roots, extents, checksums, files, free space, devices.
 const ROOTS: u64 = 6;
-/// Where the superblocks are.
+/// Offsets of the superblocks.
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 /// Files, and bytes of extents and of checksummed data, whose items fit into a leaf.
 const FILES_PER_LEAF: u64 = 40;
 const EXTENTS_PER_LEAF: u64 = 128 << 20;
 const CHECKSUMS_PER_LEAF: u64 = 16 << 20;
-/// How often transactions commit.
+/// Time between commits of transactions.
 const COMMIT: Nanos = Nanos::from_secs(30);
 /// Free space that is discarded again on both sides of what became free: a chunk is forgotten when
 /// all of it is discarded at once.
@@ -51,7 +51,7 @@ enum Leaf {
     Checksums(u64),
 }
 
-/// See the module.
+/// A modelled btrfs.
 #[derive(Debug)]
 pub(super) struct Btrfs {
     volume: u64,

@@ -34,21 +34,21 @@ const TABLES: u64 = GROUPS * INODES_PER_GROUP * INODE;
 const FIRST: u64 = BLOCK + 1024 * BLOCK + 64 * BLOCK;
 /// Blocks of a directory of some hundred files.
 const DIRECTORY: u64 = 4 * BLOCK;
-/// How often transactions commit.
+/// Time between commits of transactions.
 const COMMIT: Nanos = Nanos::from_secs(5);
 /// Commits after which changed blocks are written in place: dirty pages grow 30 s old.
 const IN_PLACE: u32 = 6;
 /// Longest request.
 const REQUEST: u64 = 512 << 10;
 
-/// See the module.
+/// A modelled ext4.
 #[derive(Debug)]
 pub(super) struct Ext4 {
     flexes: u64,
     space: Space,
     journal: Range<u64>,
     head: u64,
-    /// Where each directory's blocks are.
+    /// Blocks of each directory.
     directories: Vec<u64>,
     /// Blocks changed since the last commit, and since they were last written in place.
     changed: BTreeSet<u64>,

@@ -4,7 +4,7 @@ use crate::machine::Step;
 use std::ops::Range;
 use thermocline_units::Nanos;
 
-/// What file systems here count in.
+/// Block size of the file systems here.
 pub(super) const BLOCK: u64 = 4096;
 
 /// Whole blocks for so many bytes.
@@ -29,12 +29,12 @@ pub(super) trait Layout {
     /// A file came to a directory or left it.
     fn change_directory(&mut self, directory: u32, inode: u64);
 
-    /// How often it commits.
+    /// Time between its commits.
     fn interval(&self) -> Nanos;
 
     /// Appends what a commit writes now.
     fn commit(&mut self, out: &mut Vec<Step>);
 
-    /// Where its own structures are.
+    /// Ranges of its own structures.
     fn metadata(&self) -> Vec<Range<u64>>;
 }

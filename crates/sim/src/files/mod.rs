@@ -25,7 +25,7 @@ use std::ops::Range;
 use thermocline_policy::hints::{Facts, Usage};
 use thermocline_units::{Bytes, Nanos};
 
-/// Which file system's ways.
+/// File system whose ways are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -35,14 +35,14 @@ pub enum Format {
     Btrfs,
 }
 
-/// What is said to the volume of files and metadata.
+/// Hints to the volume about files and metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Telling {
-    /// Where the file system's own structures are (level 1: Ge et al. 2022 §4.1).
+    /// Ranges of the file system's own structures (level 1: Ge et al. 2022 §4.1).
     pub metadata: bool,
-    /// How large the file is (level 2).
+    /// Size of the file (level 2).
     pub sizes: bool,
-    /// How the file's stream is used (Ge et al. 2022 §4.2).
+    /// Use of the file's stream (Ge et al. 2022 §4.2).
     pub streams: bool,
 }
 
@@ -89,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// Where the file system's own structures are.
+    /// Ranges of the file system's own structures.
     pub fn metadata(&self) -> Vec<Range<u64>> {
         self.layout.metadata()
     }
@@ -179,12 +179,13 @@ impl Tree {
         self.requests(id, part, request, |at, length| out.push(Step::Write(at, length)));
     }
 
-    /// What the file system writes at its next commit, and when that is due after the last.
+    /// Appends the file system's writes at its next commit, which is due [`Self::commits_every`]
+    /// after the last.
     pub fn commit(&mut self, out: &mut Vec<Step>) {
         self.layout.commit(out);
     }
 
-    /// How often it commits.
+    /// Time between its commits.
     pub fn commits_every(&self) -> Nanos {
         self.layout.interval()
     }

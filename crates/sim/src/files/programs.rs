@@ -33,7 +33,7 @@ const READS_PER_LINE: usize = 10;
 /// A tree that several tasks work on.
 pub type Shared = Rc<RefCell<Tree>>;
 
-/// How long tasks go on.
+/// End of a task.
 #[derive(Debug, Clone)]
 pub enum Quota {
     /// So many rounds, of all that share it.
@@ -89,7 +89,7 @@ fn one_of(files: &[FileId], rng: &mut Rng) -> usize {
     rng.below(files.len() as u64) as usize
 }
 
-/// How servers use files.
+/// Habits of servers with files.
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
     /// Files of at most so many bytes are deleted and made anew, as large as before, so that the

@@ -8,11 +8,11 @@ use thermocline_units::{Bytes, Rng};
 /// Files of a kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// How many.
+    /// Number of files.
     pub count: u32,
     /// A size for each is drawn of these, all alike likely; not empty.
     pub sizes: Vec<Bytes>,
-    /// How their stream is used.
+    /// Use of their stream.
     pub usage: Usage,
 }
 

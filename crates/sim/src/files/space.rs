@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What is looked for in one piece: ext4's longest extent, 128 MiB.
+/// Longest piece that is looked for at once: ext4's longest extent, 128 MiB.
 const PIECE: u64 = 128 << 20;
 
 /// See the module. Bytes, in blocks of 4 KiB.
@@ -65,7 +65,7 @@ impl Space {
         Some(taken)
     }
 
-    /// Where a run of `length` and more begins, from the goal on.
+    /// Beginning of a run of `length` and more, from the goal on.
     fn find(&self, goal: u64, length: u64) -> Option<u64> {
         let inside = self.runs.range(..goal).next_back().and_then(|(&start, &run)| {
             let end = start + run;

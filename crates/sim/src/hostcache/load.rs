@@ -72,7 +72,7 @@ fn private(guest: u32, number: u64) -> u64 {
     PRIVATE_FROM + (u64::from(guest) << 40) + number
 }
 
-/// What a guest does next.
+/// A guest's next step.
 pub(super) enum Step {
     Read { block: u32, count: u32 },
     Write { block: u32, contents: Vec<u64> },

@@ -56,7 +56,8 @@ impl Costs {
         let disk = Nanos::from_micros(5000);
         Costs { request: leg, data: leg, name: leg, forward: leg, peer: leg, disk }
     };
-    /// What the source's figures need: bytes take its 7.5 ms, and what has none next to nothing.
+    /// Costs that the source's figures need: bytes take its 7.5 ms, and what has none next to
+    /// nothing.
     pub const SOURCE: Costs = {
         let data = Nanos::from_micros(7500);
         let disk = Nanos::from_micros(5000);
@@ -68,13 +69,13 @@ impl Costs {
 /// A scene.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// What is done to send less.
+    /// Means to send less.
     pub protocol: Protocol,
     /// Guests.
     pub guests: u32,
     /// Guests of a host, 1 or more.
     pub guests_per_host: u32,
-    /// What guests do.
+    /// Load of guests.
     pub load: Load,
     /// Times.
     pub costs: Costs,
@@ -94,7 +95,7 @@ pub struct Scene {
     pub seed: u64,
 }
 
-/// What came of a scene.
+/// Outcome of a scene.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outcome {
     /// Bytes of all messages between hosts and the server.
@@ -298,7 +299,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What the server has to say, and what it wants of its store.
+    /// Passes on the server's messages, and its requests to its store.
     fn serve(&mut self) {
         loop {
             while let Some((op, request)) = self.server.next_store_request() {
@@ -332,7 +333,7 @@ impl<'a> Stage<'a> {
         self.outcome.messages += 1;
     }
 
-    /// What a host has to say, and what its guests heard.
+    /// Passes on a host's messages, and events for its guests.
     fn speak(&mut self, host: usize) {
         loop {
             while let Some(event) = self.agents[host].next_event() {

@@ -14,7 +14,7 @@ use thermocline_policy::mrc::{StackDistances, StackHistogram};
 use thermocline_trace::TraceReader;
 use thermocline_units::{Bytes, Nanos};
 
-/// How a curve is made.
+/// Ways to make a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CurveMethod {
     /// Every access, every size; LRU only.
@@ -100,7 +100,7 @@ pub struct Curve {
 /// Curves, and what they were made from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
-    /// How they were made.
+    /// The way in which they were made.
     pub method: String,
     /// Share of the distinct lines that was replayed.
     pub rate: f64,
@@ -108,14 +108,14 @@ pub struct Curves {
     pub sampled_lines: u64,
     /// Distinct lines of the trace; an estimate when sampled.
     pub distinct_lines: u64,
-    /// What the reader repaired.
+    /// Repairs by the reader.
     pub repairs: Vec<String>,
     /// One a policy.
     pub curves: Vec<Curve>,
 }
 
 impl Curves {
-    /// How they were made, in a few words.
+    /// The way in which they were made, in a few words.
     pub fn made_from(&self) -> String {
         let Curves { method, rate, sampled_lines, distinct_lines, .. } = self;
         if *rate == 1.0 {

@@ -22,7 +22,7 @@ enum Cell {
     Number(f64),
 }
 
-/// How one count is read from a part of a row.
+/// Function that reads one count from a part of a row.
 type Count<T> = fn(&T) -> u64;
 
 /// One column: its name, and how a row fills it.

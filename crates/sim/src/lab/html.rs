@@ -6,7 +6,7 @@ use super::results::{Report, Row};
 use crate::format::{Quantity, bytes, count};
 use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
 
-/// What a chart shows of a row.
+/// Function that gives a row's value in a chart.
 type Measure = fn(&Row) -> f64;
 
 /// A column of the table: heading, kind, value.
@@ -92,7 +92,7 @@ impl Report {
         policies
     }
 
-    /// What a policy's switch stands with.
+    /// Group of a policy's switch.
     fn group(&self, row: Option<&Row>) -> &'static str {
         match row {
             Some(row) if row.clairvoyant => "bound",
@@ -169,7 +169,7 @@ impl Report {
     }
 }
 
-/// What a vertical axis measures.
+/// Unit of a vertical axis.
 fn unit_of(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Share => "share of all",

@@ -36,10 +36,10 @@ const MINIATURE_LINES_MIN: f64 = 16.0;
 /// Standard errors beyond which a lack or surplus of accesses is not chance.
 const UNEXPLAINED: f64 = 3.0;
 
-/// Whether the sample's lack or surplus of accesses counts as hits.
+/// Treatment of the sample's lack or surplus of accesses as hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adjustment {
-    /// Where the sample says that it helps: step 4 above.
+    /// Adjusted where the sample says that it helps: step 4 above.
     WhereItHelps,
     /// Always, as SHARDS-adj does; for comparison.
     Always,

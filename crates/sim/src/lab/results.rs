@@ -131,22 +131,22 @@ pub struct Report {
     pub working_set_bytes: u64,
     /// Bytes of memory the workload takes.
     pub workload_memory_bytes: u64,
-    /// What cached writes do: back, through, around.
+    /// Effect of cached writes: back, through, around.
     pub write_mode: String,
-    /// What the reader repaired.
+    /// Repairs by the reader.
     pub repairs: Vec<String>,
-    /// What to know before trusting the figures.
+    /// Notes to read before trusting the figures.
     pub notes: Vec<String>,
     /// One a policy and size.
     pub rows: Vec<Row>,
 }
 
-/// What rows need to know of the trace.
+/// Facts about the trace that rows need.
 pub(crate) struct Scene<'a> {
     pub(crate) names: &'a Names,
 }
 
-/// What a run saw of the trace.
+/// Facts about the trace that a run saw.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Reads and writes.
@@ -159,16 +159,16 @@ pub struct Seen {
     pub volumes: u64,
     /// Bytes of memory for the requests and names held.
     pub memory_bytes: u64,
-    /// What the reader repaired.
+    /// Repairs by the reader.
     pub repairs: Vec<String>,
     /// Reads, writes and discards.
     pub heads: u64,
-    /// When the last of them came.
+    /// Time of the last of them.
     pub last: Nanos,
 }
 
 impl Seen {
-    /// What there is in a workload held whole.
+    /// Facts about a workload held whole.
     pub fn of(workload: &Workload) -> Seen {
         Seen {
             requests: workload.requests(),

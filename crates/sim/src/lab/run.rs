@@ -17,12 +17,12 @@ use thermocline_policy::Footprint;
 use thermocline_policy::registry::{Built, Geometry, PolicySpec, SettingsError};
 use thermocline_units::{Bytes, LineId, Nanos};
 
-/// What all jobs share.
+/// Options that all jobs share.
 #[derive(Debug, Clone)]
 pub struct LabOptions {
-    /// How each replay runs.
+    /// Options of each replay.
     pub replay: ReplayOptions,
-    /// What operations cost.
+    /// Costs of operations.
     pub profile: Profile,
     /// Seed of everything random.
     pub seed: u64,
@@ -42,7 +42,7 @@ pub enum LabError {
     Settings {
         /// The policy.
         policy: String,
-        /// What is wrong.
+        /// The fault.
         source: SettingsError,
     },
     /// The warm-up is as long as the trace.
@@ -55,7 +55,7 @@ pub enum LabError {
         warmup: Warmup,
         /// Requests of the trace.
         requests: u64,
-        /// When the last comes.
+        /// Time of the last.
         last: Nanos,
     },
     /// A sampled cache would hold next to nothing.
@@ -108,19 +108,19 @@ pub enum LabError {
 /// Requests in a block when one replay has the machine to itself: 30 B each stay in a core's cache.
 const BLOCK_REQUESTS_ALONE: usize = 1 << 12;
 
-/// What of a trace must be known before a run can begin.
+/// Knowledge of a trace that a run must have before it can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
     /// Nothing: the trace can be streamed.
     Nothing,
-    /// How many lines, requests and volumes it has: a first pass tells, [`survey`].
+    /// Number of its lines, requests and volumes: a first pass tells, [`survey`].
     Totals,
     /// Everything: a policy is told the future.
     Whole,
 }
 
 impl Needs {
-    /// What runs of `specs` at `sizes` need.
+    /// Needs of runs of `specs` at `sizes`.
     pub fn of(specs: &[PolicySpec], sizes: &[CacheSize], replay: &ReplayOptions) -> Needs {
         if specs.iter().any(PolicySpec::is_clairvoyant) {
             return Needs::Whole;
@@ -366,7 +366,7 @@ impl Planner<'_> {
         Ok(Job::new(replay, vec![place]))
     }
 
-    /// What a policy of a sweep would take if it ran alone: the sweep itself shares its memory.
+    /// Footprint of a policy of a sweep if it ran alone: the sweep itself shares its memory.
     fn footprint_alone(&self, place: &Place, scene: &Scene<'_>) -> Footprint {
         match place.spec.build(&self.geometry(place), None) {
             Ok(Built::Cache(mut policy)) => {

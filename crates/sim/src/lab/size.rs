@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use thermocline_units::Bytes;
 
-/// How large a cache is.
+/// Size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CacheSize {
     /// So many bytes.
@@ -21,7 +21,7 @@ pub enum SizeError {
     /// Not a size.
     #[error("`{text}` is not a cache size; write 4GiB, 10% (of the working set) or 1000lines")]
     Form {
-        /// What was written.
+        /// The text as written.
         text: String,
     },
     /// Smaller than one line.

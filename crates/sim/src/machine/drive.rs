@@ -219,7 +219,7 @@ impl<'a> Drive<'a> {
         self.next == self.load.demands.len() && self.under_way() == 0
     }
 
-    /// When the next demand comes; `None` when there is none, or it waits for an answer.
+    /// Time of the next demand; `None` when there is none, or it waits for an answer.
     #[inline]
     fn next_arrival(&self) -> Option<Nanos> {
         let demand = self.load.demands.get(self.next)?;

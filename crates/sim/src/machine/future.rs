@@ -11,7 +11,7 @@ use thermocline_policy::placement::{ChunkAccess, Foresight};
 use thermocline_trace::Op;
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
-/// See the module.
+/// A load as a clairvoyant placement is told it.
 #[derive(Debug)]
 pub(super) struct Future {
     accesses: Vec<ChunkAccess>,
@@ -20,7 +20,7 @@ pub(super) struct Future {
 }
 
 impl Future {
-    /// What `load` will access.
+    /// Accesses that `load` will make.
     pub(super) fn of(load: &Load, options: &MachineOptions) -> Future {
         let first = load.demands.first().map_or(Nanos(0), |demand| demand.at);
         let (speed, timed) = match options.arrivals {

@@ -4,7 +4,7 @@ use super::results::{LatencyRow, PoolUse, Run, SliceRow, VolumeReport};
 use crate::format::{Quantity, bytes, count, seconds};
 use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
 
-/// What a time line shows of a slice.
+/// Function that gives a slice's value in a time line.
 type OfSlice = fn(&SliceRow) -> f64;
 
 /// A column of a table: heading, kind, value.

@@ -37,19 +37,19 @@ pub enum LoadError {
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
-    /// When it arrives, since the first request.
+    /// Time of arrival, since the first request.
     pub at: Nanos,
     first_sector: u64,
     sectors: u32,
     volume: u16,
-    /// What it does.
+    /// Its kind.
     pub op: Op,
 }
 
 const _: () = assert!(size_of::<Demand>() <= 24, "a load states 24 bytes a request");
 
 impl Demand {
-    /// Which volume.
+    /// Its volume.
     pub fn volume(&self) -> VolumeId {
         VolumeId(u32::from(self.volume))
     }
@@ -83,7 +83,7 @@ pub struct Load {
     pub volumes: Vec<String>,
     /// Requests that were left out, because they have no length or lie too far out.
     pub left_out: u64,
-    /// What the reader repaired.
+    /// Repairs by the reader.
     pub repairs: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ pub(super) const SLICES: u64 = 100;
 /// the last request came.
 const SLICES_BEFORE_WIDER: usize = 1000;
 
-/// Where a slice ends.
+/// End of a slice.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slicing {
     /// After so much time.
@@ -30,7 +30,7 @@ pub(super) enum Slicing {
     Answers(u64),
 }
 
-/// What a request is filed under.
+/// Key that a request is filed under.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served {
     pub(super) op: Op,
@@ -55,7 +55,7 @@ pub(super) struct Slice {
     pub(super) fill: Vec<u32>,
 }
 
-/// How operations ended.
+/// Ends of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Moves {
     pub(super) done: u64,
@@ -63,7 +63,7 @@ pub(super) struct Moves {
     pub(super) cancelled: u64,
 }
 
-/// See the module.
+/// Measurements of a load on a machine.
 #[derive(Debug)]
 pub(super) struct Meter {
     started: Nanos,
@@ -254,7 +254,7 @@ impl Meter {
         self.asked
     }
 
-    /// What had been counted on each pool when the measurement began.
+    /// Counters of each pool when the measurement began.
     pub(super) fn before(&self) -> (&[PoolCounters], &[DeviceUse]) {
         (&self.counters, &self.devices)
     }

@@ -21,11 +21,11 @@ use toml::de::{DeTable, DeValue};
 pub struct PoolsError {
     /// The file, with the line where there is one.
     pub origin: String,
-    /// What is wrong, and what to do.
+    /// The fault, and what to do.
     pub problem: String,
 }
 
-/// How much a pool holds.
+/// Size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PoolSize {
     /// So many bytes.
@@ -43,9 +43,9 @@ pub struct PoolPlan {
     pub profile_name: String,
     /// The device.
     pub profile: Profile,
-    /// What it holds.
+    /// Its size.
     pub size: PoolSize,
-    /// What of it is kept free for prefetched copies.
+    /// Part of it that is kept free for prefetched copies.
     pub reserve: Bytes,
     /// A block cache in front of its device.
     pub cache: Option<CachePlan>,
@@ -60,7 +60,7 @@ pub struct CachePlan {
     pub profile: Profile,
     /// The fast device's bytes, or its share of the pool's.
     pub size: PoolSize,
-    /// Which line of a full set leaves.
+    /// Rule for which line of a full set leaves.
     pub policy: SetRule,
 }
 
@@ -114,8 +114,8 @@ impl FromStr for PoolSize {
 }
 
 impl PoolPlan {
-    /// What stands in for pools when nobody names any: an NVMe SSD of a tenth of the chunks touched
-    /// over a 7,200 rpm disk that holds all of them.
+    /// Pools when nobody names any: an NVMe SSD of a tenth of the chunks touched over a 7,200 rpm
+    /// disk that holds all of them.
     pub fn assumed() -> Vec<PoolPlan> {
         let plan = |name: &str, profile: &str, share: f64| PoolPlan {
             name: name.to_string(),

@@ -9,7 +9,7 @@ use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, Router, VolumeView};
 use thermocline_units::{ChunkId, Nanos};
 
-/// See the module.
+/// A placement that counts its proposals.
 pub(super) struct Counted {
     placement: Box<dyn Placement>,
     proposed: Arc<AtomicU64>,

@@ -12,7 +12,7 @@ use thermocline_ports::model::Counters;
 use thermocline_units::{ChunkId, Latencies};
 use thermocline_volume::Fill;
 
-/// What all runs of one report share.
+/// Facts that all runs of one report share.
 pub(super) struct Scene<'a> {
     pub(super) load: &'a Load,
     pub(super) pools: &'a [PoolPlan],
@@ -22,7 +22,7 @@ pub(super) struct Scene<'a> {
     pub(super) options: &'a MachineOptions,
 }
 
-/// How long requests took, seconds; all zero when there were none.
+/// Latencies of requests, seconds; all zero when there were none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct LatencyRow {
     /// Requests.
@@ -53,7 +53,7 @@ impl From<&Latencies> for LatencyRow {
     }
 }
 
-/// What one pool did.
+/// Use of one pool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PoolUse {
     /// Its name.
@@ -86,11 +86,11 @@ pub struct PoolUse {
     pub flash_host_bytes: u64,
     /// Bytes programmed on its flash, cleaning included; 0 when it is none.
     pub flash_programmed_bytes: u64,
-    /// What the block cache in front of its device did.
+    /// Use of the block cache in front of its device.
     pub cache: Option<CacheUse>,
 }
 
-/// What a block cache did.
+/// Use of a block cache.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CacheUse {
     /// The profile of its device.
@@ -129,9 +129,9 @@ impl PoolUse {
 /// A point of the time lines: reads and writes of one slice of the run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SliceRow {
-    /// Where the slice begins, seconds since the first request.
+    /// Beginning of the slice, seconds since the first request.
     pub start_s: f64,
-    /// Where it ends.
+    /// Its end.
     pub end_s: f64,
     /// Answers a second.
     pub iops: f64,
@@ -225,11 +225,11 @@ pub struct PoolRow {
     pub pool: String,
     /// The profile of its device.
     pub profile: String,
-    /// What the device is.
+    /// Description of the device.
     pub about: String,
-    /// What it holds for clients.
+    /// Bytes for clients.
     pub size_bytes: u64,
-    /// What of it is kept free for prefetched copies.
+    /// Bytes of it that are kept free for prefetched copies.
     pub reserve_bytes: u64,
 }
 
@@ -248,7 +248,7 @@ pub struct VolumeReport {
     pub touched_bytes: u64,
     /// From the first request to the last, in the trace.
     pub trace_span_s: f64,
-    /// How many times as fast as in the trace requests come; `None` in a closed loop.
+    /// Factor by which requests come faster than in the trace; `None` in a closed loop.
     pub speed: Option<f64>,
     /// Requests that are always under way; `None` in an open loop.
     pub closed: Option<u32>,
@@ -262,7 +262,7 @@ pub struct VolumeReport {
     pub locking: bool,
     /// Pools, fastest first.
     pub pools: Vec<PoolRow>,
-    /// What was assumed, and what was repaired or left out, in words.
+    /// Notes on what was assumed, and what was repaired or left out.
     pub notes: Vec<String>,
     /// One a policy.
     pub runs: Vec<Run>,

@@ -14,7 +14,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Settings, Tap};
 
-/// When requests come.
+/// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// As in the trace, so many times as fast.
@@ -24,25 +24,25 @@ pub enum Arrivals {
     },
     /// So many are always under way, in the order of the trace.
     Closed {
-        /// How many, at least 1.
+        /// Number of requests, at least 1.
         outstanding: u32,
     },
 }
 
-/// How a machine is made and loaded.
+/// Options of a machine and its load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineOptions {
     /// The unit of placement; a power of two from 64 KiB to 1 GiB.
     pub chunk: Bytes,
-    /// How often the placement decides; above 0.
+    /// Time between two decisions of the placement; above 0.
     pub epoch: Nanos,
     /// True if a placement that says how often it wants to be asked has its way.
     pub own_epochs: bool,
-    /// When requests come.
+    /// Arrivals of requests.
     pub arrivals: Arrivals,
     /// True if every chunk that the trace touches is written before time zero.
     pub populate: bool,
-    /// Which pool a chunk goes to that is written for the first time.
+    /// Order of the pools for chunks that are written for the first time.
     pub fill: Fill,
     /// The throttle of operations.
     pub copying: Copying,
@@ -133,9 +133,9 @@ pub enum MachineError {
     /// The volume is smaller.
     #[error("there is no chunk {chunk}: its volume has {count} of them, counted from 0")]
     NoChunk {
-        /// Which.
+        /// The chunk.
         chunk: ChunkId,
-        /// How many there are.
+        /// Number of chunks.
         count: u64,
     },
     /// More chunks than slots.
@@ -252,12 +252,12 @@ pub fn run_tapped(
     one(&scene, &spec.label, Cast { tap: Some(tap), ..Cast::new(spec, placement) }, &|_| ())
 }
 
-/// Where a chunk is when a run is over, and why.
+/// Place of a chunk when a run is over, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// Its pool; `None`: it holds nothing.
     pub home: Option<PoolId>,
-    /// What the placement says of it, see [`Placement::explain`].
+    /// Reasons of the placement, see [`Placement::explain`].
     pub reasons: Vec<String>,
 }
 
@@ -292,7 +292,7 @@ pub fn explain(
     })
 }
 
-/// Who decides, and who listens.
+/// The placement that decides, and those who listen.
 pub(super) struct Cast<'a> {
     /// The placement's name with all settings; empty when it is not of the registry.
     pub(super) name: String,

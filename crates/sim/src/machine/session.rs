@@ -32,10 +32,10 @@ use thermocline_volume::{
 const VOLUME: VolumeId = VolumeId(0);
 /// Time given to the queue of copies to have room.
 const QUEUE_DRAINS_IN: Nanos = Nanos::from_micros(100_000);
-/// Who gives the hints.
+/// Name of the source of hints.
 const SOURCE: &str = "session";
 
-/// What a task does next. Offsets and lengths are bytes, multiples of 512.
+/// A task's next step. Offsets and lengths are bytes, multiples of 512.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Reads.
@@ -62,19 +62,19 @@ pub type Task<'a> = Box<dyn FnMut(Nanos) -> Option<Step> + 'a>;
 
 /// A task, and how it is run.
 pub struct Worker<'a> {
-    /// What it does.
+    /// Its task.
     pub task: Task<'a>,
     /// Requests that it has under way at most, at least 1.
     pub depth: u32,
     /// Under which number its requests are filed.
     pub crew: usize,
-    /// How long its requests may wait for those of others; `None`: they are in front.
+    /// Time that its requests may wait for those of others; `None`: they are in front.
     pub patience: Option<Nanos>,
     /// True if the run goes on until it has ended.
     pub counts: bool,
 }
 
-/// What a crew was answered.
+/// Answers to a crew.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Latencies of reads.
@@ -100,16 +100,16 @@ impl Tally {
     }
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// How long it took.
+    /// Time that it took.
     pub took: Nanos,
     /// One a crew.
     pub crews: Vec<Tally>,
-    /// What each pool did meanwhile.
+    /// Counters of each pool meanwhile.
     pub pools: Vec<PoolCounters>,
-    /// What hints led to since the session began.
+    /// Effects of hints since the session began.
     pub hints: HintCounts,
 }
 
@@ -117,7 +117,7 @@ pub struct Ran {
 struct Working<'a> {
     worker: Worker<'a>,
     under_way: u32,
-    /// What has to wait until nothing of its own is under way.
+    /// Step that has to wait until nothing of its own is under way.
     barred: Option<Step>,
     over: bool,
 }
@@ -139,7 +139,7 @@ enum Kind {
     Discard,
 }
 
-/// See the module.
+/// A machine that programs work on.
 pub struct Session {
     stage: Stage,
 }
@@ -222,7 +222,7 @@ impl Session {
         Ok(asked)
     }
 
-    /// What was copied between pools since the session began, bytes.
+    /// Bytes copied between pools since the session began.
     pub fn copied_bytes(&self) -> u64 {
         self.stage.pool_counters().iter().map(|pool| pool.copied_in_bytes).sum()
     }
@@ -339,7 +339,7 @@ impl Shift<'_, '_> {
         Ok(())
     }
 
-    /// What a worker does now; `None`: it has ended, or has to wait for an answer.
+    /// Next step of a worker; `None`: it has ended, or has to wait for an answer.
     fn next_step(&mut self, worker: usize, ended: bool) -> Option<Step> {
         let now = self.stage.now();
         let working = &mut self.workers[worker];

@@ -35,7 +35,7 @@ struct Bay {
     queued_max: u32,
 }
 
-/// See the module.
+/// A volume machine on modelled devices, and virtual time.
 pub(super) struct Stage {
     pub(super) group: Group,
     bays: Vec<Bay>,
@@ -47,12 +47,12 @@ pub(super) struct Stage {
     pub(super) finished: Vec<Finished>,
 }
 
-/// What a device did, and how long its queue was.
+/// Use of a device, and the length of its queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeviceUse {
     pub(super) counters: Counters,
     pub(super) queued_max: u32,
-    /// What the block cache in front of it did, and its fast device.
+    /// Status of the block cache in front of it, and counters of its fast device.
     pub(super) cache: Option<(Status, Counters)>,
 }
 
@@ -88,13 +88,13 @@ impl Stage {
         }
     }
 
-    /// What time it is.
+    /// Virtual time.
     #[inline]
     pub(super) fn now(&self) -> Nanos {
         self.now
     }
 
-    /// When something happens by itself; `None`: never.
+    /// Time at which something happens by itself; `None`: never.
     #[inline]
     pub(super) fn next_event(&self) -> Option<Nanos> {
         let device = self.bays.iter().filter_map(|bay| bay.device.next_event()).min();
@@ -187,7 +187,7 @@ impl Stage {
         self.bays.iter_mut().for_each(|bay| bay.queued_max = bay.queued);
     }
 
-    /// How many pools there are.
+    /// Number of pools.
     pub(super) fn pool_count(&self) -> usize {
         self.bays.len()
     }
@@ -198,12 +198,12 @@ impl Stage {
         (0..self.bays.len()).map(move |pool| status(pool).expect("pools stay"))
     }
 
-    /// What the machine did on each pool.
+    /// Counters of the machine on each pool.
     pub(super) fn pool_counters(&self) -> Vec<PoolCounters> {
         self.pools().map(|pool| pool.counters).collect()
     }
 
-    /// What each device did.
+    /// Use of each device.
     pub(super) fn devices(&self) -> Vec<DeviceUse> {
         let of = |Bay { device, queued_max, .. }: &Bay| DeviceUse {
             counters: *device.main().counters(),

@@ -113,7 +113,7 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// Where `value` lies, 0 at the lower end and 1 at the upper, clamped to between them.
+    /// Place of `value`, 0 at the lower end and 1 at the upper, clamped to between them.
     pub(super) fn place(&self, value: f64) -> f64 {
         let fraction = match self.scale {
             Scale::Linear => (value - self.lower) / (self.upper - self.lower),

@@ -12,7 +12,7 @@ const FILLED: f64 = 0.72;
 /// Widest single bar, in pixels.
 const BAR_WIDTH_MAX: f64 = 64.0;
 
-/// How the bars of a group stand.
+/// Arrangement of a group's bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stacking {
     /// Side by side.
@@ -24,26 +24,26 @@ pub enum Stacking {
 /// Values over named groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarChart {
-    /// What the chart shows, in a few words.
+    /// Title in a few words.
     pub title: String,
-    /// What qualifies it; may be empty.
+    /// Text that qualifies it; may be empty.
     pub note: String,
     /// The vertical axis.
     pub y: Axis,
-    /// What the groups are; may be empty.
+    /// Meaning of the groups; may be empty.
     pub group_label: String,
     /// Names of the groups, from left to right.
     pub groups: Vec<String>,
     /// The bars, in the order of their colours.
     pub series: Vec<BarSeries>,
-    /// How the bars of a group stand.
+    /// Arrangement of a group's bars.
     pub stacking: Stacking,
 }
 
 /// One colour of bars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarSeries {
-    /// What the bars are.
+    /// Meaning of the bars.
     pub name: String,
     /// One value a group; missing ones at the end are not drawn.
     pub values: Vec<f64>,

@@ -25,7 +25,7 @@ pub(super) struct Heading<'a> {
     pub(super) y_label: &'a str,
 }
 
-/// What a plot asks of its frame.
+/// Room that a plot asks of its frame.
 pub(super) struct Room {
     /// Pixels right of the plot, for labels or a colour bar.
     pub(super) right: f64,

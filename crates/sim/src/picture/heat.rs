@@ -23,19 +23,19 @@ const BAR_WIDTH: f64 = 14.0;
 /// A matrix of values over two axes that both start at zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatMap {
-    /// What the map shows, in a few words.
+    /// Title in a few words.
     pub title: String,
-    /// What qualifies it; may be empty.
+    /// Text that qualifies it; may be empty.
     pub note: String,
     /// The horizontal axis, linear.
     pub x: Axis,
     /// The vertical axis, linear, growing upwards.
     pub y: Axis,
-    /// What the colours mean.
+    /// Meaning of the colours.
     pub colour: Axis,
-    /// How far one cell reaches along x, in the axis's quantity.
+    /// Extent of one cell along x, in the axis's quantity.
     pub cell_width: f64,
-    /// How far one cell reaches along y.
+    /// Extent of one cell along y.
     pub cell_height: f64,
     /// Cells in a row; at least 1.
     pub columns: usize,

@@ -8,13 +8,13 @@ use super::svg::{Canvas, Rect};
 /// Counts over intervals of a continuous axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// What the chart shows, in a few words.
+    /// Title in a few words.
     pub title: String,
-    /// What qualifies it; may be empty.
+    /// Text that qualifies it; may be empty.
     pub note: String,
-    /// What was measured.
+    /// Quantity measured.
     pub x: Axis,
-    /// What was counted.
+    /// Quantity counted.
     pub y: Axis,
     /// The bars, in any order.
     pub bars: Vec<Bar>,
@@ -27,7 +27,7 @@ pub struct Bar {
     pub from: f64,
     /// The interval's upper end; above `from`.
     pub to: f64,
-    /// What fell into it.
+    /// Count of what fell into it.
     pub height: f64,
 }
 

@@ -8,7 +8,7 @@ pub(super) const LABEL_WIDTH_MAX: f64 = 150.0;
 const ROW: f64 = 20.0;
 const SWATCH: f64 = 24.0;
 
-/// How an entry looks.
+/// Look of an entry.
 pub(super) enum Swatch {
     /// A piece of the `n`-th curve.
     Curve(usize),

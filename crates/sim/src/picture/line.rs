@@ -22,9 +22,9 @@ const TIPS_MAX: usize = 400;
 /// Curves over one x axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChart {
-    /// What the chart shows, in a few words.
+    /// Title in a few words.
     pub title: String,
-    /// What qualifies it (trace, line size); may be empty.
+    /// Text that qualifies it (trace, line size); may be empty.
     pub note: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -42,7 +42,7 @@ pub struct Series {
     /// Half the height of each point's error bar; empty for none.
     errors: Vec<f64>,
     role: Role,
-    /// Which series are switched together; empty for none.
+    /// Group of series that are switched together; empty for none.
     group: String,
     /// False when a page shows it only after it was asked for.
     shown: bool,

@@ -57,7 +57,7 @@ use svg::Canvas;
 pub struct Switch<'a> {
     /// The series.
     pub name: &'a str,
-    /// Which others it is switched together with; empty for none.
+    /// Group of those it is switched together with; empty for none.
     pub group: &'a str,
     /// True if it is seen from the start.
     pub shown: bool,
@@ -69,7 +69,7 @@ pub trait Chart {
     #[doc(hidden)]
     fn draw(&self) -> Canvas;
 
-    /// What a page can switch off and on; none where everything is always seen.
+    /// Switches of a page; none where everything is always seen.
     fn switches(&self) -> Vec<Switch<'_>> {
         Vec::new()
     }

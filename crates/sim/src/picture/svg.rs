@@ -16,7 +16,7 @@ pub struct Canvas {
     body: String,
 }
 
-/// Where a text hangs on its point.
+/// Anchor of a text on its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -54,7 +54,7 @@ impl Canvas {
         self.body.push('\n');
     }
 
-    /// What follows belongs to the series `name`, up to [`Canvas::end_series`].
+    /// Begins the series `name`, to which all belongs up to [`Canvas::end_series`].
     pub(super) fn begin_series(&mut self, name: &str) {
         self.raw(format_args!(r#"<g data-series="{}">"#, Escaped(name)));
     }
@@ -181,8 +181,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// How wide `text` is at `size` pixels in an ordinary sans-serif face; errs on the wide side,
-/// because what follows from it is how much room a label gets.
+/// Width of `text` at `size` pixels in an ordinary sans-serif face; errs on the wide side, because
+/// what follows from it is how much room a label gets.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let ems: f64 = text
         .chars()

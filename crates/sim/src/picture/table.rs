@@ -16,7 +16,7 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     text: String,
-    /// What the column is sorted by; `None` for words.
+    /// Number that the column is sorted by; `None` for words.
     sort_key: Option<f64>,
 }
 

@@ -78,7 +78,7 @@ impl Homes {
         volume.and_then(|homes| homes.get(chunk.index as usize)).copied().unwrap_or(NOWHERE)
     }
 
-    /// Where a chunk lives; `None`: nowhere.
+    /// Pool of a chunk; `None`: nowhere.
     pub(super) fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
         places(self.get(chunk)).0
     }
@@ -87,7 +87,7 @@ impl Homes {
         self.volumes.get(volume).map_or(&[], |homes| homes)
     }
 
-    /// What `self` says otherwise than `before`, in runs by ascending id.
+    /// Tells how `self` differs from `before`, in runs by ascending id.
     pub(super) fn changes(&self, before: &Homes, mut tell: impl FnMut(Run)) {
         for number in 0..self.volumes.len().max(before.volumes.len()) {
             let volume = VolumeId(number as u32);
@@ -114,7 +114,7 @@ impl Homes {
     }
 }
 
-/// What a recording says a placement saw.
+/// View of a placement, by a recording.
 ///
 /// A recording of version 1 does not say how long its epochs were, nor what pools can do and did:
 /// then an epoch lasts from the one before to this, pools are what is assumed, and did nothing. The
@@ -127,7 +127,7 @@ pub(super) struct RecordedView {
     length: Nanos,
     volumes: u32,
     pub(super) pools: Vec<Pool>,
-    /// What volumes are promised.
+    /// Promises to volumes.
     pub(super) promises: BTreeMap<VolumeId, Sla>,
 }
 
@@ -167,7 +167,7 @@ impl RecordedView {
         }
     }
 
-    /// When the last epoch ended.
+    /// End of the last epoch.
     pub(super) fn at(&self) -> Nanos {
         self.at
     }

@@ -21,7 +21,8 @@ use thermocline_volume::{Action, Decision, Group, Request, RequestId, Tap};
 const _: () = assert!(settings::VOLUMES_MAX <= recording::VOLUMES_MAX as usize);
 const _: () = assert!(settings::VOLUME_CHUNKS_MAX <= recording::CHUNKS_MAX as u64);
 
-/// Where blocks of records go, to be packed and written. Must not wait: the volume waits with it.
+/// Destination of blocks of records, to be packed and written. Must not wait: the volume waits with
+/// it.
 pub trait Sink: Send {
     /// Takes a block; false when the recording is over.
     fn take(&mut self, block: Vec<u8>) -> bool;
@@ -33,17 +34,17 @@ impl<F: FnMut(Vec<u8>) -> bool + Send> Sink for F {
     }
 }
 
-/// See the module.
+/// Recorder of what a volume's placement is told.
 pub struct Recorder<S: Sink> {
     /// `None` when the sink takes no more.
     encoder: Option<Encoder>,
     sink: S,
     /// By request under way: its number in the recording, and when it came.
     under_way: BTreeMap<RequestId, (u64, Nanos)>,
-    /// Where chunks lived at the last epoch's end; and room to take down where they live now.
+    /// Places of chunks at the last epoch's end; and room to take down where they live now.
     homes: Homes,
     looked: Homes,
-    /// What volumes were promised then.
+    /// Promises to volumes at that time.
     promises: BTreeMap<VolumeId, Sla>,
 }
 
@@ -96,7 +97,7 @@ impl<S: Sink> Recorder<S> {
     }
 }
 
-/// What the recording says about its machine, beside the chunk size.
+/// Facts about the machine in a recording, beside the chunk size.
 fn about(group: &Group) -> Vec<(String, String)> {
     let pools = group.pools_by_rank().iter().filter_map(|&pool| group.pool_status(pool));
     let pools: Vec<String> =

@@ -40,9 +40,9 @@ pub enum ReplayError {
 pub struct Difference {
     /// Moves before it, which are equal.
     pub index: usize,
-    /// What was proposed then; `None`: nothing more.
+    /// Move proposed then; `None`: nothing more.
     pub recorded: Option<Move>,
-    /// What is proposed now.
+    /// Move proposed now.
     pub proposed: Option<Move>,
 }
 
@@ -51,7 +51,7 @@ pub struct Difference {
 pub struct EpochRow {
     /// Counted from 1.
     pub epoch: u64,
-    /// When it ended, in seconds on the engine's clock.
+    /// Time of its end, in seconds on the engine's clock.
     pub at_s: f64,
     /// Requests that came in it.
     pub requests: u64,
@@ -68,10 +68,10 @@ pub struct EpochRow {
     pub equal: bool,
 }
 
-/// See the module.
+/// A recording told to a placement again.
 pub struct Replay {
     events: EventReader,
-    /// Which placement is fed; the recorded one when `None`.
+    /// True if another placement than the recorded one is fed.
     rival: bool,
     name: String,
     placement: Option<Box<dyn Placement>>,
@@ -164,12 +164,12 @@ impl Replay {
         self.view.pool_count()
     }
 
-    /// When the last epoch ended.
+    /// End of the last epoch.
     pub fn now(&self) -> Nanos {
         self.view.at()
     }
 
-    /// What operations might copy, as the recording says; `None`: as much as they wanted.
+    /// Rate at which operations might copy, by the recording; `None`: as much as they wanted.
     fn copy_rate(&self) -> Option<Bytes> {
         let rate = self.about().iter().find(|(key, _)| key == "thermocline.recording.rate")?;
         rate.1.strip_suffix(" a second")?.parse().ok()
@@ -192,7 +192,7 @@ impl Replay {
         &self.name
     }
 
-    /// What the recording says about its machine.
+    /// Facts about the machine, by the recording.
     pub fn about(&self) -> &[(String, String)] {
         self.events.about()
     }
@@ -212,7 +212,7 @@ impl Replay {
         (&self.recorded, &self.proposed)
     }
 
-    /// Where the last epoch's proposals part; `None`: nowhere.
+    /// First difference of the last epoch's proposals; `None`: there is none.
     pub fn difference(&self) -> Option<Difference> {
         let (then, now) = (&self.recorded, &self.proposed);
         let longer = then.len().max(now.len());
@@ -221,8 +221,8 @@ impl Replay {
         Some(Difference { index, recorded, proposed })
     }
 
-    /// Where a chunk lived at the last epoch's end (`None`: nowhere), and what the placement that
-    /// is fed says of it.
+    /// Pool of a chunk at the last epoch's end (`None`: nowhere), and the reasons of the placement
+    /// that is fed.
     pub fn explain(&self, chunk: ChunkId) -> (Option<PoolId>, Vec<String>) {
         let reasons = self.placement.as_ref().map(|placement| placement.explain(chunk));
         (self.view.homes.pool_of(chunk), reasons.unwrap_or_default())
@@ -368,7 +368,7 @@ impl Replay {
     }
 }
 
-/// How many moves stand in both.
+/// Number of moves that stand in both.
 fn common(one: &[Move], other: &[Move]) -> u64 {
     if one == other {
         return one.len() as u64;

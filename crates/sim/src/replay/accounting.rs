@@ -15,7 +15,7 @@ use crate::workload::{Head, Names, Unit};
 use std::ops::Range;
 use thermocline_units::{Bytes, LineId, VolumeId};
 
-/// What the source charges a cache operation as; also a page of flash.
+/// Bytes that the source charges a cache operation as; also a page of flash.
 pub(crate) const SOURCE_OPERATION: Bytes = Bytes::from_kib(4);
 
 /// The books of a cache replay, and what they need to be kept.
@@ -144,7 +144,7 @@ impl Accountant {
         self.disk(sizes, head, fate, &span);
     }
 
-    /// What the disk does for a run.
+    /// Counts the disk's work for a run.
     #[inline]
     fn disk(&mut self, sizes: Range<usize>, head: &Head, fate: Fate, span: &Span) {
         let volume = VolumeId(head.tag.volume());

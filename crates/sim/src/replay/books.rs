@@ -11,7 +11,7 @@ use super::reads::Reads;
 use std::ops::Range;
 use thermocline_units::VolumeId;
 
-/// What happened to consecutive lines of a request: who asked, and where they were and are.
+/// Fate of consecutive lines of a request: who asked, and where they were and are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fate {
     pub(super) write: bool,
@@ -65,7 +65,7 @@ struct Page {
     requests: [RequestSums; 4],
 }
 
-/// What only some sizes do, one by one.
+/// Counts that only some sizes have, one by one.
 #[derive(Debug, Clone, Default)]
 struct Own {
     disk: Disk,
@@ -110,7 +110,7 @@ impl Books {
         }
     }
 
-    /// How many sizes.
+    /// Number of sizes.
     pub(super) fn sizes(&self) -> usize {
         self.own.len()
     }

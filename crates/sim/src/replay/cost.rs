@@ -29,7 +29,7 @@ pub struct Latencies {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What was measured, and where the numbers come from.
+    /// Name of what was measured, and where the numbers come from.
     pub name: String,
     /// Flash reads, µs.
     pub flash_read: Latencies,
@@ -57,7 +57,7 @@ pub const SOURCE_PROFILE: &str = include_str!("s3500-wd20eurs.toml");
 pub struct ProfileError {
     /// The file's name.
     pub origin: String,
-    /// What is wrong, with its line.
+    /// The fault, with its line.
     pub problem: String,
 }
 

@@ -77,7 +77,7 @@ impl Disk {
         traffic.add(bytes, sequential);
     }
 
-    /// Where the head is: volume and offset; no volume before the first operation.
+    /// Place of the head: volume and offset; no volume before the first operation.
     pub(super) fn place(&self) -> (u32, u64) {
         (self.head.0.wrapping_sub(1), self.head.1)
     }

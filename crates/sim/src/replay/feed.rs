@@ -12,7 +12,7 @@ use thermocline_units::{LineId, Nanos};
 /// Touches handed over at once, unless one request has more.
 pub(super) const BATCH_TOUCHES: usize = 4096;
 
-/// What is replayed: one cache, or many sizes of one.
+/// Target of a replay: one cache, or many sizes of one.
 pub(super) trait Replayed {
     /// Lines below `universe` may be named from now on.
     fn reserve(&mut self, universe: u32);

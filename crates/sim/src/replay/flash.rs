@@ -125,7 +125,7 @@ fn parts<'a>(
     })
 }
 
-/// Where one chunk is.
+/// Place of one chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     on_flash: bool,
@@ -147,7 +147,7 @@ struct Pools {
     counts: Counts,
 }
 
-/// What a placement sees of them.
+/// A placement's view of them.
 struct View<'a> {
     pools: &'a Pools,
     names: &'a Names,

@@ -27,7 +27,7 @@ pub use sweep::SweepReplay;
 use crate::workload::Head;
 use thermocline_units::Nanos;
 
-/// What a cache does with writes.
+/// Treatment of writes by a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
     /// Writes go to flash; a dirty line is written to disk when it is evicted.
@@ -149,14 +149,14 @@ impl std::str::FromStr for Warmup {
     }
 }
 
-/// How a replay is run.
+/// Options of a replay.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplayOptions {
-    /// What the cache does with writes. Placements are always write-back.
+    /// Treatment of writes by the cache. Placements are always write-back.
     pub write_mode: WriteMode,
-    /// What is left out of the counts.
+    /// Part of the trace that is left out of the counts.
     pub warmup: Warmup,
-    /// How often `end_epoch` and `propose` are called.
+    /// Time between calls of `end_epoch` and `propose`.
     pub epoch: Nanos,
 }
 
@@ -186,7 +186,7 @@ impl Epochs {
         self.length
     }
 
-    /// When the current epoch ends.
+    /// End of the current epoch.
     pub(crate) fn next_end(&self) -> Nanos {
         self.next
     }

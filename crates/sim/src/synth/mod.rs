@@ -27,7 +27,7 @@ pub enum SynthTextError {
     /// No such preset.
     #[error("there is no preset `{word}`; there are {}", preset_names())]
     Preset {
-        /// What was asked for.
+        /// The word as written.
         word: String,
     },
     /// A setting of the short form that is none.

@@ -61,7 +61,7 @@ pub struct Scene {
     pub seed: u64,
 }
 
-/// What came of a scene.
+/// Outcome of a scene.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Virtual time from the first byte to the last.
@@ -72,7 +72,7 @@ pub struct Outcome {
     pub carried: Size,
     /// Bytes of the flows.
     pub bytes: Size,
-    /// What came of each class at the far end.
+    /// Report on each class at the far end.
     pub classes: Vec<ClassReport>,
 }
 

@@ -99,7 +99,7 @@ struct Table {
     neighbours_log2: u32,
 }
 
-/// What a search for a unit ended at.
+/// End of a search for a unit.
 enum Place {
     /// Its id.
     Holds(u32),
@@ -195,7 +195,7 @@ impl DenseIds {
         DenseIds { tables: Vec::new(), count: 0, neighbours_log2 }
     }
 
-    /// How many ids have been given.
+    /// Number of ids given.
     pub(crate) fn len(&self) -> u32 {
         self.count
     }

@@ -42,7 +42,7 @@ pub enum WorkloadError {
     Volumes {
         /// The input and the place in it, with `: `; empty where it is not known.
         place: String,
-        /// How many it can tell apart.
+        /// Number that it can tell apart.
         max: u32,
     },
     /// More distinct lines than fit in 32 bits.
@@ -50,7 +50,7 @@ pub enum WorkloadError {
     Lines {
         /// The input and the place in it, with `: `; empty where it is not known.
         place: String,
-        /// How many fit.
+        /// Number that fit.
         max: u32,
     },
     /// One request touches absurdly many lines.
@@ -60,7 +60,7 @@ pub enum WorkloadError {
     Huge {
         /// The input and the place in it, with `: `; empty where it is not known.
         place: String,
-        /// Which request, counted from 1.
+        /// Number of the request, counted from 1.
         index: u64,
         /// Its length.
         length: Bytes,
@@ -85,7 +85,7 @@ impl WorkloadError {
     }
 }
 
-/// What a cached unit is.
+/// Kind of a cached unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Lines of this many bytes; a request touches every line it overlaps.
@@ -105,7 +105,7 @@ impl Unit {
     }
 }
 
-/// How a trace is cut.
+/// Cutting of a trace.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
     /// Lines or objects.
@@ -160,13 +160,13 @@ pub struct Block {
     pub tags: Vec<Tag>,
     /// Chunks touched, for placements.
     pub chunks: Option<Touches>,
-    /// What to look for in it.
+    /// Parts of a request to look for in it.
     pub mix: Mix,
     /// Names of volumes not seen before.
     new_volumes: Vec<String>,
 }
 
-/// What occurs in a block, so that nobody looks for what does not, request by request.
+/// Parts of requests that occur in a block, so that nobody looks for others, request by request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mix {
     /// Writes.
@@ -204,13 +204,13 @@ impl Block {
 /// A trace held whole.
 #[derive(Debug)]
 pub struct Workload {
-    /// What the numbers stand for.
+    /// Names that the numbers stand for.
     pub names: Names,
     /// All requests, in order.
     pub blocks: Vec<Block>,
     /// Flushes in the trace, which no policy sees.
     pub flushes: u64,
-    /// What the reader repaired.
+    /// Repairs by the reader.
     pub repairs: Vec<String>,
     /// Lines touched.
     touches: u64,
@@ -273,7 +273,7 @@ impl Workload {
         self.blocks.iter().map(|block| block.heads.len() as u64).sum()
     }
 
-    /// When the last request came; 0 when there is none.
+    /// Time of the last request; 0 when there is none.
     pub fn last_time(&self) -> Nanos {
         let last = self.blocks.iter().rev().find_map(|block| block.heads.last());
         last.map_or(Nanos(0), |head| head.time)

@@ -52,7 +52,7 @@ impl Names {
         }
     }
 
-    /// What a line is.
+    /// Kind of a line.
     pub fn unit(&self) -> Unit {
         self.cut.unit
     }

@@ -34,7 +34,7 @@ const NOTE_REQUESTS: u64 = 1024;
 /// Seed of the hash that shares lines out to groups, beside the sample's own.
 const GROUP_SEED: u64 = 0x6772_6f75_7073;
 
-/// How large a sample is to be.
+/// Size of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleSize {
     /// Share of the lines, 0 to 1; 0 for the minimum alone.
@@ -46,7 +46,7 @@ pub struct SampleSize {
 /// One touch of a sampled line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touch {
-    /// When.
+    /// Its time.
     pub time: Nanos,
     /// Number of its request in the trace, from 0.
     pub request: u64,
@@ -58,7 +58,7 @@ pub struct Touch {
     pub discard: bool,
 }
 
-/// What was kept of a trace.
+/// Part of a trace that was kept.
 #[derive(Debug)]
 pub struct Sample {
     /// Touches in order.
@@ -71,7 +71,7 @@ pub struct Sample {
     pub requests: u64,
     /// Volumes of the whole trace.
     pub volumes: u32,
-    /// What the reader repaired.
+    /// Repairs by the reader.
     pub repairs: Vec<String>,
     /// Touches of the whole trace before request 0, 1024, 2048, …; discards not counted.
     notes: Vec<u64>,

@@ -104,7 +104,7 @@ impl<'a> Stream<'a> {
         self.reader.bytes_read()
     }
 
-    /// What the reader repaired so far.
+    /// Repairs by the reader so far.
     pub fn repairs(&self) -> Vec<String> {
         self.reader.repairs()
     }
@@ -242,7 +242,7 @@ pub(super) fn units(unit: Unit, request: &Request) -> Range<u64> {
     first..first + count(unit, request)
 }
 
-/// How many units the request touches.
+/// Number of units that the request touches.
 fn count(unit: Unit, request: &Request) -> u64 {
     match unit {
         Unit::Objects => 1,

@@ -21,7 +21,7 @@ const MICROSECOND_NS: u64 = 1_000;
 const READ: Word = Word::of(b"R,");
 const WRITE: Word = Word::of(b"W,");
 
-/// See the module.
+/// Parser of Alibaba's block traces.
 #[derive(Debug)]
 pub(crate) struct Alibaba;
 

@@ -17,7 +17,7 @@ use thermocline_units::Nanos;
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 512;
 
-/// See the module.
+/// Parser of ARC's `.lis` traces.
 #[derive(Debug)]
 pub(crate) struct Arc {
     volume: String,
@@ -30,7 +30,7 @@ impl Arc {
     }
 }
 
-/// What formats without times report.
+/// Repair reported by formats without times.
 pub(super) const NO_TIMES: &str =
     "the trace has no times; a request's time is its number in the file, in nanoseconds";
 

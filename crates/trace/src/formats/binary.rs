@@ -15,7 +15,7 @@ use thermocline_units::Nanos;
 
 /// A format of records of one size.
 pub(crate) trait RecordFormat: Send + 'static {
-    /// How far a time may run backwards and be lifted.
+    /// Greatest step back of a time that is lifted.
     const TOLERANCE: Nanos;
     /// True if records name objects and not addresses.
     const NAMES_OBJECTS: bool = false;
@@ -30,7 +30,7 @@ pub(crate) trait RecordFormat: Send + 'static {
         volumes: &mut Volumes,
     ) -> Result<Option<Request>, Problem>;
 
-    /// What the format itself left out.
+    /// Appends the format's own omissions.
     fn repairs(&self, _repairs: &mut Vec<String>) {}
 }
 

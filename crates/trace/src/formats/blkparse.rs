@@ -38,7 +38,7 @@ const DEFAULT_EVENT: char = 'Q';
 /// letters.
 const EVENTS_MAX: usize = 32;
 
-/// See the module.
+/// Parser of the output of blkparse.
 #[derive(Debug)]
 pub(crate) struct Blkparse {
     event: [u8; 4],
@@ -86,7 +86,7 @@ fn is_device(field: &[u8]) -> bool {
         && parts.next().is_none()
 }
 
-/// What an event with `rwbs` does; `None` for what is no request.
+/// Kind of an event with `rwbs`; `None` for what is no request.
 fn op_of(rwbs: &[u8]) -> Option<Op> {
     let (flush, rest) = match rwbs {
         [b'F', rest @ ..] => (true, rest),

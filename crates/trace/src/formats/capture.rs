@@ -20,7 +20,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// Hexadecimal digits of a hash.
 const HASH_DIGITS: usize = 16;
 
-/// See the module.
+/// Parser of our recorder's text.
 #[derive(Debug)]
 pub(crate) struct Capture {
     volume: String,

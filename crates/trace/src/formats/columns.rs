@@ -23,7 +23,7 @@ use crate::request::Op;
 use std::str::FromStr;
 use thermocline_units::Bytes;
 
-/// What is said when a map is missing.
+/// Advice when a map is missing.
 pub(crate) const NEEDED: &str = "a text with columns needs a column map, for example \
      --columns time=0:us,offset=1:512,size=2:512,op=3";
 
@@ -46,14 +46,14 @@ pub(crate) struct Scaled {
     pub(crate) unit: u64,
 }
 
-/// How long a request is.
+/// Unit of a request's length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Length {
     Column(Scaled),
     Fixed(u64),
 }
 
-/// Whether the first line is a header.
+/// Presence of a header in the first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     Yes,
@@ -61,7 +61,7 @@ pub(crate) enum Header {
     Auto,
 }
 
-/// Where the parts of a request stand in a text with columns; see the module for its spelling.
+/// Columns of a request's parts in a text; see the module for its spelling.
 ///
 /// ```
 /// use thermocline_trace::ColumnMap;
@@ -86,7 +86,7 @@ pub struct ColumnMap {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column map: {problem}; write it like time=0:us,offset=1:512,size=2:512,op=3,volume=4")]
 pub struct ParseColumnMapError {
-    /// What is wrong with it.
+    /// The fault in it.
     pub problem: String,
 }
 

@@ -24,7 +24,7 @@ const HASH_DIGITS_MAX: usize = 32;
 /// Columns a line may have; what stands behind them is not looked at.
 const COLUMNS_MAX: usize = 256;
 
-/// See the module.
+/// Parser of a text with columns.
 #[derive(Debug)]
 pub(crate) struct Csv {
     map: ColumnMap,
@@ -166,7 +166,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What stands in quotes up to the closing one, and the text behind the separator that follows.
+/// Text in quotes up to the closing one, and the text behind the separator that follows.
 fn quoted(inner: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), Problem> {
     let mut from = 0;
     while let Some(end) = memchr::memchr(b'"', &inner[from..]).map(|end| from + end) {

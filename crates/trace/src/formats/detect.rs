@@ -101,7 +101,7 @@ fn is_oracle_general(sample: &[u8]) -> bool {
     sized
 }
 
-/// How many of the first lines each text format takes.
+/// Number of the first lines that each text format takes.
 fn text_scores(sample: &[u8]) -> Vec<(Format, usize)> {
     let volume = || "volume".to_string();
     vec![
@@ -118,7 +118,7 @@ fn text_scores(sample: &[u8]) -> Vec<(Format, usize)> {
     ]
 }
 
-/// How many of the first lines `format` takes before it refuses one. The sample's last line
+/// Number of the first lines that `format` takes before it refuses one. The sample's last line
 /// counts only when it is the only one, since it may be cut.
 fn lines_taken<F: LineFormat>(mut format: F, sample: &[u8]) -> usize {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);

@@ -32,14 +32,14 @@ const MICROSECOND_NS: u64 = 1_000;
 /// Fields a line of v3 may have.
 const FIELDS_MAX: usize = 5;
 
-/// Which version the first line promised.
+/// Version that the first line promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     Two,
     Three,
 }
 
-/// See the module.
+/// Parser of fio's I/O logs.
 #[derive(Debug, Default)]
 pub(crate) struct FioIolog {
     version: Option<Version>,

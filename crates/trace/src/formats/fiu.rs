@@ -38,7 +38,7 @@ const FIELDS_MIN: usize = 9;
 /// Fields a line may have: a process name has at most 15 bytes, so at most 8 words.
 const FIELDS_MAX: usize = FIELDS_MIN + 7;
 
-/// See the module.
+/// Parser of FIU's traces.
 #[derive(Debug)]
 pub(crate) struct Fiu;
 

@@ -146,7 +146,7 @@ impl Format {
         self.row().1
     }
 
-    /// What it is, in one line.
+    /// Description in one line.
     pub fn description(self) -> &'static str {
         self.row().2
     }
@@ -166,7 +166,7 @@ impl fmt::Display for Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a trace format; choose one of {}", names())]
 pub struct ParseFormatError {
-    /// What the user wrote.
+    /// The text as written.
     pub text: String,
 }
 

@@ -29,7 +29,7 @@ const KEY_BYTES_MAX: usize = 64;
 const READ: Word = Word::of(b"Read,");
 const WRITE: Word = Word::of(b"Write,");
 
-/// See the module.
+/// Parser of MSR Cambridge's traces.
 #[derive(Debug, Default)]
 pub(crate) struct Msr {
     /// The last line's `Hostname,DiskNumber,`, and its volume.

@@ -36,7 +36,7 @@ const SECTOR_BYTES: u64 = 512;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// See the module.
+/// Parser of libCacheSim's oracleGeneral traces.
 #[derive(Debug, Default)]
 pub(crate) struct OracleGeneral {
     low: Option<VolumeId>,

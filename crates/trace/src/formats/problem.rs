@@ -3,7 +3,7 @@
 use crate::order::counted;
 use std::fmt;
 
-/// What is wrong with one line or record; whoever knows the place adds it.
+/// The fault in one line or record; whoever knows the place adds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem(Box<str>);
 
@@ -20,7 +20,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a reader says when it is asked again after an error.
+/// Error of a reader that is asked again after an error.
 pub(crate) const FAILED_BEFORE: &str = "nothing is read after an error";
 
 /// Counts that every reader keeps.
@@ -44,13 +44,13 @@ impl ReaderState {
         self.first_zero_sized.get_or_insert_with(place);
     }
 
-    /// Why there is no request, where all were of zero bytes.
+    /// The reason that there is no request, where all were of zero bytes.
     pub(crate) fn why_empty(&self) -> Option<String> {
         (self.zero_sized > 0)
             .then(|| format!("all requests are of zero bytes, {} of them", self.zero_sized))
     }
 
-    /// What was left out, in words.
+    /// Appends the omissions in words.
     pub(crate) fn repairs(&self, repairs: &mut Vec<String>) {
         if let Some(first) = &self.first_zero_sized {
             repairs.push(format!(

@@ -19,7 +19,7 @@ const BLOCK_BYTES: u64 = 512;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// See the module.
+/// Parser of SPC traces.
 #[derive(Debug)]
 pub(crate) struct Spc;
 

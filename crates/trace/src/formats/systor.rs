@@ -16,7 +16,7 @@ use thermocline_units::Nanos;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// See the module.
+/// Parser of SYSTOR '17 traces.
 #[derive(Debug)]
 pub(crate) struct Systor17;
 

@@ -27,7 +27,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const READ: Word = Word::of(b"0,");
 const WRITE: Word = Word::of(b"1,");
 
-/// See the module.
+/// Parser of Tencent's block traces.
 #[derive(Debug)]
 pub(crate) struct Tencent;
 

@@ -10,7 +10,7 @@ use crate::{Batch, Format, Op, ReadOptions, Request, TraceError, TraceReader, op
 use std::fmt::Write;
 use std::io::Cursor;
 
-/// What a reader gave.
+/// Contents of a trace, as a reader gave them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) requests: Vec<Request>,

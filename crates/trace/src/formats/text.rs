@@ -22,11 +22,11 @@ pub(crate) const END_MAX: u64 = i64::MAX as u64;
 /// what one longest line adds.
 const HASHES_MAX: usize = 1 << 18;
 
-/// What a line's parser may use beside the line.
+/// Means of a line's parser beside the line.
 pub(crate) struct Context<'a> {
     /// The trace's volumes.
     pub(crate) volumes: &'a mut Volumes,
-    /// Where content hashes of the request go; only formats that keep the file's order have them.
+    /// Content hashes of the request; only formats that keep the file's order have them.
     pub(crate) hashes: &'a mut Vec<ContentHash>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) trait LineFormat: Send + 'static {
     /// The layout of a line, as messages show it and as a header line may spell it.
     fn layout(&self) -> &str;
 
-    /// How disorder is treated.
+    /// Treatment of disorder.
     fn order(&self) -> OrderRule;
 
     /// True if the first line is a header.
@@ -46,7 +46,7 @@ pub(crate) trait LineFormat: Send + 'static {
     /// Adds what the format itself repaired or left out.
     fn repairs(&self, _repairs: &mut Vec<String>) {}
 
-    /// Why there may be no request in the whole input, if the format knows a reason.
+    /// The reason that there may be no request in the whole input, if the format knows one.
     fn why_empty(&self) -> Option<String> {
         None
     }
@@ -82,14 +82,14 @@ pub(crate) fn request(time: u64, volume: VolumeId, op: Op, offset: u64, length: 
     }
 }
 
-/// What a line turned out to be.
+/// Kind of the next line.
 enum NextLine {
     Request(Request),
     Nothing,
     End,
 }
 
-/// How order is kept.
+/// State of the sorting.
 enum Ordering {
     Window(Box<Window>),
     Steady(Steady),

@@ -30,11 +30,11 @@ const BLOCK_BYTES: u64 = 512;
 /// Nanoseconds of a microsecond.
 const MICROSECOND_NS: u64 = 1_000;
 
-/// What is said when neither version fits.
+/// Problem when neither version fits.
 pub(crate) const NO_VERSION: &str = "the first record is neither of version 1 (upper byte of the \
      field at byte 14) nor of version 2 (byte 2) of vscsi; name another format with --format";
 
-/// Which layout the records have.
+/// Layout of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     One,
@@ -96,7 +96,7 @@ fn u64_at(record: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// See the module.
+/// Parser of VMware's vscsi traces.
 #[derive(Debug)]
 pub(crate) struct Vscsi {
     version: Version,
@@ -120,7 +120,7 @@ impl Vscsi {
     }
 }
 
-/// What a SCSI command does to the blocks it names; `None` for commands that name none.
+/// Kind of a SCSI command on the blocks it names; `None` for commands that name none.
 #[inline]
 fn op_of(opcode: u16) -> Option<Op> {
     match opcode {

@@ -19,7 +19,7 @@ pub(crate) const DECODER_BYTES_MAX: usize = 128 << 20;
 /// Compressed bytes read at once.
 const RAW_BYTES: usize = 64 << 10;
 
-/// How an input is packed.
+/// Compression of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -56,7 +56,7 @@ impl Compression {
     }
 }
 
-/// What the raw side of a decoder has seen.
+/// State of a decoder's raw side.
 #[derive(Debug, Default)]
 struct RawState {
     bytes: AtomicU64,
@@ -88,7 +88,7 @@ impl Read for Raw {
 
 /// The decompressed bytes of one named input.
 pub(crate) struct Source {
-    /// What the input is called in messages.
+    /// Name of the input in messages.
     pub(crate) name: String,
     reader: Box<dyn Read + Send>,
     compression: Option<Compression>,

@@ -70,7 +70,7 @@ impl Lines {
         Ok(Some(line))
     }
 
-    /// What is in the buffer of the next lines; may end inside one.
+    /// Contents of the buffer of the next lines; may end inside one.
     #[inline(always)]
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -133,7 +133,7 @@ impl Lines {
         self.unended
     }
 
-    /// What the input is called.
+    /// Name of the input.
     pub(crate) fn name(&self) -> &str {
         &self.source.name
     }

@@ -66,7 +66,7 @@ impl Records {
         self.position + (self.start + ahead * self.record_bytes) as u64
     }
 
-    /// What the input is called.
+    /// Name of the input.
     pub(crate) fn name(&self) -> &str {
         &self.source.name
     }

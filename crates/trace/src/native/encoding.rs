@@ -4,7 +4,7 @@
 //! bytes from outside: it returns an error in words where they contradict themselves, never panics
 //! and never makes more values than it was asked for. Does not know columns or pages.
 
-/// What is wrong with the bytes, for the end of a sentence that names the place.
+/// The fault in the bytes, for the end of a sentence that names the place.
 pub(super) type Problem = String;
 
 /// A reading position in a page.

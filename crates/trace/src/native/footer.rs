@@ -53,7 +53,7 @@ pub(super) fn check_layout(metadata: &ParquetMetaData, file_bytes: u64) -> Resul
     Ok(())
 }
 
-/// Whether we wrote the file.
+/// True if we wrote the file.
 pub(super) fn check_version(metadata: &ParquetMetaData) -> Result<bool, String> {
     let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     let Some(pair) = pairs.find(|pair| pair.key == schema::VERSION_KEY) else { return Ok(false) };

@@ -68,7 +68,7 @@ pub struct ParquetReader<R: ChunkReader + 'static> {
     /// Compressed bytes of the row groups that are done, and of the open one.
     done_bytes: u64,
     group_bytes: u64,
-    /// What is taken off every time: `Some(0)` in our own files.
+    /// Time taken off every time: `Some(0)` in our own files.
     origin: Option<i64>,
     latest: i64,
     state: ReaderState,
@@ -84,7 +84,7 @@ struct OpenColumns {
     length: Leaf<Number>,
     response: Option<Leaf<Number>>,
     hashes: Option<Leaf<Hashes>>,
-    /// What the volume is called in a file without that column.
+    /// Name of the volume in a file without that column.
     only_volume: [String; 1],
 }
 

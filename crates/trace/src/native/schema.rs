@@ -226,7 +226,7 @@ fn hashes(column: &ColumnDescriptor) -> Result<usize, Problem> {
 }
 
 impl Found<usize> {
-    /// How the hashes are decoded.
+    /// Decoding of the hashes.
     pub(super) fn hashes(&self) -> Hashes {
         Hashes { length: (self.stored != VARIABLE_LENGTH).then_some(self.stored) }
     }

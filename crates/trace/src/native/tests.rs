@@ -4,7 +4,7 @@ use super::{ParquetReader, ParquetSettings, ParquetWriter, open_parquet};
 use crate::{Batch, ContentHash, Op, Request, TraceError, TraceReader, TraceWriter};
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
-/// What a trace holds, apart from how it is cut into batches.
+/// Contents of a trace, apart from how it is cut into batches.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Held {
     requests: Vec<Request>,

@@ -13,7 +13,7 @@ pub(super) const MISSING: i64 = i64::MIN;
 
 /// Turns plain-encoded values into those a trace needs.
 pub(super) trait Decode {
-    /// What one value becomes.
+    /// Type that one value becomes.
     type Value: Copy + Default;
 
     /// Appends `count` plain-encoded values to `out`.
@@ -35,7 +35,7 @@ pub(super) trait Decode {
     }
 }
 
-/// How a column of numbers is stored.
+/// Storage of a column of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
     /// INT32, signed.

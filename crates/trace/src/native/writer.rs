@@ -27,13 +27,14 @@ pub(super) const ROW_GROUP_ROWS: usize = 1 << 18;
 /// The fastest level; times and offsets gain little from higher ones.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What goes into the file besides the requests.
+/// Contents of the file besides the requests.
 #[derive(Debug, Clone, Default)]
 pub struct ParquetSettings {
-    /// What the file shall say about itself (source, how it was made), as pairs of key and value;
-    /// keys begin with `thermocline.`. The writer adds the layout's version and its own name.
+    /// Facts that the file shall tell about itself (source, how it was made), as pairs of key and
+    /// value; keys begin with `thermocline.`. The writer adds the layout's version and its own
+    /// name.
     pub about: Vec<(String, String)>,
-    /// Whether the file has a column of content hashes; `None`: when the first row group has any.
+    /// True if the file has a column of content hashes; `None`: when the first row group has any.
     pub hashes: Option<bool>,
 }
 

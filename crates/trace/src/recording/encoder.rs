@@ -17,12 +17,12 @@ use super::{Access, Ask, Asked, Epoch, Homes, Routed};
 use std::collections::VecDeque;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// How long a block stays open.
+/// Longest time that a block stays open.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// Offsets and lengths are counted in these.
 pub(super) const SECTOR: u64 = 512;
 
-/// See the module.
+/// Encoder of a recording.
 #[derive(Debug)]
 pub struct Encoder {
     chunk: Bytes,
@@ -35,7 +35,7 @@ pub struct Encoder {
     last: Last,
 }
 
-/// What differences are taken from.
+/// Values that differences are taken from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Last {
     pub(super) at: u64,
@@ -153,7 +153,7 @@ impl Encoder {
         self.close_if_full(None);
     }
 
-    /// Where some chunks live that lived elsewhere, or nowhere, at the last epoch's end.
+    /// Writes where some chunks live that lived elsewhere, or nowhere, at the last epoch's end.
     pub fn homes(&mut self, homes: &Homes) {
         self.write_held();
         let mut homes = *homes;
@@ -179,7 +179,7 @@ impl Encoder {
         self.close_if_full(None);
     }
 
-    /// What a volume is promised has changed: the placement sees these figures; none for nothing.
+    /// Writes a changed promise to a volume: the placement sees these figures; none for no promise.
     ///
     /// # Panics
     /// When there are more than 64 figures.

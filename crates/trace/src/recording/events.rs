@@ -30,14 +30,14 @@ pub struct EventReader {
     /// Bytes of the input read, and whether those were all.
     position: u64,
     at_end: bool,
-    /// Where the block at hand begins, and the number of the next.
+    /// Beginning of the block at hand, and the number of the next.
     begins: u64,
     number: u32,
     over: Over,
     failed: bool,
 }
 
-/// How the blocks ended.
+/// End of the blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Over {
     /// Not yet.
@@ -96,12 +96,13 @@ impl EventReader {
         (self.decoder.chunk > 0).then_some(Bytes(self.decoder.chunk))
     }
 
-    /// What the recorder wanted to be known, as pairs of key and value.
+    /// Facts that the recorder wanted to be known, as pairs of key and value.
     pub fn about(&self) -> &[(String, String)] {
         &self.decoder.about
     }
 
-    /// Whether the recording ended without an end mark, in words; `None` before the last event.
+    /// Damage at the end of a recording without an end mark, in words; `None` before the last
+    /// event.
     pub fn torn(&self) -> Option<String> {
         match self.over {
             Over::No | Over::Closed => None,

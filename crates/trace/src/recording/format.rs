@@ -43,7 +43,7 @@ pub(crate) const FIGURES_MAX: usize = 64;
 const _: () = assert!(BLOCK_FULL + 2 * PAIRS_MAX * (TEXT_MAX + 4) < BLOCK_MAX);
 const _: () = assert!(VOLUMES_MAX as u64 <= 1 << 32 && CHUNKS_MAX as u64 <= 1 << 32);
 
-/// What a record is: the lower five bits of its first byte.
+/// Kinds of records: the lower five bits of the first byte.
 pub(crate) mod tag {
     pub(crate) const READ: u8 = 0;
     pub(crate) const WRITE: u8 = 1;
@@ -82,7 +82,7 @@ pub(crate) fn places_code(pool: Option<PoolId>, mirror: Option<PoolId>) -> u64 {
     pool + mirror * (POOLS_MAX + 1)
 }
 
-/// What [`places_code`] gave.
+/// Pools that [`places_code`] encoded.
 pub(crate) fn places_of(code: u64) -> Option<(Option<PoolId>, Option<PoolId>)> {
     let [pool, mirror] = [code % (POOLS_MAX + 1), code / (POOLS_MAX + 1)];
     let known = mirror <= POOLS_MAX && (mirror == 0 || pool > 0 && mirror != pool);
@@ -130,7 +130,7 @@ pub(crate) fn check_file_head(head: &[u8; FILE_HEAD]) -> Result<u16, String> {
     }
 }
 
-/// What the head of a block says.
+/// Contents of a block's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHead {
     /// Counted from 0; none is missing.

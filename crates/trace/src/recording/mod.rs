@@ -35,7 +35,7 @@ pub const VOLUMES_MAX: u32 = 4096;
 /// Indices of chunks lie below this: 64 TiB in chunks of 1 MiB.
 pub const CHUNKS_MAX: u32 = 1 << 26;
 
-/// What a volume may be asked.
+/// Requests to a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// To read a range.
@@ -53,11 +53,11 @@ pub enum Ask {
 /// A request, as it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// When.
+    /// Its time.
     pub at: Nanos,
     /// Of which volume.
     pub volume: VolumeId,
-    /// What.
+    /// The request.
     pub ask: Ask,
     /// First byte, a multiple of 512; 0 for a flush.
     pub offset: Bytes,
@@ -83,7 +83,7 @@ impl Asked {
         }
     }
 
-    /// How many chunks it touches; none for a flush.
+    /// Number of chunks that it touches; none for a flush.
     fn part_count(&self, chunk: Bytes) -> u64 {
         match self.length.0 {
             0 => 0,
@@ -96,15 +96,15 @@ impl Asked {
     }
 }
 
-/// What a placement sees of a request: a touch of one chunk.
+/// A placement's view of a request: a touch of one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// When.
+    /// Its time.
     pub at: Nanos,
     /// Of which chunk.
     pub chunk: ChunkId,
-    /// Where in the chunk it begins, a multiple of 512; 0 for a recording of version 1 that did not
-    /// see it at once.
+    /// Offset in the chunk, a multiple of 512; 0 for a recording of version 1 that did not see it
+    /// at once.
     pub offset: Bytes,
     /// Bytes of the request in the chunk, a multiple of 512.
     pub bytes: Bytes,
@@ -112,7 +112,7 @@ pub struct Access {
     pub write: bool,
 }
 
-/// How full a pool is, and what else the placement could read of it.
+/// Fullness of a pool, and all else the placement could read of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFill {
     /// Chunks it can hold.
@@ -126,35 +126,35 @@ pub struct PoolFill {
 /// The end of an epoch: what the placement was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
-    /// When.
+    /// Its time.
     pub at: Nanos,
     /// Moves that it might propose.
     pub budget: u64,
     /// Ids of volumes lay below this.
     pub volumes: u32,
-    /// How long it was; unknown in version 1.
+    /// Its length; unknown in version 1.
     pub length: Option<Nanos>,
     /// Pools, fastest first.
     pub pools: Vec<PoolFill>,
 }
 
-/// Where neighbouring chunks live since the last epoch.
+/// Homes of neighbouring chunks since the last epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Homes {
     /// The first of them.
     pub chunk: ChunkId,
-    /// How many, at least 1.
+    /// Number of chunks, at least 1.
     pub count: u32,
-    /// Where; `None`: nowhere any more.
+    /// Their pool; `None`: nowhere any more.
     pub pool: Option<PoolId>,
-    /// Where the other side is of chunks that are mirrored; never without a pool.
+    /// Pool of the other side of chunks that are mirrored; never without a pool.
     pub mirror: Option<PoolId>,
 }
 
-/// What a placement's router was asked, and what it said.
+/// A question to a placement's router, and its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
-    /// When.
+    /// Its time.
     pub at: Nanos,
     /// Figures of each pool since it was last asked, fastest pool first: numbers that mean
     /// something to placements only, at most 64 a pool.
@@ -169,16 +169,16 @@ pub enum Event {
     /// A placement took over, knowing nothing: its name with all settings, as `--policy` takes it;
     /// empty when it has none in the registry, or nobody decides.
     Placed {
-        /// When.
+        /// Its time.
         at: Nanos,
-        /// Which.
+        /// Its name.
         name: String,
     },
     /// A request came.
     Asked(Asked),
     /// A request was answered.
     Answered {
-        /// How many requests had come before it.
+        /// Number of requests that had come before it.
         request: u64,
         /// After so long.
         took: Nanos,
@@ -189,18 +189,18 @@ pub enum Event {
     Accessed(Access),
     /// An epoch ended. What follows up to [`Event::EpochEnded`] belongs to it.
     Epoch(Epoch),
-    /// What the placement saw that was not so at the last epoch's end.
+    /// Homes that the placement saw which were not so at the last epoch's end.
     Homes(Homes),
     /// A move that the placement proposed, best first.
     Proposed {
         /// Of which chunk.
         chunk: ChunkId,
-        /// Where to.
+        /// Destination.
         to: PoolId,
         /// True if it shall be mirrored there, not moved.
         mirror: bool,
     },
-    /// What the placement sees of a volume's promise from this epoch on, if it is not what it was
+    /// The promise to a volume that the placement sees from this epoch on, if it is not what it was
     /// before.
     Promised {
         /// The volume.

@@ -12,7 +12,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// What a file begins with.
+    /// First bytes of a file.
     pub fn head(&self) -> Vec<u8> {
         file_head().to_vec()
     }

@@ -19,10 +19,10 @@ use thermocline_units::{Nanos, VolumeId};
 
 /// Requests held back; a group has 4,096 under way at most.
 const HELD_MAX: usize = 8192;
-/// How far a time may run backwards and be lifted: an engine's clock does not.
+/// Greatest step back of a time that is lifted: an engine's clock does not go back.
 const TOLERANCE: Nanos = Nanos::from_secs(1);
 
-/// See the module.
+/// Reader of a recording's requests.
 pub(crate) struct RequestReader {
     events: EventReader,
     held: VecDeque<(Asked, Option<Nanos>)>,

@@ -75,7 +75,7 @@ fn read(file: &[u8]) -> Result<(Vec<Event>, Option<String>), TraceError> {
     }
 }
 
-/// What an idle machine tells of a request: it, its accesses, its answer.
+/// Events of an idle machine for a request: it, its accesses, its answer.
 fn served(number: u64, request: Asked) -> Vec<Event> {
     let mut events = vec![Event::Asked(request)];
     let parts = (0..request.part_count(CHUNK)).map(|index| request.part(index, CHUNK));

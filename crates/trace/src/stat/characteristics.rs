@@ -9,13 +9,13 @@ use thermocline_units::{Bytes, Nanos};
 /// Requests and the bytes they address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes of all together.
     pub bytes: u64,
 }
 
-/// How much of something falls on the few most popular places.
+/// Share of something that falls on the few most popular places.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Concentration {
     /// Share on the top 5 % of the places touched, 0 to 1.
@@ -24,7 +24,7 @@ pub struct Concentration {
     pub top_20: Option<f64>,
 }
 
-/// How many accesses come soon after the one before to the same place: at most
+/// Number of accesses that come soon after the one before to the same place: at most
 /// [`REACCESS_WITHIN`](super::REACCESS_WITHIN) later.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reaccess {
@@ -34,8 +34,8 @@ pub struct Reaccess {
     pub of_returns: Option<f64>,
 }
 
-/// How consecutive reads and writes of the same volume lie to each other. The first of each volume
-/// has no predecessor and is not counted.
+/// Order of consecutive reads and writes of the same volume. The first of each volume has no
+/// predecessor and is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sequentiality {
     /// Share that begins at most [`NEAR`](super::NEAR) from the end of its predecessor, 0 to 1.
@@ -44,7 +44,7 @@ pub struct Sequentiality {
     pub contiguous: Option<f64>,
 }
 
-/// What needs times; absent where the trace has none.
+/// Figures that need times; absent where the trace has none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
     /// From the first request to the last.
@@ -108,8 +108,8 @@ pub struct Characteristics {
     pub read_sizes: Histogram,
     /// Lengths of writes, in bytes.
     pub write_sizes: Histogram,
-    /// What needs times; `None` where all requests are numbered instead (ARC's `.lis`) or come at
-    /// once.
+    /// Figures that need times; `None` where all requests are numbered instead (ARC's `.lis`) or
+    /// come at once.
     pub timing: Option<Timing>,
     /// Response times in nanoseconds, of the requests that have one.
     pub responses: Histogram,

@@ -79,7 +79,7 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// How many values were counted.
+    /// Number of values counted.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -13,7 +13,7 @@ use thermocline_units::{Bytes, Nanos};
 pub const PAGE: Bytes = Bytes::from_kib(4);
 /// Bytes of a chunk (the sources' bin).
 pub const CHUNK: Bytes = Bytes::from_mib(1);
-/// How recent the access before must be for a re-access (Tai 2015, Table 12).
+/// Longest time since the access before, for a re-access (Tai 2015, Table 12).
 pub const REACCESS_WITHIN: Nanos = Nanos::from_secs(300);
 
 /// A tick is 2^this nanoseconds.
@@ -22,7 +22,7 @@ const TICK_LOG2: u32 = 22;
 const TICK_HIGH_BITS: u32 = u64::BITS - TICK_LOG2 - u32::BITS;
 const READ: u64 = 1;
 const WRITTEN: u64 = 2;
-/// Where the page's number begins in [`Page::word`].
+/// First bit of the page's number in [`Page::word`].
 const PAGE_SHIFT: u32 = 2 + TICK_HIGH_BITS;
 const _: () =
     assert!(PAGE_SHIFT == PAGE.0.trailing_zeros(), "every page of 2^64 bytes has a number");

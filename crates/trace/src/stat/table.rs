@@ -7,7 +7,7 @@
 
 use thermocline_units::prefetch;
 
-/// What a table holds of one address.
+/// Entry of a table for one address.
 pub(super) trait Slot: Copy {
     /// A slot that no address has taken.
     const VACANT: Self;
@@ -26,7 +26,7 @@ const SLOTS_MIN: usize = 16;
 /// The table grows beyond this part full: 3/4. Fuller tables probe longer, emptier ones miss more.
 const FULL_MAX: (usize, usize) = (3, 4);
 
-/// See the module.
+/// A table by address.
 #[derive(Debug, Clone)]
 pub(super) struct Table<S> {
     slots: Vec<S>,
@@ -40,7 +40,7 @@ impl<S> Default for Table<S> {
 }
 
 impl<S: Slot> Table<S> {
-    /// How many addresses are held.
+    /// Number of addresses held.
     pub(super) fn len(&self) -> u64 {
         self.used as u64
     }

@@ -14,7 +14,7 @@ use thermocline_units::Bytes;
 const RARE_PER_DAY: f64 = 10.0;
 const FREQUENT_PER_DAY: f64 = 1000.0;
 
-/// What the times of a volume are measured against.
+/// The frame that the times of a volume are measured against.
 pub(super) struct Frame {
     /// True if the trace has times.
     pub(super) timed: bool,
@@ -24,7 +24,7 @@ pub(super) struct Frame {
     pub(super) intervals: u64,
 }
 
-/// What adds up over volumes.
+/// Sums over volumes.
 #[derive(Default)]
 pub(super) struct Totals {
     volumes: u64,

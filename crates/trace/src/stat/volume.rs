@@ -15,7 +15,7 @@ pub const NEAR: Bytes = Bytes::from_kib(512);
 /// Pages of one request at most: 32 GiB. More is a trace read with a wrong unit.
 const PAGES_OF_REQUEST_MAX: u64 = 1 << 23;
 
-/// See the module.
+/// Statistics of one volume.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Volume {
     /// By operation.
@@ -88,7 +88,7 @@ impl Volume {
     }
 }
 
-/// How consecutive reads and writes of a volume lie to each other.
+/// Order of consecutive reads and writes of a volume.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Order {
     previous_end: Option<u64>,

@@ -14,7 +14,7 @@
 use super::SpecError;
 use thermocline_units::{Nanos, Rng};
 
-/// How requests arrive.
+/// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// Independently, at a constant rate.
@@ -154,7 +154,7 @@ pub(super) struct ArrivalTimes {
     arrivals: Arrivals,
     now: Nanos,
     state: usize,
-    /// When the state ends.
+    /// End of the state.
     state_end: Nanos,
 }
 

@@ -54,7 +54,7 @@ impl Places {
         }
     }
 
-    /// Where in the region a request of `length` bytes goes, as an offset from the region's start.
+    /// Offset in the region for a request of `length` bytes, from the region's start.
     #[inline]
     pub(super) fn place(&mut self, now: Nanos, length: u64, region: Region, rng: &mut Rng) -> u64 {
         match self {
@@ -65,7 +65,7 @@ impl Places {
         }
     }
 
-    /// When the part goes on: `now` when it is not silent.
+    /// Time at which the part goes on: `now` when it is not silent.
     #[inline]
     pub(super) fn active_from(&mut self, now: Nanos, region: Region) -> Nanos {
         match self {
@@ -196,7 +196,7 @@ pub(super) struct FilePlaces {
     zipf: Zipf,
     scatter: Scatter,
     file: Bytes,
-    /// Where in the region the current file begins, and how far it is done.
+    /// Beginning of the current file in the region, and how far it is done.
     current: u64,
     position: u64,
 }

@@ -14,7 +14,7 @@ use thermocline_units::{Bytes, Nanos};
 pub struct Preset {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is like, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
     kinds: &'static [Kind],
 }

@@ -17,7 +17,7 @@ pub struct SpecError(pub(super) String);
 pub struct SynthSpec {
     /// Seeds all randomness: the same specification and seed give the same requests. Below 2⁶³.
     pub seed: u64,
-    /// How many requests to make, of all VMs together. Below 2⁶³.
+    /// Number of requests to make, of all VMs together. Below 2⁶³.
     pub requests: u64,
     /// The VMs, at least one; their order numbers the volumes.
     pub vms: Vec<VmSpec>,
@@ -28,9 +28,9 @@ pub struct SynthSpec {
 pub struct VmSpec {
     /// The volume's name; no two VMs share one.
     pub name: String,
-    /// When its requests come.
+    /// Arrivals of its requests.
     pub arrivals: Arrivals,
-    /// What they do; at least one.
+    /// Parts of its load; at least one.
     pub parts: Vec<Part>,
 }
 
@@ -43,7 +43,7 @@ pub struct Part {
     pub reads: f64,
     /// The mix of request sizes; at least one.
     pub sizes: Vec<SizeShare>,
-    /// Where on the volume.
+    /// Its place on the volume.
     pub region: Region,
     /// In which order.
     pub pattern: Pattern,
@@ -75,16 +75,16 @@ pub enum Pattern {
     Zipf {
         /// The exponent, 0 (uniform) to 100.
         alpha: f64,
-        /// What is popular as one; requests start at its multiples. > 0.
+        /// Bytes that are popular as one; requests start at its multiples. > 0.
         block: Bytes,
-        /// Where the popular blocks lie.
+        /// Layout of the popular blocks.
         layout: Layout,
-        /// How popularity changes.
+        /// Change of popularity.
         drift: Option<Drift>,
     },
     /// Streams that each go on where they stopped; one is taken at random for each request.
     Sequential {
-        /// How many, 1 to 65536; they start evenly spread over the region.
+        /// Number of streams, 1 to 65536; they start evenly spread over the region.
         streams: u32,
         /// Mean bytes (exponential) before a stream jumps to a random place; `None`: it goes round
         /// the region for ever.
@@ -107,7 +107,7 @@ pub enum Pattern {
     },
 }
 
-/// Where the popular blocks of a region lie.
+/// Layout of the popular blocks of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// The most popular first.
@@ -119,13 +119,13 @@ pub enum Layout {
 /// A hot spot that wanders: popularity passes to the next blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// How often; > 0.
+    /// Time between two changes; > 0.
     pub every: Nanos,
     /// By which share of the region's blocks, 0 to 1.
     pub by: f64,
 }
 
-/// What texts that describe a workload (TOML) can hold.
+/// Greatest number that texts which describe a workload (TOML) can hold.
 const NUMBER_MAX: u64 = i64::MAX as u64;
 /// VMs of a workload at most.
 const VMS_MAX: usize = 65_536;

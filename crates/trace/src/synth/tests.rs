@@ -44,7 +44,7 @@ fn requests(spec: &SynthSpec) -> Vec<Request> {
     }
 }
 
-/// How often each offset occurs, most frequent first.
+/// Counts of the offsets, most frequent first.
 fn popularity(requests: &[Request]) -> Vec<u64> {
     let mut counts: BTreeMap<Bytes, u64> = BTreeMap::new();
     for request in requests {

@@ -18,7 +18,7 @@ pub(crate) const HEADER: &str = "time_ns,volume,op,offset_bytes,length_bytes,res
 pub(crate) const COLUMNS: &str = "time=time_ns:ns,volume=volume,op=op,\
      offset=offset_bytes,size=length_bytes,response=response_ns:ns";
 
-/// Whether the file has a column of content hashes.
+/// Choice of a column of content hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashColumn {
     /// It has.

@@ -14,7 +14,7 @@ use std::io::Write;
 /// Nanoseconds of one unit of the log's time.
 const TICK_NS: u64 = 1_000;
 
-/// Where the log's time begins, in µs: fio 3.33 takes a timestamp of 0 for "none yet" and then
+/// Beginning of the log's time, in µs: fio 3.33 takes a timestamp of 0 for "none yet" and then
 /// skips the wait that follows it.
 const START_US: u64 = 1;
 

@@ -30,7 +30,8 @@ pub trait TraceWriter: Send {
     /// When the output cannot be written.
     fn finish(&mut self) -> Result<(), TraceError>;
 
-    /// What of the trace the format could not hold, in words, with counts; empty when all was kept.
+    /// Parts of the trace that the format could not hold, in words, with counts; empty when all was
+    /// kept.
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }

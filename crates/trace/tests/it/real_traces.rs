@@ -34,7 +34,7 @@ pub(crate) fn for_each(reader: &mut dyn TraceReader, mut visit: impl FnMut(&Requ
     }
 }
 
-/// What a trace holds, counted.
+/// Counts of a trace's contents.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     reads: u64,

@@ -31,7 +31,7 @@ fn version(old: &[u8], rng: &mut Rng) -> Vec<u8> {
     new
 }
 
-/// What shadows say of flows, for each choice: the mean of what they found.
+/// The mean of what shadows found in flows, for each choice.
 fn found(flows: &[Vec<u8>], capacity: Bytes, scope: impl Fn(usize) -> u64) -> Vec<(f64, u32)> {
     let mut shared = Shared::new(capacity, 5);
     let mut sums = vec![(0.0, 0); Choice::COUNT];

@@ -113,7 +113,7 @@ pub struct Store {
     capacity: usize,
     most: usize,
     seed: u64,
-    /// Where the next chunk goes.
+    /// Position of the next chunk.
     head: usize,
     /// Oldest first.
     entries: VecDeque<Entry>,

@@ -13,7 +13,7 @@ use thermocline_units::mutants::plant;
 use thermocline_units::situations;
 use world::World;
 
-/// What the seeds must have met.
+/// Situations that the seeds must have met.
 const SITUATIONS: [&str; 9] = [
     "chunks were missing",
     "the other end asked for chunks",
@@ -26,8 +26,8 @@ const SITUATIONS: [&str; 9] = [
     "a flow was dropped whose client has everything",
 ];
 
-/// What no seed may meet, because no store goes bad here: the check of a segment would hide that a
-/// name stood for other bytes.
+/// A situation that no seed may meet, meet, because no store goes bad here: the check of a segment
+/// would hide that a name stood for other bytes.
 const NEVER: &str = "a chunk of the store went bad";
 
 /// Bugs that a seed must catch.

@@ -49,9 +49,9 @@ pub(crate) struct World {
     lines: [Line; 2],
     ready: [bool; 2],
     flows: BTreeMap<FlowId, Flow>,
-    /// What contents are made of.
+    /// The bytes that contents are made of.
     pool: Vec<u8>,
-    /// What was said before, and may be said again.
+    /// Contents said before, which may be said again.
     contents: Vec<Vec<u8>>,
     /// The controller of all connections, in half of the seeds.
     controller: Option<usize>,
@@ -265,8 +265,8 @@ impl World {
         }
     }
 
-    /// What an end's clients hear. Of a flow that was reset here meanwhile, what was said before is
-    /// let go.
+    /// Takes the events of an end's clients. Of a flow that was reset here meanwhile, what was said
+    /// before is let go.
     fn hear(&mut self, side: usize) {
         while let Some(event) = self.ends[side].as_mut().and_then(End::next_event) {
             match event {

@@ -12,7 +12,7 @@ fn limits(config: &mut Config) {
     config.parameters = Bytes::from_static(b"parameters");
 }
 
-/// What the user of the acceptor does when it is greeted: streams 2 and 4, with data.
+/// Answers a greeting as the acceptor's user: streams 2 and 4, with data.
 fn begin(b: &mut Session) {
     for _ in 0..2 {
         let Ok(stream) = b.open(b"from b") else { return };

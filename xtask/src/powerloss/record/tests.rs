@@ -6,7 +6,7 @@ use super::*;
 const RECORD: &str = "mark 0\nsent 3 4 w\nanswered 3 4 1 w 0\nflushed 1\nmark 1\nsent 3 4 w\nmark 2\n\
                       ended 0\nread 0 3 0\nread 3 4 2\nread 4 16 0\nmark 3";
 
-/// Whether sector 3 may hold this write at each mark; 0: zeroes.
+/// True, for each mark, if sector 3 may hold this write; 0: zeroes.
 fn may(write: u32) -> [bool; 4] {
     let mut witness = Witness::new(5, 16 * SECTOR as u64, RECORD).unwrap();
     let may = [0, 1, 2, 3].map(|mark| {

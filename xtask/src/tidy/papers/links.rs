@@ -25,7 +25,7 @@ pub(super) fn check(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Ve
 }
 
 /// Targets of `[text](target)` and `src="target"` that name a file, without their `#heading`.
-fn targets(line: &str) -> Vec<String> {
+pub(crate) fn targets(line: &str) -> Vec<String> {
     // Every second part lies between backticks.
     let plain: String = line.split('`').step_by(2).collect();
     let between = |open: &'static str, close: char| {
@@ -43,7 +43,7 @@ fn targets(line: &str) -> Vec<String> {
 }
 
 /// The path below the root that `target` means in the paper at `path`; `None` above the root.
-fn resolve(path: &str, target: &str) -> Option<String> {
+pub(crate) fn resolve(path: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in target.split('/') {

@@ -1,6 +1,6 @@
 //! Rules about papers: links that lead somewhere, and records that keep their form.
 
-mod links;
+pub(crate) mod links;
 mod records;
 
 use super::Finding;

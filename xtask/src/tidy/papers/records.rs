@@ -17,7 +17,7 @@ const INDEX: &str = "README.md";
 const SECTIONS: [&str; 4] =
     ["## Context", "## Choice", "## Rejected", "## How we would know it was wrong"];
 
-/// What a change note may open with.
+/// Words that a change note may open with.
 const KINDS: [&str; 5] = ["Feature", "Fix", "Change", "Speed", "Security"];
 
 /// Every decision record, by file name and text.

@@ -19,7 +19,7 @@ Examples:
   thermocline balance report app-1:80 --queue 3
   thermocline balance report app-1:80 --queue 3 --arrivals 1207 --balancers 2";
 
-/// Which balancer, and in which form to answer.
+/// Balancer to ask, and form of the answer.
 #[derive(clap::Args)]
 pub(super) struct BalancerArgs {
     /// Socket of the balancer's API.
@@ -66,7 +66,7 @@ pub(super) struct ReportArgs {
     /// Balancers that send there.
     #[arg(long, value_name = "N", default_value_t = 0)]
     balancers: u64,
-    /// How long ago that was.
+    /// Age of it.
     #[arg(long, value_name = "TIME", default_value = "0s")]
     age: thermocline_units::Nanos,
 }

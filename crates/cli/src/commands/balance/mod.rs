@@ -35,21 +35,21 @@ balancer`.";
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to run, a TOML file.
+    /// Configuration, a TOML file.
     #[arg(value_name = "CONFIG", required_unless_present = "to")]
     config: Option<PathBuf>,
     #[command(flatten)]
     simple: SimpleArgs,
-    /// How events are told on stderr.
+    /// Format of events on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
 }
 
-/// What runs without a configuration.
+/// Options without a configuration.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Without a configuration")]
 struct SimpleArgs {
-    /// Where clients come in.
+    /// Address at which clients come in.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -60,7 +60,7 @@ struct SimpleArgs {
     /// Servers, as HOST:PORT.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', conflicts_with = "config")]
     to: Vec<String>,
-    /// Who picks.
+    /// Policy that picks.
     #[arg(long, value_name = "POLICY", default_value = thermocline_policy::balance::DEFAULT,
         conflicts_with = "config")]
     policy: String,
@@ -83,7 +83,7 @@ struct SimpleArgs {
     api: PathBuf,
 }
 
-/// What can be asked of a running balancer.
+/// Questions to a running balancer.
 #[derive(Subcommand)]
 enum Command {
     /// A running balancer at a glance.

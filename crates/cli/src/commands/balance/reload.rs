@@ -16,10 +16,10 @@ use thermocline_serve::api::Severity;
 use thermocline_serve::balance::Proxy;
 use thermocline_serve::balance::config::Config;
 
-/// How long a file must stay as it is before it is read.
+/// Time that a file must stay as it is before it is read.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What tells one state of a file from another: number, size, seconds and nanoseconds.
+/// Mark of a file's state: number, size, seconds and nanoseconds.
 pub(super) type Mark = (u64, u64, i64, i64);
 
 /// The mark of a file; `None` when there is none.
@@ -52,9 +52,9 @@ impl Rest {
 pub(super) struct Reload {
     path: PathBuf,
     rest: Rest,
-    /// What it said when it was read last, right or wrong.
+    /// Text when it was read last, right or wrong.
     text: String,
-    /// What can only change at a start, as it runs.
+    /// Settings that can only change at a start, as they run.
     started: Config,
 }
 

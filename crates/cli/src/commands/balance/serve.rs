@@ -26,9 +26,9 @@ use thermocline_serve::balance::config::{AccessLog, Backend, Config, Listen, Liv
 use thermocline_serve::balance::{Desk, Proxy, serve_desk};
 use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
 
-/// Where the dashboard listens without a configuration, when the port is free.
+/// Address of the dashboard without a configuration, when the port is free.
 const PAGE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);
-/// How often signals, events and the configuration's file are looked at.
+/// Time between two looks at signals, events and the configuration's file.
 const GLANCE: Duration = Duration::from_millis(200);
 
 /// Signals, as they come.
@@ -107,7 +107,7 @@ pub(super) fn run(
 /// A balancer that runs.
 struct Running {
     config: BalanceConfig,
-    /// Whether there is no configuration file.
+    /// True if there is no configuration file.
     is_simple: bool,
     proxy: Proxy,
     desk: Arc<Desk>,

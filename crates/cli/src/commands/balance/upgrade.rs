@@ -27,12 +27,12 @@ use std::time::Duration;
 
 /// Tells a new process that its standard input is a socket, and which process it follows.
 const VARIABLE: &str = "THERMOCLINE_BALANCE_FOLLOWS";
-/// How long the new process may take to come up.
+/// Longest time until the new process is up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Most listening sockets that are handed over; more than the kernel takes in one message.
 const SOCKETS_MAX: usize = 253;
-/// What the old process says with the sockets, the new one when it serves, and the old one when
-/// its API is closed.
+/// Message of the old process with the sockets, of the new one when it serves, and of the old one
+/// when its API is closed.
 const SOCKETS: u8 = b'L';
 const SERVING: u8 = b'S';
 const FREE: u8 = b'F';

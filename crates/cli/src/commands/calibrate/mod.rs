@@ -35,7 +35,7 @@ const SIZE_MIN: Bytes = Bytes::from_mib(64);
 /// Bytes that writes take their contents from.
 const CONTENTS: usize = 4 << 20;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

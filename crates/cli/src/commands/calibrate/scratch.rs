@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thermocline_ports::Payload;
 use thermocline_units::Bytes;
 
-/// See the module.
+/// A file that is made for measuring, and removed afterwards.
 pub(super) struct Scratch {
     path: PathBuf,
 }

@@ -37,7 +37,7 @@ const DEFAULT: &str = "none,fixed:128B,fixed:512B,fixed:2KiB,fixed:8KiB,\
                        rabin16:128B,rabin16:512B,rabin16:2KiB,rabin16:8KiB,\
                        gear:2KiB,rabin-source:2KiB,modp,maxp";
 
-/// What to look at, and how.
+/// Options of the estimate.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -72,7 +72,7 @@ struct Form {
     csv: bool,
 }
 
-/// What one chunking gave.
+/// Figures of one chunking.
 struct Row {
     chunking: Chunking,
     totals: Encoded,

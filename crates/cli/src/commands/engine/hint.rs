@@ -1,6 +1,8 @@
 //! `thermocline hint`: tell a running engine what is known about data.
 
 mod path;
+mod run;
+mod watch;
 mod watched;
 
 use super::EngineArgs;
@@ -10,6 +12,7 @@ use hyper::Method;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use thermocline_serve::api::{
     HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, hints_schema,
 };
@@ -21,6 +24,8 @@ Examples:
   thermocline hint give v0 --length 64MiB --metadata --pin
   thermocline hint give v0 --offset 4GiB --length 1GiB --prefetch --background 500
   thermocline hint path -r /mnt/photos --usage archival
+  thermocline hint run --background 2000 -- rsync -a /mnt/v0/ /backup/
+  thermocline hint watch --mount /mnt/v0
   thermocline hint send hints.json                a document; `thermocline hint schema` says its form
   thermocline hint list                           who said what, and how far it was right
   thermocline hint forget cli
@@ -43,6 +48,10 @@ enum Command {
     Give(Box<Give>),
     /// Say something of files of a file system that is mounted from a volume.
     Path(Box<path::Args>),
+    /// Run a command, and give hints of the files that it opens and writes.
+    Run(Box<run::Args>),
+    /// Give hints of every file of a mounted volume that is opened or written, until stopped.
+    Watch(Box<watch::Args>),
     /// Send a document of hints in JSON.
     Send {
         /// The file; `-` is the standard input.
@@ -51,7 +60,7 @@ enum Command {
         #[arg(long)]
         watch: bool,
     },
-    /// What is held, who said it, and what it led to.
+    /// List the hints that are held, their sources, and what they led to.
     List,
     /// Withdraw everything that a source said.
     Forget {
@@ -72,20 +81,20 @@ struct Give {
     /// The volume.
     #[arg(value_parser = super::volume_name)]
     volume: String,
-    /// Who says so.
+    /// Name of the source.
     #[arg(long, value_name = "NAME", default_value = "cli")]
     source: String,
     /// From where on.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// How far; to the volume's end when not given.
+    /// Length in bytes; to the volume's end when not given.
     #[arg(long, value_name = "SIZE")]
     length: Option<Bytes>,
     #[command(flatten)]
     saying: Saying,
 }
 
-/// What is said of data; shared by all commands that give hints.
+/// Facts about data; shared by all commands that give hints.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Saying {
     /// The file system's own structures.
@@ -97,11 +106,10 @@ pub(crate) struct Saying {
     /// A number for what belongs together.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     stream: u16,
-    /// How it is used: read-intensive, write-intensive, random-write, sequential-write, mixed,
-    /// archival.
+    /// Use: read-intensive, write-intensive, random-write, sequential-write, mixed, archival.
     #[arg(long, value_name = "WORD")]
     usage: Option<String>,
-    /// How long it will live: none, short, medium, long, extreme.
+    /// Lifetime: none, short, medium, long, extreme.
     #[arg(long, value_name = "WORD")]
     life: Option<String>,
     /// Placements shall leave it where it is.
@@ -144,9 +152,10 @@ impl Saying {
     }
 }
 
-pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let client = args.engine.client();
-    match args.command {
+pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
+    let engine = &args.engine;
+    let client = engine.client();
+    let done = match args.command {
         Command::Give(give) => {
             let hint = NewHint {
                 level: Some(HintLevel::Range),
@@ -156,14 +165,16 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
                 ..give.saying.hint()
             };
             send(
-                &args.engine,
+                engine,
                 &NewHints { version: HINTS_VERSION, source: give.source, hints: vec![hint] },
             )
         }
-        Command::Path(path) => path::run(&args.engine, *path),
-        Command::Send { file, watch: true } => watched::run(&args.engine, &file),
-        Command::Send { file, watch: false } => send(&args.engine, &document(&file)?),
-        Command::List => args.engine.answer(&client.get::<HintsStatus>("/v1/hints")?, text),
+        Command::Path(path) => path::run(engine, *path),
+        Command::Run(command) => return run::run(engine, &command),
+        Command::Watch(watch) => watch::run(engine, &watch),
+        Command::Send { file, watch: true } => watched::run(engine, &file),
+        Command::Send { file, watch: false } => send(engine, &document(&file)?),
+        Command::List => engine.answer(&client.get::<HintsStatus>("/v1/hints")?, text),
         Command::Forget { source } => {
             client.order(Method::DELETE, &format!("/v1/hints/{source}"))?;
             output::print(&format!("what {source} said is forgotten\n"))
@@ -177,7 +188,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             output::print("the classes are in force; hints given before are forgotten\n")
         }
         Command::Schema => output::print(&hints_schema()),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn read(file: &PathBuf) -> Result<String, CliError> {

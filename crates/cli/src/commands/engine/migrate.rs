@@ -16,7 +16,7 @@ Examples:
   thermocline migrate v0 --do mirror --to ssd                   share its requests with a pool
   thermocline migrate v0 --length 16MiB --do pin                keep placements from moving it";
 
-/// How often a job is looked at.
+/// Time between two looks at a job.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Migrate, replicate, prefetch, redirect, mirror, pin or unpin a range of a volume.
@@ -29,13 +29,13 @@ pub(crate) struct Args {
     /// The pool to move to, by name or number.
     #[arg(long, value_name = "POOL")]
     to: Option<String>,
-    /// What to do.
+    /// Kind of job.
     #[arg(long = "do", value_name = "WHAT", default_value = "migrate", value_parser = kind)]
     kind: Kind,
     /// From where on; every chunk that the range touches is meant.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// How far; to the end when not given.
+    /// Length in bytes; to the end when not given.
     #[arg(long, value_name = "SIZE")]
     length: Option<Bytes>,
     /// Return when it is done; exit status 1 when a chunk failed.

@@ -4,13 +4,11 @@ pub(crate) mod hint;
 pub(crate) mod migrate;
 pub(crate) mod policy;
 pub(crate) mod pool;
-pub(crate) mod run;
 pub(crate) mod scrub;
 pub(crate) mod shadow;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod volume;
-pub(crate) mod watch;
 
 use crate::error::CliError;
 use crate::output;
@@ -19,7 +17,7 @@ use std::path::PathBuf;
 use thermocline_serve::client::{CallError, Client};
 use thermocline_volume::{AdminError, is_volume_name};
 
-/// Which engine, and in which form to answer.
+/// Engine to ask, and form of the answer.
 #[derive(clap::Args)]
 pub(crate) struct EngineArgs {
     /// Data folder of the engine.
@@ -54,7 +52,7 @@ impl EngineArgs {
 }
 
 impl From<CallError> for CliError {
-    /// What the engine refused was wrong in the command; what it did not answer was not.
+    /// Error of a call: a refusal is a fault of the command, a missing answer is not.
     fn from(error: CallError) -> CliError {
         match error {
             CallError::Refused(refused) if refused.status < 500 => CliError::input(refused),

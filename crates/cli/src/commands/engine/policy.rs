@@ -30,13 +30,13 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Who decides, and with which settings.
+    /// Show the policy, with its settings.
     Show,
     /// Give the decision to another, from now on and until the engine stops.
     Set {
         /// `name[:key=value,…]`, or none.
         spec: String,
-        /// How often it is asked; as before when not given.
+        /// Time between two questions to it; as before when not given.
         #[arg(long, value_name = "TIME")]
         epoch: Option<Nanos>,
     },
@@ -46,7 +46,7 @@ enum Command {
         /// The shadow's name; `thermocline shadow list` tells them.
         name: String,
     },
-    /// Where a chunk is, how hot it is, and why the policy wants it there.
+    /// Explain where a chunk is, how hot it is, and why the policy wants it there.
     Explain {
         /// The volume.
         #[arg(value_parser = super::volume_name)]

@@ -26,7 +26,7 @@ A pool that is added is the slowest, unless --before says otherwise, or both it 
 there are slowed to profiles. The data folder keeps a record of it (added-pools.toml), so that the
 next start finds it.";
 
-/// How often something is looked at that takes time.
+/// Time between two looks at something that takes time.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Pools: list, add, grow, drain, undrain, replace, remove.

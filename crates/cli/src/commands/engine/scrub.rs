@@ -20,7 +20,7 @@ Copies that are not as they were written are repaired from right ones. What was 
 `thermocline status`, in the events and in /metrics. Exit status with --wait: 1 when something
 cannot be repaired.";
 
-/// How often the end is looked for.
+/// Time between two looks for the end.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Read and verify what pools hold, and repair what is wrong.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// What is told of scrubs, in lines.
+/// Lines about scrubs.
 pub(super) fn text(scrub: &Scrub) -> String {
     let of = scrub.pool.as_ref().map(|pool| format!(" of pool {pool}")).unwrap_or_default();
     let passed = scrub.progress * 100.0;

@@ -88,7 +88,7 @@ fn text(status: &Status, events: &[Event]) -> String {
     out
 }
 
-/// What the policy moves, or moved last.
+/// Line about the policy's moves, running or last.
 fn moves_line(moves: &Moves, pools: &[Pool]) -> String {
     let name = |id: u16| pools.iter().find(|pool| pool.id == id).map_or("?", |pool| &pool.name);
     let flows = moves.flows.iter().map(|flow| {

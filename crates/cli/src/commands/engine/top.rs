@@ -24,7 +24,7 @@ Examples:
 
 Keys: q ends it.";
 
-/// How often it asks.
+/// Time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 /// Pools by number, in Okabe and Ito's colours.
 const COLOURS: [Color; 4] = [
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     engine: EngineArgs,
 }
 
-/// What is drawn.
+/// Contents of the screen.
 pub(super) struct Scene {
     status: Status,
     seconds: Vec<Second>,

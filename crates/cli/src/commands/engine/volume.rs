@@ -55,7 +55,7 @@ enum Command {
         #[arg(long)]
         yes: bool,
     },
-    /// Where a volume lives, chunk by chunk, equal neighbours together.
+    /// Show where a volume lives, chunk by chunk, equal neighbours together.
     Map {
         /// Its name.
         #[arg(value_parser = volume_name)]
@@ -63,7 +63,7 @@ enum Command {
         /// From where on.
         #[arg(long, value_name = "SIZE", default_value = "0")]
         offset: Bytes,
-        /// How far; to the end when not given.
+        /// Length in bytes; to the end when not given.
         #[arg(long, value_name = "SIZE")]
         length: Option<Bytes>,
     },

@@ -32,7 +32,7 @@ central queue and jsq, which know what nobody can know, stand in every table.
 docs/guides/lab-balance.md explains every figure; `thermocline lab run experiments/ara` makes the tables of ARA's
 source.";
 
-/// What to balance, and how to report it.
+/// Options of a run.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -56,23 +56,23 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Servers and balancers")]
 struct System {
-    /// How many servers, or how fast each is: `16`, or `4,1,1` for three.
+    /// Number of servers, or speed of each: `16`, or `4,1,1` for three.
     #[arg(long, value_name = "SITES", default_value = "16")]
     sites: Sites,
     /// Share of what all servers can do that is asked of them; service times follow from it.
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     load: f64,
-    /// How long requests take: exp, fixed, pareto:SHAPE, or, with a trace, bytes.
+    /// Time that requests take: exp, fixed, pareto:SHAPE, or, with a trace, bytes.
     #[arg(long, value_name = "KIND", default_value = "exp")]
     service: Work,
-    /// How old balancers' knowledge of queues is.
+    /// Age of balancers' knowledge of queues.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     delay: Nanos,
     /// In what way it is old: every change is known so much later; or servers report so often; or
     /// that, and reports take as long to arrive.
     #[arg(long, value_name = "VIEW", value_enum, default_value_t = Viewing::Exact)]
     view: Viewing,
-    /// What probes tell: how it is now, or how it was when servers last reported; or nobody probes.
+    /// Answers to probes: as it is now, or as it was when servers last reported; or nobody probes.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Probing::Fresh)]
     probes: Probing,
     /// Time that a server of speed 1 spends on the answer to a probe.
@@ -92,7 +92,7 @@ struct System {
     unweighted: bool,
 }
 
-/// When requests come.
+/// Arrivals of requests.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Arrivals, when no trace is named")]
 struct Coming {
@@ -105,7 +105,7 @@ struct Coming {
     bursts: Option<Burstiness>,
 }
 
-/// How often, and how long.
+/// Number of repeats, and their length.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Repeats")]
 struct Repeats {
@@ -126,7 +126,7 @@ struct Repeats {
     threads: Option<usize>,
 }
 
-/// Where the results go.
+/// Destinations of the results.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 struct Output {
@@ -276,7 +276,7 @@ impl FromStr for Requests {
     }
 }
 
-/// What runs when no policy is named.
+/// Policies when none is named.
 const RIVALS: [&str; 9] =
     ["rand", "qlen", "ara", "ara-count", "least", "p2c", "jiq", "li", balance::DEFAULT];
 
@@ -318,7 +318,7 @@ fn specs(words: &[String], scenario: &Scenario) -> Result<Vec<PolicySpec>, CliEr
 }
 
 impl Args {
-    /// What is there, and its arrivals in words.
+    /// Scenario, and its arrivals in words.
     fn scenario(&self) -> Result<(Scenario, String), CliError> {
         let (arrivals, words) = self.coming()?;
         let system = &self.system;

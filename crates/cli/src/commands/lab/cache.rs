@@ -26,7 +26,7 @@ A size is bytes (4GiB), a share of the working set (10%) or a number of lines (1
 a name with settings (lirs:hir=0.02), with an admission filter in front if wanted (larc+arc);
 `thermocline policies` lists them all.";
 
-/// What to replay, through what, and how to report it.
+/// Options of a run: traces, policies, and the report.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(super) output: Output,
 }
 
-/// How the replay works.
+/// Options of the replay.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
 pub(super) struct Model {
@@ -58,10 +58,10 @@ pub(super) struct Model {
     /// Bytes of a chunk that flash managers move (the sources' bin).
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     chunk: Bytes,
-    /// How often flash managers and partitions reconsider.
+    /// Time between decisions of flash managers and partitions.
     #[arg(long, value_name = "TIME", default_value = "5m")]
     epoch: Nanos,
-    /// What caches do with writes: back, through or around.
+    /// Mode of writes: back, through or around.
     #[arg(long, value_name = "MODE", default_value = "back")]
     write: WriteMode,
     /// Leave the beginning out of the counts: 10%, 1h, or a number of requests.
@@ -83,7 +83,7 @@ pub(super) struct Model {
     threads: Option<usize>,
 }
 
-/// Where the results go.
+/// Destinations of the results.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Output {
@@ -144,7 +144,7 @@ fn usual_sizes() -> Vec<CacheSize> {
 /// Epochs below which decisions once an epoch say little.
 const EPOCHS_FEW: u64 = 24;
 
-/// What to know before trusting the figures.
+/// Notes to read before trusting the figures.
 fn notes(
     reader: &dyn TraceReader,
     cut: Cut,
@@ -282,7 +282,7 @@ fn lab_options(model: &Model) -> Result<LabOptions, CliError> {
     Ok(LabOptions { replay, profile, seed: model.seed })
 }
 
-/// How the trace is cut: into chunks too when a flash manager runs.
+/// Cutting of the trace: into chunks too when a flash manager runs.
 fn cut(model: &Model, specs: &[PolicySpec]) -> Result<Cut, CliError> {
     for (flag, size) in [("--line", model.line), ("--chunk", model.chunk)] {
         if size.0 < 512 || !size.0.is_power_of_two() {

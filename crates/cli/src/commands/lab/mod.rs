@@ -15,7 +15,7 @@ mod volume_table;
 use crate::error::CliError;
 use clap::Subcommand;
 
-/// What to try out.
+/// Experiments of the laboratory.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Replay traces through cache policies and flash managers at several sizes.

@@ -24,11 +24,11 @@ const USUAL: [&str; 10] = [
 /// caches: it has no queues, no latencies and no mirrors.
 const OUT_OF_PLACE: [&str; 2] = ["lmst", "orthus"];
 
-/// What a run replays.
+/// Policies that a run replays.
 pub(super) struct Chosen {
     /// The policies, in the order asked for.
     pub(super) specs: Vec<PolicySpec>,
-    /// What was left out of them, for people.
+    /// Note on those that were left out, for people.
     pub(super) note: Option<String>,
 }
 

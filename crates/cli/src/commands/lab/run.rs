@@ -18,7 +18,7 @@ experiments/ara and experiments/hintstor-* make their own load and need none, an
 those that name them; what experiments/hintstor-redis judges was measured elsewhere. Exit status 1:
 an expected feature did not appear.";
 
-/// Which experiment, and where its traces are.
+/// Options of an experiment: its description, and where its traces are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

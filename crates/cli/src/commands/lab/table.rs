@@ -132,7 +132,7 @@ fn table(rows: &[&Row]) -> Table {
     table
 }
 
-/// Who served best, and at what cost; the clairvoyant bound does not compete.
+/// Verdict: who served best, and at what cost; the clairvoyant bound does not compete.
 fn verdict(rows: &[&Row]) -> String {
     let real = || rows.iter().filter(|row| !row.clairvoyant);
     let best = real().max_by(|a, b| a.request_hit_ratio.total_cmp(&b.request_hit_ratio));

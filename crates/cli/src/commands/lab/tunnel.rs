@@ -21,7 +21,7 @@ Examples:
 
 Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix.";
 
-/// What to play.
+/// Options of a scene.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Controllers, separated by commas (`thermocline policies` lists them).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "none,goodput")]
     policy: Vec<String>,
-    /// What the link carries in a second, each way: kbit, Mbit or Gbit.
+    /// Rate of the link each way: kbit, Mbit or Gbit a second.
     #[arg(long, value_name = "RATE", default_value = "100Mbit", value_parser = rate)]
     rate: Rate,
     /// Time from one end to the other.

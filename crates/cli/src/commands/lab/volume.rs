@@ -36,7 +36,7 @@ pools.toml lists pools, fastest first:
   size = \"100%\"
 docs/guides/lab-volume.md explains every figure.";
 
-/// What to run on what, and how to report it.
+/// Options of a run: load, pools, placements, and the report.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -76,8 +76,8 @@ struct Machine {
     /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     chunk: Bytes,
-    /// How often placements decide; 5m when not given, but for those that say how often (`auto`:
-    /// 10s).
+    /// Time between two decisions of placements; 5m when not given, but for those that say how
+    /// often (`auto`: 10s).
     #[arg(long, value_name = "TIME")]
     epoch: Option<Nanos>,
     /// Bytes a second that migrations may read from, and write to, each pool; `none`: no limit.
@@ -92,13 +92,13 @@ struct Machine {
     /// Migrations under way at once.
     #[arg(long, value_name = "N", default_value_t = Copying::default().concurrent)]
     concurrent: u32,
-    /// How long clients may hold a migration back.
+    /// Time that clients may hold a migration back.
     #[arg(long, value_name = "TIME", default_value_t = Copying::default().patience)]
     patience: Nanos,
     /// Lock a chunk while it is copied, as the sources do; to see what that costs.
     #[arg(long)]
     locking: bool,
-    /// Where chunks go that are written for the first time: to the fastest or the slowest pool with
+    /// Pool for chunks that are written for the first time: the fastest or the slowest one with
     /// room.
     #[arg(long, value_name = "POOL", value_enum, default_value_t = First::Fastest)]
     fill: First,
@@ -113,7 +113,7 @@ struct Machine {
     threads: Option<usize>,
 }
 
-/// When requests come.
+/// Arrivals of requests.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
 struct Loading {
@@ -125,7 +125,7 @@ struct Loading {
     speed: f64,
 }
 
-/// Where the results go.
+/// Destinations of the results.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 struct Output {
@@ -168,7 +168,7 @@ enum First {
     Slowest,
 }
 
-/// What runs when no policy is named.
+/// Policies when none is named.
 const POLICIES: [&str; 2] = ["static", "auto"];
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {

@@ -20,19 +20,19 @@ use thermocline_trace::recording::EventReader;
 /// Moves of each proposal that are shown from where two part.
 const SHOWN: usize = 8;
 
-/// What a replay came to.
+/// Outcome of a replay.
 struct Outcome {
     placement: String,
     about: Vec<(String, String)>,
     rows: Vec<EpochRow>,
-    /// Where the recorded placement proposed something else, with the two proposals.
+    /// First difference from the recorded placement, with the two proposals.
     difference: Option<(Difference, Vec<Move>, Vec<Move>)>,
     torn: Option<String>,
-    /// What rivals would have done.
+    /// Figures of rivals.
     shadows: Vec<Shadow>,
 }
 
-/// How it is to be reported.
+/// Form of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Table,

@@ -160,7 +160,7 @@ fn caches(report: &VolumeReport) -> Table {
     table
 }
 
-/// What a reader must know before believing the figures of a run.
+/// Writes what a reader must know before believing the figures of a run.
 fn troubles(run: &Run, out: &mut impl Write) -> std::fmt::Result {
     let policy = &run.policy;
     if run.failed > 0 {
@@ -189,7 +189,7 @@ fn troubles(run: &Run, out: &mut impl Write) -> std::fmt::Result {
     Ok(())
 }
 
-/// Which policy is best, and against what.
+/// Verdict: which policy is best, and against what.
 fn verdict(report: &VolumeReport) -> String {
     let by_mean = |a: &&Run, b: &&Run| a.all.mean_s.total_cmp(&b.all.mean_s);
     let best = report.runs.iter().min_by(by_mean);

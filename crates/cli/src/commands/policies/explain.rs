@@ -26,7 +26,7 @@ Examples:
 
 Chunk N is the one from N times the chunk's size on. `lab volume` tells what pools.toml is.";
 
-/// Which placement, what it shall see, and which chunk.
+/// Options of the question: placement, what it shall see, and the chunk.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -54,7 +54,7 @@ pub(super) struct Args {
     /// Bytes of a chunk: a power of two from 64KiB to 1GiB; 1MiB when not given.
     #[arg(long, value_name = "SIZE")]
     chunk_size: Option<Bytes>,
-    /// How often the placement decides; 5m when not given.
+    /// Time between two decisions of the placement; 5m when not given.
     #[arg(long, value_name = "TIME")]
     epoch: Option<Nanos>,
     /// Print JSON.
@@ -62,7 +62,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Where the chunk is, and why.
+/// Place of the chunk, and the reasons.
 struct Answer {
     policy: String,
     chunk: ChunkId,

@@ -25,7 +25,7 @@ docs/guides/traces.md defines every column.";
 /// Windows that a table shows; --csv and --json have all.
 const WINDOWS_SHOWN: usize = 48;
 
-/// What to look at, and how.
+/// Options of the look.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// How it is told.
+/// Form of the report.
 #[derive(clap::Args)]
 #[group(multiple = false)]
 struct Form {

@@ -14,7 +14,7 @@ Examples:
   thermocline trace convert hm_0.csv usr_1.csv -o two-vms.parquet --from 1h --until 2h --align 4KiB
   zstdcat big.csv.zst | thermocline trace convert - -o reads.fio --op read --first 1M";
 
-/// What to convert, and to what.
+/// Options of a conversion.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     target: TargetArgs,
 }
 
-/// Which part of the trace.
+/// Part of the trace.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Part")]
 struct PartArgs {
@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     args.target.finish(written, &filter.repairs())
 }
 
-/// What the output says about where it comes from.
+/// Facts about where the output comes from.
 fn about(args: &Args, reader: &Filter) -> Vec<(String, String)> {
     let sources: Vec<String> = args.source.sources().iter().map(ToString::to_string).collect();
     let mut about = reader.about();

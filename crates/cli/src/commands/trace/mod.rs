@@ -10,7 +10,7 @@ mod target;
 use crate::error::CliError;
 use clap::Subcommand;
 
-/// What to do with traces.
+/// Work on traces.
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant)] // One value in a run.
 pub(crate) enum Command {

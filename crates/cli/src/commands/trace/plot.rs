@@ -18,7 +18,7 @@ Examples:
 A name that ends in .svg gets the map of popularity alone; .html gets the map, the working set and the
 chunks of each interval, the request rates and the sizes on one self-contained page.";
 
-/// What to draw.
+/// Options of a plot.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -21,7 +21,7 @@ docs/guides/traces.md defines every row.";
 /// Volumes up to which they are shown without being asked for.
 const VOLUMES_SHOWN_MAX: u64 = 8;
 
-/// What to characterise, and how to report it.
+/// Options of a characterisation.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// Where the results go.
+/// Destinations of the results.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 struct Output {
@@ -47,7 +47,7 @@ struct Output {
 struct Report {
     /// The traces, as the command line names them.
     traces: Vec<String>,
-    /// What the readers repaired.
+    /// Repairs by the readers.
     repairs: Vec<String>,
     /// Names of the volumes, by id.
     names: Vec<String>,

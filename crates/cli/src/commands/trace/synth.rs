@@ -12,7 +12,7 @@ use thermocline_trace::synth::{Synth, SynthSpec};
 /// Metadata key: the workload as TOML, which `--spec` reads again.
 const SPEC_KEY: &str = "thermocline.synth";
 
-/// What to make.
+/// Options of a made workload.
 #[derive(clap::Args)]
 #[command(after_help = examples())]
 pub(crate) struct Args {
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     /// A workload described in TOML; `--print-spec` shows one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "vms"])]
     spec: Option<PathBuf>,
-    /// How many VMs the preset has [default: 4].
+    /// Number of VMs of the preset [default: 4].
     #[arg(long, value_name = "N")]
     vms: Option<usize>,
-    /// How many requests [default: 1M, or what the TOML says].
+    /// Number of requests [default: 1M, or what the TOML says].
     #[arg(long, value_name = "N")]
     requests: Option<Count>,
     /// Seed of everything random [default: 1, or what the TOML says].

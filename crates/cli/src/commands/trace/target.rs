@@ -12,7 +12,7 @@ use thermocline_trace::{
 };
 use thermocline_units::Bytes;
 
-/// Where to write, and as what.
+/// File to write, and its format.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct TargetArgs {
@@ -54,7 +54,7 @@ enum Hashes {
     No,
 }
 
-/// What was written; the file gets its name by [`TargetArgs::finish`].
+/// Output that was written; the file gets its name by [`TargetArgs::finish`].
 pub(super) struct Written {
     file: Option<OutputFile>,
     requests: u64,

@@ -42,7 +42,7 @@ Examples:
 A rule is HOST:PORT. HOST: an address, a network, a name, *.NAME, or *. PORT: a number, FROM-TO, or
 *. Without a rule nothing is reached.";
 
-/// What both ends are told.
+/// Options of both ends.
 #[derive(clap::Args)]
 struct CommonArgs {
     /// This end's key, made by `thermocline tunnel keys`.
@@ -54,7 +54,7 @@ struct CommonArgs {
     /// Memory for chunks; the exit has as much for each key that it meets.
     #[arg(long, value_name = "BYTES", default_value = "256MiB")]
     cache: Bytes,
-    /// Who decides how flows are cut.
+    /// Policy that decides how flows are cut.
     #[arg(long, value_name = "POLICY", default_value = thermocline_policy::tunnel::DEFAULT)]
     policy: String,
     /// Milliseconds that bytes wait for more of the same flow.
@@ -73,7 +73,7 @@ struct CommonArgs {
     /// Port of the dashboard on this machine; if it is taken, another one.
     #[arg(long, value_name = "PORT", default_value_t = 8789)]
     dashboard: u16,
-    /// How events are told on stderr.
+    /// Format of events on stderr.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
 }
@@ -97,7 +97,7 @@ pub(crate) struct EnterArgs {
     /// Let others than this machine come in at doors: whoever reaches them reaches the servers.
     #[arg(long)]
     expose: bool,
-    /// What clients get while the exit is not there.
+    /// Treatment of clients while the exit is not there.
     #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = ["refuse", "pass"])]
     when_down: String,
     /// Flows that may find each other's chunks.
@@ -112,10 +112,10 @@ pub(crate) struct EnterArgs {
 #[derive(clap::Args)]
 #[command(after_help = EXIT_EXAMPLES)]
 pub(crate) struct ExitArgs {
-    /// Where enters come in.
+    /// Address at which enters come in.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// What may be connected to.
+    /// Addresses that may be connected to.
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<Rule>,
     #[command(flatten)]
@@ -255,7 +255,7 @@ fn open_desk(args: &CommonArgs, desk: Arc<Desk>) -> Result<(Http, String), CliEr
     Ok((http, text))
 }
 
-/// How often the signals and the clock are looked at.
+/// Time between two looks at the signals and the clock.
 const GLANCE: Duration = Duration::from_millis(200);
 
 /// SIGTERM and Ctrl-C.

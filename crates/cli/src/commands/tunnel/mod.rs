@@ -7,7 +7,7 @@ mod status;
 use crate::error::CliError;
 use clap::Subcommand;
 
-/// Where a running end tells its status unless told otherwise.
+/// Socket of a running end unless told otherwise.
 const SOCKET: &str = "thermocline-tunnel.sock";
 
 /// The commands.

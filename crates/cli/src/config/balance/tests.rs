@@ -14,7 +14,7 @@ fn read_here(text: &str) -> Result<BalanceConfig, ConfigError> {
     read(text, Path::new("/etc/thermocline/b.toml"))
 }
 
-/// What is said about the smallest configuration with `more` behind it.
+/// Error about the smallest configuration with `more` behind it.
 fn said_about(more: &str) -> String {
     read_here(&format!("{SMALLEST}{more}")).expect_err("something is wrong with it").to_string()
 }

@@ -30,7 +30,7 @@ fn a_child_is_below_us_and_we_are_not_below_it() {
     assert!(processes.is_below(now, it, us), "it is remembered for a while");
 }
 
-/// Whether a command comes to be seen as one of the background.
+/// True if a command comes to be seen as one of the background.
 fn is_background(command: &[&str]) -> bool {
     let mut child = std::process::Command::new(command[0])
         .args(&command[1..])

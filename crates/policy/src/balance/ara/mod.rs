@@ -37,7 +37,7 @@ pub(super) const STATIC: Entry = Entry {
     }),
 };
 
-/// How many sites are candidates.
+/// Number of sites that are candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reach {
     /// So many.

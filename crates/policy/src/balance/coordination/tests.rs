@@ -24,7 +24,7 @@ fn chances(balancer: &mut Balancer, sites: usize) -> Vec<f64> {
     got.into_iter().map(|count| f64::from(count) / f64::from(DRAWS)).collect()
 }
 
-/// What the chances are to keep low: the mean square above or below one level.
+/// The objective that chances keep low: the mean square above or below one level.
 fn objective(chances: &[f64], queues: &[u32], rates: &[f64], all: f64) -> f64 {
     let each = chances.iter().zip(queues).zip(rates);
     let term = |((p, q), rate): ((&f64, &u32), &f64)| {

@@ -62,12 +62,12 @@ struct Eci {
     useful: f64,
     threshold: f64,
     fade: f64,
-    /// Which lines were accessed before.
+    /// True for lines that were accessed before.
     seen: Vec<bool>,
     writes: Vec<Writes>,
 }
 
-/// What a VM's writes are like.
+/// Counts of a VM's writes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Writes {
     /// WAW + WAR, less what faded.

@@ -18,7 +18,7 @@ use thermocline_units::LineId;
 pub(super) struct Partitions {
     slots: Slots,
     links: Links,
-    /// Whose queue each slot is in.
+    /// The queue that each slot is in.
     owner: Vec<u16>,
     queues: Vec<Queue>,
     quotas: Vec<u32>,

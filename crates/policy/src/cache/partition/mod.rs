@@ -22,7 +22,7 @@ use super::{CachePolicy, Outcome, PREFETCH_FAR, PREFETCH_NEAR, Tag};
 use crate::Footprint;
 use thermocline_units::{LineId, Nanos};
 
-/// Who gets how much, and who may write.
+/// Division of the cache: who gets how much, and who may write.
 trait Sharing: Send {
     /// Lines below `universe` may be named from now on.
     fn reserve(&mut self, _universe: u32) {}

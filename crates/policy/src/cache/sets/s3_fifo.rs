@@ -36,7 +36,7 @@ const MAIN: u8 = 1;
 const SMALL_PART: u32 = 8;
 /// Hits in small that send a line to main.
 const MOVE: u8 = 2;
-/// Where a count stops.
+/// Greatest count.
 const COUNT_MAX: u8 = 3;
 
 /// Rows that left each set, the last ones, by 16 bits; 0 is nobody.

@@ -36,7 +36,7 @@ impl Foresight for NoForesight {
     }
 }
 
-/// See the module.
+/// Looks ahead by asking somebody who knows.
 #[derive(Debug)]
 pub(super) struct Ahead {
     foresight: Box<dyn Foresight>,
@@ -86,7 +86,7 @@ impl Ahead {
         }
     }
 
-    /// What will be asked of a chunk, a second.
+    /// Requests that will be asked of a chunk, a second.
     pub(super) fn asked(&self, predictor: usize, number: u32) -> Ask {
         self.asked[predictor].get(number as usize).copied().unwrap_or_default()
     }

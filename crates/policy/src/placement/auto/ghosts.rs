@@ -19,7 +19,7 @@ use super::price::Price;
 use super::pulse::{LANES, Pulse};
 use std::collections::VecDeque;
 
-/// Who predicts: the lanes, and what the epoch asked of the chunks around.
+/// Number of predictors: the lanes, and what the epoch asked of the chunks around.
 pub(super) const PREDICTORS: usize = LANES.len() + 1;
 /// Epochs from one birth of a predictor to the next.
 pub(super) const PERIODS: [u32; PREDICTORS] = [1, 4, 16, 1];
@@ -51,7 +51,7 @@ pub(super) struct Pair {
     pub(super) from: u8,
     pub(super) to: u8,
     pub(super) predictor: u8,
-    /// What else speaks for it: 0 to 2 for the chunks around, and 3 more when the next longer
+    /// Signs that speak for it: 0 to 2 for the chunks around, and 3 more when the next longer
     /// memory says half as much or more.
     pub(super) signs: u8,
     /// Seconds of waiting a second, above 0.
@@ -59,7 +59,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Which class it is of.
+    /// Its class.
     fn class(&self) -> usize {
         // From a microsecond a second on, by factors of two.
         let size = (f64::from(self.predicted) * 1e6).max(1.0).log2() as usize;
@@ -68,7 +68,7 @@ impl Pair {
         who * SIZES + size.min(SIZES - 1)
     }
 
-    /// What the exchange would have saved in the epoch, seconds a second.
+    /// Seconds a second that the exchange would have saved in the epoch.
     pub(super) fn came(&self, pulse: &Pulse, prices: &[Price]) -> f64 {
         let [from, to] = [self.from, self.to].map(|pool| &prices[usize::from(pool)]);
         let saved = |number: u32| {
@@ -109,7 +109,7 @@ impl Returns {
         if self.count > 0.0 { self.sum / self.count } else { 0.0 }
     }
 
-    /// What is earned for certain of what is predicted, 0 to 1.
+    /// Share of the prediction that is earned for certain, 0 to 1.
     pub(super) fn earned(&self) -> f64 {
         if self.count < RETURNS_MIN {
             return 0.0;
@@ -132,7 +132,7 @@ struct Ghost {
     born: u32,
 }
 
-/// See the module.
+/// Pairs that are watched, and the returns of their classes.
 #[derive(Debug)]
 pub(super) struct Ghosts {
     watched: [VecDeque<Ghost>; PREDICTORS],
@@ -189,12 +189,12 @@ impl Ghosts {
         }
     }
 
-    /// What pairs of this one's class returned.
+    /// Returns of pairs of this one's class.
     pub(super) fn returns(&self, pair: &Pair) -> &Returns {
         &self.classes[pair.class()]
     }
 
-    /// How many returns there are of a predictor, fading, and their mean; 0 of none.
+    /// Number of returns of a predictor, fading, and their mean; 0 of none.
     pub(super) fn returned(&self, predictor: usize) -> (f64, f64) {
         let classes = self.classes.chunks(POOLS * SIGNS * SIZES).nth(predictor);
         let classes = classes.expect("every predictor has classes");

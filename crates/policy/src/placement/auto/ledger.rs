@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 /// Deals that are held against their promise at once.
 const DEALS_MAX: usize = 4096;
-/// What is kept of promises and of what came, from epoch to epoch.
+/// Share of promises and returns that is kept from epoch to epoch.
 const KEEP: f64 = 0.98;
 /// Honour is not below this: what is tried at a time when nothing comes costs little.
 const HONOUR_MIN: f64 = 0.05;
@@ -31,7 +31,7 @@ struct Deal {
     until: u32,
 }
 
-/// See the module.
+/// Accounts of what moving has saved and spent.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     deals: VecDeque<Deal>,
@@ -71,12 +71,12 @@ impl Ledger {
         }
     }
 
-    /// What may still be spent, seconds.
+    /// Seconds that may still be spent.
     pub(super) fn purse(&self, spend: f64) -> f64 {
         spend * self.waited + self.saved.max(0.0) / 2.0 - self.spent
     }
 
-    /// What came over what was promised, lately; 1 where nothing was.
+    /// Returns over promises, lately; 1 where nothing was promised.
     pub(super) fn honour(&self) -> f64 {
         if self.promised <= 0.0 {
             return 1.0;

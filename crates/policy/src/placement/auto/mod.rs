@@ -89,13 +89,14 @@ pub(crate) const ORACLE: Entry = Entry {
     build: Build::Foreseeing(|_, foresight| Ok(Box::new(Auto::foreseeing(foresight)))),
 };
 
-/// How often it decides where nobody says otherwise: its memories are 10 s, 80 s and 11 min long.
+/// Time between two decisions where nobody says otherwise: its memories are 10 s, 80 s and 11 min
+/// long.
 const EPOCH: Nanos = Nanos::from_secs(10);
 
 /// Chunks that a predictor looks at for one pool, on either side.
 const CONSIDERED: usize = 4096;
 
-/// See the module.
+/// The placement `auto`.
 #[derive(Debug)]
 struct Auto {
     acts: bool,
@@ -106,15 +107,15 @@ struct Auto {
     prices: Vec<Price>,
     ghosts: Ghosts,
     ledger: Ledger,
-    /// Where chunks were at the last epoch's end.
+    /// Places of chunks at the last epoch's end.
     before: Vec<u8>,
-    /// What the last epoch decided, for `explain`.
+    /// The last epoch's decision, for `explain`.
     last: Decision,
-    /// What an oracle is told.
+    /// The future, for an oracle.
     ahead: Option<Ahead>,
 }
 
-/// What an epoch's end came to.
+/// Figures of an epoch's end.
 #[derive(Debug, Clone, Copy, Default)]
 struct Decision {
     /// Pairs that predicted something, that were worth their copy, that were proposed.
@@ -211,7 +212,7 @@ impl Auto {
         self.prices[from].copy(bytes, 0) + self.prices[to].copy(bytes, 1)
     }
 
-    /// What a predictor expects to be asked of a chunk.
+    /// Requests that a predictor expects for a chunk.
     fn expected(&self, predictor: usize, around: &[Ask], number: u32) -> Ask {
         if let Some(ahead) = &self.ahead {
             return ahead.asked(predictor, number);
@@ -224,7 +225,7 @@ impl Auto {
         }
     }
 
-    /// What a pair is worth, if it is worth its copies.
+    /// Worth of a pair, if it is worth its copies.
     fn worth(&self, pair: Pair, view: &dyn VolumeView) -> Option<Deal> {
         let (bytes, seconds) = (view.chunk_size().0 as f64, view.epoch().as_secs_f64());
         let returns = self.ghosts.returns(&pair);

@@ -92,7 +92,7 @@ impl Auto {
         (0..LANES.len()).map(lost).fold(0.0, f32::max)
     }
 
-    /// What speaks for a chunk beside the prediction, see [`Pair::signs`].
+    /// Signs that speak for a chunk beside the prediction, see [`Pair::signs`].
     fn signs(&self, number: u32, predictor: usize, around: &[Ask], to: usize) -> u8 {
         if self.ahead.is_some() {
             return 0;

@@ -17,7 +17,7 @@ use super::pulse::Ask;
 use crate::placement::{Pattern, PoolLoad, PoolTraits};
 use thermocline_units::Nanos;
 
-/// How much longer than on the idle pool requests may take to be believed.
+/// Believable slowdowns of requests against the idle pool.
 const LONGER: std::ops::RangeInclusive<f64> = 0.02..=100.0;
 /// Fuller than this a pool does not count: a long queue says how long it is, not that it stays.
 const FULLEST: f64 = 0.8;
@@ -27,12 +27,12 @@ const NEWEST: f64 = 0.2;
 const PIECE: f64 = 1_048_576.0;
 const UNIT: f64 = 4096.0;
 
-/// See the module.
+/// Price of requests and of copies on a pool.
 #[derive(Debug, Clone)]
 pub(super) struct Price {
     /// Seconds for a unit of each kind of [`Ask`].
     units: [f64; 4],
-    /// How much longer reads and writes take than on the idle pool.
+    /// Slowdown of reads and writes against the idle pool.
     longer: [f64; 2],
     queue: f64,
     /// Requests waiting and served at once.
@@ -108,7 +108,7 @@ impl Price {
         (self.queue + full) / (1.0 - full)
     }
 
-    /// How full the pool is, 0 to 1, by its queue; not more than by all that are there, ρ/(1 − ρ).
+    /// Fullness of the pool, 0 to 1, by its queue; not more than by all that are there, ρ/(1 − ρ).
     fn full(&self) -> f64 {
         let queue = self.queue;
         let by_queue = ((queue * queue + 4.0 * queue).sqrt() - queue) / 2.0;

@@ -19,23 +19,23 @@ use thermocline_units::{Bytes, ChunkId, PoolId};
 pub(super) const LANES: [f32; 3] = [1.0, 8.0, 64.0];
 /// Bytes of a unit that is streamed.
 const UNIT: u64 = 4096;
-/// How far from the end of the one before a sequential access may begin.
+/// Greatest distance of a sequential access from the end of the one before, bytes.
 const NEAR: u64 = 512 << 10;
 
-/// What is asked for a second: random reads, random writes, and units of 4 KiB read and written one
-/// after the other.
+/// Requests a second: random reads, random writes, and units of 4 KiB read and written one after
+/// the other.
 pub(super) type Ask = [f32; 4];
 
-/// What an epoch asked of a chunk.
+/// Requests for a chunk in an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     /// As in [`Ask`].
     units: [u32; 4],
-    /// Where in the chunk the last access ended.
+    /// End of the last access in the chunk.
     end: u32,
 }
 
-/// See the module.
+/// Requests for chunks, in the running epoch and lately.
 #[derive(Debug)]
 pub(super) struct Pulse {
     pub(super) chunks: Chunks,
@@ -147,36 +147,36 @@ impl Pulse {
         self.counts.len() as u32
     }
 
-    /// What the epoch asked of a chunk, a second.
+    /// Requests for a chunk in the epoch, a second.
     #[inline]
     pub(super) fn now(&self, number: u32) -> Ask {
         self.counts[number as usize].units.map(|units| units as f32 * self.per_second)
     }
 
-    /// What has been counted of a chunk, a second of `seconds`.
+    /// Requests counted for a chunk, a second of `seconds`.
     pub(super) fn within(&self, number: u32, seconds: f64) -> Ask {
         self.counts[number as usize].units.map(|units| (f64::from(units) / seconds) as f32)
     }
 
-    /// What was asked of a chunk lately, a second.
+    /// Requests for a chunk lately, a second.
     #[inline]
     pub(super) fn lately(&self, lane: usize, number: u32) -> Ask {
         self.lanes[lane][number as usize]
     }
 
-    /// Where a chunk was at the last `look`.
+    /// Pool of a chunk at the last `look`.
     #[inline]
     pub(super) fn home(&self, number: u32) -> usize {
         usize::from(self.homes[number as usize])
     }
 
-    /// Where it would be if nothing had been moved.
+    /// Pool on which it would be if nothing had been moved.
     #[inline]
     pub(super) fn first_home(&self, number: u32) -> usize {
         usize::from(self.firsts[number as usize])
     }
 
-    /// What the epoch asked of the chunks around each, the nearer ones for more; by chunk.
+    /// Requests of the epoch for the chunks around each, the nearer ones weighing more; by chunk.
     pub(super) fn around(&self) -> Vec<Ask> {
         let mut around = vec![[0.0; 4]; self.counts.len()];
         for number in 0..self.len() {
@@ -213,7 +213,7 @@ impl Pulse {
     }
 }
 
-/// What chunks around one count for, by distance; both sides together count 1.
+/// Weights of the chunks around one, by distance; both sides together weigh 1.
 const WEIGHTS: [(u32, f32); 4] = [(1, 0.25), (2, 0.125), (3, 0.0625), (4, 0.0625)];
 
 const _: () = assert!(size_of::<Count>() == 20 && size_of::<Ask>() == 16);

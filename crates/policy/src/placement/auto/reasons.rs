@@ -11,7 +11,8 @@ fn ms(seconds: f64) -> String {
 }
 
 impl Auto {
-    /// What is known of a chunk, what its classes returned, what the whole of it came to.
+    /// Reasons for a chunk's place: what is known of it, what its classes returned, what the whole
+    /// of it came to.
     pub(super) fn reasons(&self, chunk: ChunkId) -> Vec<String> {
         let Some(number) = self.pulse.chunks.find(chunk) else { return Vec::new() };
         if number >= self.pulse.len() || self.prices.len() < 2 {
@@ -44,7 +45,7 @@ impl Auto {
         told
     }
 
-    /// What predictions returned so far.
+    /// Returns of predictions so far.
     fn evidence(&self) -> String {
         let of = |predictor: usize| match predictor {
             0..3 => format!("memory of {} epochs", LANES[predictor]),

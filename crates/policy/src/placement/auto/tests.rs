@@ -54,7 +54,7 @@ impl VolumeView for Measured {
     }
 }
 
-/// What came of some epochs.
+/// Figures of some epochs.
 #[derive(Debug, Default, PartialEq)]
 struct Came {
     moves: usize,

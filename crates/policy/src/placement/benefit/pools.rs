@@ -17,13 +17,13 @@ use thermocline_units::Nanos;
 const NOTICEABLE: f64 = 1.3;
 /// Of what it bears.
 const FULLEST: f64 = 0.98;
-/// What a pool may bear, in its traits.
+/// Load that a pool may bear, in its traits.
 const BEARABLE: std::ops::RangeInclusive<f64> = 0.02..=4.0;
 /// Weight of the newest epoch in what a pool bears.
 const NEWEST: f64 = 0.5;
 const GIB: f64 = 1_073_741_824.0;
 
-/// What a chunk takes of a pool.
+/// Load of a chunk on a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Share {
     /// Of its time.
@@ -34,7 +34,7 @@ pub(super) struct Share {
     wear: f64,
 }
 
-/// See the module.
+/// A pool under load.
 #[derive(Debug, Clone)]
 pub(super) struct Loaded {
     service: Costs,
@@ -89,7 +89,7 @@ impl Loaded {
         };
     }
 
-    /// What a demand takes of it.
+    /// Load of a demand on it.
     #[inline]
     pub(super) fn share(&self, demand: &Demand) -> Share {
         Share {
@@ -124,21 +124,21 @@ impl Loaded {
         self.bears += (bears - self.bears) * NEWEST;
     }
 
-    /// How much of the wait on the idle pool a request has, and all of them together, when chunks
-    /// take `time` of it.
+    /// Slowdown of a request against the wait on the idle pool, and of all of them together, when
+    /// chunks take `time` of it.
     fn slower(&self, time: f64) -> f64 {
         let full = time / self.bears;
         let over = (full - FULLEST).max(0.0);
         (1.0 + over / (1.0 - FULLEST)) / (1.0 - full.min(FULLEST))
     }
 
-    /// What all users wait more, in seconds a second, when a chunk joins.
+    /// Seconds a second that all users wait more when a chunk joins.
     pub(super) fn cost(&self, share: Share) -> f64 {
         let with = (self.wait + share.wait) * self.slower(self.time + share.time);
         with - self.wait * self.slower(self.time) + share.wear
     }
 
-    /// What all users wait less when a chunk that is here leaves.
+    /// Seconds a second that all users wait less when a chunk that is here leaves.
     pub(super) fn saved_without(&self, share: Share) -> f64 {
         let without =
             (self.wait - share.wait).max(0.0) * self.slower((self.time - share.time).max(0.0));

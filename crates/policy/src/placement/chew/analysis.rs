@@ -59,7 +59,7 @@ pub enum Writing {
 /// A chunk in a window in which it was accessed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChunkWindow {
-    /// Which.
+    /// The chunk.
     pub chunk: ChunkId,
     /// Reads, and writes.
     pub reads: u64,
@@ -121,7 +121,7 @@ impl ChunkWindow {
     }
 }
 
-/// See the module.
+/// Classifies chunks window by window, without placing them.
 #[derive(Debug)]
 pub struct Analyzer {
     taxonomy: Taxonomy,

@@ -27,12 +27,12 @@ use crate::placement::demand::Demand;
 use crate::placement::{VolumeView, order};
 use thermocline_units::{Bytes, PoolId, prefetch};
 
-/// What is classified, by number.
+/// The cases to classify, by number.
 pub(super) trait Cases {
-    /// What the epoch asked of a case.
+    /// Requests for a case in the epoch.
     fn counts(&self, case: u32) -> &Counts;
 
-    /// Where it is; of several pools the slowest.
+    /// Its pool; of several pools the slowest.
     fn home(&self, case: u32) -> PoolId;
 
     /// Chunks for which `pool` must have room to take it.
@@ -59,7 +59,7 @@ impl Cases for Activity {
 /// Cases that are asked for ahead of their turn, when they are taken by weight.
 const AHEAD: usize = 16;
 
-/// Where a verdict was found.
+/// The place where a verdict was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Found {
     /// There is none yet.
@@ -73,7 +73,7 @@ pub(super) enum Found {
     Left,
 }
 
-/// What was decided about a case when it was last accessed.
+/// The decision about a case when it was last accessed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Verdict {
     pub(super) profile: Profile,
@@ -87,7 +87,7 @@ pub(super) struct Verdict {
 
 const _: () = assert!(size_of::<Verdict>() == 24);
 
-/// What became of an offer.
+/// Outcome of an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Nothing yet; there is no other pool for it on its level.
@@ -124,7 +124,7 @@ fn bit(pool: PoolId) -> u16 {
     1_u16.checked_shl(pool.0.into()).unwrap_or(0)
 }
 
-/// See the module.
+/// Algorithm 1: gives each case its pool.
 #[derive(Debug)]
 pub(super) struct Classifier {
     pub(super) taxonomy: Taxonomy,
@@ -432,7 +432,7 @@ impl Classifier {
     }
 }
 
-/// What counts are like.
+/// Characters of a case by its counts.
 pub(super) fn profile(counts: &Counts, unit: Bytes, per_second: f64) -> Profile {
     let share = |part: u64, all: u64| if all > 0 { part as f32 / all as f32 } else { 0.0 };
     let units = counts.bytes() as f64 / unit.0 as f64;

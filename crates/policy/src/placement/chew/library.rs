@@ -8,7 +8,7 @@ use thermocline_units::{Bytes, PoolId};
 
 /// Levels of a library at most.
 pub const LEVELS_MAX: usize = 8;
-/// What a write, a random access or an overwrite may weigh.
+/// Range of the weights of writes, random accesses and overwrites.
 pub const WEIGHTS: std::ops::RangeInclusive<f64> = 1.0..=1e6;
 /// Bytes of a library spelled out, at most: a recording has 4,096 for a policy with all its
 /// settings, of which the others take less than 1,024.
@@ -16,8 +16,8 @@ pub const SPELLED_BYTES_MAX: usize = 3072;
 /// Bytes of a name of a library, a level or a pattern, at most.
 pub const NAME_BYTES_MAX: usize = 48;
 const _: () = assert!(LEVELS_MAX * 8 <= u64::BITS as usize);
-/// What names may not have, because it separates policies, their settings, or what a library
-/// spelled out consists of.
+/// Characters that names may not have, because they separate policies, their settings, or the parts
+/// of a library that is spelled out.
 pub const NAME_FORBIDDEN: [char; 12] = [':', '+', ',', ';', '|', '@', '&', '>', '[', ']', '{', '}'];
 
 /// A place in the order of pools, whatever their number.
@@ -95,7 +95,7 @@ impl Range {
     }
 }
 
-/// What a chunk must be like to fit a rule: all of it.
+/// Conditions of a rule: a chunk must fit all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct When {
     /// Units a second, see [`Library::unit`].
@@ -119,7 +119,7 @@ impl When {
         random: Range::ANY,
         overwritten: Range::ANY,
     };
-    /// What a rule may ask for, as libraries write it.
+    /// Conditions that a rule may have, as libraries write them.
     pub const KEYS: [&'static str; 5] = ["intensity", "weight", "writes", "random", "overwritten"];
 
     /// Every range with its key.
@@ -144,11 +144,11 @@ impl When {
 /// A pattern and the pools for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// What the pattern is called.
+    /// Name of the pattern.
     pub pattern: String,
-    /// Which chunks have it.
+    /// Conditions of the chunks that have it.
     pub when: When,
-    /// Where they shall be. On all levels but the last only the first counts.
+    /// Pools for them. On all levels but the last only the first counts.
     pub pools: Vec<Tier>,
 }
 
@@ -184,7 +184,7 @@ impl Dimension {
 /// One step of the classification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The last dimension of its weight.
     pub weight: Dimension,
@@ -195,15 +195,15 @@ pub struct Level {
 /// All of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Library {
-    /// What it is called where its policy is shown.
+    /// Name under which its policy is shown.
     pub name: String,
     /// Requests are counted in units of so many bytes; the source's tool splits them into 512 B.
     pub unit: Bytes,
-    /// What a write weighs, in reads.
+    /// Weight of a write, in reads.
     pub write: f64,
-    /// What a random access weighs, in sequential ones.
+    /// Weight of a random access, in sequential ones.
     pub random: f64,
-    /// What an overwrite weighs, in other writes.
+    /// Weight of an overwrite, in other writes.
     pub overwrite: f64,
     /// From the coarsest to the finest.
     pub levels: Vec<Level>,
@@ -217,7 +217,7 @@ pub struct LibraryError {
     pub level: Option<usize>,
     /// The rule of that level, counted from 0; `None`: all of it.
     pub rule: Option<usize>,
-    /// What is wrong, and what would be right.
+    /// The fault, and what would be right.
     pub problem: String,
 }
 

@@ -63,7 +63,7 @@ pub fn build(library: Library, options: Options) -> Result<Box<dyn Placement>, L
     Ok(Box::new(Chew::new(library, options)))
 }
 
-/// See the module.
+/// ChewAnalyzer: places chunks by a library of patterns.
 #[derive(Debug)]
 struct Chew {
     classifier: Classifier,

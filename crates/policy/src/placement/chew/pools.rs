@@ -9,7 +9,7 @@ use crate::placement::activity::Activity;
 use crate::placement::demand::{Costs, Demand};
 use thermocline_units::PoolId;
 
-/// Why a pool does not take a chunk.
+/// A reason that a pool does not take a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Space,
@@ -24,7 +24,7 @@ struct Pool {
     time: f64,
 }
 
-/// See the module.
+/// Space and time that are left of the pools.
 #[derive(Debug, Clone)]
 pub(super) struct Status(Vec<Pool>);
 
@@ -62,7 +62,7 @@ impl Status {
         time <= self.pool(pool).time
     }
 
-    /// What a demand takes of the time of `pool`.
+    /// Share of the time of `pool` that a demand takes.
     #[inline]
     pub(super) fn time(&self, pool: PoolId, demand: &Demand) -> f64 {
         demand.time(&self.pool(pool).costs)

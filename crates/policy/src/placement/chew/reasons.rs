@@ -35,7 +35,7 @@ impl Classifier {
         lines
     }
 
-    /// What happened to a case on one level, in words.
+    /// The history of a case on one level, in words.
     fn tell(&self, verdict: &Verdict, level: usize) -> String {
         let rule = self.taxonomy.rule(&verdict.profile, level);
         let Level { name, .. } = &self.taxonomy.library().levels[level];

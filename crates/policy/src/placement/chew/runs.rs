@@ -67,7 +67,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Placement(|settings| Ok(Box::new(ChewRuns::from_settings(settings)?))),
 };
 
-/// How a volume is cut, in chunks.
+/// Partition of a volume into runs, in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
     run: u32,
@@ -198,7 +198,7 @@ impl Pieces {
     }
 }
 
-/// See the module.
+/// ChewAnalyzer++: classifies and moves runs of chunks as one.
 #[derive(Debug)]
 struct ChewRuns {
     classifier: Classifier,
@@ -206,7 +206,7 @@ struct ChewRuns {
     parts: u32,
     stable: u16,
     activity: Activity,
-    /// What one chunk is, once that is known.
+    /// Runs and parts in chunks, once the size of a chunk is known.
     cut: Cut,
     /// Numbers of runs, and by chunk its run's.
     numbers: Chunks,
@@ -436,7 +436,7 @@ impl Placement for ChewRuns {
 }
 
 impl ChewRuns {
-    /// What a chunk goes with, in words.
+    /// The run that a chunk belongs to, in words.
     fn belongs(&self, number: u32) -> String {
         let (run, index) = (self.run_of[number as usize], self.activity.chunks.id(number).index);
         let first = index - index % self.cut.run;

@@ -64,14 +64,14 @@ pub(super) const LIBRARY: Setting = Setting {
 /// The library whose thresholds and weights are settings.
 pub(super) const CASE_STUDY: &str = "three-pools";
 
-/// How it decides, beside its library.
+/// Options beside its library.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// The share of a pool's time that chunks may take, above 0.
     pub peak: f64,
-    /// Whether a pattern's chunks get their pool all together or not at all.
+    /// Rule by which a pattern's chunks get their pool: all together or not at all, or one by one.
     pub accept: Accept,
-    /// When chunks go to a slower pool.
+    /// Time at which chunks go to a slower pool.
     pub demote: Demote,
 }
 
@@ -81,7 +81,7 @@ impl Default for Options {
     }
 }
 
-/// Who is accepted by a pool.
+/// Rule for the chunks that a pool accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accept {
     /// Each chunk that fits.
@@ -90,16 +90,16 @@ pub enum Accept {
     Group,
 }
 
-/// When chunks go to a slower pool.
+/// Time at which chunks go to a slower pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demote {
-    /// When a better one needs their place.
+    /// Only once a better one needs their place.
     Needed,
     /// As soon as they belong there.
     Always,
 }
 
-/// What the settings of an entry say.
+/// Reads the settings of an entry.
 ///
 /// # Errors
 /// When one of them does not fit.

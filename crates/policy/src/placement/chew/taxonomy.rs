@@ -8,7 +8,7 @@
 use super::library::{Dimension, Level, Library, Range, Rule};
 use thermocline_units::PoolId;
 
-/// What a case was like in an epoch.
+/// Characters of a case in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Profile {
     /// Units a second.
@@ -43,7 +43,7 @@ struct ReadyLevel {
     cold_below: f64,
 }
 
-/// See the module.
+/// A library made ready for use.
 #[derive(Debug)]
 pub(super) struct Taxonomy {
     library: Library,
@@ -73,7 +73,7 @@ impl Taxonomy {
         &self.library
     }
 
-    /// How many levels there are.
+    /// Number of levels.
     #[inline]
     pub(super) fn level_count(&self) -> usize {
         self.levels.len()
@@ -119,7 +119,7 @@ impl Taxonomy {
         self.weight(profile, self.levels[level].weight)
     }
 
-    /// Which rule of a level a case fits.
+    /// Number of the rule of a level that a case fits.
     #[inline]
     pub(super) fn rule_number(&self, profile: &Profile, level: usize) -> usize {
         let ReadyLevel { rules, cold_below, .. } = &self.levels[level];

@@ -21,7 +21,7 @@ pub(super) struct Seat {
     pub(super) costs: Costs,
     /// The share of its space that a chunk takes.
     pub(super) share: f64,
-    /// What all of it is worth.
+    /// Worth of all of it.
     pub(super) rate: f64,
     /// True if its space costs nothing.
     pub(super) by_time: bool,
@@ -47,12 +47,12 @@ struct Item {
     banned: bool,
 }
 
-/// See the module.
+/// Packs chunks into pools that have space and time (first-fit decreasing).
 #[derive(Debug)]
 pub(super) struct Packing {
     seats: Vec<Seat>,
     items: Vec<Item>,
-    /// What each item takes of each pool's time.
+    /// Times that each item takes of each pool.
     times: Vec<f64>,
 }
 
@@ -75,7 +75,7 @@ impl Packing {
         Packing { seats, items, times }
     }
 
-    /// What an item takes of each pool's time.
+    /// Times that an item takes of each pool.
     fn times(&self, item: usize) -> &[f64] {
         &self.times[item * self.seats.len()..][..self.seats.len()]
     }

@@ -48,7 +48,7 @@ const MEAN_WEIGHT: f64 = 1.0 / 8.0;
 /// A zone must earn this much more at its margin to grow: keeps the border from jittering.
 const ADVANTAGE: f64 = 1.1;
 
-/// What one epoch says.
+/// Feedback of one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Feedback {
     /// Chunks accessed.

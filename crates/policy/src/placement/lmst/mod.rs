@@ -138,7 +138,7 @@ struct Candidate {
     rate: f64,
 }
 
-/// See the module.
+/// LMsT: migrates a chunk only when that breaks no service level and pays.
 #[derive(Debug)]
 struct Lmst {
     alpha: f64,
@@ -148,7 +148,7 @@ struct Lmst {
     /// In seconds, by volume; the last holds for those beyond.
     slas: Vec<f64>,
     loose: f64,
-    /// What volumes are promised, by volume, as of the last `propose`.
+    /// Promises to volumes, by volume, as of the last `propose`.
     promises: Vec<Option<Sla>>,
     tail: f64,
     e: f64,
@@ -191,7 +191,7 @@ impl Lmst {
         })
     }
 
-    /// What the chunk's volume is promised.
+    /// Promise to the chunk's volume.
     fn promise(&self, chunk: ChunkId) -> Option<Sla> {
         self.promises.get(chunk.volume.0 as usize).copied().flatten()
     }

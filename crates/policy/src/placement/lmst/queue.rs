@@ -38,7 +38,7 @@ impl Mix {
     }
 }
 
-/// See the module.
+/// A pool as a single queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     /// Bytes of a request, s.
@@ -101,7 +101,8 @@ impl Queue {
         self.rate / self.service
     }
 
-    /// What is left of its service with `more` on it; not positive when it cannot keep up (eq. 7).
+    /// Share of its service that is left with `more` on it; not positive when it cannot keep up
+    /// (eq. 7).
     pub(super) fn spare(&self, more: f64) -> f64 {
         self.service - self.rate - more
     }
@@ -131,7 +132,7 @@ impl Queue {
 pub(super) struct Migration {
     /// The chunk's rate, λ_A.
     pub(super) rate: f64,
-    /// What copying adds to both pools, Δλ.
+    /// Load that copying adds to both pools, Δλ.
     pub(super) extra: f64,
     /// Seconds it takes.
     pub(super) takes: f64,
@@ -140,8 +141,8 @@ pub(super) struct Migration {
 }
 
 impl Migration {
-    /// What of the response time it saves over this window and the next; below 0 when it costs (eq.
-    /// 10 to 16).
+    /// Response time that it saves over this window and the next; below 0 when it costs (eq. 10 to
+    /// 16).
     pub(super) fn benefit(&self, source: &Queue, destination: &Queue, form: Form) -> f64 {
         let pools = [(source, -self.rate), (destination, self.rate)];
         let both = pools.map(|(queue, change)| {

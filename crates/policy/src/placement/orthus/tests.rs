@@ -7,7 +7,7 @@ use thermocline_units::{Nanos, PoolId};
 
 const BELOW: PoolId = PoolId(1);
 
-/// What both pools say when the cache serves `hits` of 1,000 requests: each is slower by the square
+/// Loads of both pools when the cache serves `hits` of 1,000 requests: each is slower by the square
 /// of its load, the cache from less on.
 fn loads(hits: u64) -> [PoolLoad; 2] {
     let load = |reads: u64, alone: f64, most: f64| {

@@ -5,7 +5,7 @@ use super::tally::Tally;
 use super::{Homes, Report, Watched, insert_pool};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// See the module.
+/// A rival: its placement, and where the chunks would be under it.
 pub(super) struct Rival {
     pub(super) name: String,
     pub(super) placement: Box<dyn Placement>,
@@ -23,7 +23,7 @@ pub(super) struct Rival {
     actual_total: Tally,
 }
 
-/// How many chunks of the sample `pool` may hold.
+/// Number of chunks of the sample that `pool` may hold.
 fn capacity(pool: PoolId, watched: &Watched, view: &dyn VolumeView) -> u64 {
     (view.capacity_chunks(pool) as f64 * watched.share()).round() as u64
 }
@@ -167,7 +167,7 @@ impl Rival {
     }
 }
 
-/// What a rival's placement sees: the machine, as small as the sample and as it would be.
+/// A rival placement's view: the machine, as small as the sample and as it would be.
 struct Seen<'a> {
     watched: &'a Watched,
     view: &'a dyn VolumeView,

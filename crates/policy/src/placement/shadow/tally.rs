@@ -19,12 +19,12 @@ const SECTOR: u64 = 512;
 /// Sectors of the requests that traits speak of.
 const UNIT: f64 = 8.0;
 
-/// What a chunk was asked for in an epoch, by pattern.
+/// Requests for a chunk in an epoch, by pattern.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     requests: [u32; 4],
     sectors: [u32; 4],
-    /// Where the last access ended, in sectors of the chunk.
+    /// End of the last access, in sectors of the chunk.
     end: u32,
 }
 
@@ -61,7 +61,7 @@ impl Costs {
     }
 }
 
-/// How much slower pools are than their traits say: reads, writes.
+/// Slowdowns of pools against their traits: reads, writes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Levels(Vec<[f64; 2]>);
 
@@ -107,7 +107,7 @@ impl Levels {
     }
 }
 
-/// What one pool served.
+/// Requests that one pool served.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Served {
     /// Accesses that read.
@@ -163,7 +163,7 @@ impl Served {
     }
 }
 
-/// What all pools served in some time.
+/// Requests that all pools served in some time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
     /// By pool; those behind the last one that did anything may be missing.
@@ -207,17 +207,17 @@ impl Tally {
         }
     }
 
-    /// What a pool served.
+    /// Requests that a pool served.
     pub fn of(&self, pool: PoolId) -> Served {
         self.pools.get(usize::from(pool.0)).copied().unwrap_or_default()
     }
 
-    /// What the fastest pool served.
+    /// Requests that the fastest pool served.
     pub fn fastest(&self) -> Served {
         self.of(FLASH)
     }
 
-    /// What all of them served.
+    /// Requests that all of them served.
     pub fn all(&self) -> Served {
         let mut all = Served::default();
         self.pools.iter().for_each(|served| all.add(served));

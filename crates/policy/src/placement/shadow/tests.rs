@@ -237,7 +237,7 @@ fn an_eighth_of_a_large_volume_stands_for_all_of_it() {
     assert!(moved.abs_diff(4000) < 200, "{moved} chunks");
 }
 
-/// What a placement was shown of a machine: capacity and use by pool, and rates.
+/// The machine as a placement was shown it: capacity and use by pool, and rates.
 #[derive(Default)]
 struct Spy(std::sync::Arc<std::sync::Mutex<Vec<[u64; 4]>>>);
 

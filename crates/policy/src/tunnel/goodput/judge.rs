@@ -27,7 +27,7 @@ struct Worth {
 }
 
 impl Goodput {
-    /// What the link carries of bytes of which `share` are saved, in bytes a second.
+    /// Bytes a second that the link carries when `share` of them are saved.
     pub(super) fn carried(&self, share: f64) -> f64 {
         let link = self.link.map_or(self.knobs.link, |link| link.0 as f64);
         link / (1.0 - share.clamp(-1.0, SHARE_MAX))
@@ -38,7 +38,7 @@ impl Goodput {
         self.carried(share).min(self.cores / self.cost.of(choice))
     }
 
-    /// What `choice` saves, if that is known.
+    /// Share that `choice` saves, if that is known.
     pub(super) fn known(&self, choice: Choice) -> Option<Share> {
         let index = choice.index();
         if choice == Choice::None {
@@ -57,14 +57,14 @@ impl Goodput {
         }
     }
 
-    /// What shadows say `choice` saves, scaled; if they said so lately.
+    /// Share that `choice` saves by shadows, scaled; if they said so lately.
     fn shadowed(&self, choice: Choice) -> Option<Share> {
         let share = self.fresh(choice)?;
         let mean = (share.mean * self.scale).min(SHARE_MAX);
         Some(Share { mean, variance: share.variance * self.scale * self.scale })
     }
 
-    /// What shadows say `choice` saves, if they said so lately.
+    /// Share that `choice` saves by shadows, if they said so lately.
     fn fresh(&self, choice: Choice) -> Option<Share> {
         let shadow = self.shadow.of(choice);
         let fresh = self.seen - shadow.at <= self.knobs.reprobe;

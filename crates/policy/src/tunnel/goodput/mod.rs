@@ -128,7 +128,7 @@ struct Goodput {
     real: [Saving; Choice::COUNT],
     /// By shadows.
     shadow: Told,
-    /// What shadows' estimates are multiplied by.
+    /// Factor for shadows' estimates.
     scale: f64,
     running: Shadows,
     phase: Phase,
@@ -142,15 +142,15 @@ struct Goodput {
     steady: f64,
     /// True if the cache has its chunks.
     filled: bool,
-    /// What it saved lately while it is not: quickly and slowly forgotten.
+    /// Shares that it saved lately while it is not: quickly and slowly forgotten.
     rise: [Saving; 2],
     /// Bytes that filling took, the last times.
     warm: f64,
     /// True if it came back after a trial: what was known of it holds.
     returned: bool,
-    /// What it saved of its second `relearn` bytes in force.
+    /// Share that it saved of its second `relearn` bytes in force.
     early: Saving,
-    /// What it saved when it had been in force for long.
+    /// Share that it saved when it had been in force for long.
     standing: Option<f64>,
     /// Bytes at which the next decision is due.
     due: f64,
@@ -160,7 +160,8 @@ struct Goodput {
     why: Why,
 }
 
-/// What shadows cost, and when they run. Times are seconds, the rest bytes of the class.
+/// Costs of shadows, and the time in which they run. Times are seconds, the rest bytes of the
+/// class.
 #[derive(Default)]
 struct Shadows {
     spent: f64,

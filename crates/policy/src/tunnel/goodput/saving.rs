@@ -78,7 +78,7 @@ impl Saving {
     }
 }
 
-/// What shadows say, all of them.
+/// Savings by shadows, for all choices.
 ///
 /// The longer nothing changes, the longer the memory, up to [`GROWTH`] times `age`: choices that
 /// are nearly alike can be told apart, and noise does not make them change places. What rounds

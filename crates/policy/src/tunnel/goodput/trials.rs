@@ -22,8 +22,8 @@ const STEP: f64 = 1048576.0;
 const PATIENCE: f64 = 16.0;
 /// Costs matter while the processor could cut less than so many times what the link carries.
 const NEAR: f64 = 2.0;
-/// What each halving of the size may add to a saving, over the variance of saving a byte at all,
-/// r · (1 − r): what made a trial worthwhile on version series and mail, rounded up.
+/// Greatest addition of a halving of the size to a saving, over the variance of saving a byte at
+/// all, r · (1 − r): what made a trial worthwhile on version series and mail, rounded up.
 const PROMISE: f64 = 0.2;
 /// A class lasts as long again as it has lasted, and so many bytes at least.
 const LASTS: f64 = 1024.0 * 1048576.0;
@@ -97,7 +97,7 @@ impl Goodput {
         self.why = Why::Trying { instead_of: self.current, left };
     }
 
-    /// What to try where there is no chunking: the start, after a while.
+    /// The choice to try where there is no chunking: the start, after a while.
     fn doubt(&self) -> Option<Choice> {
         let start = self.knobs.start;
         let saving = &self.real[start.index()];
@@ -197,8 +197,8 @@ impl Goodput {
         }
     }
 
-    /// What the choice in force, which saves `share` now, saved when the cache had been filled for
-    /// as long as a trial fills it: that is what a rival is compared with. When the class has
+    /// Share saved by the choice in force, which saves `share` now, when the cache had been filled
+    /// for as long as a trial fills it: that is what a rival is compared with. When the class has
     /// changed since, that is out of date.
     fn at_this_stage(&self, share: f64) -> f64 {
         match self.early.share() {

@@ -22,7 +22,7 @@ const BYTE_S: [f64; 3] = [0.4e-9, 0.5e-9, 0.8e-9];
 const CHUNK_S: f64 = 0.6e-6;
 const SHADOW_S: f64 = 0.1e-9;
 
-/// What is saved in the long run, by size from 128 B.
+/// Shares saved in the long run, by size from 128 B.
 pub(crate) struct Nature {
     pub(crate) name: &'static str,
     content: [f64; 10],
@@ -79,7 +79,7 @@ pub(crate) struct World {
     /// Mean bytes from a byte to its repetition.
     pub(crate) reuse: f64,
     pub(crate) shadows: bool,
-    /// What shadows say, and nothing else, when they lie.
+    /// The shadows' answer, and nothing else, when they lie.
     pub(crate) lie: Option<f64>,
     rng: Rng,
     real: [f64; Choice::COUNT],

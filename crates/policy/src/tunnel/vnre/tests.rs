@@ -102,7 +102,7 @@ fn ratio(choice: Choice, link: f64, nature: &Nature) -> f64 {
     goodput(choice) / Choice::all().map(goodput).fold(0.0, f64::max)
 }
 
-/// What it chooses after six hours of periods, each of 256 segments.
+/// Its choice after six hours of periods, each of 256 segments.
 fn settled(settings: &str, link: f64) -> Choice {
     let mut vnre = controller(settings);
     let mut world = World::new(link, false, 7);

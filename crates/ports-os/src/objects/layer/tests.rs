@@ -12,7 +12,7 @@ fn sectors(rng: &mut Rng) -> Range<u32> {
     first * SECTOR..last * SECTOR
 }
 
-/// What a whole extent reads as through a layer, over 0xee.
+/// Contents of a whole extent as read through a layer, over 0xee.
 fn read(layer: &Layer) -> Vec<u8> {
     let whole = 0..LENGTH;
     let mut out = vec![0; LENGTH as usize];

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// How long `leave` and `arrive` of a load wait by their lanes, without waiting.
+/// Wait of `leave` and `arrive` of a load by their lanes, without waiting.
 fn through(pace: &Pace, requests: u32, bytes: u64) -> Nanos {
     let mut last = Nanos(0);
     for _ in 0..requests {

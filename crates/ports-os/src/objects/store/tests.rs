@@ -10,7 +10,7 @@ use thermocline_units::{Bytes, Nanos};
 
 const SECRET: &str = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY";
 
-/// How a server answers every request.
+/// The answers of a server to every request.
 #[derive(Clone, Copy)]
 enum Manner {
     /// With this status and body.

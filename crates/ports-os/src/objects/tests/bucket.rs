@@ -12,7 +12,7 @@ use thermocline_units::{Bytes, Nanos};
 const EXTENT: u64 = 64 << 10;
 const LEAD: u64 = 20 << 10;
 
-/// What a store shows for what it has.
+/// Bytes that a store shows in place of those it has.
 type Lie = fn(&[u8]) -> Vec<u8>;
 
 fn made(rig: &Rig) -> Driver {

@@ -16,7 +16,7 @@ pub(super) const SEEDS: u64 = 40;
 const MAP_RECORDS: usize = 8;
 
 struct Sector {
-    /// What a crash may bring back.
+    /// Bytes that a crash may bring back.
     may_be: Vec<u8>,
     now: u8,
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use thermocline_ports::{Completion, Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos};
 
-/// What is done with a request.
+/// The fate of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Pass,
@@ -30,9 +30,9 @@ pub(crate) enum Fate {
     LoseAnswer,
     /// It is never answered.
     Hang,
-    /// What is read is this, for what it is.
+    /// Shows this function of the bytes read.
     Show(fn(&[u8]) -> Vec<u8>),
-    /// What is listed lacks names with this in them.
+    /// Leaves names with this in them out of lists.
     Hide(&'static str),
 }
 
@@ -177,7 +177,7 @@ impl Driver {
         self.ask(Io::Read { offset: Bytes(offset), length }).map(|payload| payload.to_vec())
     }
 
-    /// What a power failure does.
+    /// A power failure.
     pub(crate) fn crash(mut self) {
         self.device.worker.kill();
     }

@@ -31,7 +31,7 @@ fn fields(headers: &HeaderMap) -> Vec<String> {
     fields
 }
 
-/// What a server gets of `GET /` with these fields, its host aside.
+/// Head that a server gets of `GET /` with these fields, its host aside.
 fn sent(these: &[&str]) -> Vec<String> {
     let mut parts = head("GET /", &[&["host: a"], these].concat());
     told(&mut parts, Forwarded::Keep).unwrap();

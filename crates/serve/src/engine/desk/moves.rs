@@ -28,7 +28,7 @@ impl Desk<'_> {
         self.job(id)
     }
 
-    /// What became of a job.
+    /// State of a job.
     ///
     /// # Errors
     /// When there is no such job, or no longer.

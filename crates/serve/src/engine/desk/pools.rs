@@ -13,7 +13,7 @@ use thermocline_ports_os::{Disk, Grower, Health};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{CreateError, PoolSpec, PoolState, check_pool_name, traits_of};
 
-/// Where the chunks of a pool that is drained may go.
+/// Pools to which the chunks of a pool that is drained may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// To pools that are here.
@@ -35,7 +35,7 @@ fn shown_state(state: PoolState, health: Health) -> String {
     }
 }
 
-/// What is told about the cache in front of a device.
+/// Status of the cache in front of a device.
 fn block_cache(device: &PoolDevice<Disk>) -> Option<BlockCache> {
     let status = device.cache_status()?;
     let line = u64::from(LINE);
@@ -58,7 +58,7 @@ fn block_cache(device: &PoolDevice<Disk>) -> Option<BlockCache> {
     })
 }
 
-/// What is told about the bucket that a device is in.
+/// Status of the bucket that a device is in.
 fn bucket(device: &PoolDevice<Disk>) -> Option<Bucket> {
     let status = device.main().bucket_status()?;
     Some(Bucket {

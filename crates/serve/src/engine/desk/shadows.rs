@@ -89,7 +89,7 @@ impl Desk<'_> {
         Ok(Adopted { policy: self.policy(), knows })
     }
 
-    /// Where a chunk is, how hot it is, and why the policy wants it there.
+    /// Place of a chunk, its heat, and the reasons of the policy for it.
     ///
     /// # Errors
     /// When there is no such volume, or it ends before the offset.

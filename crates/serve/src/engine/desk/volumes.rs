@@ -131,7 +131,7 @@ impl Desk<'_> {
         export.map_or(0, |export| export.size)
     }
 
-    /// Where the chunks of a range live, runs of equal ones together; at most 10,000 runs.
+    /// Homes of the chunks of a range, runs of equal ones together; at most 10,000 runs.
     ///
     /// # Errors
     /// When there is no such volume, or the range begins beyond its end.
@@ -190,7 +190,7 @@ impl Desk<'_> {
         Ok((offset / chunk_size) as u32..end.div_ceil(chunk_size) as u32)
     }
 
-    /// Where a volume was used in the last minutes, from a row on.
+    /// Accesses to a volume in the last minutes, from a row on.
     ///
     /// # Errors
     /// When there is no such volume.

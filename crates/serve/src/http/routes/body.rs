@@ -30,7 +30,7 @@ pub(super) fn refused(rejection: &JsonRejection) -> Refused {
     }
 }
 
-/// What to say of a key that serde does not know; `None`: something else is wrong.
+/// Advice about a key that serde does not know; `None`: something else is wrong.
 ///
 /// serde names the keys in its message only: "unknown field `a`, expected one of `b`, `c` at …".
 fn unknown_key(text: &str) -> Option<String> {

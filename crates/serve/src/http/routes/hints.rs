@@ -28,7 +28,7 @@ pub(super) fn api() -> OpenApiRouter<Orders> {
         .routes(routes!(set_classes))
 }
 
-/// What hints are held, who gave them, how far they were right, and what they led to.
+/// Hints that are held, their sources, how far these were right, and what they led to.
 #[utoipa::path(get, path = "/v1/hints", responses((status = 200, body = HintsStatus)))]
 async fn hints(State(orders): State<Orders>) -> Answer<HintsStatus> {
     ask(&orders, |desk| Ok(desk.hints())).await

@@ -80,7 +80,7 @@ async fn grow_pool(
     Ok(Json(grown.await.map_err(Refused::unavailable)??))
 }
 
-/// How a pool is drained.
+/// Options of a drain.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

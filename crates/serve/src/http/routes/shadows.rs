@@ -70,7 +70,7 @@ struct Place {
     offset_bytes: u64,
 }
 
-/// Where a chunk is, how hot it is, and why the policy wants it there.
+/// Place of a chunk, its heat, and the reasons of the policy for it.
 #[utoipa::path(get, path = "/v1/policy/explain", params(Place),
     responses(
         (status = 200, body = Explanation),

@@ -22,7 +22,7 @@ pub struct Config {
     pub title: String,
     /// The tables and figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     pub(super) seeds: Vec<u64>,
     /// Requests of a seed.
@@ -59,7 +59,7 @@ pub(super) struct PanelConfig {
     pub(super) note: String,
     pub(super) seeds: Option<Vec<u64>>,
     pub(super) jobs: Option<usize>,
-    /// What is compared; waits when it is left out.
+    /// Measure that is compared; waits when it is left out.
     #[serde(default)]
     pub(super) measure: Measure,
     /// The row beside which the others are set, seed by seed.
@@ -76,9 +76,9 @@ pub(super) struct PanelConfig {
     #[serde(default, deserialize_with = "text_or_none")]
     delay: Option<Nanos>,
     view: Option<ViewName>,
-    /// Whether balancers know how fast sites are; they do when it is left out.
+    /// True if balancers know the speeds of sites; they do when it is left out.
     weights: Option<bool>,
-    /// What a site of speed 1 spends on the answer to a probe.
+    /// Time that a site of speed 1 spends on the answer to a probe.
     #[serde(default, deserialize_with = "text_or_none")]
     probe_work: Option<Nanos>,
     /// A probe's way to a site and back.
@@ -102,7 +102,7 @@ pub(super) struct Column {
     delay: Option<Nanos>,
     balancers: Option<u32>,
     view: Option<ViewName>,
-    /// How fast each site is; all 1 when it is left out.
+    /// Speed of each site; all 1 when it is left out.
     speeds: Option<Vec<f64>>,
     /// Shape of a Pareto distribution of work; exponential when it is left out.
     pareto: Option<f64>,
@@ -184,7 +184,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What a column runs.
+    /// Scenario of a column.
     pub(super) fn scenario(
         &self,
         panel: &PanelConfig,

@@ -16,21 +16,21 @@ use serde::Deserialize;
 pub enum Expectation {
     /// Mean waits are the published ones.
     AsPublished {
-        /// Whose.
+        /// Rows of it.
         rows: Vec<String>,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
-        /// How far off they may be, percent.
+        /// Greatest distance, percent.
         within_percent: f64,
     },
     /// One waits less than another.
     Beats {
-        /// Who.
+        /// The row.
         row: String,
-        /// Whom.
+        /// Row it is compared with.
         than: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
         /// By this factor at least.
@@ -39,29 +39,29 @@ pub enum Expectation {
     },
     /// Rows wait about as long as each other.
     Level {
-        /// Which rows.
+        /// Rows of it.
         rows: Vec<String>,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
-        /// How far the longest may be above the shortest, percent.
+        /// Greatest excess of the longest over the shortest, percent.
         within_percent: f64,
     },
     /// No policy waits much less; bounds do not count.
     NearBest {
-        /// Who.
+        /// The row.
         row: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
-        /// How far it may be above the best, percent.
+        /// Greatest excess over the best, percent.
         within_percent: f64,
     },
     /// A rule is right about bursts at so many arrivals.
     Knows {
-        /// Which.
+        /// The row.
         row: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
         /// Percent of the arrivals at least.
@@ -69,11 +69,11 @@ pub enum Expectation {
     },
     /// One takes at most so many times what another takes, seed by seed, with 95 % confidence.
     AtMost {
-        /// Who.
+        /// The row.
         row: String,
-        /// Whom.
+        /// Row it is compared with.
         than: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
         /// The most that the interval may reach.
@@ -81,9 +81,9 @@ pub enum Expectation {
     },
     /// The same beside whoever has the least mean in a column; bounds do not count.
     AtMostBest {
-        /// Who.
+        /// The row.
         row: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
         /// The most that the interval may reach.

@@ -73,7 +73,7 @@ impl Panel {
         Ok(())
     }
 
-    /// How often rules were right about bursts.
+    /// Writes the share of arrivals at which rules were right about bursts.
     fn write_known(&self, out: &mut String) -> std::fmt::Result {
         if !self.bursts_known {
             return Ok(());

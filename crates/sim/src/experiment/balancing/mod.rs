@@ -21,7 +21,7 @@ use crate::balance::{self, BalanceError, Estimate, Row};
 use serde::{Deserialize, Serialize};
 use thermocline_policy::registry::PolicySpec;
 
-/// What a panel compares.
+/// Measure that a panel compares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
@@ -67,13 +67,13 @@ pub struct Line {
 /// A table or figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Panel {
-    /// Which.
+    /// Its title.
     pub title: String,
-    /// How to read it.
+    /// A word on reading it.
     pub note: String,
-    /// What is drawn up: repeats and requests.
+    /// Size of the experiment: repeats and requests.
     pub size: String,
-    /// What is compared.
+    /// Measure that is compared.
     pub measure: Measure,
     /// The row beside which the others are set.
     pub beside: Option<String>,
@@ -83,18 +83,18 @@ pub struct Panel {
     pub columns: Vec<String>,
     /// The bounds, then the policies.
     pub lines: Vec<Line>,
-    /// Whether the expected features appeared.
+    /// Verdicts on the expected features.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What the experiment came to.
+/// Outcome of the experiment.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// Its title.
     pub title: String,
     /// The tables and figures it reproduces.
     pub source: String,
-    /// What is measured, and how to read it.
+    /// Text about what is measured, and how to read it.
     pub about: String,
     /// The arrival processes, in words.
     pub processes: Vec<String>,

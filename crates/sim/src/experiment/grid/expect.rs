@@ -17,11 +17,11 @@ pub enum Expectation {
     Beats {
         /// Of which table.
         measure: Measure,
-        /// Who.
+        /// The row.
         row: String,
-        /// Whom.
+        /// Row it is compared with.
         than: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
         /// By so many percent at least.
@@ -32,21 +32,22 @@ pub enum Expectation {
     SmallerShare {
         /// Of which table.
         measure: Measure,
-        /// Who.
+        /// The row.
         row: String,
         /// Of whom.
         of: String,
-        /// Where it is smaller.
+        /// Column in which it is smaller.
         column: String,
-        /// Where it is larger.
+        /// Column in which it is larger.
         than_column: String,
     },
-    /// What rows and columns do to a measure among themselves is less than what they all do beside
-    /// another row: the worst of them over the best is below the least of what is gained.
+    /// Differences that rows and columns make to a measure among themselves are less than that
+    /// which they all make beside another row: the worst of them over the best is below the least
+    /// of what is gained.
     MattersLess {
         /// Of which table.
         measure: Measure,
-        /// Which rows.
+        /// Rows of it.
         rows: Vec<String>,
         /// Beside whom.
         than: String,
@@ -55,15 +56,15 @@ pub enum Expectation {
     Grows {
         /// Of which table.
         measure: Measure,
-        /// Who.
+        /// The row.
         row: String,
         /// From where.
         from: String,
         /// To where.
         to: String,
-        /// How many times.
+        /// Factor.
         times: f64,
-        /// How far off that may be.
+        /// Greatest distance from that.
         within: f64,
     },
     /// A row's measure lies between two figures in the unit of its table.
@@ -84,12 +85,12 @@ pub enum Expectation {
     AsPublished {
         /// Of which table.
         measure: Measure,
-        /// Who.
+        /// The row.
         row: String,
-        /// Where.
+        /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
-        /// How far off it may be, percentage points.
+        /// Greatest distance, percentage points.
         within_points: f64,
     },
 }

@@ -74,7 +74,7 @@ impl Table {
 }
 
 impl Measure {
-    /// What it is called in claims.
+    /// Its name in claims.
     pub(super) fn name(self) -> &'static str {
         match self {
             Measure::Latency => "mean latency",
@@ -100,7 +100,7 @@ impl Measure {
         }
     }
 
-    /// What stands above a table.
+    /// Heading of a table.
     pub(super) fn heading(self) -> String {
         let unit = match self {
             Measure::Latency | Measure::P99 | Measure::FrontLatency => "ms",

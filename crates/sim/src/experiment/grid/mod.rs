@@ -19,10 +19,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What came of a run, by measure, in seconds, bytes, and shares of 1.
+/// Figures of a run, by measure, in seconds, bytes, and shares of 1.
 pub type Measured = BTreeMap<Measure, f64>;
 
-/// Which figure of a run a table shows.
+/// Figure of a run that a table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
@@ -32,17 +32,17 @@ pub enum Measure {
     P99,
     /// Mean latency of the programs in front alone.
     FrontLatency,
-    /// What the programs in front read and wrote, bytes a second.
+    /// Bytes a second that the programs in front read and wrote.
     Throughput,
-    /// How long it took.
+    /// Time of the run.
     Elapsed,
-    /// What was copied between pools while the load ran.
+    /// Bytes copied between pools while the load ran.
     Moved,
-    /// What was copied between pools before the load began.
+    /// Bytes copied between pools before the load began.
     MovedBefore,
     /// Both.
     MovedInAll,
-    /// What was read from the slowest pool, for requests and for copies.
+    /// Bytes read from the slowest pool, for requests and for copies.
     SlowestRead,
     /// Share of the requests that the fastest pool served alone.
     OnFastest,
@@ -50,11 +50,11 @@ pub enum Measure {
     WritesOnFastest,
     /// Share of the writes that the pool behind it served.
     WritesOnSecond,
-    /// What was programmed on the flash of all pools.
+    /// Bytes programmed on the flash of all pools.
     Programmed,
-    /// What a tunnel sent, literals as they are.
+    /// Bytes that a tunnel sent, literals as they are.
     Sent,
-    /// What a tunnel sent, literals compressed.
+    /// Bytes that a tunnel sent, literals compressed.
     SentPacked,
     /// Bytes of all messages between hosts and their server.
     ServerBytes,
@@ -68,10 +68,10 @@ pub enum Measure {
     Local,
 }
 
-/// What was tried, and what came of it.
+/// A row and its figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {
-    /// What was tried.
+    /// Name of the row.
     pub name: String,
     /// The source's figures as shares of the first row's, one a column, where it has them.
     pub published: Vec<Option<f64>>,
@@ -82,7 +82,7 @@ pub struct Line {
 /// One measure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Table {
-    /// Which.
+    /// Measure of the table.
     pub measure: Measure,
     /// The rows.
     pub lines: Vec<Line>,
@@ -91,9 +91,9 @@ pub struct Table {
 /// A figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Panel {
-    /// Which.
+    /// Its title.
     pub title: String,
-    /// How to read it.
+    /// A word on reading it.
     pub note: String,
     /// Repeats.
     pub seeds: usize,
@@ -103,18 +103,18 @@ pub struct Panel {
     pub tables: Vec<Table>,
     /// Every run: by row, column and seed.
     pub runs: Vec<Vec<Vec<Measured>>>,
-    /// Whether the expected features appeared.
+    /// Verdicts on the expected features.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What an experiment came to.
+/// Outcome of an experiment.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// Its title.
     pub title: String,
     /// The figures it reproduces.
     pub source: String,
-    /// What is measured, and how to read it.
+    /// Text about what is measured, and how to read it.
     pub about: String,
     /// The figures.
     pub panels: Vec<Panel>,

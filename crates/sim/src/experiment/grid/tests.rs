@@ -24,7 +24,7 @@ fn sheet(expect: &str) -> Sheet {
     }
 }
 
-/// Whether the expectation holds of latencies by row, column and seed, and what it says.
+/// True if the expectation holds of latencies by row, column and seed, and its words.
 fn judged(expect: &str, runs: [[&[f64]; 2]; 2]) -> (bool, String) {
     let sheet = sheet(expect);
     sheet.check(&[Measure::Latency]).unwrap();

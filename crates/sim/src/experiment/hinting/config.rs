@@ -27,7 +27,7 @@ pub struct Config {
     pub title: String,
     /// The figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     pub(super) seeds: Vec<u64>,
     /// Directories that the files are dealt to.
@@ -83,7 +83,7 @@ pub(super) struct PanelConfig {
     volume: String,
     format: Format,
     program: Program,
-    /// How long files may find their places before the programs begin.
+    /// Time for files to find their places before the programs begin.
     #[serde(deserialize_with = "text")]
     settle: Nanos,
     #[serde(deserialize_with = "text")]
@@ -96,7 +96,7 @@ pub(super) struct PanelConfig {
     expect: Vec<Expectation>,
 }
 
-/// What differs between columns.
+/// Settings that differ between columns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ColumnConfig {
@@ -108,14 +108,14 @@ pub(super) struct ColumnConfig {
     chunk: Option<Bytes>,
     #[serde(default, deserialize_with = "text_or_none")]
     interval: Option<Nanos>,
-    /// How long files may find their places.
+    /// Time for files to find their places.
     #[serde(default, deserialize_with = "text_or_none")]
     settle: Option<Nanos>,
-    /// How many of the largest files `prefetch` wishes near.
+    /// Number of the largest files that `prefetch` wishes near.
     prefetched: Option<usize>,
 }
 
-/// What is hinted.
+/// Hints of a row.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RowConfig {
@@ -138,11 +138,11 @@ fn one() -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Hinted {
-    /// Where metadata is.
+    /// Places of metadata.
     Metadata,
-    /// How large files are.
+    /// Sizes of files.
     Sizes,
-    /// How their streams are used.
+    /// Use of their streams.
     Streams,
     /// That the largest files will be needed, as many as the column says.
     Prefetch,

@@ -19,7 +19,7 @@ use self::config::PanelConfig;
 use super::ExperimentError;
 use super::grid::{Measure, Outcome, Panel};
 
-/// What these experiments measure.
+/// Measures of these experiments.
 const MEASURES: [Measure; 8] = [
     Measure::Latency,
     Measure::FrontLatency,

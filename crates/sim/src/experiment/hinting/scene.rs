@@ -36,12 +36,12 @@ const THREAD_DEPTH: u32 = 2;
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// Files of at most so many bytes are deleted and made anew, unless the description says otherwise.
 const REPLACED: Bytes = Bytes::from_mib(50);
-/// Who asks: the programs in front, the file system, the background task.
+/// Crews that ask: the programs in front, the file system, the background task.
 const FRONT: usize = 0;
 const SYSTEM: usize = 1;
 const BACKGROUND: usize = 2;
 
-/// What works on the files.
+/// Programs that work on the files.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Program {
@@ -62,7 +62,7 @@ pub(super) struct Server {
     threads: u32,
     /// Rounds of all of them together.
     rounds: u64,
-    /// How much of a file is read at a time; all of it when left out.
+    /// Bytes of a file that are read at a time; all of it when left out.
     #[serde(default, deserialize_with = "text_or_none")]
     part: Option<Bytes>,
     /// The largest files that are deleted and made anew.
@@ -73,7 +73,7 @@ pub(super) struct Server {
     background: bool,
 }
 
-/// See the module.
+/// A run of an experiment with hints.
 #[derive(Debug, Clone)]
 pub(super) struct Scene {
     pub(super) seed: u64,
@@ -303,7 +303,7 @@ fn baseline() -> Box<dyn Placement> {
     spec.build_placement().expect("it is a placement, and its settings are right")
 }
 
-/// What came of a run before which so many bytes were copied between pools.
+/// Figures of a run before which so many bytes were copied between pools.
 fn measured(ran: &Ran, before: u64) -> Measured {
     let asked = &ran.crews[FRONT..=SYSTEM];
     let requests: u64 = asked.iter().map(|tally| tally.requests()).sum();

@@ -23,7 +23,7 @@ pub struct Config {
     pub title: String,
     /// The figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     pub(super) seeds: Vec<u64>,
     /// Sizes are those below over this.
@@ -41,7 +41,7 @@ pub struct Config {
     pub(super) panels: Vec<PanelConfig>,
 }
 
-/// What guests do.
+/// Load of guests.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoadConfig {
@@ -51,7 +51,7 @@ struct LoadConfig {
     #[serde(default)]
     repeated: f64,
     order: Order,
-    /// What a guest reads and writes; passes of a scan when left out.
+    /// Bytes that a guest reads and writes; passes of a scan when left out.
     #[serde(default, deserialize_with = "text_or_none")]
     volume: Option<Bytes>,
     #[serde(default = "one")]

@@ -17,7 +17,7 @@ use super::ExperimentError;
 use super::grid::{Measure, Measured, Outcome, Panel};
 use crate::hostcache::play;
 
-/// What these experiments measure.
+/// Measures of these experiments.
 const MEASURES: [Measure; 6] = [
     Measure::ServerBytes,
     Measure::OtherBytes,

@@ -7,7 +7,7 @@ use crate::experiment::config::{ConfigError, text};
 use serde::Deserialize;
 use thermocline_units::{Bytes, Nanos};
 
-/// How strict an application's service level is.
+/// Strictness of an application's service level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// Answered first, on the fast tier.
@@ -27,7 +27,7 @@ pub struct Config {
     pub title: String,
     /// The tables and figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     pub(super) seeds: Vec<u64>,
     pub(super) slots: u32,
@@ -66,7 +66,7 @@ enum Kind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tier {
-    /// What it is called, for readers.
+    /// Its name, for readers.
     #[serde(rename = "name")]
     _name: String,
     pub(super) disks: u16,
@@ -75,7 +75,7 @@ pub(super) struct Tier {
     pub(super) kib_per_ms: f64,
 }
 
-/// What applications ask for.
+/// Rates that applications ask at.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rates {
@@ -102,11 +102,11 @@ impl Rates {
     }
 }
 
-/// What a bursty slot is like; the source leaves all of it open.
+/// Shape of a bursty slot; the source leaves all of it open.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Burst {
-    /// How likely a unit keeps its state from slot to slot, beyond chance.
+    /// Probability that a unit keeps its state from slot to slot, beyond chance.
     pub(super) persistence: f64,
     pub(super) strict: Peaks,
     pub(super) loose: Peaks,
@@ -144,13 +144,13 @@ impl Peaks {
     }
 }
 
-/// How the machine copies a unit.
+/// Copying of a unit by the machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Copy {
     /// Units that are copied for one that moves, for what is written meanwhile.
     pub(super) beta: f64,
-    /// What of the rate that is left on both disks it asks for.
+    /// Share that it asks for of the rate that is left on both disks.
     pub(super) pace: f64,
     /// KiB of one copying request.
     pub(super) piece: f64,
@@ -294,7 +294,7 @@ impl Config {
         Nanos(self.slot.0 / u64::from(self.squeeze.max(1)))
     }
 
-    /// Where among `sizes` and `bursts` the sensitivities are measured.
+    /// Place among `sizes` and `bursts` at which the sensitivities are measured.
     pub(super) fn sensitive_load(&self) -> Option<(usize, usize)> {
         let size = self.sizes.iter().position(|size| size.name == self.sensitivity.size)?;
         let burst = self.bursts.iter().position(|share| *share == self.sensitivity.burst)?;

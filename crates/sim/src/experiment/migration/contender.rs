@@ -19,7 +19,7 @@ use thermocline_policy::placement::{
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// Who competes.
+/// A contender.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     /// The placement, as on the command line.
@@ -28,7 +28,7 @@ pub(super) struct Plan {
     pub(super) outranks: bool,
 }
 
-/// What is there: applications, units and disks of one load.
+/// Applications, units and disks of one load.
 #[derive(Debug, Clone)]
 pub(super) struct Site<'a> {
     pub(super) config: &'a Config,
@@ -97,7 +97,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// See the module.
+/// One placement on its own disks.
 pub(super) struct Contender<'a> {
     site: &'a Site<'a>,
     placement: Box<dyn Placement>,
@@ -105,7 +105,7 @@ pub(super) struct Contender<'a> {
     tally: Tally,
 }
 
-/// What a placement sees.
+/// A placement's view.
 struct Stand<'a> {
     site: &'a Site<'a>,
     disks: &'a Disks,
@@ -209,7 +209,7 @@ impl<'a> Contender<'a> {
         disks.serve(requests, end, &mut note);
     }
 
-    /// What it came to in `length` ms.
+    /// Measures of `length` ms.
     pub(super) fn measures(&self, length: f64) -> Measures {
         self.tally.measures(self.disks.busy_ms().map(|busy| busy / length).collect())
     }

@@ -22,7 +22,7 @@ const COPY: usize = 2;
 const OUTRANKED: usize = 3;
 const RANKS: usize = 4;
 
-/// What a disk is asked for.
+/// Purpose of a request to a disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Purpose {
     /// By an application; `moving` when its unit was being copied.
@@ -46,7 +46,7 @@ struct Disk {
     kib_per_ms: f64,
     waiting: [VecDeque<Job>; RANKS],
     serving: Option<Job>,
-    /// When that is done; endless without.
+    /// Time at which that is done; endless without.
     done_at: f64,
     busy_ms: f64,
 }
@@ -64,7 +64,7 @@ pub(super) struct Order {
 struct Copying {
     order: Order,
     from: u16,
-    /// When the next piece is asked for.
+    /// Time at which the next piece is asked for.
     next_at: f64,
     /// Pieces that were not asked for, and not written, yet.
     unread: u32,
@@ -81,7 +81,7 @@ pub(super) struct Answer {
     pub(super) moving: bool,
 }
 
-/// How units are copied.
+/// Copying of units.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copier {
     /// Pieces of a unit, and KiB of each.
@@ -91,7 +91,7 @@ pub(super) struct Copier {
     pub(super) outranks: bool,
 }
 
-/// See the module.
+/// The disks of a load, request by request.
 #[derive(Debug)]
 pub(super) struct Disks {
     disks: Vec<Disk>,
@@ -122,12 +122,12 @@ impl Disks {
         &self.homes
     }
 
-    /// Where `unit` is being moved to, if it is.
+    /// Disk to which `unit` is being moved, if it is.
     pub(super) fn destination(&self, unit: u32) -> Option<u16> {
         self.copies.iter().find(|copy| copy.order.unit == unit).map(|copy| copy.order.to)
     }
 
-    /// How long each disk was busy, ms.
+    /// Time that each disk was busy, ms.
     pub(super) fn busy_ms(&self) -> impl Iterator<Item = f64> {
         self.disks.iter().map(|disk| disk.busy_ms)
     }
@@ -209,7 +209,7 @@ impl Disks {
         self.disks[usize::from(copy.from)].take(job, COPY, now);
     }
 
-    /// What `disk` serves is done.
+    /// Ends what `disk` serves.
     fn finish(&mut self, disk: usize, now: f64, note: &mut impl FnMut(Answer)) {
         let job = self.disks[disk].serving.take().expect("only a busy disk gets done");
         self.disks[disk].next(now);

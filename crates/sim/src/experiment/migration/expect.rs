@@ -41,7 +41,7 @@ pub enum Expectation {
     AlphaBest {
         /// Standard deviations.
         near: f64,
-        /// How far off the best may be.
+        /// Greatest distance from the best.
         within: f64,
     },
     /// From the least to the greatest e the share migrated falls and mean response grows.

@@ -19,7 +19,7 @@ impl Outcome {
         out
     }
 
-    /// How it was run, in a sentence or two.
+    /// Setup of the experiment, in a sentence or two.
     pub(super) fn setup(&self) -> String {
         let config = &self.config;
         let (burst, copy) = (&config.burst, &config.copy);

@@ -43,7 +43,7 @@ impl Sums {
     }
 }
 
-/// How requests were served.
+/// Service of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Served {
     /// Mean response (M_Resp).
@@ -54,7 +54,7 @@ pub struct Served {
     pub excess_ms: f64,
 }
 
-/// What one run came to.
+/// Measures of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measures {
     /// All requests.

@@ -84,14 +84,14 @@ pub struct Load {
 pub struct Point {
     /// The setting's value.
     pub value: f64,
-    /// What came of it.
+    /// Runs at this value.
     pub lmst: Runs,
 }
 
-/// What the experiment came to.
+/// Outcome of the experiment.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// What was run, and the published figures.
+    /// Description of the runs, and the published figures.
     #[serde(skip)]
     config: Config,
     /// Its title.
@@ -104,7 +104,7 @@ pub struct Outcome {
     pub alpha: Vec<Point>,
     /// Figure 16 (b), `e` in percent.
     pub e: Vec<Point>,
-    /// Whether the expected features appeared.
+    /// Verdicts on the expected features.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -116,7 +116,7 @@ struct Task {
     plans: Vec<Plan>,
 }
 
-/// What a task came to.
+/// Result of a task.
 struct Done {
     bursty_slots: u64,
     /// In the order of the plans.

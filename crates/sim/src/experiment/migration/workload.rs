@@ -20,13 +20,13 @@ use thermocline_units::Rng;
 /// A request of an application.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Request {
-    /// When, in ms since the beginning.
+    /// Time in ms since the beginning.
     pub(super) at: f64,
     /// Of all units, numbered by application.
     pub(super) unit: u32,
     /// Its size.
     pub(super) kib: f32,
-    /// Where in the unit it begins, as a fraction of what is left beside it.
+    /// Offset in the unit, as a fraction of what is left beside it.
     pub(super) place: f32,
 }
 
@@ -42,11 +42,11 @@ struct Unit {
     /// Its group, and where it stands in it.
     group: usize,
     index: usize,
-    /// When the peak or the lull ends.
+    /// End of the peak or the lull.
     until: f64,
 }
 
-/// See the module.
+/// Requests of applications, slot by slot.
 #[derive(Debug)]
 pub(super) struct Workload {
     rng: Rng,
@@ -91,7 +91,7 @@ impl Workload {
         }
     }
 
-    /// Which units burst in the slot that was filled last.
+    /// True for the units that burst in the slot that was filled last.
     pub(super) fn bursty(&self) -> impl Iterator<Item = bool> {
         self.units.iter().map(|unit| unit.bursty)
     }
@@ -174,7 +174,7 @@ impl Workload {
         self.groups.iter().zip(&self.rates).map(|(units, rate)| units.len() as f64 * rate)
     }
 
-    /// Who asks next, when all together ask at the rate `total`.
+    /// Draws the unit that asks next, when all together ask at the rate `total`.
     fn draw(&mut self, total: f64) -> u32 {
         let mut left = self.rng.unit_f64() * total;
         let mut chosen = None;

@@ -21,7 +21,7 @@ pub struct Config {
     pub title: String,
     /// The figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     #[serde(rename = "panel")]
     pub(super) panels: Vec<PanelConfig>,
@@ -47,7 +47,7 @@ pub(super) struct PanelConfig {
     pub(super) seeds: Vec<u64>,
     #[serde(deserialize_with = "text")]
     pub(super) chunk: Bytes,
-    /// How often placements decide, in the trace's own time.
+    /// Time between two decisions of placements, in the trace's own time.
     #[serde(deserialize_with = "text")]
     pub(super) epoch: Nanos,
     pub(super) columns: Vec<ColumnConfig>,
@@ -66,7 +66,7 @@ fn yes() -> bool {
 pub(super) struct ColumnConfig {
     pub(super) name: String,
     pub(super) load: LoadConfig,
-    /// How many times as fast as in the trace requests come.
+    /// Factor by which requests come faster than in the trace.
     pub(super) speed: Option<f64>,
     #[serde(default, deserialize_with = "text_or_none")]
     pub(super) chunk: Option<Bytes>,
@@ -74,7 +74,7 @@ pub(super) struct ColumnConfig {
     pub(super) epoch: Option<Nanos>,
 }
 
-/// What is asked.
+/// Source of a load.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum LoadConfig {
@@ -93,9 +93,9 @@ pub(super) enum LoadConfig {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Offered {
-    /// How many times what it serves.
+    /// Factor over what it serves.
     pub(super) times: f64,
-    /// How many; or `for` how long.
+    /// Number of requests; or `for` how long.
     pub(super) requests: Option<u64>,
     #[serde(rename = "for", default, deserialize_with = "text_or_none")]
     pub(super) lasting: Option<Nanos>,
@@ -104,7 +104,7 @@ pub(super) struct Offered {
     pub(super) zipf: f64,
     #[serde(deserialize_with = "text")]
     pub(super) over: Bytes,
-    /// What of the space is equally popular.
+    /// Part of the space that is equally popular.
     #[serde(deserialize_with = "text")]
     pub(super) block: Bytes,
 }

@@ -29,7 +29,7 @@ use thermocline_trace::ReadOptions;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, traits_of};
 
-/// What these experiments measure.
+/// Measures of these experiments.
 const MEASURES: [Measure; 7] = [
     Measure::Latency,
     Measure::P99,
@@ -68,7 +68,7 @@ pub fn experiment(
     Ok(Outcome { title, source, about, panels })
 }
 
-/// Where traces, pools and descriptions may be.
+/// Folders that may hold traces, pools and descriptions.
 fn places(folders: &Folders) -> Vec<PathBuf> {
     folders.published.iter().chain(&folders.stand_ins).cloned().collect()
 }

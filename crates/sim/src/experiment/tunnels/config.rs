@@ -21,7 +21,7 @@ pub struct Config {
     pub title: String,
     /// The figures it reproduces.
     pub source: String,
-    /// What is measured and how to read it.
+    /// Text about what is measured and how to read it.
     pub about: String,
     pub(super) seeds: Vec<u64>,
     /// The cache, as a share of the bytes of all files.
@@ -81,7 +81,7 @@ pub(super) struct PanelConfig {
     /// Flows that are in play; none: all.
     #[serde(default)]
     pub(super) flows: Vec<String>,
-    /// What is counted; left out where a day is.
+    /// Flows that are counted; left out where a day is.
     #[serde(default)]
     pub(super) columns: Vec<ColumnConfig>,
     pub(super) day: Option<DayConfig>,
@@ -108,11 +108,11 @@ pub(super) struct DayConfig {
     pub(super) every: u32,
     /// Share of the link that all requests would take on average, unless something is saved.
     pub(super) load: f64,
-    /// How far the load swings around that, as a share of it.
+    /// Swing of the load around that, as a share of it.
     pub(super) swing: f64,
 }
 
-/// How flows are cut.
+/// Chunking of flows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RowConfig {
@@ -205,7 +205,7 @@ impl PanelConfig {
 }
 
 impl RowConfig {
-    /// How a flow is cut.
+    /// Chunking of a flow.
     pub(super) fn chunking(&self, flow: &str) -> Chunking {
         let text = self.each.get(flow).unwrap_or(&self.chunking);
         text.parse().expect("the description was checked")

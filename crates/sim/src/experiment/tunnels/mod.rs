@@ -26,7 +26,7 @@ use thermocline_chunking::Method;
 use thermocline_tunnel::{Encoded, Trial};
 use thermocline_units::{Bytes, Rng};
 
-/// What these experiments measure.
+/// Measures of these experiments.
 const MEASURES: [Measure; 3] = [Measure::Sent, Measure::SentPacked, Measure::Throughput];
 
 /// Files of one kind.
@@ -40,7 +40,7 @@ struct Kind {
 
 /// A request for a file.
 struct Request {
-    /// Which kind, among those in play.
+    /// Number of its kind, among those in play.
     kind: usize,
     path: PathBuf,
 }
@@ -54,7 +54,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// What was sent if literals go as they are.
+    /// Bytes sent if literals go as they are.
     fn sent(&self) -> u64 {
         unpacked(&self.encoded)
     }
@@ -228,7 +228,7 @@ fn seconds(costs: &CostConfig, method: Method, encoded: &Encoded) -> f64 {
     (byte * encoded.bytes as f64 + chunk * encoded.chunks as f64) * 1e-9
 }
 
-/// What came of a run, by column.
+/// Figures of a run, by column.
 fn counted(panel: &PanelConfig, kinds: &[&Kind], answers: &[Answer]) -> Vec<Measured> {
     let column = |flows: &Vec<String>| {
         let counts =
@@ -247,7 +247,7 @@ fn counted(panel: &PanelConfig, kinds: &[&Kind], answers: &[Answer]) -> Vec<Meas
     panel.columns.iter().map(|of| column(&of.flows)).collect()
 }
 
-/// What clients get of their requests, bytes a second, by hours.
+/// Bytes a second that clients get of their requests, by hours.
 fn over_a_day(answers: &[Answer], day: DayConfig, link: f64, seed: u64) -> Vec<Measured> {
     let bytes: u64 = answers.iter().map(|answer| answer.encoded.bytes).sum();
     let lasts = bytes as f64 / (link * day.load);

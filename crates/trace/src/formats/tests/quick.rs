@@ -5,8 +5,8 @@ use crate::formats::{alibaba::Alibaba, msr::Msr, tencent::Tencent};
 use crate::volumes::Volumes;
 use proptest::prelude::*;
 
-/// Where the quick parser takes a line, the careful one must read the same; a canonical line it
-/// must take.
+/// Checks that the careful parser reads the same where the quick one takes a line; a canonical line
+/// it must take.
 fn agree(mut quick: impl LineFormat, mut careful: impl LineFormat, line: &str, canonical: bool) {
     let mut volumes = [Volumes::default(), Volumes::default()];
     let text = format!("{line}\nnext");

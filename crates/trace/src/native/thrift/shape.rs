@@ -4,7 +4,7 @@
 //! declares; a file that declares another makes it read at the wrong place. Unknown fields are
 //! skipped as declared and need no entry. 16, 32 and 64-bit numbers are written alike.
 
-/// What a known field must be.
+/// Type that a known field must have.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Boolean,

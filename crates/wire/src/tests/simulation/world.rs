@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// What holds at any time.
+    /// Checks the invariants that hold at any time.
     fn check(&self, e: usize) {
         assert!(self.ends[e].adds_up(), "credit is lost");
         let mut sum = 0;

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The volume, where the device does not tell.
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
-    /// Who says so.
+    /// Name of the source.
     #[arg(long, value_name = "NAME", default_value = "path")]
     source: String,
     /// Print the document that would be sent, and send nothing.
@@ -40,7 +40,7 @@ pub(super) struct Args {
     saying: Saying,
 }
 
-/// What was sent.
+/// Counts of what was sent.
 #[derive(Serialize)]
 struct Sent {
     volume: String,

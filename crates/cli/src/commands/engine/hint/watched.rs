@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often the file is looked at.
+/// Time between two looks at the file.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What tells one state of a file from another: its inode, its size, when it was written.
+/// State of a file: its inode, its size, when it was written.
 type State = (u64, u64, i64, i64);
 
 pub(super) fn run(engine: &EngineArgs, file: &PathBuf) -> Result<(), CliError> {

@@ -55,7 +55,7 @@ pub(super) fn run(engine: &EngineArgs, args: Args) -> Result<(), CliError> {
     engine.answer(&old, |old| told(old, &new))
 }
 
-/// How far it has come.
+/// Sentence about how far it has come.
 fn told(old: &Pool, new: &Pool) -> String {
     let (old_name, new_name) = (&old.name, &new.name);
     match old.state.as_str() {

@@ -12,7 +12,7 @@ use thermocline_units::{Bytes, Nanos};
 
 /// Cells of the longest bar.
 const BAR_CELLS: f64 = 30.0;
-/// What stands where there is nothing to tell.
+/// Mark where there is nothing to tell.
 const NOTHING: &str = "–";
 
 /// The report; `volumes`: with a row for each.
@@ -227,7 +227,7 @@ const COLUMNS: [Column; 13] = [
     ("seq.", |of| hundredths(of.sequentiality.near)),
 ];
 
-/// What the short headings of the volumes' table mean.
+/// Meaning of the short headings of the volumes' table.
 fn legend() -> String {
     [
         " R/W: reads to writes. Behind the sizes, in per cent:".to_string(),

@@ -17,7 +17,7 @@ fn pools(fast: u64, middle: u64) -> Pools {
     Pools::new(&[fast, middle, 2000], &at)
 }
 
-/// What is proposed, in order of the chunks, and carried out.
+/// Proposals in order of the chunks, which are carried out.
 fn moved(placement: &mut dyn Placement, pools: &mut Pools) -> Vec<(u32, u16)> {
     let mut moves = propose_to(placement, pools);
     moves.iter().for_each(|&(index, to)| _ = pools.at.insert(index, to));

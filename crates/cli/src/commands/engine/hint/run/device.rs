@@ -14,7 +14,7 @@ use std::time::Instant;
 use thermocline_serve::api::{HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints};
 use thermocline_serve::client::Client;
 
-/// See the module.
+/// A hint of a whole block device.
 pub(super) struct DeviceHint {
     client: Client,
     document: NewHints,

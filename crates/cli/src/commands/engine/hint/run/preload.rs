@@ -10,8 +10,7 @@ const NAME: &str = "libthermocline_hints.so";
 /// The dynamic linker's variable (ld.so(8)).
 const VARIABLE: &str = "LD_PRELOAD";
 
-/// Where the library is: where it is said to be, else beside this program, else in `lib` beside its
-/// folder.
+/// Path of the library: the one given, else beside this program, else in `lib` beside its folder.
 ///
 /// # Errors
 /// When it is not there, or its path cannot be told to the dynamic linker.

@@ -1,4 +1,4 @@
-//! `thermocline run`: any command, unmodified, under hints.
+//! `thermocline hint run`: any command, unmodified, under hints.
 //!
 //! 1. The mount is watched before the command starts, so that its first file is seen.
 //! 2. What the command and its descendants open and write becomes hints of the level `process`.
@@ -14,8 +14,7 @@
 mod device;
 mod preload;
 
-use super::EngineArgs;
-use super::hint::Saying;
+use super::{EngineArgs, Saying};
 use crate::error::CliError;
 use crate::files::Place;
 use crate::opened::advice::Ear;
@@ -35,12 +34,12 @@ use thermocline_serve::api::NewHint;
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline run --background 2000 --stream 7 -- rsync -a /mnt/v0/ /backup/
-  thermocline run --mount /mnt/v0 --usage write-intensive -- redis-server redis.conf
-  thermocline run --prefetch -- cp -r /mnt/v0/project /tmp
-  thermocline run --keep --usage archival -- cp photos.tar /mnt/v0
-  thermocline run --mount /mnt/v0 --preload -- postgres -D /mnt/v0/db
-  thermocline run --device /dev/loop0 --background 1000 -- e2fsck -fn /dev/loop0
+  thermocline hint run --background 2000 --stream 7 -- rsync -a /mnt/v0/ /backup/
+  thermocline hint run --mount /mnt/v0 --usage write-intensive -- redis-server redis.conf
+  thermocline hint run --prefetch -- cp -r /mnt/v0/project /tmp
+  thermocline hint run --keep --usage archival -- cp photos.tar /mnt/v0
+  thermocline hint run --mount /mnt/v0 --preload -- postgres -D /mnt/v0/db
+  thermocline hint run --device /dev/loop0 --background 1000 -- e2fsck -fn /dev/loop0
 
 Seeing files needs CAP_SYS_ADMIN (root) and a mounted volume; without, the command runs all the same, and
 with --preload what it says of its files itself is heard.
@@ -57,9 +56,7 @@ const IDLE_MS: u32 = 1000;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    engine: EngineArgs,
-    /// Where the volume's file system is mounted: the current folder, when neither this nor
+    /// Folder where the volume's file system is mounted: the current one, when neither this nor
     /// --device is given.
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
@@ -70,7 +67,7 @@ pub(crate) struct Args {
     /// I/O priority), by libthermocline_hints.so.
     #[arg(long)]
     preload: bool,
-    /// Where that library is, when it is not beside this program; implies --preload.
+    /// Path of that library, when it is not beside this program; implies --preload.
     #[arg(long, value_name = "FILE")]
     preload_library: Option<PathBuf>,
     /// The volume, where the device does not tell.
@@ -86,12 +83,12 @@ pub(crate) struct Args {
     command: Vec<std::ffi::OsString>,
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
+pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<ExitCode, CliError> {
     let signals = Signals::new().map_err(|error| CliError::failed(format!("signals: {error}")))?;
     let us = rustix::process::getpid();
     // Without it only orphans are not recognised.
     let _ = rustix::process::set_child_subreaper(Some(us));
-    let mut hints = Hints::begin(&args);
+    let mut hints = Hints::begin(engine, args);
     let program = &args.command[0];
     let mut command = Command::new(program);
     command.args(&args.command[1..]).envs(hints.environment());
@@ -130,7 +127,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
     Ok(exit_code(status))
 }
 
-/// What is told while the command runs; each part that cannot be is missing, and was complained of.
+/// Sources of hints while the command runs; each part that cannot be is missing, and was complained
+/// of.
 struct Hints {
     session: Option<Session>,
     device: Option<DeviceHint>,
@@ -138,7 +136,7 @@ struct Hints {
 }
 
 impl Hints {
-    fn begin(args: &Args) -> Hints {
+    fn begin(engine: &EngineArgs, args: &Args) -> Hints {
         let lost = |error: &CliError| say(format!("the command runs without hints: {error}"));
         let library = (args.preload || args.preload_library.is_some())
             .then(|| preload::library(args.preload_library.as_deref()))
@@ -146,17 +144,17 @@ impl Hints {
         let here = args.device.is_none().then(|| PathBuf::from("."));
         let mount = args.mount.clone().or(here);
         let session = mount
-            .map(|mount| begin_session(args, &mount, library.is_some()))
+            .map(|mount| begin_session(engine, args, (&mount, library.is_some())))
             .and_then(|begun| begun.inspect_err(lost).ok());
         let device = args.device.as_ref().map(|device| {
-            let (client, volume) = (args.engine.client(), args.volume.as_deref());
+            let (client, volume) = (engine.client(), args.volume.as_deref());
             DeviceHint::give(device, client, volume, &source("run-device"), &args.saying)
         });
         let device = device.and_then(|given| given.inspect_err(lost).ok());
         Hints { session, device, library }
     }
 
-    /// What the command is told beside what we were.
+    /// Variables of the command's environment beside ours.
     fn environment(&self) -> Vec<(&'static str, std::ffi::OsString)> {
         let socket = self.session.as_ref().and_then(Session::socket);
         match (&self.library, socket) {
@@ -171,8 +169,12 @@ fn source(what: &str) -> String {
     format!("{what}-{}", std::process::id())
 }
 
-fn begin_session(args: &Args, mount: &Path, listens: bool) -> Result<Session, CliError> {
-    let client = args.engine.client();
+fn begin_session(
+    engine: &EngineArgs,
+    args: &Args,
+    (mount, listens): (&Path, bool),
+) -> Result<Session, CliError> {
+    let client = engine.client();
     let place = Place::of(mount, &client, args.volume.as_deref())?;
     let ear = if listens { Some(Ear::anywhere()?) } else { None };
     let watch = match (Watch::new(&place.mount.point), &ear) {
@@ -191,7 +193,7 @@ fn begin_session(args: &Args, mount: &Path, listens: bool) -> Result<Session, Cl
     Ok(Session::new(place, client, &source("run"), (watch, ear)))
 }
 
-/// How the command ended, once it has. Orphans that we took over are let go.
+/// End of the command, once it has ended. Orphans that we took over are let go.
 fn ended(child: Pid) -> Option<WaitStatus> {
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         if pid == child {
@@ -238,7 +240,7 @@ impl Signals {
     }
 }
 
-/// Whether a terminal's signals reach us and, being of our group, the command.
+/// True if a terminal's signals reach us and, being of our group, the command.
 fn in_foreground() -> bool {
     let terminal = std::fs::File::open("/dev/tty").ok();
     let group = terminal.and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());

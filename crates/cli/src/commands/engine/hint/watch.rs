@@ -1,4 +1,4 @@
-//! `thermocline watch`: hints of whatever is opened and written on a mount, whoever does it.
+//! `thermocline hint watch`: hints of whatever is opened and written on a mount, whoever does it.
 //!
 //! 1. A file that is opened is copied near, unless who opens it is in the background: a backup that
 //!    reads everything must not fetch everything.
@@ -26,9 +26,9 @@ use thermocline_serve::api::NewHint;
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline watch --mount /mnt/v0
-  thermocline watch --mount /mnt/v0 --background 5000 --no-prefetch
-  thermocline watch --mount /mnt/v0 --socket /run/hints.sock
+  thermocline hint watch --mount /mnt/v0
+  thermocline hint watch --mount /mnt/v0 --background 5000 --no-prefetch
+  thermocline hint watch --mount /mnt/v0 --socket /run/hints.sock
   LD_PRELOAD=/usr/lib/libthermocline_hints.so THERMOCLINE_HINTS_SOCKET=/run/hints.sock postgres …
 
 Seeing files needs CAP_SYS_ADMIN (root); --socket does not. docs/guides/hints-from-applications.md tells more.";
@@ -37,15 +37,13 @@ Seeing files needs CAP_SYS_ADMIN (root); --socket does not. docs/guides/hints-fr
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    engine: EngineArgs,
-    /// Where the volume's file system is mounted.
+    /// Folder where the volume's file system is mounted.
     #[arg(long, value_name = "DIR")]
     mount: PathBuf,
     /// The volume, where the device does not tell.
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
-    /// Who says so.
+    /// Name of the source.
     #[arg(long, value_name = "NAME", default_value = "watch")]
     source: String,
     /// Do not fetch files that are opened.
@@ -60,9 +58,9 @@ pub(crate) struct Args {
     background: u32,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), CliError> {
+pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(|error| CliError::failed(format!("signals: {error}")))?;
-    let client = args.engine.client();
+    let client = engine.client();
     let place = Place::of(&args.mount, &client, args.volume.as_deref())?;
     let what = format!("{} (volume {})", place.mount.point.display(), place.volume);
     let ears = ears(&place, args.socket.as_deref())?;
@@ -86,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// How we hear of what happens.
+/// Means to hear what happens: the kernel's events, and a socket.
 fn ears(place: &Place, socket: Option<&Path>) -> Result<(Option<Watch>, Option<Ear>), CliError> {
     let ear = socket.map(Ear::at).transpose()?;
     match (Watch::new(&place.mount.point), ear) {
