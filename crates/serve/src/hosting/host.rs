@@ -335,10 +335,14 @@ impl Core {
                     self.notes.note(Severity::Warning, name, format!("not attached: {why}"));
                 }
             }
-            Event::Lost { volume: key } => {
-                let why = "another host has it, or the server could not keep what was written";
+            Event::Lost { volume: key, why } => {
                 self.exports.retain(|export| export.volume != key.0);
-                if let Some(name) = self.volumes.lost(key, why) {
+                let again = Nanos(self.clock.now().0 + AGAIN.0);
+                let (why, again) = match why {
+                    None => ("another host has it", None),
+                    Some(why) => (reason(why), Some(again)),
+                };
+                if let Some(name) = self.volumes.lost(key, why, again) {
                     let text = format!("lost: {why}; its clients get errors");
                     self.notes.note(Severity::Error, name, text);
                 }
@@ -482,6 +486,8 @@ fn reason(why: Why) -> &'static str {
         Why::ReadOnly => "it is a snapshot; make a clone of it, and attach that",
         Why::Fenced => "its lease is another's",
         Why::Outside => "the server looked for blocks outside of it",
-        Why::Store => "the store could not do it; its own messages say why",
+        Why::Store => {
+            "the store could not do it: it is full, a quota is reached, or its device failed; `thermocline store status` tells"
+        }
     }
 }

@@ -99,11 +99,17 @@ impl Volumes {
         is_new.then_some(name)
     }
 
-    /// It is lost; its name. Nobody asks for it again unless somebody says so.
-    pub(super) fn lost(&mut self, key: VolumeKey, why: &str) -> Option<String> {
+    /// It is lost; its name. It is asked for again at a time, or when somebody says so.
+    pub(super) fn lost(
+        &mut self,
+        key: VolumeKey,
+        why: &str,
+        again: Option<Nanos>,
+    ) -> Option<String> {
         let (name, volume) = self.of(key)?;
         (volume.key, volume.is_attached, volume.is_lost) = (None, false, true);
         volume.detaching.clear();
+        volume.again = again;
         volume.why = Some(why.to_string());
         Some(name)
     }

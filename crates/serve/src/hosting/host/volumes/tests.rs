@@ -24,7 +24,7 @@ fn a_volume_is_asked_for_until_it_is_here_and_no_more_when_it_was_lost() {
     assert_eq!(volumes.attached(VolumeKey(3), 7), Some("v".to_string()));
     let status = volumes.status(|key| u64::from(key.0)).pop().unwrap();
     assert_eq!((status.size_bytes, status.fence, status.why), (7 * 4096, 3, None));
-    assert_eq!(volumes.lost(VolumeKey(3), WHY), Some("v".to_string()));
+    assert_eq!(volumes.lost(VolumeKey(3), WHY, None), Some("v".to_string()));
     assert_eq!((state(&volumes).as_str(), volumes.is_wanted("v")), ("lost", false));
     assert!(volumes.due(Nanos(1 << 60)).is_empty() && volumes.has("v"));
     volumes.asked("v", VolumeKey(4));
@@ -52,6 +52,7 @@ fn a_volume_that_is_here_is_flushed_before_it_is_given_back() {
     volumes.attached(VolumeKey(3), 7);
     let (told, mut answer) = oneshot::channel();
     volumes.give_back("x", told);
-    volumes.lost(VolumeKey(3), WHY);
+    volumes.lost(VolumeKey(3), WHY, Some(Nanos(5)));
+    assert_eq!(volumes.due(Nanos(5)), ["x"]);
     assert!(matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
 }
