@@ -75,10 +75,12 @@ pub enum Event {
         /// Why.
         why: Why,
     },
-    /// Another host has the volume; its requests failed.
+    /// The volume cannot be used any more; its requests failed.
     Lost {
-        /// Which.
+        /// The volume.
         volume: VolumeKey,
+        /// Refusal of the server for which it was given up; none: another host has it.
+        why: Option<Why>,
     },
     /// What a guest read.
     Read {
@@ -367,7 +369,7 @@ impl Agent {
             },
             ToAgent::Lost { volume } => {
                 if let Some(&key) = self.by_number.get(&volume) {
-                    self.lose(key);
+                    self.lose(key, None);
                 }
             }
             ToAgent::Blocks { request, version, items } => match self.requests.remove(&request) {

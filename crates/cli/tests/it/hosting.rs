@@ -349,6 +349,34 @@ fn a_second_writer_is_refused_until_the_first_has_given_the_volume_back() {
 }
 
 #[test]
+fn a_full_store_takes_volumes_away_until_it_has_room() {
+    if !clients_are_here() {
+        return;
+    }
+    let scene = Scene::new("hosting-full", "48MiB");
+    image(&scene.folder, 4, 24);
+    run(&scene.folder, "store image import image.raw junk").succeeded();
+    run(&scene.folder, "store volume create vm 64MiB").succeeded();
+    let agent = scene.agent(1, &["vm"]);
+    scene.wait_attached(1, "vm");
+    scene.io(1, "vm", &["write -P 5 0 1M", "flush"]).unwrap();
+    let bytes = image(&scene.folder, 5, 40);
+    let uri = "nbd+unix:///vm?socket=1.nbd";
+    let copy = ["convert", "-n", "-f", "raw", "-O", "raw", "image.raw", uri];
+    assert!(scene.client("qemu-img", &copy).is_err(), "40 MiB are more than there is room for");
+    scene.wait_for("the reason", || scene.status(1).to_string().contains("it is full"));
+    run(&scene.folder, "store check").succeeded();
+    run(&scene.folder, "store delete junk --yes").succeeded();
+    run(&scene.folder, "store gc").succeeded();
+    // As soon as the lease that was given up is over.
+    scene.wait_attached(1, "vm");
+    scene.wait_for("room for all of it", || scene.client("qemu-img", &copy).is_ok());
+    assert!(scene.bytes(1, "vm")[..bytes.len()] == bytes);
+    run(&scene.folder, "store check").succeeded();
+    assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
 fn strangers_and_garbage_are_dropped_and_the_others_go_on() {
     if !clients_are_here() {
         return;

@@ -175,7 +175,7 @@ impl Agent {
         if volume.has_map && (volume.fence != fence || volume.blocks != blocks) {
             met("a host came back after another had had the volume");
             self.out.push_back(ToServer::Release { volume: number, fence, to: None });
-            return self.lose(key);
+            return self.lose(key, None);
         }
         volume.number = number;
         (volume.fence, volume.until, volume.base) = (fence, until, base);
@@ -329,7 +329,7 @@ impl Agent {
             Request::Attach(key) => {
                 let Some(volume) = self.volumes.get(&key) else { return };
                 if volume.has_map {
-                    return self.lose(key);
+                    return self.lose(key, None);
                 }
                 self.drop_volume(key, Gone::Server(why));
                 self.events.push_back(Event::Refused { volume: key, why });
@@ -337,7 +337,7 @@ impl Agent {
             Request::Renew { .. } => {}
             Request::Read { volume, blocks, .. } => {
                 if why == Why::Fenced {
-                    self.lose(volume);
+                    self.lose(volume, None);
                 }
                 for wanted in blocks {
                     for ticket in wanted.waiters {
@@ -350,21 +350,23 @@ impl Agent {
                     }
                 }
             }
-            Request::Flush { volume, .. } if why == Why::Fenced => self.lose(volume),
+            Request::Flush { volume, .. } if why == Why::Fenced => self.lose(volume, None),
             Request::Flush { ticket: Some(ticket), .. } => self.fail(ticket, Gone::Server(why)),
             // What cannot be written or loaded cannot be promised any more.
             Request::Flush { volume, ticket: None, .. }
             | Request::Write { volume, .. }
-            | Request::Map { volume, .. } => self.lose(volume),
+            | Request::Map { volume, .. } => {
+                self.lose(volume, Some(why).filter(|why| *why != Why::Fenced));
+            }
         }
     }
 
-    /// Another host has the volume.
-    pub(super) fn lose(&mut self, key: VolumeKey) {
+    /// Another host has the volume, or the server refused what cannot be done without.
+    pub(super) fn lose(&mut self, key: VolumeKey, why: Option<Why>) {
         if self.volumes.contains_key(&key) {
-            met("a volume was lost to another host");
+            met_if(why.is_none(), "a volume was lost to another host");
             self.drop_volume(key, Gone::Volume);
-            self.events.push_back(Event::Lost { volume: key });
+            self.events.push_back(Event::Lost { volume: key, why });
         }
     }
 

@@ -443,7 +443,7 @@ impl World {
                     volume.guest.comes();
                     (volume.holder, volume.moves_to) = (Some((host, key)), None);
                 }
-                Event::Refused { volume, .. } | Event::Lost { volume } => {
+                Event::Refused { volume, .. } | Event::Lost { volume, .. } => {
                     let at = self.hosts[host].keys.remove(&volume).expect("it was attached");
                     let state = &mut self.volumes[at];
                     if state.holder == Some((host, volume)) {

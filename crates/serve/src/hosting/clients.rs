@@ -255,7 +255,12 @@ pub(super) async fn serve(core: Rc<RefCell<Core>>, socket: Socket) {
                 core.start_requests(id);
                 core.turn();
             }
-            if !core.clients().write(id, &socket) && !has_read {
+            let has_written = core.clients().write(id, &socket);
+            if has_written && core.clients().starved {
+                // What has left makes room for others.
+                core.turn();
+            }
+            if !has_written && !has_read {
                 break;
             }
         }
