@@ -3,6 +3,7 @@
 //! A finding is a panic, a hang, or memory beyond the engine's limit. An error is none: it is
 //! what a reader is to say. `ARCHITECTURE.md` and `docs/testing/fuzzing.md` tell how to run it.
 
+pub mod forged;
 pub mod images;
 
 use std::io::Cursor;

@@ -4,8 +4,11 @@
 //! slow device, then that of the fast one: a pair is a pair only when both labels say so, and where
 //! the slow device has a label the table is whole. What a formatting that was cut off leaves behind
 //! is recognised ([`is_unfinished`]) and may be formatted again: the fast device has no label yet,
-//! and nothing was ever stored there. Opening reads both labels and the table; what the table names
-//! is dirty, everything else is not cached. One request is under way at a time.
+//! and nothing was ever stored there.
+//!
+//! Opening reads both labels and the table; what the table names is dirty, everything else is not
+//! cached. A program that was killed leaves what it wrote in the devices' own caches: both are
+//! flushed before anybody reads it. One request is under way at a time.
 
 use crate::LINE;
 use crate::cache::{BlockCache, mark};
@@ -60,6 +63,8 @@ enum Stage {
     WriteLabel(Side),
     ReadLabel(Side),
     ReadTable(Range<u32>),
+    /// The flush that makes durable what was found.
+    FlushFound(Side),
 }
 
 /// The opening of a cache: labels, then the table.
@@ -114,6 +119,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 (Side::Cache, Io::Write { offset: table_offset(sectors.start), data, fua: false })
             }
             Stage::FlushTable => (Side::Cache, Io::Flush),
+            Stage::FlushFound(side) => (*side, Io::Flush),
             Stage::WriteLabel(side) => {
                 let data = Payload::from(self.label(*side).encode());
                 (*side, Io::Write { offset: Bytes(0), data, fua: true })
@@ -178,9 +184,15 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             }
             Stage::ReadTable(sectors) => {
                 self.restore(&sectors, &payload.to_vec())?;
-                let next = self.next_sectors(sectors.end);
-                (!next.is_empty()).then_some((Stage::ReadTable(next), None))
+                match self.next_sectors(sectors.end) {
+                    next if !next.is_empty() => Some((Stage::ReadTable(next), None)),
+                    _ if mutant("found_lines_taken_for_flushed") => None,
+                    _ => Some((Stage::FlushFound(Side::Cache), None)),
+                }
             }
+            Stage::FlushFound(Side::Cache) if mutant("slow_device_taken_for_flushed") => None,
+            Stage::FlushFound(Side::Cache) => Some((Stage::FlushFound(Side::Origin), None)),
+            Stage::FlushFound(Side::Origin) => None,
         })
     }
 

@@ -4,7 +4,7 @@ use crate::commit::Waiter;
 use crate::format::{Record, VolumeRecord, is_name};
 use crate::name::{BLOCK, Domain};
 use crate::reading::For;
-use crate::request::{Action, Completed, Quotas, Request, RequestError, RequestId};
+use crate::request::{Action, Completed, Quotas, Request, RequestError, RequestId, Tag};
 use crate::settings::{REQUEST_BYTES_MAX, REQUESTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
 use crate::store::{Service, Store, Volume};
 use thermocline_ports::{Device, SECTOR};
@@ -65,6 +65,7 @@ impl<D: Device> Store<D> {
                 self.check_writable(volume)?;
                 self.write_zeroes(id, volume, offset.0, length.0, fua);
             }
+            Action::Fetch { block } => self.read_by_number(id, block),
             Action::Flush => self.commit.join(Waiter::Answer(id, Completed::Done)),
             Action::Pin { domain, content } => self.pin_content(id, domain, content),
             Action::Create { name, size, domain, quotas } => {
@@ -74,6 +75,11 @@ impl<D: Device> Store<D> {
                 self.clone_volume(id, from, name, read_only)?
             }
             Action::Delete { volume } => self.delete(id, volume)?,
+            Action::SetTag { volume, tag } => {
+                self.volumes.get_mut(&volume).ok_or(RequestError::NoVolume(volume))?.tag = tag;
+                self.commit.append(&Record::Tag(volume, tag));
+                self.commit.join(Waiter::Answer(id, Completed::Done));
+            }
             Action::SetQuotas { volume, quotas } => {
                 let it = self.volumes.get_mut(&volume).ok_or(RequestError::NoVolume(volume))?;
                 it.quotas = quotas;
@@ -157,29 +163,14 @@ impl<D: Device> Store<D> {
             quotas,
             mapped: 0,
             version: 0,
+            origin: VolumeId(0),
+            tag: Tag::default(),
             root: 0,
         };
         self.commit.append(&Record::Volume(record.clone()));
-        self.add_volume(record, 0);
+        self.volumes.insert(volume, Volume::of(record, 0, &self.nodes));
         self.commit.join(Waiter::Answer(id, Completed::Created(volume)));
         Ok(())
-    }
-
-    /// Adds a volume that a record describes, with this node as its root.
-    pub(crate) fn add_volume(&mut self, record: VolumeRecord, root: u32) {
-        let blocks = record.size.0.div_ceil(u64::from(BLOCK));
-        let volume = Volume {
-            name: record.name,
-            size: record.size,
-            domain: record.domain,
-            read_only: record.read_only,
-            quotas: record.quotas,
-            mapped: record.mapped,
-            version: record.version,
-            root,
-            level: self.nodes.root_level(blocks),
-        };
-        self.volumes.insert(record.id, volume);
     }
 
     fn clone_volume(
@@ -196,22 +187,10 @@ impl<D: Device> Store<D> {
         let volume = self.next_id();
         let record = Record::Clone { id: volume, from, read_only, name: name.clone() };
         self.commit.append(&record);
-        self.copy_volume(volume, from, name, read_only);
+        let copy = self.volumes[&from].copy(from, name, read_only, &mut self.nodes);
+        self.volumes.insert(volume, copy);
         self.commit.join(Waiter::Answer(id, Completed::Created(volume)));
         Ok(())
-    }
-
-    /// Makes a volume that shares another one's map.
-    pub(crate) fn copy_volume(
-        &mut self,
-        id: VolumeId,
-        from: VolumeId,
-        name: String,
-        read_only: bool,
-    ) {
-        let volume = Volume { name, read_only, ..self.volumes[&from].clone() };
-        self.nodes.share(volume.root);
-        self.volumes.insert(id, volume);
     }
 
     fn delete(&mut self, id: RequestId, volume: VolumeId) -> Checked {

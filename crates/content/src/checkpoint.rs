@@ -203,6 +203,8 @@ impl<D: Device> Store<D> {
                 quotas: volume.quotas,
                 mapped: volume.mapped,
                 version: volume.version,
+                origin: volume.origin,
+                tag: volume.tag,
                 root: self.nodes.disk(volume.root),
             }));
         }

@@ -6,13 +6,13 @@
 
 use crate::layout::Layout;
 use crate::name::{BLOCK, ContentId, Domain};
-use crate::request::Quotas;
+use crate::request::{Quotas, Tag};
 use crate::settings::NAME_BYTES_MAX;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, VolumeId};
 
 /// Version of the layout; others are refused.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 pub(crate) const BLOCK_BYTES: usize = BLOCK as usize;
 const SUPER_MAGIC: &[u8; 8] = b"THERMOCS";
 /// Magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, part 2, extra 4.
@@ -262,6 +262,9 @@ pub(crate) struct VolumeRecord {
     pub(crate) version: u64,
     /// Address of its map's root; 0: all zeroes.
     pub(crate) root: u32,
+    /// Volume that it was made of as a clone or snapshot; 0: none.
+    pub(crate) origin: VolumeId,
+    pub(crate) tag: Tag,
 }
 
 /// One statement. They are replayed in their order, from the state of the root on.
@@ -287,6 +290,8 @@ pub(crate) enum Record {
     Zero { volume: VolumeId, first: u32, count: u32 },
     /// A sweep ended.
     Generation(u32),
+    /// A volume has this tag.
+    Tag(VolumeId, Tag),
 }
 
 fn put(out: &mut Vec<u8>, numbers: &[u32]) {
@@ -313,6 +318,8 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             for number in [volume.size.0, logical.0, physical.0, volume.mapped, volume.version] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
+            put(out, &[volume.origin.0]);
+            out.extend_from_slice(&volume.tag);
             put_name(out, &volume.name);
         }
         Record::Clone { id, from, read_only, name } => {
@@ -354,6 +361,11 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.push(10);
             put(out, &[*generation]);
         }
+        Record::Tag(volume, tag) => {
+            out.push(11);
+            put(out, &[volume.0]);
+            out.extend_from_slice(tag);
+        }
     }
 }
 
@@ -380,6 +392,7 @@ fn decode_record(reader: &mut Reader<'_>) -> Option<Record> {
             let size = Bytes(reader.u64()?);
             let quotas = Quotas { logical: Bytes(reader.u64()?), physical: Bytes(reader.u64()?) };
             let (mapped, version) = (reader.u64()?, reader.u64()?);
+            let (origin, tag) = (VolumeId(reader.u32()?), reader.array()?);
             let name = reader.name()?;
             Record::Volume(VolumeRecord {
                 id,
@@ -390,6 +403,8 @@ fn decode_record(reader: &mut Reader<'_>) -> Option<Record> {
                 quotas,
                 mapped,
                 version,
+                origin,
+                tag,
                 root,
             })
         }
@@ -425,6 +440,7 @@ fn decode_record(reader: &mut Reader<'_>) -> Option<Record> {
             count: reader.u32()?,
         },
         10 => Record::Generation(reader.u32()?),
+        11 => Record::Tag(VolumeId(reader.u32()?), reader.array()?),
         _ => return None,
     })
 }

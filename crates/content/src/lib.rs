@@ -49,7 +49,7 @@ pub use check::Flaw;
 pub use name::{BLOCK, BlockId, ContentId, Domain};
 pub use open_error::OpenError;
 pub use request::{
-    Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId,
+    Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId, Tag,
 };
 pub use settings::Settings;
 pub use status::{Counters, Status, VolumeStatus};

@@ -13,11 +13,15 @@
 //! 5. A checkpoint is taken, with a new generation of the journal. Until its superblock is durable
 //!    nothing that the crash left is written over: a crash now changes nothing.
 
+mod journal;
+mod queue;
+mod replay;
+
 use crate::blocks::Entry;
 use crate::checkpoint::Mode;
 use crate::commit::{Commit, Waiter};
 use crate::format::{
-    BLOCK_BYTES, Head, Kind, Record, Stored, Superblock, decode_records, decode_trailer,
+    BLOCK_BYTES, Head, Kind, Record, Superblock, decode_records, decode_trailer,
     looks_like_superblock, looks_like_trailer, open_block,
 };
 use crate::layout::Layout;
@@ -27,55 +31,26 @@ use crate::segments::{Segments, State};
 use crate::settings::{Settings, VOLUME_BLOCKS_MAX};
 use crate::store::{Service, Store, Task, offset};
 use crate::tree::Nodes;
-use std::collections::{BTreeMap, VecDeque};
+use queue::{Queue, Step, TRIES_MAX, What};
+use replay::Replay;
 use thermocline_ports::{Device, DeviceError, Io, Payload};
+use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
-use thermocline_units::{Nanos, VolumeId};
 
-/// Reads under way at once.
-const READS_MAX: usize = 16;
-/// How often a read is tried.
-const TRIES_MAX: u32 = 3;
 /// Blocks of the journal read at once.
 const JOURNAL_READ: u32 = 256;
-/// Nodes read at once, and blocks between two of them that are read for nothing.
-const NODE_READ: u32 = 128;
-const NODE_GAP: u32 = 8;
-
-#[derive(Debug, Clone)]
-enum What {
-    Supers,
-    Root,
-    Journal { first: u32 },
-    Trailer { segment: u32 },
-    Nodes(Vec<(u32, u32)>),
-}
-
-#[derive(Debug, Clone)]
-struct Step {
-    address: u64,
-    blocks: u32,
-    what: What,
-    tries: u32,
-}
 
 /// A store being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    todo: VecDeque<Step>,
-    under_way: BTreeMap<u32, Step>,
-    next_step: u32,
+    queue: Queue,
     supers: Vec<Vec<u8>>,
     superblock: Option<Superblock>,
     /// Blocks of the root, and what they say.
     chain: Vec<u32>,
     root: Vec<Record>,
     journal: Vec<u8>,
-    /// Nodes by address.
-    nodes: BTreeMap<u32, u32>,
-    /// Of those, nodes to be read.
-    unread: BTreeMap<u32, u32>,
     damaged_trailers: u32,
 }
 
@@ -138,7 +113,7 @@ impl<D: Device> Store<D> {
         store.now = now;
         let mut opening = Opening::default();
         for address in [0, layout.device_blocks - 2] {
-            opening.add(Step { address, blocks: 2, what: What::Supers, tries: 0 });
+            opening.queue.add(address, 2, What::Supers);
         }
         store.opening = Some(opening);
         store.send_steps();
@@ -152,28 +127,20 @@ impl<D: Device> Store<D> {
 
     fn send_steps(&mut self) {
         while let Some(opening) = &mut self.opening
-            && opening.under_way.len() < READS_MAX
+            && let Some((number, address, blocks)) = opening.queue.begin()
         {
-            opening.gather_nodes();
-            let Some(step) = opening.todo.pop_front() else { break };
-            let number = opening.next_step;
-            opening.next_step = opening.next_step.wrapping_add(1);
-            let (address, length) = (step.address, step.blocks * BLOCK);
-            opening.under_way.insert(number, step);
-            let io = Io::Read { offset: offset(address), length };
+            let io = Io::Read { offset: offset(address), length: blocks * BLOCK };
             self.send(Task::Open(number), io);
         }
     }
 
     pub(crate) fn opening_read(&mut self, step: u32, result: Result<Payload, DeviceError>) {
         let Some(opening) = &mut self.opening else { return };
-        let Some(mut step) = opening.under_way.remove(&step) else { return };
+        let Some(step) = opening.queue.end(step) else { return };
         let outcome = match result {
             Ok(payload) => self.take_step(step, &payload.to_vec()),
-            Err(_) if step.tries < TRIES_MAX => {
+            Err(_) if opening.queue.again(&step) => {
                 met("opening read again");
-                step.tries += 1;
-                opening.todo.push_front(step);
                 Ok(())
             }
             Err(error) => match step.what {
@@ -189,9 +156,7 @@ impl<D: Device> Store<D> {
             return self.refuse(error);
         }
         self.send_steps();
-        let is_done = self.opening.as_ref().is_some_and(|opening| {
-            opening.todo.is_empty() && opening.under_way.is_empty() && opening.unread.is_empty()
-        });
+        let is_done = self.opening.as_ref().is_some_and(|opening| opening.queue.is_done());
         if is_done && let Err(error) = self.go_on() {
             self.refuse(error);
         }
@@ -253,16 +218,15 @@ impl<D: Device> Store<D> {
         let ring = layout.journal_blocks;
         opening.superblock = Some(superblock);
         opening.journal = vec![0; ring as usize * BLOCK_BYTES];
-        opening.read_root(superblock.root);
+        opening.queue.add_root(superblock.root);
         for first in (0..ring).step_by(JOURNAL_READ as usize) {
             let address = layout.journal(u64::from(first));
             let blocks = JOURNAL_READ.min(ring - first);
-            opening.add(Step { address, blocks, what: What::Journal { first }, tries: 0 });
+            opening.queue.add(address, blocks, What::Journal { first });
         }
         for segment in 0..layout.segments {
             let address = u64::from(layout.trailer(segment));
-            let (blocks, what) = (layout.trailer_blocks(), What::Trailer { segment });
-            opening.add(Step { address, blocks, what, tries: 0 });
+            opening.queue.add(address, layout.trailer_blocks(), What::Trailer { segment });
         }
         self.send_steps();
         Ok(())
@@ -290,7 +254,7 @@ impl<D: Device> Store<D> {
             if !is_fit {
                 return Err(OpenError::Root(address));
             }
-            opening.read_root(head.extra);
+            opening.queue.add_root(head.extra);
             return Ok(());
         }
         let opening = self.opening.as_mut().expect("opening");
@@ -302,7 +266,7 @@ impl<D: Device> Store<D> {
             _ => None,
         });
         for (level, address) in roots.collect::<Vec<_>>() {
-            opening.expect(&mut self.nodes, &self.layout, level, address)?;
+            opening.queue.expect(&mut self.nodes, &self.layout, level, address)?;
         }
         Ok(())
     }
@@ -323,7 +287,7 @@ impl<D: Device> Store<D> {
         if level > 0 {
             let opening = self.opening.as_mut().expect("opening");
             for entry in entries.iter_mut().filter(|entry| **entry != 0) {
-                *entry = opening.expect(&mut self.nodes, &self.layout, level - 1, *entry)?;
+                *entry = opening.queue.expect(&mut self.nodes, &self.layout, level - 1, *entry)?;
                 self.nodes.share(*entry);
             }
         }
@@ -342,55 +306,20 @@ impl<D: Device> Store<D> {
             opening.damaged_trailers += u32::from(looks_like_trailer(bytes));
             return Ok(());
         };
-        let sequence = trailer.head.generation;
-        if sequence >= u64::MAX / 2 {
-            return Err(OpenError::Record("a segment's sequence is out of range"));
-        }
-        self.segments.found(segment, sequence);
-        let first = self.layout.first_slot(segment);
-        for (place, entry) in (first..).zip(trailer.entries) {
-            let Some(stored) = entry else { continue };
-            self.check_number(&stored)?;
-            let other = self.blocks.entry(stored.number);
-            let is_newer = match other.place {
-                0 => true,
-                place => {
-                    let there = self.segments.get(self.segments.of(place)).sequence;
-                    (stored.generation, sequence) > (other.generation, there)
-                }
-            };
-            met_if(other.place != 0, "two trailers name a block");
-            if is_newer {
-                self.restore(place, &stored);
-            }
-        }
-        Ok(())
+        self.replay().add_trailer(segment, trailer)
     }
 
-    /// Numbers are given from 1 on, and there are not more than slots.
-    fn check_number(&self, stored: &Stored) -> Result<(), OpenError> {
-        let most = u64::from(self.layout.segments) * u64::from(self.layout.slots());
-        let is_sound = stored.number != 0
-            && u64::from(stored.number) <= most
-            && stored.generation < u32::MAX / 2;
-        match is_sound {
-            true => Ok(()),
-            false => Err(OpenError::Record("a block's number is out of range")),
+    fn replay(&mut self) -> Replay<'_> {
+        Replay {
+            layout: &self.layout,
+            index_bits: self.settings.index_bits,
+            nodes: &mut self.nodes,
+            blocks: &mut self.blocks,
+            volumes: &mut self.volumes,
+            segments: &mut self.segments,
+            next_volume: &mut self.next_volume,
+            generation: &mut self.generation,
         }
-    }
-
-    fn restore(&mut self, place: u32, stored: &Stored) {
-        self.generation = self.generation.max(stored.generation);
-        self.blocks.restore(
-            stored.number,
-            Entry {
-                short: stored.content.short(stored.domain, self.settings.index_bits),
-                place,
-                generation: stored.generation,
-                refs: 0,
-                owner: stored.owner.0,
-            },
-        );
     }
 
     /// Steps 3 to 5.
@@ -400,16 +329,17 @@ impl<D: Device> Store<D> {
                 Record::Volume(volume) => {
                     let root = match volume.root {
                         0 => 0,
-                        address => opening.nodes[&address],
+                        address => opening.queue.node(address),
                     };
                     self.nodes.share(root);
-                    self.check_volume(volume)?;
-                    self.add_volume(volume.clone(), root);
+                    self.replay().add_volume(volume, root)?;
                 }
-                record => self.apply_record(record)?,
+                record => self.replay().apply(record)?,
             }
         }
-        let next = self.replay_journal(&superblock, &opening)?;
+        let mut replay = self.replay();
+        let next = journal::read(&opening.journal, &superblock, |record| replay.apply(record))?;
+        met_if(next > superblock.journal_start, "journal replayed");
         self.nodes.reap(usize::MAX, &mut |_| {});
         self.settle_segments();
         self.claim_nodes(&opening)?;
@@ -426,179 +356,10 @@ impl<D: Device> Store<D> {
         Ok(())
     }
 
-    fn check_volume(&self, volume: &crate::format::VolumeRecord) -> Result<(), OpenError> {
-        let blocks = volume.size.0.div_ceil(u64::from(BLOCK));
-        let is_taken = self.volumes.values().any(|other| other.name == volume.name);
-        let is_sound = blocks > 0
-            && blocks <= VOLUME_BLOCKS_MAX
-            && volume.id.0 < u32::MAX / 2
-            && volume.version < u64::MAX / 2
-            && volume.mapped <= blocks
-            && volume.size.0.is_multiple_of(512)
-            && !is_taken
-            && !self.volumes.contains_key(&volume.id)
-            && self.volumes.len() < crate::settings::VOLUMES_MAX;
-        match is_sound {
-            true => Ok(()),
-            false => Err(OpenError::Record("a volume is there twice, or of no size")),
-        }
-    }
-
-    /// Replays the journal; the sequence of the block behind its end.
-    fn replay_journal(
-        &mut self,
-        superblock: &Superblock,
-        opening: &Opening,
-    ) -> Result<u64, OpenError> {
-        let ring = u64::from(self.layout.journal_blocks);
-        let blocks = || opening.journal.chunks(BLOCK_BYTES);
-        let whole = || blocks().filter_map(|block| open_block(Kind::Journal, block));
-        let ours = || whole().filter(|(head, _)| head.identity == superblock.identity);
-        if ours().any(|(head, _)| head.generation > superblock.journal_generation) {
-            return Err(OpenError::SuperblockLost);
-        }
-        // Everything before the first block of the last commit was durable.
-        let durable = ours()
-            .filter(|(head, _)| head.generation == superblock.journal_generation)
-            .map(|(head, _)| head.sequence.saturating_sub(u64::from(head.part)))
-            .max()
-            .unwrap_or(0);
-        let mut sequence = superblock.journal_start;
-        while sequence < superblock.journal_start + ring {
-            let at = (sequence % ring) as usize * BLOCK_BYTES;
-            let block = open_block(Kind::Journal, &opening.journal[at..at + BLOCK_BYTES]);
-            let is_it = |head: &Head| {
-                head.identity == superblock.identity
-                    && head.generation == superblock.journal_generation
-                    && head.sequence == sequence
-            };
-            match block.filter(|(head, _)| is_it(head)) {
-                Some((_, payload)) => {
-                    let records = decode_records(payload);
-                    for record in records.ok_or(OpenError::Journal { block: sequence })? {
-                        self.apply_record(&record)?;
-                    }
-                }
-                None if durable > sequence => {
-                    return Err(OpenError::Journal { block: sequence });
-                }
-                None => break,
-            }
-            sequence += 1;
-        }
-        met_if(sequence > superblock.journal_start, "journal replayed");
-        Ok(sequence)
-    }
-
-    fn apply_record(&mut self, record: &Record) -> Result<(), OpenError> {
-        match record {
-            Record::Next { volume, generation, segment } => {
-                if *volume >= u32::MAX / 2
-                    || *generation >= u32::MAX / 2
-                    || *segment >= u64::MAX / 2
-                {
-                    return Err(OpenError::Record("a number given next is out of range"));
-                }
-                self.next_volume = self.next_volume.max(*volume);
-                self.generation = self.generation.max(*generation);
-                self.segments.next_sequence = self.segments.next_sequence.max(*segment);
-            }
-            Record::Volume(volume) => {
-                if volume.root != 0 {
-                    return Err(OpenError::Record("a new volume has a map"));
-                }
-                self.check_volume(volume)?;
-                self.next_volume = self.next_volume.max(volume.id.0 + 1);
-                self.add_volume(volume.clone(), 0);
-            }
-            Record::Clone { id, from, read_only, name } => {
-                let taken = self.volumes.values().any(|volume| volume.name == *name);
-                let is_new = !self.volumes.contains_key(id) && id.0 < u32::MAX / 2;
-                if !self.volumes.contains_key(from) || !is_new || taken {
-                    return Err(OpenError::Record("a clone of nothing, or one there already"));
-                }
-                self.next_volume = self.next_volume.max(id.0 + 1);
-                self.copy_volume(*id, *from, name.clone(), *read_only);
-            }
-            Record::Deleted(volume) => {
-                let gone = self.volumes.remove(volume);
-                self.nodes.release(gone.ok_or(OpenError::Record("no volume to delete"))?.root);
-            }
-            Record::Quotas(volume, quotas) => {
-                let volume = self.volumes.get_mut(volume);
-                volume.ok_or(OpenError::Record("no volume to bound"))?.quotas = *quotas;
-            }
-            Record::Open { segment, sequence, class } => {
-                if *segment >= self.layout.segments || *class > 1 || *sequence >= u64::MAX / 2 {
-                    return Err(OpenError::Record("a segment that is not there was opened"));
-                }
-                self.segments.reopen(*segment, *class, *sequence);
-            }
-            Record::Block(place, stored) => {
-                self.check_number(stored)?;
-                if !self.layout.is_slot(*place) {
-                    return Err(OpenError::Record("a block lies outside all segments"));
-                }
-                // An open segment may list a block that was swept, whose number another has.
-                let there = self.blocks.entry(stored.number);
-                let is_old = there.place != 0 && there.generation > stored.generation;
-                met_if(is_old, "record of a block that was swept");
-                if !is_old || mutant("former_generation_believed") {
-                    self.restore(*place, stored);
-                    self.segments.reenter(*place, stored);
-                }
-            }
-            Record::Map { volume, first, numbers } => self.replay_map(*volume, *first, numbers)?,
-            Record::Zero { volume, first, count } => self.replay_zero(*volume, *first, *count)?,
-            Record::Generation(generation) => {
-                if *generation >= u32::MAX / 2 {
-                    return Err(OpenError::Record("a generation is out of range"));
-                }
-                self.generation = self.generation.max(*generation);
-            }
-        }
-        Ok(())
-    }
-
-    fn replay_map(
-        &mut self,
-        volume: VolumeId,
-        first: u32,
-        numbers: &[u32],
-    ) -> Result<(), OpenError> {
-        let it = self.volumes.get_mut(&volume).ok_or(OpenError::Record("a map of no volume"))?;
-        if u64::from(first) + numbers.len() as u64 > it.blocks() {
-            return Err(OpenError::Record("a map goes on behind its volume's end"));
-        }
-        for (block, &number) in (first..).zip(numbers) {
-            let old = self.nodes.get(it.root, it.level, block);
-            if old == number {
-                continue;
-            }
-            let block = u64::from(block);
-            it.root = self.nodes.set(it.root, it.level, block, number, &mut |_| {});
-            it.mapped = (it.mapped + u64::from(number != 0)).saturating_sub(u64::from(old != 0));
-            it.version += 1;
-        }
-        Ok(())
-    }
-
-    fn replay_zero(&mut self, volume: VolumeId, first: u32, count: u32) -> Result<(), OpenError> {
-        let it = self.volumes.get_mut(&volume).ok_or(OpenError::Record("zeroes of no volume"))?;
-        let (first, end) = (u64::from(first), u64::from(first) + u64::from(count));
-        if end > it.blocks() {
-            return Err(OpenError::Record("zeroes go on behind their volume's end"));
-        }
-        let gone = self.nodes.count_in(it.root, it.level, first, end);
-        it.root = self.nodes.zero(it.root, it.level, first, end, &mut |_| {});
-        it.mapped = it.mapped.saturating_sub(gone);
-        it.version += gone;
-        Ok(())
-    }
-
     /// Keeps everything that the superblock in force names from being written over.
     fn claim_nodes(&mut self, opening: &Opening) -> Result<(), OpenError> {
-        let places: Vec<u32> = opening.nodes.keys().chain(&opening.chain).copied().collect();
+        let places: Vec<u32> =
+            opening.queue.node_places().chain(opening.chain.iter().copied()).collect();
         for &place in &places {
             let segment = self.segments.of(place);
             match self.segments.get(segment).state {
@@ -677,56 +438,6 @@ impl<D: Device> Store<D> {
             self.commit.join(Waiter::Seal(segment));
         }
         self.segments.find_emptied();
-    }
-}
-
-impl Opening {
-    fn add(&mut self, step: Step) {
-        self.todo.push_back(step);
-    }
-
-    fn read_root(&mut self, address: u32) {
-        let step = Step { address: u64::from(address), blocks: 1, what: What::Root, tries: 0 };
-        self.todo.push_front(step);
-    }
-
-    /// The node at an address; it is read if it is new.
-    fn expect(
-        &mut self,
-        nodes: &mut Nodes,
-        layout: &Layout,
-        level: u8,
-        address: u32,
-    ) -> Result<u32, OpenError> {
-        if !layout.is_slot(address) {
-            return Err(OpenError::Node(address));
-        }
-        if let Some(&id) = self.nodes.get(&address) {
-            let is_same = nodes.level(id) == level;
-            return if is_same { Ok(id) } else { Err(OpenError::Node(address)) };
-        }
-        let id = nodes.expect(level, address);
-        self.nodes.insert(address, id);
-        self.unread.insert(address, id);
-        Ok(id)
-    }
-
-    /// Makes steps of nodes that are to be read, of neighbours one.
-    fn gather_nodes(&mut self) {
-        while let Some((first, id)) = self.unread.pop_first() {
-            let mut nodes = vec![(first, id)];
-            let mut last = first;
-            while let Some((&next, &id)) = self.unread.first_key_value()
-                && next - last <= NODE_GAP
-                && next - first < NODE_READ
-            {
-                self.unread.pop_first();
-                nodes.push((next, id));
-                last = next;
-            }
-            let (address, blocks) = (u64::from(first), last - first + 1);
-            self.add(Step { address, blocks, what: What::Nodes(nodes), tries: 0 });
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Blocks that lie one behind the other are read at once. Each is compared with the hash under
 //! which it was stored; a segment is not written again while it is read.
 
-use crate::name::{BLOCK, BlockId, ContentId};
+use crate::name::{BLOCK, BlockId, ContentId, Domain};
 use crate::request::{Completed, Mapped, RequestError, RequestId};
 use crate::store::{Store, Task, offset};
 use thermocline_ports::{Device, DeviceError, Io, Payload};
@@ -18,6 +18,8 @@ pub(crate) enum For {
     Client { from: u32, length: u32 },
     /// A client that asks for names.
     Names,
+    /// A client that asks for a block by its number.
+    Block,
     /// A piece of a write.
     Edge { write: u32, piece: u32 },
 }
@@ -27,8 +29,8 @@ struct Run {
     /// Index of its first block in the read.
     first: u32,
     place: u32,
-    /// Numbers and short hashes.
-    blocks: Vec<(u32, u64)>,
+    /// Names and short hashes, as they were when the read began.
+    blocks: Vec<(BlockId, u64)>,
 }
 
 /// A read under way.
@@ -78,29 +80,65 @@ impl<D: Device> Store<D> {
                 continue;
             }
             let entry = self.blocks.entry(number);
-            let (place, short) = (entry.place, entry.short);
+            let (place, short, id) = (entry.place, entry.short, self.blocks.id(number));
             match runs.last_mut() {
                 Some(run)
                     if run.place + run.blocks.len() as u32 == place
                         && run.first + run.blocks.len() as u32 == index =>
                 {
-                    run.blocks.push((number, short));
+                    run.blocks.push((id, short));
                 }
-                _ => runs.push(Run { first: index, place, blocks: vec![(number, short)] }),
+                _ => runs.push(Run { first: index, place, blocks: vec![(id, short)] }),
             }
         }
         let buffer = if runs.is_empty() { Vec::new() } else { vec![0; (count * BLOCK) as usize] };
         let outstanding = runs.len() as u32;
-        let read = self.reads.insert(Read {
+        let read = Read { id, volume, wanted, buffer, names, runs, outstanding, error: None };
+        let read = self.send_read(read);
+        if outstanding == 0 {
+            self.end_read(read, count);
+        }
+    }
+
+    /// Reads a stored block by its number.
+    pub(crate) fn read_by_number(&mut self, id: RequestId, block: BlockId) {
+        let is_there = block.number != 0
+            && self.blocks.is_used(block.number)
+            && self.blocks.id(block.number) == block
+            && !self.fresh.contains_key(&block.number)
+            && !self.failed.contains(&block.number);
+        if !is_there {
+            met("block that was swept is asked for by its number");
+            return self.answer(id, Ok(Completed::Unknown));
+        }
+        let entry = self.blocks.entry(block.number);
+        let blocks = vec![(block, entry.short)];
+        let runs = vec![Run { first: 0, place: entry.place, blocks }];
+        self.send_read(Read {
             id,
-            volume,
-            wanted,
-            buffer,
-            names,
-            runs: runs.clone(),
-            outstanding,
+            volume: VolumeId(0),
+            wanted: For::Block,
+            buffer: vec![0; BLOCK as usize],
+            names: Vec::new(),
+            runs,
+            outstanding: 1,
             error: None,
         });
+    }
+
+    /// True if contents are what is stored under this short hash: of the volume's domain, or, where
+    /// a block is asked for by number, of any domain.
+    fn is_stored_as(&self, domain: Option<Domain>, content: ContentId, short: u64) -> bool {
+        let bits = self.settings.index_bits;
+        match domain {
+            Some(domain) => content.short(domain, bits) == short,
+            None => self.volumes.values().any(|it| content.short(it.domain, bits) == short),
+        }
+    }
+
+    fn send_read(&mut self, read: Read) -> u32 {
+        let runs = read.runs.clone();
+        let read = self.reads.insert(read);
         for (run, Run { place, blocks, .. }) in runs.iter().enumerate() {
             let segment = self.segments.of(*place);
             self.segments.get_mut(segment).readers += 1;
@@ -108,42 +146,50 @@ impl<D: Device> Store<D> {
             let io = Io::Read { offset: offset(u64::from(*place)), length };
             self.send(Task::Fetch { read, run: run as u32 }, io);
         }
-        if outstanding == 0 {
-            self.end_read(read, count);
-        }
+        read
     }
 
     pub(crate) fn fetched(&mut self, id: u32, run: u32, result: Result<Payload, DeviceError>) {
         let verifies = self.settings.verify_reads && !mutant("reads_not_verified");
-        let bits = self.settings.index_bits;
         let read = &mut self.reads[id];
         let Run { first, place, blocks } = read.runs[run as usize].clone();
-        let domain = self.volumes.get(&read.volume).map(|volume| volume.domain);
-        let mut learnt = Vec::new();
+        let (volume, wanted) = (read.volume, read.wanted);
+        let mut found = Vec::new();
         match result {
             Err(error) => read.error = Some(RequestError::Device(error)),
             Ok(payload) => {
                 let start = (first * BLOCK) as usize;
                 let target = &mut read.buffer[start..start + blocks.len() * BLOCK as usize];
                 payload.copy_to(target);
-                let contents = target.chunks(BLOCK as usize);
-                for (index, (&(number, short), bytes)) in blocks.iter().zip(contents).enumerate() {
-                    // A volume that was deleted meanwhile has no domain: its client hears of that.
-                    let Some(domain) = domain.filter(|_| verifies) else { continue };
-                    let content = ContentId::of(bytes);
-                    if content.short(domain, bits) != short {
-                        read.error = Some(RequestError::Damaged { number });
-                    } else if read.wanted == For::Names {
-                        learnt.push((first as usize + index, number, content));
-                    }
+                if verifies {
+                    found.extend(target.chunks(BLOCK as usize).map(ContentId::of));
                 }
             }
         }
         read.outstanding -= 1;
         let is_done = read.outstanding == 0;
-        for (index, number, content) in learnt {
-            let name = Mapped::Block(self.blocks.id(number), content);
-            self.reads[id].names[index] = name;
+        let domain = self.volumes.get(&volume).map(|volume| volume.domain);
+        // A volume that was deleted meanwhile has no domain: its client hears of that.
+        found.retain(|_| domain.is_some() || wanted == For::Block);
+        for (index, ((block, short), content)) in blocks.into_iter().zip(found).enumerate() {
+            let number = block.number;
+            // Its number may be another block's by now.
+            let is_there = self.blocks.is_used(number) && self.blocks.id(number) == block;
+            if !self.is_stored_as(domain, content, short) {
+                // What no volume has any more has no domain whose hash could be told.
+                let is_wanted = is_there && self.blocks.entry(number).refs > 0;
+                match wanted == For::Block && !is_wanted {
+                    true => self.reads[id].buffer.clear(),
+                    false => self.reads[id].error = Some(RequestError::Damaged { number }),
+                }
+                continue;
+            }
+            if is_there {
+                self.remember(number, content);
+            }
+            if wanted == For::Names {
+                self.reads[id].names[first as usize + index] = Mapped::Block(block, content);
+            }
         }
         let segment = self.segments.of(place);
         self.segments.get_mut(segment).readers -= 1;
@@ -159,7 +205,7 @@ impl<D: Device> Store<D> {
             met("damaged block found");
             self.counters.damaged += 1;
         }
-        let gone = !self.volumes.contains_key(&volume);
+        let gone = wanted != For::Block && !self.volumes.contains_key(&volume);
         let error = if gone { Some(RequestError::NoVolume(volume)) } else { error };
         match (wanted, error) {
             (For::Edge { write, piece }, error) => {
@@ -178,6 +224,8 @@ impl<D: Device> Store<D> {
                 let payload = Payload::from(buffer).slice(from..from + length);
                 self.answer(id, Ok(Completed::Read(payload)));
             }
+            (For::Block, None) if buffer.is_empty() => self.answer(id, Ok(Completed::Unknown)),
+            (For::Block, None) => self.answer(id, Ok(Completed::Read(Payload::from(buffer)))),
             (For::Names, None) => self.answer(id, Ok(Completed::Identified(names))),
         }
     }

@@ -25,6 +25,9 @@ impl Default for Quotas {
     }
 }
 
+/// Bytes that somebody keeps with a volume; a store knows nothing of what they mean.
+pub type Tag = [u8; 16];
+
 /// Which quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaKind {
@@ -94,6 +97,12 @@ pub enum Action {
         /// How many blocks.
         blocks: u32,
     },
+    /// Read a stored block by its number, as long as it is stored; the answer is
+    /// [`Completed::Read`], or [`Completed::Unknown`] when it was swept.
+    Fetch {
+        /// Which block.
+        block: BlockId,
+    },
     /// Keep a block, if the store has it, until it is unpinned or the store is closed: it is not
     /// swept although nothing maps it yet.
     Pin {
@@ -126,6 +135,14 @@ pub enum Action {
     Delete {
         /// Which.
         volume: VolumeId,
+    },
+    /// Keep some bytes with a volume, durably, and with everything that was answered so far. A
+    /// clone begins with none.
+    SetTag {
+        /// Which.
+        volume: VolumeId,
+        /// The bytes.
+        tag: Tag,
     },
     /// Change a volume's bounds; what is above them stays.
     SetQuotas {

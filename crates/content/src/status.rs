@@ -1,7 +1,7 @@
 //! What a store says of itself.
 
 use crate::name::{BLOCK, Domain};
-use crate::request::Quotas;
+use crate::request::{Quotas, Tag};
 use crate::store::Store;
 use thermocline_ports::Device;
 use thermocline_units::{Bytes, VolumeId};
@@ -56,6 +56,10 @@ pub struct VolumeStatus {
     pub quotas: Quotas,
     /// Version of its map.
     pub version: u64,
+    /// Volume that it was made of as a clone or snapshot, which may be gone; 0: none.
+    pub origin: VolumeId,
+    /// What was kept with it.
+    pub tag: Tag,
 }
 
 /// A store as it is now.
@@ -112,6 +116,8 @@ impl<D: Device> Store<D> {
             charged: bytes(self.ledger.charged.get(&id).copied().unwrap_or(0)),
             quotas: volume.quotas,
             version: volume.version,
+            origin: volume.origin,
+            tag: volume.tag,
         });
         volumes.collect()
     }

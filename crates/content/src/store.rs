@@ -8,13 +8,14 @@ use crate::blocks::Blocks;
 use crate::checkpoint::Checkpoint;
 use crate::clean::Cleaner;
 use crate::commit::Commit;
+use crate::format::VolumeRecord;
 use crate::layout::Layout;
 use crate::locks::Locks;
 use crate::name::{BLOCK, ContentId, Domain};
 use crate::open_error::OpenError;
 use crate::opening::Opening;
 use crate::reading::Read;
-use crate::request::{Answer, Completed, Quotas, RequestError, RequestId};
+use crate::request::{Answer, Completed, Quotas, RequestError, RequestId, Tag};
 use crate::room::Room;
 use crate::segments::Segments;
 use crate::settings::Settings;
@@ -54,11 +55,44 @@ pub(crate) struct Volume {
     pub(crate) quotas: Quotas,
     pub(crate) mapped: u64,
     pub(crate) version: u64,
+    /// Volume that it was made of; 0: none.
+    pub(crate) origin: VolumeId,
+    pub(crate) tag: Tag,
     pub(crate) root: u32,
     pub(crate) level: u8,
 }
 
 impl Volume {
+    /// The volume that a record describes, with this node as its root.
+    pub(crate) fn of(record: VolumeRecord, root: u32, nodes: &Nodes) -> Volume {
+        let blocks = record.size.0.div_ceil(u64::from(BLOCK));
+        Volume {
+            name: record.name,
+            size: record.size,
+            domain: record.domain,
+            read_only: record.read_only,
+            quotas: record.quotas,
+            mapped: record.mapped,
+            version: record.version,
+            origin: record.origin,
+            tag: record.tag,
+            root,
+            level: nodes.root_level(blocks),
+        }
+    }
+
+    /// A volume that shares the map of this one, whose number is `id`.
+    pub(crate) fn copy(
+        &self,
+        id: VolumeId,
+        name: String,
+        read_only: bool,
+        nodes: &mut Nodes,
+    ) -> Volume {
+        nodes.share(self.root);
+        Volume { name, read_only, origin: id, tag: Tag::default(), ..self.clone() }
+    }
+
     pub(crate) fn blocks(&self) -> u64 {
         self.size.0.div_ceil(u64::from(BLOCK))
     }

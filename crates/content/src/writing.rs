@@ -10,44 +10,27 @@
 //!
 //! A block that is being written is found by others already; they wait for it as well.
 
+mod mapping;
+mod piece;
+mod runs;
+
 use crate::blocks::Entry;
 use crate::commit::Waiter;
-use crate::format::{MAP_RUN_MAX, Record, Stored};
+use crate::format::{Record, Stored};
 use crate::name::{BLOCK, ContentId, Domain};
 use crate::reading::For;
 use crate::request::{Completed, QuotaKind, RequestError, RequestId};
 use crate::segments::Class;
 use crate::settings::PINS_MAX;
 use crate::store::{Fresh, Store, Task, offset};
+use mapping::Mapping;
+use piece::Piece;
+use runs::{Run, Runs};
 use std::ops::Range;
 use thermocline_ports::{Device, DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::{met, met_if};
+use thermocline_units::situations::met;
 use thermocline_units::{Bytes, VolumeId};
-
-/// What a piece brings.
-#[derive(Debug, Clone)]
-enum Source {
-    /// These bytes of the block; the rest stays.
-    Part { from: u32, data: Payload },
-    /// All of the block.
-    Data(Payload),
-    /// A name only.
-    Name,
-}
-
-/// A block of a write.
-#[derive(Debug)]
-struct Piece {
-    block: u32,
-    source: Source,
-    content: Option<ContentId>,
-    /// The stored block, once it is known. 0: zeroes, or not yet known.
-    number: u32,
-    is_settled: bool,
-    /// Candidates that turned out to be others, or damaged.
-    rejected: Vec<u32>,
-}
 
 /// What the write is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +69,7 @@ impl<D: Device> Store<D> {
         data: Payload,
         fua: bool,
     ) {
-        let block = u64::from(BLOCK);
-        let end = at + u64::from(data.len());
-        let mut pieces = Vec::new();
-        for index in at / block..end.div_ceil(block) {
-            let (from, to) = (at.max(index * block), end.min((index + 1) * block));
-            let part = data.slice((from - at) as u32..(to - at) as u32);
-            pieces.push(piece(index, from % block, part));
-        }
-        let blocks = (at / block) as u32..end.div_ceil(block) as u32;
+        let (pieces, blocks) = piece::of_data(at, &data);
         self.begin(id, volume, Kind::Data, pieces, blocks.end..blocks.end, blocks, fua);
     }
 
@@ -106,18 +81,7 @@ impl<D: Device> Store<D> {
         contents: Vec<ContentId>,
         fua: bool,
     ) {
-        let first = (at / u64::from(BLOCK)) as u32;
-        let zero = ContentId::of(&[0; BLOCK as usize]);
-        let pieces = (first..).zip(contents).map(|(block, content)| Piece {
-            block,
-            source: Source::Name,
-            content: Some(content),
-            number: 0,
-            is_settled: content == zero,
-            rejected: Vec::new(),
-        });
-        let pieces: Vec<Piece> = pieces.collect();
-        let blocks = first..first + pieces.len() as u32;
+        let (pieces, blocks) = piece::of_names(at, contents);
         self.begin(id, volume, Kind::Names, pieces, blocks.end..blocks.end, blocks, fua);
     }
 
@@ -129,40 +93,18 @@ impl<D: Device> Store<D> {
         length: u64,
         fua: bool,
     ) {
-        let (block, end) = (u64::from(BLOCK), at + length);
         let size = self.volumes[&volume].size.0;
-        let (first, last) = (at / block, end.div_ceil(block));
-        // Behind the volume's end there is nothing: its last block counts as whole.
-        let whole_end = if end == size { last } else { end / block };
-        let whole = at.div_ceil(block)..whole_end.max(at.div_ceil(block));
-        let mut pieces = Vec::new();
-        for index in [first, last - 1] {
-            let (from, to) = (at.max(index * block), end.min((index + 1) * block));
-            let is_edge = !whole.contains(&index);
-            if is_edge && pieces.iter().all(|piece: &Piece| u64::from(piece.block) != index) {
-                met("zeroes in part of a block");
-                pieces.push(piece(index, from % block, Payload::Zeroes((to - from) as u32)));
-            }
-        }
-        let zeroes = whole.start as u32..whole.end as u32;
-        self.begin(id, volume, Kind::Zero, pieces, zeroes, first as u32..last as u32, fua);
+        let (pieces, zeroes, blocks) = piece::of_zeroes(at, length, size);
+        self.begin(id, volume, Kind::Zero, pieces, zeroes, blocks, fua);
     }
 
     pub(crate) fn pin_content(&mut self, id: RequestId, domain: Domain, content: ContentId) {
-        let piece = Piece {
-            block: 0,
-            source: Source::Name,
-            content: Some(content),
-            number: 0,
-            is_settled: false,
-            rejected: Vec::new(),
-        };
         let write = Write {
             id,
             volume: VolumeId(0),
             domain,
             kind: Kind::Pin,
-            pieces: vec![piece],
+            pieces: vec![Piece::of_name(0, content)],
             zeroes: 0..0,
             fua: false,
             outstanding: 0,
@@ -214,7 +156,7 @@ impl<D: Device> Store<D> {
         }
         let edges: Vec<(u32, u32)> = (0u32..)
             .zip(&self.writes[write].pieces)
-            .filter(|(_, piece)| matches!(piece.source, Source::Part { .. }))
+            .filter(|(_, piece)| piece.is_part())
             .map(|(index, piece)| (index, piece.block))
             .collect();
         // One more than there are, so that answers on the spot do not end the step.
@@ -233,16 +175,7 @@ impl<D: Device> Store<D> {
         result: Result<Payload, RequestError>,
     ) {
         match result {
-            Ok(old) => {
-                let piece = &mut self.writes[write].pieces[piece as usize];
-                let Source::Part { from, data } = &piece.source else {
-                    unreachable!("edges are parts until they are read")
-                };
-                let mut bytes = old.to_vec();
-                let from = *from as usize;
-                data.copy_to(&mut bytes[from..from + data.len() as usize]);
-                piece.source = Source::Data(Payload::from(bytes));
-            }
+            Ok(old) => self.writes[write].pieces[piece as usize].complete(&old),
             Err(error) => self.writes[write].error = Some(error),
         }
         self.step_done(write);
@@ -274,25 +207,12 @@ impl<D: Device> Store<D> {
         let it = &mut self.writes[write];
         let domain = it.domain;
         let piece = &mut it.pieces[index as usize];
-        if piece.is_settled {
+        if piece.is_settled() {
             return;
         }
-        if piece.content.is_none() {
-            let Source::Data(data) = &piece.source else { unreachable!("edges were read") };
-            match data {
-                Payload::Bytes(bytes) if !is_zero(bytes) => {
-                    piece.content = Some(ContentId::of(bytes));
-                }
-                _ => {
-                    piece.is_settled = true;
-                    return;
-                }
-            }
-        }
-        let content = piece.content.expect("just made");
-        let Some(number) = self
-            .blocks
-            .candidate(content.short(domain, bits), |number| !piece.rejected.contains(&number))
+        let Some(content) = piece.name() else { return };
+        let Some(number) =
+            self.blocks.candidate(content.short(domain, bits), |number| piece.may_be(number))
         else {
             return;
         };
@@ -303,7 +223,7 @@ impl<D: Device> Store<D> {
             }
             Some(_) => {
                 met("equal short hashes of different contents");
-                self.writes[write].pieces[index as usize].rejected.push(number);
+                self.writes[write].pieces[index as usize].reject(number);
                 self.seek_piece(write, index);
             }
             None if mutant("short_hash_believed") => self.settle(write, index, number),
@@ -332,13 +252,13 @@ impl<D: Device> Store<D> {
         let segment = self.segments.of(place);
         self.segments.get_mut(segment).readers -= 1;
         let stored = result.ok().map(|payload| ContentId::of(&payload.to_vec()));
-        let content = self.writes[write].pieces[index as usize].content;
+        let content = self.writes[write].pieces[index as usize].content();
         if let Some(stored) = stored.filter(|stored| Some(*stored) == content) {
             self.remember(number, stored);
             self.settle(write, index, number);
         } else {
             met("candidate was damaged or another block");
-            self.writes[write].pieces[index as usize].rejected.push(number);
+            self.writes[write].pieces[index as usize].reject(number);
             self.seek_piece(write, index);
         }
         self.unpin(number);
@@ -350,8 +270,7 @@ impl<D: Device> Store<D> {
         self.counters.deduplicated += 1;
         self.pin(number);
         let it = &mut self.writes[write];
-        let piece = &mut it.pieces[index as usize];
-        (piece.number, piece.is_settled) = (number, true);
+        it.pieces[index as usize].settle(number);
         it.pinned.push(number);
     }
 
@@ -361,7 +280,7 @@ impl<D: Device> Store<D> {
         if it.outstanding > 0 {
             return;
         }
-        let unknown = it.pieces.iter().filter(|piece| !piece.is_settled).count() as u32;
+        let unknown = it.pieces.iter().filter(|piece| !piece.is_settled()).count() as u32;
         if it.kind == Kind::Pin {
             return self.end_pin(write);
         }
@@ -385,7 +304,7 @@ impl<D: Device> Store<D> {
     }
 
     fn end_pin(&mut self, write: u32) {
-        let number = self.writes[write].pieces[0].number;
+        let number = self.writes[write].pieces[0].number();
         if number == 0 || self.failed.contains(&number) {
             return self.end_write(write, Ok(Completed::Unknown));
         }
@@ -402,7 +321,7 @@ impl<D: Device> Store<D> {
     }
 
     fn pinned(&mut self, write: u32) {
-        let number = self.writes[write].pieces[0].number;
+        let number = self.writes[write].pieces[0].number();
         self.pin(number);
         *self.client_pins.entry(number).or_default() += 1;
         let id = self.blocks.id(number);
@@ -414,7 +333,7 @@ impl<D: Device> Store<D> {
         let volume = self.volumes.get(&it.volume).ok_or(RequestError::NoVolume(it.volume))?;
         let (root, level) = (volume.root, volume.level);
         let grows = |piece: &&Piece| {
-            let is_something = !piece.is_settled || piece.number != 0;
+            let is_something = !piece.is_settled() || piece.number() != 0;
             is_something && self.nodes.get(root, level, piece.block) == 0
         };
         let block = u64::from(BLOCK);
@@ -447,12 +366,11 @@ impl<D: Device> Store<D> {
             return;
         }
         self.writes[write].outstanding = 1;
-        // Runs of slots: first place, numbers, data.
-        let mut runs: Vec<(u32, Vec<u32>, Vec<Payload>)> = Vec::new();
+        let mut runs = Runs::default();
         for index in 0..self.writes[write].pieces.len() {
             let it = &self.writes[write];
             let (domain, piece) = (it.domain, &it.pieces[index]);
-            let (content, is_settled) = (piece.content, piece.is_settled);
+            let (content, is_settled) = (piece.content(), piece.is_settled());
             if !is_settled {
                 let bits = self.settings.index_bits;
                 let content = content.expect("what is not settled has a name");
@@ -467,26 +385,22 @@ impl<D: Device> Store<D> {
                     self.place_piece(write, index, content, &mut runs);
                 }
             }
-            let number = self.writes[write].pieces[index].number;
+            let number = self.writes[write].pieces[index].number();
             if let Some(fresh) = self.fresh.get_mut(&number) {
                 fresh.waiters.push(write);
                 self.writes[write].outstanding += 1;
             }
         }
-        for (place, numbers, data) in runs {
-            self.send_fill(write, place, numbers, data);
+        for run in runs.into_iter() {
+            let (data, Run { place, numbers, .. }) = (run.data(), run);
+            let io = Io::Write { offset: offset(u64::from(place)), data, fua: false };
+            self.send(Task::Fill { write, place, numbers }, io);
         }
         self.filled_one(write);
     }
 
     /// Gives a new block a number and a slot.
-    fn place_piece(
-        &mut self,
-        write: u32,
-        index: usize,
-        content: ContentId,
-        runs: &mut Vec<(u32, Vec<u32>, Vec<Payload>)>,
-    ) {
+    fn place_piece(&mut self, write: u32, index: usize, content: ContentId, runs: &mut Runs) {
         let taken = self.segments.take_slot(Class::Hot);
         let (place, opened) = taken.expect("there was room for all of it");
         if let Some((segment, sequence)) = opened {
@@ -501,38 +415,12 @@ impl<D: Device> Store<D> {
             owner: it.volume.0,
         });
         let piece = &mut it.pieces[index];
-        (piece.number, piece.is_settled) = (number, true);
+        piece.settle(number);
         it.pinned.push(number);
-        let Source::Data(data) = &piece.source else { unreachable!("names are never new") };
-        let data = data.clone();
+        runs.push(place, number, piece.data());
         self.pin(number);
         self.fresh.insert(number, Fresh { content, waiters: Vec::new() });
         self.counters.new_blocks += 1;
-        match runs.last_mut() {
-            Some((first, numbers, parts)) if *first + numbers.len() as u32 == place => {
-                numbers.push(number);
-                parts.push(data);
-            }
-            _ => runs.push((place, vec![number], vec![data])),
-        }
-    }
-
-    fn send_fill(&mut self, write: u32, place: u32, numbers: Vec<u32>, parts: Vec<Payload>) {
-        let data = match &parts[..] {
-            [one] => one.clone(),
-            parts => {
-                let mut bytes = Vec::with_capacity(parts.len() * BLOCK as usize);
-                for part in parts {
-                    match part {
-                        Payload::Bytes(part) => bytes.extend_from_slice(part),
-                        Payload::Zeroes(length) => bytes.resize(bytes.len() + *length as usize, 0),
-                    }
-                }
-                Payload::from(bytes)
-            }
-        };
-        let io = Io::Write { offset: offset(u64::from(place)), data, fua: false };
-        self.send(Task::Fill { write, place, numbers }, io);
     }
 
     pub(crate) fn filled(
@@ -584,50 +472,14 @@ impl<D: Device> Store<D> {
     /// Step 4.
     fn apply(&mut self, write: u32) {
         let volume = self.writes[write].volume;
-        let Some(mut it) = self.volumes.get(&volume).cloned() else {
+        let Store { nodes, blocks, ledger, commit, writes, volumes, .. } = self;
+        let Some(it) = volumes.get_mut(&volume) else {
             return self.end_write(write, Err(RequestError::NoVolume(volume)));
         };
-        let Store { nodes, blocks, ledger, commit, writes, .. } = self;
-        let writing = &writes[write];
-        let mut sink = |change| ledger.note(blocks, change);
-        let zeroes = writing.zeroes.clone();
-        let (first, end) = (u64::from(zeroes.start), u64::from(zeroes.end));
-        let gone = nodes.count_in(it.root, it.level, first, end);
-        if gone > 0 {
-            it.root = nodes.zero(it.root, it.level, first, end, &mut sink);
-            it.mapped -= gone;
-            it.version += gone;
-            let count = zeroes.end - zeroes.start;
-            commit.append(&Record::Zero { volume, first: zeroes.start, count });
-        }
-        let mut run: Option<(u32, Vec<u32>)> = None;
-        let mut flush = |run: &mut Option<(u32, Vec<u32>)>| {
-            if let Some((first, numbers)) = run.take() {
-                commit.append(&Record::Map { volume, first, numbers });
-            }
-        };
-        for piece in &writing.pieces {
-            let old = nodes.get(it.root, it.level, piece.block);
-            if old == piece.number {
-                met_if(old != 0, "block written with what it held");
-                continue;
-            }
-            let block = u64::from(piece.block);
-            it.root = nodes.set(it.root, it.level, block, piece.number, &mut sink);
-            it.mapped = it.mapped + u64::from(piece.number != 0) - u64::from(old != 0);
-            it.version += 1;
-            let goes_on = run.as_ref().is_some_and(|(first, numbers)| {
-                *first + numbers.len() as u32 == piece.block && numbers.len() < MAP_RUN_MAX
-            });
-            if !goes_on {
-                flush(&mut run);
-                run = Some((piece.block, Vec::new()));
-            }
-            run.as_mut().expect("just made").1.push(piece.number);
-        }
-        flush(&mut run);
+        let mut mapping = Mapping { id: volume, volume: it, nodes, blocks, ledger, commit };
+        mapping.zero(writes[write].zeroes.clone());
+        mapping.set(&writes[write].pieces);
         let version = it.version;
-        self.volumes.insert(volume, it);
         self.end_write(write, Ok(Completed::Written { version }));
     }
 
@@ -669,10 +521,10 @@ impl<D: Device> Store<D> {
         let Store { writes, failed, room, .. } = self;
         let it = &mut writes[write];
         let mut any = false;
-        for piece in it.pieces.iter_mut().filter(|piece| failed.contains(&piece.number)) {
+        for piece in it.pieces.iter_mut().filter(|piece| failed.contains(&piece.number())) {
             met("block found on its way never arrived");
-            piece.rejected.push(piece.number);
-            (piece.number, piece.is_settled, any) = (0, false, true);
+            piece.unsettle();
+            any = true;
         }
         if any {
             room.promised -= std::mem::take(&mut it.promised);
@@ -702,20 +554,4 @@ impl<D: Device> Store<D> {
         let end = at.0.checked_add(length);
         end.is_some_and(|end| length > 0 && end <= self.volumes[&volume].size.0)
     }
-}
-
-fn piece(index: u64, from: u64, part: Payload) -> Piece {
-    let source = match part.len() {
-        BLOCK => Source::Data(part),
-        _ => Source::Part { from: from as u32, data: part },
-    };
-    let block = index as u32;
-    let rejected = Vec::new();
-    Piece { block, source, content: None, number: 0, is_settled: false, rejected }
-}
-
-/// True if there are only zeroes.
-fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<16>();
-    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|&byte| byte == 0)
 }

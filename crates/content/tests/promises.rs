@@ -228,6 +228,43 @@ fn what_is_told_of_blocks_is_their_hash() {
 }
 
 #[test]
+fn a_block_is_there_by_its_number_until_it_is_swept() {
+    let mut desk = Desk::new();
+    let volume = desk.volume("v");
+    desk.write(volume, 0, block(7)).unwrap();
+    let (_, ids) = desk.store.map(volume, 0, 2).unwrap();
+    let [Some(number), None] = ids[..] else { panic!("{ids:?}") };
+    let fetch = Action::Fetch { block: number };
+    assert_eq!(desk.ask(fetch.clone()), Ok(Completed::Read(Payload::from(block(7)))));
+    desk.write(volume, 0, block(8)).unwrap();
+    desk.store.sweep();
+    desk.settle();
+    desk.ask(Action::Flush).unwrap();
+    desk.settle();
+    assert_eq!(desk.ask(fetch), Ok(Completed::Unknown), "it was swept");
+}
+
+#[test]
+fn tags_and_origins_survive_and_a_clone_begins_without_a_tag() {
+    let mut desk = Desk::new();
+    let volume = desk.volume("v");
+    desk.write(volume, 0, block(7)).unwrap();
+    let tag = [3; 16];
+    desk.ask(Action::SetTag { volume, tag }).unwrap();
+    let clone = desk.clone_of(volume, "c", false);
+    let mut disk = desk.store.into_device();
+    disk.crash(&mut Rng::seeded(1), Survival::Lost);
+    let mut desk = Desk::open(disk);
+    let told = |volume| {
+        let all = desk.store.volumes();
+        let it = all.into_iter().find(|it| it.id == volume).unwrap();
+        (it.tag, it.origin)
+    };
+    assert_eq!((told(volume), told(clone)), ((tag, VolumeId(0)), ([0; 16], volume)));
+    assert_eq!(desk.read(volume, 0), block(7), "what was answered before the tag is durable");
+}
+
+#[test]
 fn impossible_requests_are_refused() {
     let mut desk = Desk::new();
     let volume = desk.volume("v");

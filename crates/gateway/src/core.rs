@@ -1,7 +1,7 @@
 //! What all tasks of a gateway share: its settings, what it counts, whom it tells.
 
 use crate::config::{Common, Event, Limits, OnEvent, Severity};
-use crate::keys::{Fingerprint, KeyFiles, Keys};
+use crate::keys::{Fingerprint, KeyFiles, Keys, PROTOCOL};
 use crate::status::Status;
 use crate::{StartError, WhenDown};
 use std::io;
@@ -71,8 +71,8 @@ impl Core {
         }
         let fingerprint = keys.fingerprint();
         match role {
-            Role::Connector => keys.client().map(drop)?,
-            Role::Acceptor => keys.server().map(drop)?,
+            Role::Connector => keys.client(PROTOCOL).map(drop)?,
+            Role::Acceptor => keys.server(PROTOCOL).map(drop)?,
         }
         let core = Core {
             keys: common.keys.clone(),

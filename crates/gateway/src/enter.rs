@@ -5,7 +5,7 @@ use crate::codes;
 use crate::config::{Severity, WhenDown};
 use crate::core::{Core, Place, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub, NoFlow};
-use crate::keys::{Fingerprint, Keys, SERVER_NAME, explain, met};
+use crate::keys::{Fingerprint, Keys, PROTOCOL, SERVER_NAME, explain, met};
 use crate::link;
 use crate::relay::{self, Broken};
 use crate::socks5::{Handshake, REQUEST_BYTES_MAX, Refusal, Reply, Step};
@@ -248,7 +248,7 @@ impl Enter {
 
     async fn connect(&self) -> Result<(TlsStream<TcpStream>, String, Fingerprint), String> {
         let keys = Keys::read(&self.core.keys).map_err(|error| error.to_string())?;
-        let config = keys.client().map_err(|error| error.to_string())?;
+        let config = keys.client(PROTOCOL).map_err(|error| error.to_string())?;
         let within = self.core.limits.handshake_within;
         let late = |what: &str| format!("{what} took longer than {} s", within.as_secs_f64());
         let tcp = timeout(within, connect(&self.to)).await;

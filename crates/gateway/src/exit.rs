@@ -5,7 +5,7 @@ use crate::codes;
 use crate::config::Severity;
 use crate::core::{Core, Place, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub};
-use crate::keys::{Fingerprint, Keys, explain, met};
+use crate::keys::{Fingerprint, Keys, PROTOCOL, explain, met};
 use crate::link;
 use crate::relay::{self, Broken};
 use crate::status::Status;
@@ -129,7 +129,7 @@ impl Exit {
     ) -> Result<(TlsStream<TcpStream>, Fingerprint, Arc<Peer>), String> {
         let keys = Keys::read(&self.core.keys).map_err(|error| error.to_string())?;
         let known = keys.peers();
-        let config = keys.server().map_err(|error| error.to_string())?;
+        let config = keys.server(PROTOCOL).map_err(|error| error.to_string())?;
         prepare_link(&stream).map_err(|error| error.to_string())?;
         let accepted = TlsAcceptor::from(config).accept(stream).into_fallible().await;
         let stream = match accepted {

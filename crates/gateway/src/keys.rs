@@ -24,10 +24,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The protocol that ends ask for (ALPN): strangers are told apart early.
-const PROTOCOL: &[u8] = b"thermocline-tunnel";
+/// The protocol that ends of a tunnel ask for (ALPN): strangers are told apart early.
+pub(crate) const PROTOCOL: &[u8] = b"thermocline-tunnel";
 /// The name in a handshake, which nobody looks at.
-pub(crate) const SERVER_NAME: &str = "thermocline.tunnel";
+pub const SERVER_NAME: &str = "thermocline.tunnel";
 /// Bits of a key file's mode by which others could read it.
 const OTHERS: u32 = 0o077;
 
@@ -183,7 +183,7 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
 }
 
 /// The certificate that an end shows, and those that it accepts.
-pub(crate) struct Keys {
+pub struct Keys {
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     pinned: Arc<Pinned>,
@@ -192,7 +192,10 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// Reads the files.
-    pub(crate) fn read(files: &KeyFiles) -> Result<Keys, KeyError> {
+    ///
+    /// # Errors
+    /// A file cannot be read, holds something else, or can be read by others.
+    pub fn read(files: &KeyFiles) -> Result<Keys, KeyError> {
         let path = &files.key;
         let metadata = std::fs::metadata(path)
             .map_err(|error| KeyError::File { path: path.clone(), error })?;
@@ -217,42 +220,48 @@ impl Keys {
     }
 
     /// The key of this end.
-    pub(crate) fn fingerprint(&self) -> Fingerprint {
+    pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificates[0])
     }
 
     /// The keys that are accepted.
-    pub(crate) fn peers(&self) -> Vec<Fingerprint> {
+    pub fn peers(&self) -> Vec<Fingerprint> {
         self.pinned.peers.iter().map(Fingerprint::of).collect()
     }
 
-    /// TLS of the end that connects.
-    pub(crate) fn client(self) -> Result<Arc<ClientConfig>, rustls::Error> {
+    /// TLS 1.3 of the end that connects, for this protocol (ALPN).
+    ///
+    /// # Errors
+    /// Key and certificate do not go together.
+    pub fn client(self, protocol: &[u8]) -> Result<Arc<ClientConfig>, rustls::Error> {
         let mut config = ClientConfig::builder_with_provider(self.provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(self.pinned)
             .with_client_auth_cert(self.certificates, self.key)?;
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
         Ok(Arc::new(config))
     }
 
-    /// TLS of the end that accepts.
-    pub(crate) fn server(self) -> Result<Arc<ServerConfig>, rustls::Error> {
+    /// TLS 1.3 of the end that accepts, for this protocol (ALPN).
+    ///
+    /// # Errors
+    /// Key and certificate do not go together.
+    pub fn server(self, protocol: &[u8]) -> Result<Arc<ServerConfig>, rustls::Error> {
         let mut config = ServerConfig::builder_with_provider(self.provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(self.pinned)
             .with_single_cert(self.certificates, self.key)?;
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
 }
 
 /// The fingerprint of whom a handshake met.
-pub(crate) fn met(certificates: Option<&[CertificateDer<'_>]>) -> Option<Fingerprint> {
+pub fn met(certificates: Option<&[CertificateDer<'_>]>) -> Option<Fingerprint> {
     certificates.and_then(|all| all.first()).map(Fingerprint::of)
 }
 
@@ -283,7 +292,7 @@ struct Unknown {
 }
 
 /// The reason that a handshake failed, for people.
-pub(crate) fn explain(error: &io::Error) -> String {
+pub fn explain(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {

@@ -36,6 +36,9 @@ mod strangers;
 
 pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
 pub use config::{Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown};
-pub use keys::{Fingerprint, KeyError, KeyFiles, Made, make as make_keys};
+pub use keys::{
+    Fingerprint, KeyError, KeyFiles, Keys, Made, SERVER_NAME, explain as explain_handshake,
+    make as make_keys, met as shown_key,
+};
 pub use running::{Gateway, StartError, View};
 pub use status::{ClassStatus, FlowStatus, LinkStatus, Status};

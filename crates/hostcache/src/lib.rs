@@ -46,7 +46,7 @@ pub use messages::{
     ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, UNKNOWN, Why, WriteItem,
 };
 pub use protocol::Protocol;
-pub use server::{OPERATIONS_MAX, Server, ServerCounts, ServerError};
+pub use server::{LeaseStatus, OPERATIONS_MAX, Server, ServerCounts, ServerError};
 pub use settings::{AgentSettings, HashOf, ServerSettings, SettingsError};
 pub use store::{Content, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
 

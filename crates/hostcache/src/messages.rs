@@ -74,11 +74,20 @@ pub enum Why {
     Outside,
     /// The store could not do it.
     Store,
+    /// It is a snapshot.
+    ReadOnly,
 }
 
 impl Why {
-    pub(crate) const ALL: [Why; 6] =
-        [Why::NoVolume, Why::NotEntitled, Why::InUse, Why::Fenced, Why::Outside, Why::Store];
+    pub(crate) const ALL: [Why; 7] = [
+        Why::NoVolume,
+        Why::NotEntitled,
+        Why::InUse,
+        Why::Fenced,
+        Why::Outside,
+        Why::Store,
+        Why::ReadOnly,
+    ];
 }
 
 /// A message of an agent to the server.

@@ -25,6 +25,7 @@ use crate::settings::{ServerSettings, SettingsError};
 use crate::store::{StoreAnswer, StoreRequest};
 use crate::{BLOCKS_MAX, MAP_BLOCKS_MAX};
 use leases::Lease;
+pub use leases::LeaseStatus;
 use memory::Memory;
 use reading::Read;
 use std::collections::{BTreeMap, VecDeque};

@@ -132,6 +132,8 @@ pub struct VolumeInfo {
     pub domain: u8,
     /// Image that it is a clone of; 0: none.
     pub base: u32,
+    /// True for a snapshot, which nobody may write to.
+    pub read_only: bool,
     /// Last fencing number; 0: none.
     pub fence: u64,
     /// Host that had it.
@@ -193,7 +195,8 @@ impl MemoryStore {
     pub fn create(&mut self, name: &str, blocks: u32, domain: u8) -> u32 {
         assert!(domain < 64 && !name.is_empty(), "a volume has a name and a domain below 64");
         let volume = self.volumes.len() as u32 + 1;
-        let info = VolumeInfo { volume, blocks, domain, base: 0, fence: 0, holder: 0 };
+        let read_only = false;
+        let info = VolumeInfo { volume, blocks, domain, base: 0, read_only, fence: 0, holder: 0 };
         let map = vec![0; blocks as usize];
         self.volumes.push(Volume { name: name.to_string(), info, map });
         volume

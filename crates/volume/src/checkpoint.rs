@@ -11,7 +11,12 @@
 //! batch that already shows the effect of a later record does no harm; and the cycle of step 3
 //! makes sure that every effect a batch may show has its record, and its data, on disk.
 //!
-//! The journal ring bounds recovery; a checkpoint starts when half of it is used.
+//! The journal ring bounds recovery; a checkpoint starts when half of it is used, and a quarter is
+//! kept for step 3. If more than that is queued, because a pool has died or many mirrored chunks
+//! were written since the last commit, the ring is full and no cycle can start. The checkpoint then
+//! takes in all that is queued: it begins anew, with the journal to follow it empty, and step 3
+//! only flushes. What a batch shows then has its data on disk, and no older record comes after it;
+//! what is queued is written behind it, as usual.
 
 use crate::commit::Waiter;
 use crate::flight::{Flight, Owner};
@@ -65,6 +70,8 @@ pub(crate) struct Checkpoint {
     pub(crate) generation: u64,
     /// The homes that the one under way puts in force.
     homes: Vec<PoolId>,
+    /// True if it takes in what the journal has no room for.
+    absorbs: bool,
     /// Blocks that each of these had room for when it began.
     blocks_max: u32,
     journal_start: u64,
@@ -89,6 +96,7 @@ impl Checkpoint {
             blocks: 0,
             generation: sequence,
             homes: Vec::new(),
+            absorbs: false,
             blocks_max: 0,
             journal_start: 0,
             written: 0,
@@ -101,6 +109,11 @@ impl Checkpoint {
 
     pub(crate) fn is_covering(&self) -> bool {
         self.stage == Stage::Covering
+    }
+
+    /// The attempt whose map is written and that waits for a flush alone.
+    pub(crate) fn awaits_flush(&self) -> Option<u64> {
+        (self.absorbs && self.is_covering()).then_some(self.attempt)
     }
 
     /// True if its superblocks are on their way.
@@ -142,6 +155,7 @@ impl Group {
                 Stage::Sealing => self.write_superblocks(),
                 Stage::Spreading => self.spread_superblocks(),
                 Stage::Spread => return self.checkpoint_done(),
+                Stage::Covering if self.covering_is_stuck() => self.begin_absorbing(),
                 Stage::Idle | Stage::Covering => return,
             }
         }
@@ -167,12 +181,29 @@ impl Group {
         checkpoint.wanted = false;
         checkpoint.attempt += 1;
         checkpoint.homes = homes;
+        checkpoint.absorbs = false;
         checkpoint.journal_start = self.commit.next;
         if mutant("journal_space_early") {
             self.commit.start = self.commit.next;
         }
         checkpoint.written = 0;
         checkpoint.stage = Stage::Writing(ChunkId::default());
+    }
+
+    /// True if the journal has no room for what is to be covered, and never will have.
+    fn covering_is_stuck(&self) -> bool {
+        !self.checkpoint.absorbs
+            && self.commit.is_idle()
+            && self.journal_room() == 0
+            && !mutant("checkpoint_waits_for_a_full_journal")
+    }
+
+    /// Begins anew, with what is queued. No cycle starts before the superblocks are in force: there
+    /// is no room for one.
+    fn begin_absorbing(&mut self) {
+        met("checkpoint took in what the journal had no room for");
+        self.start_checkpoint();
+        self.checkpoint.absorbs = true;
     }
 
     /// The fastest pools that have a metadata region with room for the map and will stay, far ones
@@ -233,7 +264,9 @@ impl Group {
                     self.checkpoint.stage = Stage::Sealing;
                     return;
                 }
-                self.commit.join(Waiter::Checkpoint(self.checkpoint.attempt));
+                if !self.checkpoint.absorbs {
+                    self.commit.join(Waiter::Checkpoint(self.checkpoint.attempt));
+                }
             }
         }
     }

@@ -70,6 +70,8 @@ enum Stage {
     Idle,
     Flushing,
     Writing,
+    /// A flush without records, for a checkpoint that takes them in.
+    FlushingAlone,
 }
 
 /// See the module.
@@ -290,13 +292,22 @@ impl Group {
 
     /// True if a cycle would start now.
     pub(crate) fn cycle_can_start(&self) -> bool {
-        self.cycle_is_wanted() && self.journal_room() > 0
+        let alone = self.commit.is_idle() && self.checkpoint.awaits_flush().is_some();
+        alone || self.cycle_is_wanted() && self.journal_room() > 0
     }
 
     /// Starts a cycle when somebody wants one.
     pub(crate) fn pump_commit(&mut self) {
         if !self.cycle_can_start() {
             // When it is the journal that has no room, the checkpoint under way will make it.
+            return;
+        }
+        if self.checkpoint.awaits_flush().is_some() {
+            self.commit.stage = Stage::FlushingAlone;
+            self.flush_dirty_pools();
+            if self.commit.outstanding == 0 {
+                self.flushed();
+            }
             return;
         }
         self.commit.wanted = false;
@@ -318,7 +329,7 @@ impl Group {
 
     /// Blocks that a cycle may write now. A quarter of the ring is kept for the cycle that ends a
     /// checkpoint: it must be able to write all that is queued, or no room would ever be made.
-    fn journal_room(&self) -> u64 {
+    pub(crate) fn journal_room(&self) -> u64 {
         let used = self.commit.next - self.commit.start;
         let ring = u64::from(self.settings.journal_blocks);
         let kept = if self.checkpoint.is_covering() { 0 } else { ring / 4 };
@@ -416,7 +427,18 @@ impl Group {
             self.commit.note_loss(flight.pool);
         }
         if self.commit.outstanding == 0 {
-            self.write_journal();
+            self.flushed();
+        }
+    }
+
+    /// Every pool is flushed that was to be.
+    fn flushed(&mut self) {
+        if self.commit.stage != Stage::FlushingAlone {
+            return self.write_journal();
+        }
+        self.commit.stage = Stage::Idle;
+        if let Some(attempt) = self.checkpoint.awaits_flush() {
+            self.checkpoint.covered(attempt);
         }
     }
 

@@ -1,9 +1,14 @@
 //! Making a group on empty devices, and the steps that formatting and recovery are made of.
 //!
 //! Formatting erases both superblocks of every pool and then takes the group's first checkpoint.
-//! Recovery ([`crate::recovery`]) reads, replays, and takes one too. Either is a row of device
-//! requests that must all have ended before what follows begins; a failed one is tried again, and a
-//! device that keeps failing counts as dead.
+//! Recovery ([`crate::recovery`]) flushes, reads, replays, and takes one too. Either is a row of
+//! device requests that must all have ended before what follows begins; a failed one is tried
+//! again, and a device that keeps failing counts as dead.
+//!
+//! Recovery flushes first, because a program that was killed leaves what it wrote in the devices'
+//! caches. A superblock that is only there would be believed, and the checkpoint before it written
+//! over; and what clients had read would be gone after a loss of power. A device whose flush fails
+//! may have forgotten some of it: the group is not opened then.
 
 use crate::checkpoint::Checkpoint;
 use crate::commit::Commit;
@@ -36,12 +41,15 @@ use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Io, Payload};
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
 /// Bytes written at a time to erase a device's metadata.
 const ERASE_BYTES: u32 = 1 << 20;
 /// Blocks read at a time.
 const READ_BLOCKS: u32 = 64;
+/// The read of both superblocks.
+const READ_SUPERS: Io = Io::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 };
 
 /// Why a group cannot be made of these pools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -152,6 +160,7 @@ pub enum OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Erase,
+    Flush,
     Supers,
     /// Blocks of checkpoint or journal, from this one.
     Blocks(BlockKind, u32),
@@ -173,6 +182,8 @@ pub(crate) struct Opening {
     /// The steps that read blocks, by the first block that they read.
     by_block: BTreeMap<(BlockKind, u32), Vec<u32>>,
     pub(crate) outstanding: u32,
+    /// A pool whose flush failed.
+    unflushed: Option<PoolId>,
     pub(crate) superblock: Option<Superblock>,
 }
 
@@ -236,25 +247,34 @@ impl Group {
     pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         let mut group = Group::empty(settings, 0);
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
-        let mut steps = Vec::new();
-        for (index, device) in devices.iter().enumerate() {
+        for device in devices {
             let (geometry, state) = match device {
                 Some(geometry) => (*geometry, PoolState::Active),
                 None => (nowhere, PoolState::Dead),
             };
             let (record, tables) = (unknown_pool(), group.tables_of(&unknown_pool()));
-            let mut pool = Pool::new(&record, tables, geometry, state, false);
-            // What was written before may lie in the device's cache still.
-            pool.dirty = true;
-            group.pools.push(pool);
-            if device.is_some_and(|geometry| geometry.size.0 >= 2 * BLOCK_BYTES as u64) {
-                let io = Io::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 };
-                let pool = PoolId(index as u16);
-                steps.push(Step { pool, purpose: Purpose::Supers, io, tries: 0, found: None });
-            }
+            group.pools.push(Pool::new(&record, tables, geometry, state, false));
         }
+        let at_once =
+            mutant("recovered_pools_taken_for_flushed") || mutant("recovered_pools_flushed_late");
+        let steps = match at_once {
+            true => group.on_every_device(Purpose::Supers, &READ_SUPERS),
+            false => group.on_every_device(Purpose::Flush, &Io::Flush),
+        };
         group.begin_steps(steps);
         group
+    }
+
+    /// A step of recovery on each device that is there and has room for superblocks.
+    fn on_every_device(&self, purpose: Purpose, io: &Io) -> Vec<Step> {
+        let pools = self.pools.iter().enumerate();
+        let there = pools
+            .filter(|(_, pool)| pool.is_alive() && pool.geometry.size.0 >= 2 * BLOCK_BYTES as u64);
+        let step = |(index, _)| {
+            let pool = PoolId(index as u16);
+            Step { pool, purpose, io: io.clone(), tries: 0, found: None }
+        };
+        there.map(step).collect()
     }
 
     fn empty(settings: Settings, identity: u64) -> Group {
@@ -311,7 +331,8 @@ impl Group {
         let outstanding = steps.len() as u32;
         let sends: Vec<(PoolId, Io)> =
             steps.iter().map(|step| (step.pool, step.io.clone())).collect();
-        self.opening = Some(Opening { by_block: by_block(&steps), steps, outstanding, superblock });
+        let (by_block, unflushed) = (by_block(&steps), None);
+        self.opening = Some(Opening { by_block, steps, outstanding, unflushed, superblock });
         for (index, (pool, io)) in sends.into_iter().enumerate() {
             self.send(self.now, pool, Owner::Open(index as u32), io);
         }
@@ -328,10 +349,17 @@ impl Group {
         index: u32,
         result: Result<Payload, DeviceError>,
     ) {
+        let far = self.pool(pool).is_far();
         let opening = self.opening.as_mut().expect("only an opening group has such steps");
         let step = &mut opening.steps[index as usize];
         match result {
             Ok(payload) => step.found = Some(payload.to_vec()),
+            Err(DeviceError::Io | DeviceError::NoSpace)
+                if step.purpose == Purpose::Flush && !far =>
+            {
+                met("flush failed before a recovery");
+                opening.unflushed = Some(pool);
+            }
             Err(error) if error != DeviceError::Gone && step.tries < TRIES_MAX => {
                 step.tries += 1;
                 let io = step.io.clone();
@@ -354,6 +382,14 @@ impl Group {
                 self.first_checkpoint();
                 Ok(())
             }
+            Some(Purpose::Flush) => match opening.unflushed {
+                Some(pool) => Err(OpenError::FlushFailed(pool)),
+                None => {
+                    let steps = self.on_every_device(Purpose::Supers, &READ_SUPERS);
+                    self.begin_steps(steps);
+                    Ok(())
+                }
+            },
             Some(Purpose::Supers) | None if opening.superblock.is_none() => self.supers_read(),
             _ => self.replay(),
         };

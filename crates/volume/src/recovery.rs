@@ -100,7 +100,9 @@ impl Group {
                 return Err(OpenError::Shrunk(PoolId(index as u16)));
             }
             let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(nowhere));
-            self.pools.push(Pool::new(record, tables, geometry, state, false));
+            let mut pool = Pool::new(record, tables, geometry, state, false);
+            pool.dirty = mutant("recovered_pools_flushed_late");
+            self.pools.push(pool);
         }
         Ok(())
     }

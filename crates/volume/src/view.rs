@@ -88,6 +88,11 @@ impl VolumeView for View<'_> {
         }
     }
 
+    fn is_replicated(&self, chunk: ChunkId) -> bool {
+        self.0.map.has(chunk)
+            && self.0.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
+    }
+
     /// Without prefetched copies in the reserve: the capacity is without them, too.
     fn used_chunks(&self, pool: PoolId) -> u64 {
         let pool = self.pool(pool);

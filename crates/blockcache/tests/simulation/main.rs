@@ -51,7 +51,7 @@ const SITUATIONS: [&str; 24] = [
 /// Bugs that stand in the code. Not among them: a fill that does not ask for its lines alone while
 /// it keeps its hold as a reader, which is no bug: writers and drops wait for readers, and two
 /// readers that fill a slot at once write the same contents there.
-const MUTANTS: [&str; 25] = [
+const MUTANTS: [&str; 27] = [
     "change_in_a_cycle_not_noted",
     "dirty_line_read_from_the_slow_device",
     "drop_beside_taking_back",
@@ -64,6 +64,7 @@ const MUTANTS: [&str; 25] = [
     "fast_label_first",
     "fill_without_the_lock",
     "forced_write_without_the_table",
+    "found_lines_taken_for_flushed",
     "line_that_left_stays_counted",
     "old_label_not_cleared",
     "part_written_to_a_slot_without_contents",
@@ -72,6 +73,7 @@ const MUTANTS: [&str; 25] = [
     "rewritten_lines_stay_so",
     "slot_reused_while_the_table_names_it",
     "slow_device_not_flushed",
+    "slow_device_taken_for_flushed",
     "table_checked_without_its_place",
     "table_failure_ignored",
     "table_not_checked",

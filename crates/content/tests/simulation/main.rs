@@ -10,6 +10,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
 use thermocline_units::{Rng, situations};
@@ -69,7 +70,8 @@ fn step(world: &mut World, dice: &mut Rng) {
         45..=52 => world.write_known(),
         53..=64 => world.read_some(),
         65..=72 => world.flush(),
-        73..=75 => world.identify(),
+        73..=74 => world.identify(),
+        75 => world.fetch(),
         76..=78 => world.pin(),
         79 => world.unpin(),
         80..=82 => world.create(),
@@ -201,12 +203,19 @@ fn every_mutant_is_caught() {
 
 /// The strings that follow each `call` in the machine's code.
 fn names_after(call: &str) -> BTreeSet<String> {
-    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+    let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
     let mut names = BTreeSet::new();
-    for source in sources {
-        let source = std::fs::read_to_string(source.unwrap().path()).unwrap_or_default();
-        for (at, _) in source.match_indices(call) {
-            names.extend(source[at..].split('"').nth(1).map(str::to_string));
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(path).unwrap_or_default();
+            for (at, _) in source.match_indices(call) {
+                names.extend(source[at..].split('"').nth(1).map(str::to_string));
+            }
         }
     }
     names

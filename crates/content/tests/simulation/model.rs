@@ -1,7 +1,8 @@
 //! What volumes must hold: for each block, the versions that a crash may leave.
 
 use std::collections::BTreeMap;
-use thermocline_content::{BLOCK, ContentId, Domain};
+use std::ops::Range;
+use thermocline_content::{BLOCK, ContentId, Domain, Mapped};
 use thermocline_units::VolumeId;
 
 /// A block's contents: a stamp for each of its eight sectors, 0 for zeroes.
@@ -97,12 +98,25 @@ impl Volume {
         Volume { name, size, domain, read_only: false, has_quota: false, blocks }
     }
 
+    /// What a read that begins now may return, sector by sector.
+    pub(crate) fn allowed(&self, sectors: Range<u64>) -> Vec<Vec<u32>> {
+        let allowed = sectors.map(|sector| {
+            let block = &self.blocks[(sector / SECTORS) as usize];
+            let versions = block.versions[block.mark()..].iter();
+            versions.map(|version| version.value[(sector % SECTORS) as usize]).collect()
+        });
+        allowed.collect()
+    }
+
     /// Bytes of blocks that are not zeroes.
     pub(crate) fn mapped(&self) -> u64 {
         let mapped = self.blocks.iter().filter(|block| block.now() != ZERO).count() as u64;
         mapped * u64::from(BLOCK)
     }
 }
+
+/// Versions that a flush makes durable, by volume and block.
+pub(crate) type Marks = Vec<(VolumeId, u64, u64)>;
 
 /// Everything that must be there.
 #[derive(Debug, Clone, Default)]
@@ -122,5 +136,100 @@ impl Model {
         all.sort_unstable();
         all.dedup();
         all.len()
+    }
+    /// A write of this number begins to bring a block's contents.
+    pub(crate) fn begin(&mut self, write: u64, volume: VolumeId, block: u64, value: Value) {
+        let volume = self.volumes.get_mut(&volume).expect("asked about it");
+        volume.blocks[block as usize].versions.push(Version { value, write, born: write });
+    }
+
+    pub(crate) fn is_busy(&self, volume: VolumeId, block: u64) -> bool {
+        self.volumes[&volume].blocks[block as usize].is_busy()
+    }
+
+    /// A write ended. Versions that were answered go when a flush or a forced write makes later
+    /// ones durable.
+    pub(crate) fn end(
+        &mut self,
+        id: u64,
+        volume: VolumeId,
+        blocks: &[u64],
+        well: bool,
+        forced: bool,
+    ) {
+        let Some(volume) = self.volumes.get_mut(&volume) else { return };
+        assert!(!(well && volume.read_only), "a snapshot was written");
+        for &block in blocks {
+            let block = &mut volume.blocks[block as usize];
+            block.end(id, well);
+            if well && forced {
+                let own = block.versions.iter().position(|version| version.born == id);
+                block.versions.drain(..own.unwrap_or(0));
+            }
+        }
+    }
+
+    /// What a flush that begins now makes durable.
+    pub(crate) fn marks(&self) -> Marks {
+        let blocks = self.volumes.iter().flat_map(|(&id, volume)| {
+            let born = |block: &Block| block.versions[block.mark()].born;
+            (0u64..).zip(&volume.blocks).map(move |(at, block)| (id, at, born(block)))
+        });
+        blocks.collect()
+    }
+
+    pub(crate) fn flushed(&mut self, marks: &Marks) {
+        for (volume, at, born) in marks {
+            let Some(volume) = self.volumes.get_mut(volume) else { continue };
+            let block = &mut volume.blocks[*at as usize];
+            // The version may be gone: a later flush, or a forced write, was faster.
+            let is_it = |version: &Version| version.write == 0 && version.born == *born;
+            if let Some(found) = block.versions.iter().position(is_it) {
+                block.versions.drain(..found);
+            }
+        }
+    }
+
+    /// Compares what was read with what was allowed when the read began, or has come since.
+    pub(crate) fn check_read(
+        &self,
+        volume: VolumeId,
+        first: u64,
+        allowed: &[Vec<u32>],
+        bytes: &[u8],
+    ) {
+        let Some(it) = self.volumes.get(&volume) else { return };
+        let stamps = stamps_of(bytes);
+        let stamps = stamps.unwrap_or_else(|| panic!("garbage in {volume:?} at {first}"));
+        for ((sector, stamp), allowed) in (first..).zip(stamps).zip(allowed) {
+            let block = &it.blocks[(sector / SECTORS) as usize];
+            let later = block.versions.iter().map(|v| v.value[(sector % SECTORS) as usize]);
+            assert!(
+                allowed.contains(&stamp) || later.clone().any(|value| value == stamp),
+                "{volume:?} sector {sector}: {stamp}, and {allowed:?} or {:?} expected",
+                later.collect::<Vec<_>>()
+            );
+        }
+    }
+
+    /// Compares names with what blocks held when they were asked for, or hold since.
+    pub(crate) fn check_names(
+        &self,
+        volume: VolumeId,
+        first: u64,
+        before: &[Value],
+        names: &[Mapped],
+    ) {
+        let Some(it) = self.volumes.get(&volume) else { return };
+        assert_eq!(names.len(), before.len());
+        for ((block, name), before) in (first..).zip(names).zip(before) {
+            let block = &it.blocks[block as usize];
+            let mut values = block.versions.iter().map(|version| &version.value).chain([before]);
+            let fits = values.any(|value| match name {
+                Mapped::Zeroes => *value == ZERO,
+                Mapped::Block(_, content) => *content == content_of(value),
+            });
+            assert!(fits, "{volume:?}: {name:?} is not {before:?}, nor {block:?}");
+        }
     }
 }

@@ -1,20 +1,20 @@
 //! A store, its disk, and the model it is compared with, by seed.
 
-use crate::model::{Block, Model, SECTORS, Value, Version, Volume, ZERO};
+use crate::model::{Block, Marks, Model, SECTORS, Value, Volume, ZERO};
 use crate::model::{bytes_of, content_of, stamps_of};
 use std::collections::BTreeMap;
 use thermocline_content::{
-    Action, Answer, BLOCK, BlockId, Completed, Domain, Mapped, Quotas, Request, RequestError,
+    Action, Answer, BLOCK, BlockId, Completed, ContentId, Domain, Quotas, Request, RequestError,
     RequestId, Service, Settings, Store,
 };
-use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
+use thermocline_ports::faulty::{Faults, SimDisk, Survival};
 use thermocline_ports::{Geometry, Payload};
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
 mod crashes;
+mod drawing;
 
-/// Contents that come again and again.
-const PALETTE: u64 = 24;
+use drawing::{Values, draw_faults, draw_settings};
 
 /// A request under way.
 #[derive(Debug, Clone)]
@@ -25,14 +25,12 @@ enum Asked {
     Flush { marks: Marks },
     Names { volume: VolumeId, first: u64, before: Vec<Value> },
     Pin { domain: Domain, value: Value },
+    Fetch { block: BlockId, is_mapped: bool },
     Create(Volume),
     Clone { volume: Volume },
     Delete { volume: VolumeId },
     Quotas,
 }
-
-/// Versions that a flush makes durable, by volume and block.
-type Marks = Vec<(VolumeId, u64, u64)>;
 
 pub(crate) struct World {
     pub(crate) rng: Rng,
@@ -44,7 +42,9 @@ pub(crate) struct World {
     next_id: u64,
     asked: BTreeMap<u64, Asked>,
     pins: Vec<(BlockId, Domain, Value)>,
-    next_stamp: u32,
+    /// Blocks that were fetched by their numbers, and what they held.
+    fetched: BTreeMap<BlockId, ContentId>,
+    values: Values,
     /// The run stops for a crash when the disk was given so many requests.
     pub(crate) crash_at: Option<u64>,
     /// True once bits of the disk were flipped: damage may be told.
@@ -54,36 +54,6 @@ pub(crate) struct World {
     pub(crate) is_over: bool,
     /// True if everything that is asked is told (THERMOCLINE_VERBOSE).
     is_told: bool,
-}
-
-fn draw_settings(rng: &mut Rng, faults: &Faults) -> Settings {
-    let segment = if rng.below(2) == 0 { 16 } else { 16 + rng.below(24) };
-    let few_bits = faults.flip == 0.0 && rng.below(3) == 0;
-    Settings {
-        segment: Bytes(segment * u64::from(BLOCK)),
-        journal_blocks: 16 + rng.below(12) as u32,
-        fanout: 8 + rng.below(9) as u32,
-        known_blocks: 1 << (rng.below(4) * 2),
-        index_bits: if few_bits { 3 } else { 64 },
-        verify_reads: true,
-        discard: rng.below(2) == 0,
-        clean_below_percent: [0, 10, 30, 50][rng.below(4) as usize],
-    }
-}
-
-fn draw_faults(rng: &mut Rng) -> Faults {
-    let latency_mean = Nanos::from_micros(100);
-    let background = [Background::Garbage, Background::Zeroes][rng.below(2) as usize];
-    let mut faults = Faults { latency_mean, background, delay: 0.02, ..Faults::NONE };
-    if rng.below(4) == 0 {
-        faults.fail = 0.004;
-        faults.time_out = 0.001;
-        faults.forgets = rng.below(2) == 0;
-    }
-    if rng.below(10) == 0 {
-        faults.flip = 0.004;
-    }
-    faults
 }
 
 impl World {
@@ -111,7 +81,8 @@ impl World {
             next_id: 1,
             asked: BTreeMap::new(),
             pins: Vec::new(),
-            next_stamp: 1_000_000,
+            fetched: BTreeMap::new(),
+            values: Values::default(),
             crash_at: None,
             flipped: false,
             troubled: false,
@@ -233,33 +204,12 @@ impl World {
         (!ids.is_empty()).then(|| ids[self.rng.below(ids.len() as u64) as usize])
     }
 
-    fn value(&mut self) -> Value {
-        match self.rng.below(8) {
-            0 => ZERO,
-            1..=4 => {
-                let first = self.rng.below(PALETTE) as u32 * 8 + 1;
-                std::array::from_fn(|sector| first + sector as u32)
-            }
-            _ => {
-                self.next_stamp += 8;
-                let first = self.next_stamp;
-                std::array::from_fn(|sector| first + sector as u32)
-            }
-        }
-    }
-
     /// A range of blocks of a volume.
     fn range(&mut self, volume: VolumeId, most: u64) -> (u64, u64) {
         let blocks = self.model.volumes[&volume].blocks.len() as u64;
         let hot = if self.rng.below(2) == 0 { blocks.min(12) } else { blocks };
         let first = self.rng.below(hot);
         (first, 1 + self.rng.below(most.min(blocks - first)))
-    }
-
-    fn add_version(&mut self, volume: VolumeId, block: u64, value: Value) {
-        let write = self.next_id;
-        let volume = self.model.volumes.get_mut(&volume).expect("asked about it");
-        volume.blocks[block as usize].versions.push(Version { value, write, born: write });
     }
 
     pub(crate) fn write(&mut self) {
@@ -270,7 +220,7 @@ impl World {
         let mut stamps = Vec::new();
         let mut blocks = Vec::new();
         for block in first..first + count {
-            let mut value = self.value();
+            let mut value = self.values.any(&mut self.rng);
             // What lies behind the volume's end stays zeroes.
             for sector in 0..SECTORS {
                 if block * SECTORS + sector >= size {
@@ -278,11 +228,11 @@ impl World {
                 }
             }
             let sectors = SECTORS.min(size - block * SECTORS);
-            if sectors < SECTORS && self.is_busy(volume, block) {
-                return self.drop_versions(volume, &blocks);
+            if sectors < SECTORS && self.model.is_busy(volume, block) {
+                return self.model.end(self.next_id, volume, &blocks, false, false);
             }
             stamps.extend_from_slice(&value[..sectors as usize]);
-            self.add_version(volume, block, value);
+            self.model.begin(self.next_id, volume, block, value);
             blocks.push(block);
         }
         let fua = self.rng.below(8) == 0;
@@ -294,16 +244,6 @@ impl World {
         );
     }
 
-    fn is_busy(&self, volume: VolumeId, block: u64) -> bool {
-        self.model.volumes[&volume].blocks[block as usize].is_busy()
-    }
-
-    fn drop_versions(&mut self, volume: VolumeId, blocks: &[u64]) {
-        let write = self.next_id;
-        let volume = self.model.volumes.get_mut(&volume).expect("asked about it");
-        blocks.iter().for_each(|&block| volume.blocks[block as usize].end(write, false));
-    }
-
     /// A write, or zeroes, that change blocks in part.
     pub(crate) fn write_part(&mut self, zeroes: bool) {
         let Some(volume) = self.volume() else { return };
@@ -312,13 +252,12 @@ impl World {
         let most = if zeroes { size } else { 30 };
         let count = 1 + self.rng.below(most.min(size - first));
         let blocks: Vec<u64> = (first / SECTORS..(first + count).div_ceil(SECTORS)).collect();
-        if blocks.iter().any(|&block| self.is_busy(volume, block)) {
+        if blocks.iter().any(|&block| self.model.is_busy(volume, block)) {
             return;
         }
         let mut stamps = Vec::new();
         for _ in 0..count {
-            self.next_stamp += 1;
-            stamps.push(if zeroes { 0 } else { self.next_stamp });
+            stamps.push(if zeroes { 0 } else { self.values.stamp() });
         }
         for &block in &blocks {
             let mut value = self.model.volumes[&volume].blocks[block as usize].now();
@@ -328,7 +267,7 @@ impl World {
                     value[sector as usize] = stamps[(at - first) as usize];
                 }
             }
-            self.add_version(volume, block, value);
+            self.model.begin(self.next_id, volume, block, value);
         }
         let fua = self.rng.below(8) == 0;
         let offset = Bytes(first * 512);
@@ -355,12 +294,12 @@ impl World {
             let pinned: Vec<Value> = self.pins.iter().map(|pin| pin.2).collect();
             let value = match self.rng.below(2) {
                 0 if !pinned.is_empty() => pinned[self.rng.below(pinned.len() as u64) as usize],
-                _ => self.value(),
+                _ => self.values.any(&mut self.rng),
             };
             let is_pinned = self.pins.iter().any(|pin| pin.1 == domain && pin.2 == value);
             must_be_known &= is_pinned || value == ZERO;
             contents.push(content_of(&value));
-            self.add_version(volume, block, value);
+            self.model.begin(self.next_id, volume, block, value);
         }
         let offset = Bytes(first * u64::from(BLOCK));
         let blocks = (first..first + count).collect();
@@ -376,13 +315,7 @@ impl World {
     pub(crate) fn read(&mut self, volume: VolumeId, first: u64, count: u64) {
         let it = &self.model.volumes[&volume];
         let count = count.min(it.size - first);
-        let allowed = (first..first + count).map(|sector| {
-            let block = &it.blocks[(sector / SECTORS) as usize];
-            let from = block.mark();
-            let versions = block.versions[from..].iter();
-            versions.map(|version| version.value[(sector % SECTORS) as usize]).collect()
-        });
-        let allowed = allowed.collect();
+        let allowed = it.allowed(first..first + count);
         let (offset, length) = (Bytes(first * 512), count as u32 * 512);
         self.ask(Action::Read { volume, offset, length }, Asked::Read { volume, first, allowed });
     }
@@ -396,18 +329,14 @@ impl World {
     }
 
     pub(crate) fn flush(&mut self) {
-        let blocks = self.model.volumes.iter().flat_map(|(&id, volume)| {
-            let born = |block: &Block| block.versions[block.mark()].born;
-            (0u64..).zip(&volume.blocks).map(move |(at, block)| (id, at, born(block)))
-        });
-        let marks = blocks.collect();
+        let marks = self.model.marks();
         self.ask(Action::Flush, Asked::Flush { marks });
     }
 
     pub(crate) fn identify(&mut self) {
         let Some(volume) = self.volume() else { return };
         let (first, count) = self.range(volume, 6);
-        if (first..first + count).any(|block| self.is_busy(volume, block)) {
+        if (first..first + count).any(|block| self.model.is_busy(volume, block)) {
             return;
         }
         let offset = Bytes(first * u64::from(BLOCK));
@@ -418,10 +347,46 @@ impl World {
     }
 
     pub(crate) fn pin(&mut self) {
-        let value = self.value();
+        let value = self.values.any(&mut self.rng);
         let domain = Domain(self.rng.below(2) as u32);
         let content = content_of(&value);
         self.ask(Action::Pin { domain, content }, Asked::Pin { domain, value });
+    }
+
+    /// Asks for a block by its number: one that a volume has now, or that one had.
+    pub(crate) fn fetch(&mut self) {
+        let earlier: Vec<BlockId> = self.fetched.keys().copied().collect();
+        if !earlier.is_empty() && self.rng.below(2) == 0 {
+            let block = earlier[self.rng.below(earlier.len() as u64) as usize];
+            let asked = Asked::Fetch { block, is_mapped: false };
+            return self.ask(Action::Fetch { block }, asked);
+        }
+        let Some(volume) = self.volume() else { return };
+        let (first, _) = self.range(volume, 1);
+        let map = self.store().map(volume, first as u32, 1);
+        if let Some((_, ids)) = map
+            && let [Some(block)] = ids[..]
+        {
+            self.ask(Action::Fetch { block }, Asked::Fetch { block, is_mapped: true });
+        }
+    }
+
+    /// A number stands for the same contents as long as it stands for any.
+    fn check_fetched(&mut self, block: BlockId, is_mapped: bool, completed: &Completed) {
+        match completed {
+            Completed::Read(data) => {
+                let bytes = data.to_vec();
+                assert!(stamps_of(&bytes).is_some(), "garbage in {block:?}");
+                let content = ContentId::of(&bytes);
+                let before = *self.fetched.entry(block).or_insert(content);
+                assert_eq!(before, content, "{block:?} became something else");
+            }
+            other => {
+                // Its volume may have been deleted, or written, meanwhile.
+                let is_used = self.store().share_count(block) > 0;
+                assert!(!is_mapped || !is_used, "{block:?} is mapped: {other:?}");
+            }
+        }
     }
 
     pub(crate) fn unpin(&mut self) {
@@ -516,10 +481,9 @@ impl World {
         let count = 60.min(whole - first);
         let mut stamps = Vec::new();
         for block in first..first + count {
-            self.next_stamp += 8;
-            let value: Value = std::array::from_fn(|sector| self.next_stamp + sector as u32);
+            let value = self.values.new_one();
             stamps.extend_from_slice(&value);
-            self.add_version(volume, block, value);
+            self.model.begin(self.next_id, volume, block, value);
         }
         let (offset, data) = (Bytes(first * u64::from(BLOCK)), Payload::from(bytes_of(&stamps)));
         let blocks = (first..first + count).collect();
@@ -558,33 +522,38 @@ impl World {
         match asked {
             Asked::Read { volume, first, allowed } => {
                 if let Ok(Completed::Read(data)) = result {
-                    self.check_read(volume, first, &allowed, &data.to_vec());
+                    self.model.check_read(volume, first, &allowed, &data.to_vec());
                 }
             }
             Asked::Write { volume, blocks, forced } => {
                 let well = matches!(result, Ok(Completed::Written { .. }));
                 assert!(well || result.is_err(), "{result:?}");
-                self.write_ended(id, volume, &blocks, well, forced);
+                self.model.end(id, volume, &blocks, well, forced);
             }
             Asked::Known { volume, blocks, forced, must_be_known } => {
                 let well = matches!(result, Ok(Completed::Written { .. }));
                 let lost = must_be_known && result == Ok(Completed::Unknown);
                 assert!(!lost, "a pinned block is not there");
-                self.write_ended(id, volume, &blocks, well, forced);
+                self.model.end(id, volume, &blocks, well, forced);
             }
             Asked::Flush { marks } => {
                 if result.is_ok() {
-                    self.flushed(&marks);
+                    self.model.flushed(&marks);
                 }
             }
             Asked::Names { volume, first, before } => {
                 if let Ok(Completed::Identified(names)) = result {
-                    self.check_names(volume, first, &before, &names);
+                    self.model.check_names(volume, first, &before, &names);
                 }
             }
             Asked::Pin { domain, value } => {
                 if let Ok(Completed::Pinned(block)) = result {
                     self.pins.push((block, domain, value));
+                }
+            }
+            Asked::Fetch { block, is_mapped } => {
+                if let Ok(completed) = result {
+                    self.check_fetched(block, is_mapped, &completed);
                 }
             }
             Asked::Create(volume) | Asked::Clone { volume } => {
@@ -621,7 +590,12 @@ impl World {
             }
             RequestError::NoSpace => {
                 let status = self.store().status();
-                let stored = self.model.distinct() as u64 * u64::from(BLOCK);
+                // The blocks of a write whose volume was deleted meanwhile are in no volume.
+                let orphaned = match asked {
+                    Asked::Write { blocks, .. } if volume.is_none() => blocks.len(),
+                    _ => 0,
+                };
+                let stored = (self.model.distinct() + orphaned) as u64 * u64::from(BLOCK);
                 let is_trim = matches!(asked, Asked::Write { .. });
                 is_trim && stored * 3 > status.capacity.0
                     || matches!(asked, Asked::Known { .. })
@@ -635,61 +609,6 @@ impl World {
             self.store().status(),
             self.model.distinct()
         );
-    }
-
-    fn write_ended(&mut self, id: u64, volume: VolumeId, blocks: &[u64], well: bool, forced: bool) {
-        let Some(volume) = self.model.volumes.get_mut(&volume) else { return };
-        assert!(!(well && volume.read_only), "a snapshot was written");
-        for &block in blocks {
-            let block = &mut volume.blocks[block as usize];
-            block.end(id, well);
-            if well && forced {
-                let own = block.versions.iter().position(|version| version.born == id);
-                block.versions.drain(..own.unwrap_or(0));
-            }
-        }
-        // Versions that were answered go when a flush or a forced write makes later ones durable.
-    }
-
-    fn flushed(&mut self, marks: &Marks) {
-        for (volume, at, born) in marks {
-            let Some(volume) = self.model.volumes.get_mut(volume) else { continue };
-            let block = &mut volume.blocks[*at as usize];
-            // The version may be gone: a later flush, or a forced write, was faster.
-            let is_it = |version: &Version| version.write == 0 && version.born == *born;
-            if let Some(found) = block.versions.iter().position(is_it) {
-                block.versions.drain(..found);
-            }
-        }
-    }
-
-    fn check_read(&self, volume: VolumeId, first: u64, allowed: &[Vec<u32>], bytes: &[u8]) {
-        let Some(it) = self.model.volumes.get(&volume) else { return };
-        let stamps = stamps_of(bytes);
-        let stamps = stamps.unwrap_or_else(|| panic!("garbage in {volume:?} at {first}"));
-        for ((sector, stamp), allowed) in (first..).zip(stamps).zip(allowed) {
-            let block = &it.blocks[(sector / SECTORS) as usize];
-            let later = block.versions.iter().map(|v| v.value[(sector % SECTORS) as usize]);
-            assert!(
-                allowed.contains(&stamp) || later.clone().any(|value| value == stamp),
-                "{volume:?} sector {sector}: {stamp}, and {allowed:?} or {:?} expected",
-                later.collect::<Vec<_>>()
-            );
-        }
-    }
-
-    fn check_names(&self, volume: VolumeId, first: u64, before: &[Value], names: &[Mapped]) {
-        let Some(it) = self.model.volumes.get(&volume) else { return };
-        assert_eq!(names.len(), before.len());
-        for ((block, name), before) in (first..).zip(names).zip(before) {
-            let block = &it.blocks[block as usize];
-            let mut values = block.versions.iter().map(|version| &version.value).chain([before]);
-            let fits = values.any(|value| match name {
-                Mapped::Zeroes => *value == ZERO,
-                Mapped::Block(_, content) => *content == content_of(value),
-            });
-            assert!(fits, "{volume:?}: {name:?} is not {before:?}, nor {block:?}");
-        }
     }
 
     /// Nothing leaks, nothing contradicts itself.

@@ -16,6 +16,19 @@ use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
+/// A lease, for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseStatus {
+    /// Of which volume.
+    pub volume: u32,
+    /// Who has it.
+    pub holder: HostId,
+    /// Its fencing number.
+    pub fence: u64,
+    /// Time until another host may have it.
+    pub left: Nanos,
+}
+
 #[derive(Debug)]
 pub(super) struct Lease {
     info: VolumeInfo,
@@ -42,6 +55,26 @@ impl Lease {
 }
 
 impl Server {
+    /// Leases that hold, or that may still be believed to hold.
+    pub fn leases(&self, now: Nanos) -> Vec<LeaseStatus> {
+        let held = self.leases.iter().filter(|(_, lease)| lease.is_granting || now < lease.until);
+        let told = held.map(|(&volume, lease)| LeaseStatus {
+            volume,
+            holder: lease.kept_for.unwrap_or(HostId(lease.info.holder)),
+            fence: lease.info.fence,
+            left: lease.until.saturating_sub(now),
+        });
+        told.collect()
+    }
+
+    /// Forgets a volume that is gone; its number never comes again.
+    pub fn forget(&mut self, volume: u32) {
+        self.leases.remove(&volume);
+        for host in self.hosts.values_mut() {
+            host.attached.remove(&volume);
+        }
+    }
+
     fn lease_from(&self, now: Nanos) -> Nanos {
         Nanos(now.0.saturating_add(self.settings.lease.0))
     }
@@ -58,6 +91,9 @@ impl Server {
         if self.hosts[&asker.host].domains >> info.domain & 1 == 0 {
             met("a host that is not entitled was refused");
             return self.refuse(now, asker, Why::NotEntitled);
+        }
+        if info.read_only {
+            return self.refuse(now, asker, Why::ReadOnly);
         }
         // What an earlier run granted may still hold.
         let is_first = info.fence == 0 || mutant("earlier_leases_are_forgotten");

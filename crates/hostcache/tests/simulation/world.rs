@@ -7,60 +7,25 @@
 //! step at most one host may serve a volume. At the end all is mended: every guest's request is
 //! answered, every block is what its guest may see, and after a sweep nothing is left over.
 
+mod scene;
+mod storage;
+
 use crate::guest::Guest;
 use crate::network::Connection;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use scene::{BLOCKS, Clock, HOSTS, Scene, Sizes, bytes_of};
+use std::collections::BTreeMap;
+use storage::Storage;
 use thermocline_hostcache::{
-    Agent, AgentSettings, BLOCK_BYTES, Event, Hash, HostId, MemoryStore, Protocol, Server,
-    ServerSettings, StoreAnswer, StoreItem, StoreRequest, Ticket, ToAgent, ToPeer, ToServer,
-    VolumeKey,
+    Agent, BLOCK_BYTES, Event, HostId, Server, Ticket, ToAgent, ToPeer, ToServer, VolumeKey,
 };
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, Rng};
 
-const HOSTS: usize = 3;
-const BLOCKS: u32 = 24;
 const SERVER: HostId = HostId(99);
-const LEASE: Nanos = Nanos::from_secs(1);
 /// Rounds in which everything must be done once nothing goes wrong any more.
 const DRAIN_ROUNDS: u32 = 4000;
 const PAIRS: [(usize, usize); 3] = [(0, 1), (0, 2), (1, 2)];
-
-fn bytes_of(value: u8) -> Vec<u8> {
-    vec![value; BLOCK_BYTES]
-}
-
-fn hash_of(bytes: &[u8]) -> Hash {
-    let mut state = [1_u64, 2, 3, 4];
-    for (at, word) in bytes.chunks_exact(8).enumerate() {
-        let word = u64::from_le_bytes(word.try_into().unwrap());
-        let lane = &mut state[at % 4];
-        *lane = (*lane ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    }
-    let mut hash = [0; 32];
-    hash.chunks_exact_mut(8).zip(state).for_each(|(out, word)| {
-        out.copy_from_slice(&word.to_le_bytes());
-    });
-    hash
-}
-
-/// A clock that runs a little wrong.
-#[derive(Clone, Copy)]
-struct Clock {
-    ahead: u64,
-    rate: f64,
-}
-
-impl Clock {
-    fn drawn(rng: &mut Rng) -> Clock {
-        Clock { ahead: rng.below(1 << 40), rate: 0.98 + rng.unit_f64() * 0.04 }
-    }
-
-    fn at(self, now: Nanos) -> Nanos {
-        Nanos(self.ahead + (now.0 as f64 * self.rate) as u64)
-    }
-}
 
 struct Volume {
     name: &'static str,
@@ -81,58 +46,25 @@ struct Host {
 pub(crate) struct World {
     rng: Rng,
     now: Nanos,
-    protocol: Protocol,
-    lookup: &'static str,
-    sizes: (u32, u32, usize, u64),
-    /// Contents beside zeroes that guests write.
-    values: u64,
-    cache_policy: &'static str,
-    hash_first_always: bool,
-    store: MemoryStore,
+    scene: Scene,
+    storage: Storage,
     server: Option<Server>,
     server_clock: Clock,
     runs: u16,
     hosts: Vec<Host>,
     peers: Vec<Option<Connection>>,
     volumes: Vec<Volume>,
-    /// What the store has not answered yet.
-    pending: Vec<(u32, Result<StoreAnswer, StoreRequest>)>,
-    sweeping: bool,
-    /// Reads of the store take so long that a sweep can come in between.
-    has_slow_reads: bool,
     strangers: bool,
-    /// Hashes of the bytes that came in each domain.
-    came: [BTreeSet<Hash>; 2],
     is_mended: bool,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> World {
         let mut rng = Rng::seeded(seed);
-        let one = |rng: &mut Rng, of: &[u32]| of[rng.below(of.len() as u64) as usize];
-        let sizes = (
-            one(&mut rng, &[2, 5, 40]),
-            one(&mut rng, &[1, 6, 40]),
-            one(&mut rng, &[1, 6, 1000]) as usize,
-            u64::from(one(&mut rng, &[4, 1000])) * BLOCK_BYTES as u64,
-        );
-        let protocols = [6, 7, 7, 4, 3, 2, 5, 1, 0, 6];
-        let (_, protocol) = Protocol::ALL[protocols[rng.below(10) as usize]];
-        let lookups = ["by-load", "peers-first", "server-first", "peers-first:from-peers=pass"];
-        let policies = ["lru", "elru:n=4", "s3-fifo", "larc+lru"];
-        let mut store = MemoryStore::default();
-        let values = u64::from(one(&mut rng, &[4, 9, 200]));
-        let image: Vec<u8> = (0..BLOCKS).map(|_| rng.below(values + 1) as u8).collect();
-        let base = store.create("image", BLOCKS, 0);
-        let items = image.iter().map(|&value| match value {
-            0 => StoreItem::Zero,
-            _ => StoreItem::Data(bytes_of(value).into(), hash_of(&bytes_of(value))),
-        });
-        store.perform(StoreRequest::Write { volume: base, block: 0, items: items.collect() });
-        store.clone_of(base, "a");
-        store.clone_of(base, "b");
-        store.create("other", BLOCKS, 1);
-        (1..=4).for_each(|volume| drop(store.perform(StoreRequest::Flush { volume })));
+        let sizes = Sizes::drawn(&mut rng);
+        let protocol = Scene::protocol(&mut rng);
+        let (values, image) = Scene::image(&mut rng);
+        let mut storage = Storage::new(&image);
         let volume = |name, blocks: &[u8]| Volume {
             name,
             guest: Guest::new(blocks),
@@ -142,25 +74,18 @@ impl World {
         let volumes =
             vec![volume("a", &image), volume("b", &image), volume("other", &[0; BLOCKS as usize])];
         let server_clock = Clock::drawn(&mut rng);
+        let scene = Scene::drawn(&mut rng, protocol, sizes, values);
+        storage.draw(&mut rng);
         let mut world = World {
-            protocol,
-            lookup: lookups[rng.below(4) as usize],
-            sizes,
-            values,
-            cache_policy: policies[rng.below(4) as usize],
-            hash_first_always: rng.below(3) > 0,
-            store,
+            scene,
+            storage,
             server: None,
             server_clock,
             runs: 0,
             hosts: Vec::new(),
             peers: PAIRS.iter().map(|_| None).collect(),
             volumes,
-            pending: Vec::new(),
-            sweeping: false,
-            has_slow_reads: rng.below(5) == 0,
             strangers: rng.below(4) == 0,
-            came: [image.iter().map(|&value| hash_of(&bytes_of(value))).collect(), BTreeSet::new()],
             is_mended: false,
             now: Nanos::from_secs(1),
             rng,
@@ -168,34 +93,15 @@ impl World {
         world.start_server();
         for host in 0..HOSTS {
             let clock = Clock::drawn(&mut world.rng);
-            let agent = world.agent(host);
+            let agent = world.scene.agent(host, world.rng.next_u64());
             world.hosts.push(Host { agent, clock, server: None, keys: BTreeMap::new() });
         }
         world
     }
 
-    fn agent(&mut self, host: usize) -> Agent {
-        let mut settings = AgentSettings::new(hash_of, HostId(host as u16), self.rng.next_u64());
-        settings.protocol = self.protocol;
-        settings.cache_blocks = self.sizes.0;
-        settings.cache_policy = self.cache_policy.to_string();
-        settings.lookup = self.lookup.to_string();
-        settings.hash_first_always = self.hash_first_always;
-        settings.peer_within = Nanos::from_micros(40_000);
-        settings.answer_within = Nanos::from_secs(4);
-        settings.unflushed_bytes_max = self.sizes.3;
-        Agent::new(settings).expect("the settings fit")
-    }
-
     fn start_server(&mut self) {
         self.runs += 1;
-        let mut settings = ServerSettings::new(hash_of, self.runs, self.rng.next_u64());
-        settings.protocol = self.protocol;
-        settings.lookup = self.lookup.to_string();
-        settings.memory_blocks = self.sizes.1;
-        settings.places_min = self.sizes.2;
-        settings.lease = LEASE;
-        settings.link_bytes_per_s = 1_000_000;
+        let settings = self.scene.server(self.runs, self.rng.next_u64());
         let server = Server::new(settings, self.server_clock.at(self.now));
         self.server = Some(server.expect("the settings fit"));
     }
@@ -223,7 +129,7 @@ impl World {
             83..=84 => self.break_one(),
             85 => self.kill_host(),
             86 => self.kill_server(),
-            87..=94 => self.sweep(),
+            87..=94 => self.storage.sweep(),
             95..=96 => self.hand_over(),
             _ => {}
         }
@@ -263,7 +169,7 @@ impl World {
             }
             10..=15 => {
                 let values: Vec<u8> =
-                    (0..count).map(|_| self.rng.below(self.values + 1) as u8).collect();
+                    (0..count).map(|_| self.rng.below(self.scene.values + 1) as u8).collect();
                 let bytes: Vec<u8> = values.iter().flat_map(|&value| bytes_of(value)).collect();
                 let fua = self.rng.below(6) == 0;
                 if let Ok(ticket) = host.agent.write(now, key, block, &bytes, fua) {
@@ -336,7 +242,7 @@ impl World {
         self.break_server_connection(host);
         let pairs = (0..3).filter(|&pair| PAIRS[pair].0 == host || PAIRS[pair].1 == host);
         pairs.collect::<Vec<_>>().into_iter().for_each(|pair| self.break_peers(pair));
-        self.hosts[host].agent = self.agent(host);
+        self.hosts[host].agent = self.scene.agent(host, self.rng.next_u64());
         self.hosts[host].keys.clear();
         for volume in &mut self.volumes {
             if volume.holder.is_some_and(|(holder, _)| holder == host) {
@@ -352,21 +258,8 @@ impl World {
         met("the server died");
         (0..HOSTS).for_each(|host| self.break_server_connection(host));
         self.server = None;
-        self.pending.clear();
-        self.store.crash(&mut self.rng);
-        self.sweeping = false;
+        self.storage.crash(&mut self.rng);
         self.volumes.iter_mut().for_each(|volume| volume.guest.server_crashed());
-    }
-
-    fn sweep(&mut self) {
-        if self.sweeping {
-            if self.store.finish_sweep() > 0 {
-                met("a sweep dropped content");
-            }
-        } else {
-            self.store.begin_sweep();
-        }
-        self.sweeping = !self.sweeping;
     }
 
     /// A guest moves: it flushes, and when all is answered the volume goes to the other host.
@@ -426,13 +319,14 @@ impl World {
             let wanted = self.server.is_some() && self.hosts[host].server.is_none();
             if wanted && (sure || self.rng.below(4) == 0) {
                 let ends = [HostId(host as u16), SERVER];
-                self.hosts[host].server = Some(Connection::new(self.protocol, ends, self.now));
+                self.hosts[host].server =
+                    Some(Connection::new(self.scene.protocol, ends, self.now));
             }
         }
         for (pair, (one, other)) in PAIRS.into_iter().enumerate() {
             if self.peers[pair].is_none() && (sure || self.rng.below(4) == 0) {
                 let ends = [HostId(one as u16), HostId(other as u16)];
-                self.peers[pair] = Some(Connection::new(self.protocol, ends, self.now));
+                self.peers[pair] = Some(Connection::new(self.scene.protocol, ends, self.now));
             }
         }
     }
@@ -514,7 +408,7 @@ impl World {
             let wanted = (from.min(to), from.max(to));
             let message = match message {
                 ToPeer::Block { token, .. } if !self.is_mended && self.rng.below(40) == 0 => {
-                    let wrong = bytes_of(1 + self.rng.below(self.values) as u8);
+                    let wrong = bytes_of(1 + self.rng.below(self.scene.values) as u8);
                     ToPeer::Block { token, bytes: Bytes::from(wrong) }
                 }
                 message => message,
@@ -529,33 +423,15 @@ impl World {
         }
     }
 
-    /// The store acts on maps at once, in order; on what it reads and makes durable when it
-    /// answers.
     fn run_store(&mut self) {
         let Some(server) = &mut self.server else { return };
         while let Some((op, request)) = server.next_store_request() {
-            let answer = match request {
-                StoreRequest::Fetch { .. }
-                | StoreRequest::Flush { .. }
-                | StoreRequest::Fence { .. } => Err(request),
-                request => Ok(perform(&mut self.store, &mut self.came, request)),
-            };
-            self.pending.push((op, answer));
+            self.storage.begin(op, request);
         }
         let now = self.server_clock.at(self.now);
-        for _ in 0..self.pending.len() {
-            if !self.is_mended && self.rng.below(3) == 0 {
-                continue;
-            }
-            let at = self.rng.below(self.pending.len() as u64) as usize;
-            let is_fetch = matches!(self.pending[at].1, Err(StoreRequest::Fetch { .. }));
-            if is_fetch && self.has_slow_reads && !self.is_mended && self.rng.below(40) > 0 {
-                continue;
-            }
-            let (op, answer) = self.pending.swap_remove(at);
-            let answer = answer.unwrap_or_else(|request| self.store.perform(request));
+        self.storage.answer(&mut self.rng, self.is_mended, |op, answer| {
             server.stored(now, op, answer);
-        }
+        });
     }
 
     fn hear_events(&mut self, host: usize) {
@@ -671,34 +547,8 @@ impl World {
             // A renewal may be under way.
             assert!(host.agent.outstanding() <= 1, "left: {:?}", host.agent);
         }
-        for volume in 1..=4 {
-            self.store.perform(StoreRequest::Flush { volume });
-        }
-        self.store.begin_sweep();
-        self.store.finish_sweep();
-        assert_eq!(self.store.check(), (0, 0), "content is left over or missing");
+        self.storage.check();
     }
-}
-
-/// Carries a request out. Content that is known by its name has come as bytes in the same domain.
-fn perform(
-    store: &mut MemoryStore,
-    came: &mut [BTreeSet<Hash>; 2],
-    request: StoreRequest,
-) -> StoreAnswer {
-    let StoreRequest::Write { volume, items, .. } = &request else { return store.perform(request) };
-    let of_domain = &mut came[usize::from(*volume == 4)];
-    for item in items {
-        if let StoreItem::Data(_, hash) = item {
-            of_domain.insert(*hash);
-        }
-    }
-    let answer = store.perform(request);
-    let StoreAnswer::Written(contents) = &answer else { panic!("a write was answered otherwise") };
-    for content in contents.iter().flatten().flatten() {
-        assert!(of_domain.contains(&content.hash), "content of another domain was known");
-    }
-    answer
 }
 
 /// The value of a block, all of whose bytes must be the same.

@@ -158,7 +158,10 @@ impl<'a> Board<'a> {
             if one.home == PoolId(0) {
                 *board.fastest.entry(class).or_insert(0) += 1;
             }
-            if hint.is_none_or(|hint| !hint.pinned) {
+            // A further copy may be where the chunk would go: the move would be refused for ever,
+            // and the room waited for.
+            let movable = hint.is_none_or(|hint| !hint.pinned) && !view.is_replicated(one.chunk);
+            if movable {
                 let at_home = hints.names(class, one.home, view);
                 let priority = u8::MAX - hints.classes().get(class).priority;
                 let rank = (at_home, priority, one.accesses);

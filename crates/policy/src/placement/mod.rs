@@ -144,6 +144,12 @@ pub trait VolumeView {
     /// where nothing is mirrored. Its first side is where `pool_of` says, and both sides count as
     /// used.
     fn visit_mirrors(&self, _visit: &mut dyn FnMut(ChunkId, PoolId)) {}
+
+    /// True if the chunk has further copies, each on another pool, which stay where somebody wanted
+    /// them: a move to one of these pools is refused. False where nobody knows of copies.
+    fn is_replicated(&self, _chunk: ChunkId) -> bool {
+        false
+    }
 }
 
 /// A chunk shall come to a pool.

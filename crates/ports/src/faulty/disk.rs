@@ -194,20 +194,28 @@ impl SimDisk {
         self.condition == Condition::Dead
     }
 
-    /// The power fails: everything in flight is dropped unanswered, volatile sectors survive as
-    /// `survival` says, and the disk is ready again. A dead disk stays dead.
+    /// The power fails, or the program that uses the disk ends: everything in flight is dropped
+    /// unanswered, volatile sectors survive as `survival` says, and the disk is ready again. A dead
+    /// disk stays dead.
     pub fn crash(&mut self, rng: &mut Rng, survival: Survival) {
         let mut cut_off: Vec<Pending> = self.in_flight.drain().collect();
         cut_off.sort_unstable_by_key(|pending| pending.sequence);
         for pending in cut_off {
-            if let (Act::Change(effect), true) =
+            let (Act::Change(effect), true) =
                 (pending.act, pending.fate != Err(DeviceError::NoSpace))
-            {
-                self.log.push(Effect { durable: false, ..effect });
+            else {
+                continue;
+            };
+            match survival {
+                Survival::Cached if rng.below(2) == 0 => self.spread(effect),
+                Survival::Cached => self.spread_some(&effect),
+                _ => self.log.push(Effect { durable: false, ..effect }),
             }
         }
         self.tickets.clear();
-        self.current = self.log.crash(rng, survival).clone();
+        if let Some(left) = self.log.crash(rng, survival) {
+            self.current = left.clone();
+        }
     }
 
     /// Flips bit `bit` (0–7) of the byte at `offset`, now and for every crash to come, silently.
@@ -346,7 +354,8 @@ impl SimDisk {
             }
             (Act::Flush { mark }, Ok(())) => self.log.write_back(mark),
             (Act::Flush { .. }, Err(DeviceError::Io)) if self.faults.forgets => {
-                self.current = self.log.crash(&mut self.rng, Survival::Torn).clone();
+                let left = self.log.crash(&mut self.rng, Survival::Torn);
+                self.current = left.expect("torn writes are drawn").clone();
             }
             _ => {}
         }

@@ -25,7 +25,7 @@ const PIECES_MAX: u64 = 4096;
 /// Sectors that many devices write as one: 4 KiB.
 const PAGE: u64 = 8;
 
-/// The fate of volatile sectors in a crash.
+/// The fate of volatile sectors in a crash: of the machine, or of the program alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// All are old: only what was durable is left.
@@ -34,14 +34,20 @@ pub enum Survival {
     Kept,
     /// Each is any of its versions since it was last durable.
     Torn,
+    /// The power stays on, and the program was killed: all that was answered is there and volatile
+    /// still. A write in flight was carried through, or reached the device's cache with any of its
+    /// sectors.
+    Cached,
 }
 
 impl Survival {
-    /// One of the three, [`Survival::Torn`] half of the time.
+    /// One of the four: [`Survival::Torn`] three times in eight, [`Survival::Kept`] once, the
+    /// others twice.
     pub fn draw(rng: &mut Rng) -> Survival {
-        match rng.below(4) {
-            0 => Survival::Lost,
-            1 => Survival::Kept,
+        match rng.below(8) {
+            0 | 1 => Survival::Lost,
+            2 => Survival::Kept,
+            3 | 7 => Survival::Cached,
             _ => Survival::Torn,
         }
     }
@@ -102,16 +108,20 @@ impl Log {
         image
     }
 
-    /// Crashes: draws what survives of the log, and starts again from that.
-    pub(super) fn crash(&mut self, rng: &mut Rng, survival: Survival) -> &Image {
+    /// Power is lost: draws what survives of the log, and starts again from that. None when it was
+    /// not lost.
+    pub(super) fn crash(&mut self, rng: &mut Rng, survival: Survival) -> Option<&Image> {
+        if survival == Survival::Cached {
+            return None;
+        }
         let changes = std::mem::take(&mut self.changes);
         self.written_back += changes.len() as u64;
         match survival {
             Survival::Lost => self.apply(changes.iter().filter(|c| c.durable)),
-            Survival::Kept => self.apply(changes.iter()),
             Survival::Torn => self.apply_torn(rng, changes.into()),
+            Survival::Kept | Survival::Cached => self.apply(changes.iter()),
         }
-        &self.durable
+        Some(&self.durable)
     }
 
     fn apply<'a>(&mut self, changes: impl Iterator<Item = &'a Effect>) {

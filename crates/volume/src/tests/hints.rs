@@ -2,7 +2,7 @@
 
 use super::{Bench, CHUNK};
 use crate::settings::Fill;
-use crate::{Action, HintRefusal, Priority, Request, RequestId, Settings};
+use crate::{Action, HintRefusal, OperationKind, Outcome, Priority, Request, RequestId, Settings};
 use thermocline_policy::hints::store::{Hint, HintError};
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
 use thermocline_policy::placement::VolumeView;
@@ -68,6 +68,30 @@ fn hints_move_chunks_at_an_epochs_end_though_nobody_else_decides() {
     bench.crash();
     assert!(bench.group.hints().is_empty(), "hints are not kept");
     assert_eq!(bench.read(CHUNK, 512).expect("readable")[0], 7);
+}
+
+/// Nothing waits for room that a chunk could make only by going where its further copy is.
+#[test]
+fn a_hint_does_not_wait_for_room_that_only_replicated_chunks_could_make() {
+    let settings = Settings { fill: Fill::SlowestFirst, epoch: SECOND, ..Bench::settings() };
+    let mut bench = Bench::with_settings(&[1, 8], 0, settings);
+    bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
+    say(&mut bench, 0..20, &metadata());
+    let full = (0..20).find(|&chunk| {
+        bench.write(u64::from(chunk) * CHUNK, 1, 512);
+        let fits = bench.pools_of(chunk) == [0];
+        if fits {
+            assert_eq!(bench.operate(OperationKind::Replicate, chunk, 1), Outcome::Done);
+        }
+        !fits
+    });
+    let late = full.expect("the fast pool is full");
+    bench.group.forget_hints("t");
+    say(&mut bench, u64::from(late)..u64::from(late) + 1, &metadata());
+    bench.pass(Nanos(3 * SECOND.0));
+    assert_eq!(bench.group.moves_pending(), 0);
+    assert_eq!((bench.pools_of(0), bench.pools_of(late)), (vec![0, 1], vec![1]));
+    assert_eq!(bench.group.hint_counts().moves, 0);
 }
 
 #[test]

@@ -375,3 +375,24 @@ fn a_locking_copy_gets_its_turn() {
         plan_ends_well(&plan);
     }
 }
+
+/// The engine was killed, and a device kept what had been written in its cache. A new engine took
+/// its pools for flushed: what it had shown was gone when the power failed after that, and a flush
+/// of a client would not have covered it.
+#[test]
+fn what_is_read_after_a_kill_is_there_after_a_loss_of_power() {
+    let killed = Step::Crash { survival: Survival::Cached };
+    let steps = [
+        Step::CreateVolume { sectors: 4 * CHUNK },
+        write(0, 12, true),
+        Step::Settle,
+        write(100, 60, false),
+        Step::Settle,
+        killed,
+        ALL,
+        LOST,
+    ];
+    let pools = [pool(8, 135), pool(8, 900)];
+    let plans: Vec<Plan> = (0..4).map(|seed| ends_well(seed, false, &pools, &steps)).collect();
+    fails_with("recovered_pools_taken_for_flushed", &plans);
+}

@@ -45,7 +45,7 @@ const SEEDS: u64 = 100;
 const THREADS: usize = 2;
 
 /// What the first [`SEEDS`] must run into, or they test less than they claim.
-const MUST_HAPPEN: [&str; 30] = [
+const MUST_HAPPEN: [&str; 31] = [
     "bits flipped",
     "crashes in service",
     "crashes while closing",
@@ -61,6 +61,7 @@ const MUST_HAPPEN: [&str; 30] = [
     "pools grown",
     "pools removed",
     "prefetches done",
+    "programs killed",
     "redirections done",
     "replications done",
     "requests failed: Io",
@@ -104,7 +105,9 @@ const RARE: [&str; 17] = [
 
 /// Situations that no run has to meet: one seed in hundreds or thousands does, and a plan each
 /// (`accidents::planted`).
-const SELDOM: [&str; 5] = [
+const SELDOM: [&str; 7] = [
+    "flush failed before a recovery",
+    "checkpoint took in what the journal had no room for",
     "checkpoint began anew for a larger map",
     "commit waited for a younger superblock",
     "commit waited for replicas to be in force",

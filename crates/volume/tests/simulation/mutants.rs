@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 93] = [
+const MUTANTS: [(&str, &str, Caught); 96] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -72,6 +72,11 @@ const MUTANTS: [(&str, &str, Caught); 93] = [
     (
         "commit_counts_though_superseded",
         "waiting for a younger superblock when one may come back that never was in force",
+        ByPlan,
+    ),
+    (
+        "checkpoint_waits_for_a_full_journal",
+        "a checkpoint that takes in what the journal has no room for",
         ByPlan,
     ),
     ("commit_without_its_wrapped_part", "the part of a commit behind the end of the ring", Seldom),
@@ -182,8 +187,18 @@ const MUTANTS: [(&str, &str, Caught); 93] = [
         "doubting, after a crash, that both sides of a mirror are equal",
         Quickly,
     ),
+    (
+        "recovered_pools_flushed_late",
+        "flushing what a killed program left before it is believed",
+        ByPlan,
+    ),
+    (
+        "recovered_pools_taken_for_flushed",
+        "flushing what a killed program left in the devices' caches",
+        Quickly,
+    ),
     ("recovery_trusts_copies", "doubting copies that may differ", Quickly),
-    ("scrub_adds_to_the_pile", "a scrub that waits while much is queued", ByPlan),
+    ("scrub_adds_to_the_pile", "a scrub that waits while much is queued", Equivalent),
     ("scrub_ignores_checksums", "judging copies by their checksums", Seldom),
     (
         "tables_not_flushed",

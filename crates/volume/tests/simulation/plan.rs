@@ -177,7 +177,8 @@ pub(crate) enum Step {
     },
     /// Everything under way comes to its end.
     Settle,
-    /// The power fails; the group is opened again, and recovers while the next steps are done.
+    /// The power fails, or the program is killed; the group is opened again, and recovers while
+    /// the next steps are done.
     Crash {
         survival: Survival,
     },

@@ -13,7 +13,7 @@ use thermocline_volume::{AdminError, Operation, OperationKind, PoolState, Servic
 const PROBES_MAX: u32 = 50;
 
 impl Runner<'_> {
-    /// The power fails now.
+    /// The power fails now, or the program is killed.
     pub(crate) fn crash(&mut self, survival: Survival) -> Result<(), String> {
         self.mark(match self.world.group().service() {
             Service::Opening if !self.formatted => "crashes while formatting",
@@ -23,6 +23,9 @@ impl Runner<'_> {
             Service::Closed => "orderly ends",
             Service::Failed(_) => "groups given up",
         });
+        if survival == Survival::Cached && self.formatted {
+            self.mark("programs killed");
+        }
         self.placing = false;
         self.bound = self.bound_for_dead_pools();
         self.model.crash();

@@ -48,6 +48,7 @@ impl World {
             return;
         }
         self.pins.clear();
+        self.fetched.clear();
         self.compare();
         let faults = self.faults;
         self.store_mut().device_mut().set_faults(faults);

@@ -69,6 +69,17 @@ fn nobody_makes_room_for_a_class_that_is_kept_no_longer() {
 }
 
 #[test]
+fn a_chunk_with_further_copies_does_not_make_room() {
+    let mut view = Pools::new(&[1, 9], &[(0, 0), (1, 1)]);
+    let mut hints = Hints::default();
+    say(&mut hints, 1, 1, &small(), Wishes::default());
+    view.replicated = vec![0];
+    assert_eq!(direct(&mut hints, &view, &[]).0, [], "its copy may be where it would go");
+    view.replicated.clear();
+    assert_eq!(direct(&mut hints, &view, &[]).0, [to(0, 1), to(1, 0)]);
+}
+
+#[test]
 fn a_placement_does_not_undo_what_hints_want() {
     let view = Pools::new(&[3, 9, 9], &[(0, 0), (1, 2), (2, 1), (3, 2), (4, 2)]);
     let mut hints = Hints::default();

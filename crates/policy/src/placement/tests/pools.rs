@@ -11,6 +11,8 @@ pub(crate) struct Pools {
     pub(crate) at: BTreeMap<u32, u16>,
     /// Other sides of mirrored chunks.
     pub(crate) mirrors: BTreeMap<u32, u16>,
+    /// Chunks that have further copies.
+    pub(crate) replicated: Vec<u32>,
     pub(crate) traits: Vec<PoolTraits>,
     pub(crate) loads: Vec<PoolLoad>,
     pub(crate) epoch: Nanos,
@@ -32,6 +34,7 @@ impl Pools {
             places: places.to_vec(),
             at: at.iter().copied().collect(),
             mirrors: BTreeMap::new(),
+            replicated: Vec::new(),
             traits: (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect(),
             loads: vec![PoolLoad::default(); places.len()],
             epoch: Nanos::from_secs(1),
@@ -112,5 +115,9 @@ impl VolumeView for Pools {
 
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         self.mirrors.iter().for_each(|(&index, &other)| visit(chunk(index), PoolId(other)));
+    }
+
+    fn is_replicated(&self, chunk: ChunkId) -> bool {
+        self.replicated.contains(&chunk.index)
     }
 }

@@ -6,7 +6,7 @@ use crate::{Device, Geometry, Io, Payload, SECTOR, Ticket};
 use std::collections::BTreeSet;
 use thermocline_units::{Nanos, Rng};
 
-const EVERY: [Survival; 3] = [Survival::Lost, Survival::Kept, Survival::Torn];
+const EVERY: [Survival; 4] = [Survival::Lost, Survival::Kept, Survival::Torn, Survival::Cached];
 
 #[test]
 fn flushed_writes_survive_every_crash() {
@@ -100,6 +100,33 @@ fn lost_and_kept_mean_all() {
         disk.crash(&mut Rng::seeded(0), survival);
         assert_eq!(fills(&disk.peek(at(0), SECTOR).expect("readable")), [fill]);
     }
+}
+
+#[test]
+fn a_killed_program_leaves_what_was_answered_volatile() {
+    let mut in_flight = BTreeSet::new();
+    for seed in 0..200 {
+        let mut disk = disk(seed);
+        run(&mut disk, forced(0, 1, 4)).expect("no faults");
+        run(&mut disk, write(0, 2, 1)).expect("no faults");
+        let now = disk.now();
+        disk.submit(now, Ticket(1), forced(2, 3, 2));
+        disk.crash(&mut Rng::seeded(seed), Survival::Cached);
+        assert_eq!(disk.next_event(), None, "nobody is left to be answered");
+        let left = fills(&disk.peek(at(0), 4 * SECTOR).expect("readable"));
+        assert_eq!(left[..2], [2, 1]);
+        let mut dark = disk.clone();
+        dark.crash(&mut Rng::seeded(seed), Survival::Lost);
+        let then = fills(&dark.peek(at(0), 4 * SECTOR).expect("readable"));
+        assert_eq!(then[..2], [1, 1], "it was read, and never flushed");
+        in_flight.insert((left[2..].to_vec(), then[2..].to_vec()));
+        run(&mut disk, Io::Flush).expect("no faults");
+        disk.crash(&mut Rng::seeded(seed), Survival::Lost);
+        assert_eq!(fills(&disk.peek(at(0), 4 * SECTOR).expect("readable")), left);
+    }
+    let carried_through = (vec![3, 3], vec![3, 3]);
+    let in_the_cache = [1, 3].into_iter().flat_map(|a| [1, 3].map(|b| (vec![a, b], vec![1, 1])));
+    assert_eq!(in_flight, in_the_cache.chain([carried_through]).collect());
 }
 
 #[test]

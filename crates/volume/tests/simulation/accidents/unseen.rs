@@ -366,7 +366,7 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
     ];
     let steps = failing_side();
     let plan = |seed| Plan { seed, settings, pools: pools.clone(), steps: steps.clone() };
-    let plans = [0x16c, 280, 338, 492, 772, 828].map(plan);
+    let plans = [55, 183, 271, 710, 884, 897].map(plan);
     plans.iter().for_each(plan_ends_well);
     fails_with("distrusted_block_written_at_once", &plans);
 }
