@@ -1,6 +1,6 @@
-//! A small store of de-duplicated blocks, made for real, with clones, sealed segments and a journal,
-//! and opened again after somebody changed its metadata: it is refused, or it works. The test
-//! `forged` of the crate does the same with bytes that it draws.
+//! A small store of de-duplicated blocks, made for real, with clones, sealed segments and a
+//! journal, and opened again after somebody changed its metadata: it is refused, or it works. The
+//! test `forged` of the crate does the same with bytes that it draws.
 //!
 //! The input changes bytes of the metadata: repeatedly an offset into the metadata blocks (3
 //! bytes), a length (1), and as many bytes.
@@ -45,7 +45,7 @@ fn ask(store: &mut Store<SimDisk>, now: &mut Nanos, action: Action) -> Vec<Answe
     run(store, now)
 }
 
-/// The device of a real store, and the addresses of its metadata.
+/// Bytes that a real store leaves on its device, and the addresses of its metadata.
 pub fn image() -> &'static (Vec<u8>, Vec<usize>) {
     static IMAGE: OnceLock<(Vec<u8>, Vec<usize>)> = OnceLock::new();
     IMAGE.get_or_init(|| {

@@ -77,6 +77,12 @@ enum Command {
     /// Make repeated content cost almost nothing on a slow link: two processes around it.
     #[command(subcommand)]
     Tunnel(commands::tunnel::Command),
+    /// A server of volumes whose equal blocks are stored once: make it, serve it, look after it.
+    #[command(subcommand)]
+    Store(commands::store::Command),
+    /// A host's agent: volumes of a storage server as NBD exports, with one cache for all guests.
+    #[command(subcommand)]
+    Host(commands::host::Command),
     /// List the policies that there are, with source and settings; `policy` is a running engine's.
     Policies(commands::policies::Args),
 }
@@ -104,6 +110,8 @@ fn main() -> ExitCode {
         Command::Balance(args) => commands::balance::run(args),
         Command::Dedup(command) => commands::dedup::run(command),
         Command::Tunnel(command) => commands::tunnel::run(command),
+        Command::Store(command) => commands::store::run(command),
+        Command::Host(command) => commands::host::run(command),
         Command::Policies(args) => commands::policies::run(args),
     };
     match result {

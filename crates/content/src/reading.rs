@@ -230,6 +230,12 @@ impl<D: Device> Store<D> {
         }
     }
 
+    /// The name of a block's contents, if the block is there and its name is remembered.
+    pub fn name_of(&self, block: BlockId) -> Option<ContentId> {
+        let is_there = self.blocks.is_used(block.number) && self.blocks.id(block.number) == block;
+        self.recall(block.number).filter(|_| is_there)
+    }
+
     /// What a volume maps blocks from `first` on to, as names of eight bytes, without I/O; `None`
     /// stands for zeroes. With the version of the map that says so.
     pub fn map(

@@ -100,7 +100,7 @@ pub enum Action {
     /// Read a stored block by its number, as long as it is stored; the answer is
     /// [`Completed::Read`], or [`Completed::Unknown`] when it was swept.
     Fetch {
-        /// Which block.
+        /// The block.
         block: BlockId,
     },
     /// Keep a block, if the store has it, until it is unpinned or the store is closed: it is not
@@ -139,7 +139,7 @@ pub enum Action {
     /// Keep some bytes with a volume, durably, and with everything that was answered so far. A
     /// clone begins with none.
     SetTag {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
         /// The bytes.
         tag: Tag,

@@ -58,7 +58,7 @@ pub struct VolumeStatus {
     pub version: u64,
     /// Volume that it was made of as a clone or snapshot, which may be gone; 0: none.
     pub origin: VolumeId,
-    /// What was kept with it.
+    /// Bytes that were kept with it.
     pub tag: Tag,
 }
 

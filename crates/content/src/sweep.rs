@@ -67,6 +67,12 @@ impl<D: Device> Store<D> {
         self.is_touched = true;
     }
 
+    /// True while a sweep is asked for or under way, or maps of deleted volumes are being taken
+    /// apart.
+    pub fn is_sweeping(&self) -> bool {
+        self.sweep.wanted || !self.sweep.is_idle() || self.nodes.has_doomed()
+    }
+
     pub(crate) fn pump_sweep(&mut self) {
         if self.sweep.is_marking() {
             return self.mark_slice();

@@ -38,13 +38,13 @@ struct State {
 }
 
 /// The places.
-pub(crate) struct Strangers {
+pub struct Strangers {
     most: usize,
     state: Mutex<State>,
 }
 
 /// A place, until it is dropped.
-pub(crate) struct Stranger {
+pub struct Stranger {
     of: Arc<Strangers>,
     number: u64,
     address: IpAddr,
@@ -63,12 +63,12 @@ fn whole(address: IpAddr) -> IpAddr {
 
 impl Strangers {
     /// `most` places, none of them taken.
-    pub(crate) fn new(most: usize) -> Arc<Strangers> {
+    pub fn new(most: usize) -> Arc<Strangers> {
         Arc::new(Strangers { most, state: Mutex::default() })
     }
 
     /// A place for a connection from `address`; `None` when it gets none.
-    pub(crate) fn let_wait(
+    pub fn let_wait(
         self: &Arc<Strangers>,
         address: IpAddr,
         now: Instant,
@@ -112,12 +112,12 @@ impl State {
 
 impl Stranger {
     /// Waits until another one needs the place more.
-    pub(crate) async fn must_go(&self) {
+    pub async fn must_go(&self) {
         self.must_go.notified().await;
     }
 
     /// It has shown its key: its address has places of its own from now on.
-    pub(crate) fn is_known(&self) {
+    pub fn is_known(&self) {
         let mut state = self.of.lock();
         state.known.retain(|known| *known != self.address);
         state.known.push_back(self.address);

@@ -29,6 +29,10 @@ pub enum Peer {
     Balancer,
     /// `thermocline tunnel enter` or `exit`.
     TunnelEnd,
+    /// `thermocline store serve`.
+    Store,
+    /// `thermocline host serve`.
+    Host,
 }
 
 impl Peer {
@@ -37,6 +41,8 @@ impl Peer {
             Peer::Engine => "engine",
             Peer::Balancer => "balancer",
             Peer::TunnelEnd => "end of a tunnel",
+            Peer::Store => "storage server",
+            Peer::Host => "agent",
         }
     }
 
@@ -46,6 +52,10 @@ impl Peer {
             Peer::Engine => "is an engine running there? `thermocline up` starts one",
             Peer::Balancer => "is a balancer running there? `thermocline balance` starts one",
             Peer::TunnelEnd => "is an end running, and is this its --socket?",
+            Peer::Store => {
+                "is a storage server running there? `thermocline store serve` starts one"
+            }
+            Peer::Host => "is an agent running there? `thermocline host serve` starts one",
         }
     }
 }
@@ -104,6 +114,16 @@ impl Client {
         Client { peer: Peer::TunnelEnd, ..Client::new(socket) }
     }
 
+    /// The same of a storage server.
+    pub fn of_store(socket: &Path) -> Client {
+        Client { peer: Peer::Store, ..Client::new(socket) }
+    }
+
+    /// The same of a host's agent.
+    pub fn of_host(socket: &Path) -> Client {
+        Client { peer: Peer::Host, ..Client::new(socket) }
+    }
+
     /// The same of a balancer.
     pub fn of_balancer(socket: &Path) -> Client {
         Client { peer: Peer::Balancer, ..Client::new(socket) }
@@ -146,6 +166,14 @@ impl Client {
         let body =
             serde_json::to_vec(body).map_err(|error| CallError::Answer(error.to_string()))?;
         self.call(method, path, Some(body)).map(|_| ())
+    }
+
+    /// Sends bytes as they are; whatever is answered is dropped.
+    ///
+    /// # Errors
+    /// When nobody listens, or the request is refused.
+    pub fn put(&self, path: &str, bytes: Vec<u8>) -> Result<(), CallError> {
+        self.call(Method::PUT, path, Some(bytes)).map(|_| ())
     }
 
     /// Does something that needs no words; whatever is answered is dropped.

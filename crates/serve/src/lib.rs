@@ -12,6 +12,7 @@ mod doors;
 mod engine;
 mod error;
 mod growing;
+pub mod hosting;
 pub mod http;
 pub mod joining;
 mod metrics;

@@ -107,7 +107,10 @@ fn stretch(file: &mut File, at: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Marks of what is no file system of `thermocline_fs`: where they stand, and whose they are.
-const MARKS: [(usize, &[u8], &str); 13] = [
+const MARKS: [(usize, &[u8], &str); 15] = [
+    // A store has two superblocks at its start; the first may not be written yet.
+    (0, b"THERMOCS", "a store of blocks (`thermocline store`)"),
+    (4096, b"THERMOCS", "a store of blocks (`thermocline store`)"),
     (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
     (0x218, b"LVM2 001", "a physical volume of LVM"),
     (0x018, b"LVM2 001", "a physical volume of LVM"),

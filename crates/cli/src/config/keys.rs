@@ -208,6 +208,24 @@ impl<'a> Keys<'a> {
         texts.collect()
     }
 
+    /// A list of whole numbers; empty when there is none.
+    pub(super) fn counts(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u32>,
+    ) -> Result<Vec<u32>, ConfigError> {
+        let wanted = format!("a list of whole numbers from {} to {}", range.start(), range.end());
+        let counts = self.value(key, &wanted, |value| {
+            let items = value.as_array()?.iter();
+            let count = |item: &Spanned<DeValue<'_>>| {
+                let count = item.get_ref().as_integer()?.as_str().parse().ok();
+                count.filter(|count| range.contains(count))
+            };
+            items.map(count).collect::<Option<Vec<u32>>>()
+        })?;
+        Ok(counts.map_or(Vec::new(), |counts| counts.value))
+    }
+
     /// Keys that are left, as text whatever their kind: settings that somebody else declares.
     pub(super) fn rest(self) -> Result<Vec<(String, At<String>)>, ConfigError> {
         let mut rest = Vec::new();

@@ -10,6 +10,7 @@
 pub(crate) mod balance;
 mod bucket;
 mod hints;
+pub(crate) mod hosting;
 mod keys;
 pub(crate) mod library;
 mod read;

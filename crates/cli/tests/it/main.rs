@@ -13,6 +13,7 @@ mod engine;
 mod fs;
 mod hanging;
 mod hints;
+mod hosting;
 mod interop;
 mod lab_balance;
 mod lab_cache;

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Reads under way at once.
 const READS_MAX: usize = 16;
-/// How often a read is tried.
+/// Tries of a read.
 pub(super) const TRIES_MAX: u32 = 3;
 /// Nodes read at once, and blocks between two of them that are read for nothing.
 const NODE_READ: u32 = 128;
 const NODE_GAP: u32 = 8;
 
-/// What a read brings.
+/// Contents that a read brings.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Supers,
@@ -39,7 +39,7 @@ pub(super) struct Step {
     tries: u32,
 }
 
-/// See the module.
+/// Reads of an opening.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     todo: VecDeque<Step>,

@@ -16,7 +16,7 @@ use thermocline_units::VolumeId;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 
-/// What has been put together so far; it belongs to the store.
+/// State that has been put together so far; it belongs to the store.
 pub(super) struct Replay<'a> {
     pub(super) layout: &'a Layout,
     pub(super) index_bits: u8,

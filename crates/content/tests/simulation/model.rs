@@ -98,7 +98,7 @@ impl Volume {
         Volume { name, size, domain, read_only: false, has_quota: false, blocks }
     }
 
-    /// What a read that begins now may return, sector by sector.
+    /// Values that a read that begins now may return, sector by sector.
     pub(crate) fn allowed(&self, sectors: Range<u64>) -> Vec<Vec<u32>> {
         let allowed = sectors.map(|sector| {
             let block = &self.blocks[(sector / SECTORS) as usize];
@@ -169,7 +169,7 @@ impl Model {
         }
     }
 
-    /// What a flush that begins now makes durable.
+    /// Versions that a flush that begins now makes durable.
     pub(crate) fn marks(&self) -> Marks {
         let blocks = self.volumes.iter().flat_map(|(&id, volume)| {
             let born = |block: &Block| block.versions[block.mark()].born;

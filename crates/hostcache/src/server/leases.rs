@@ -21,7 +21,7 @@ use thermocline_units::situations::{met, met_if};
 pub struct LeaseStatus {
     /// Of which volume.
     pub volume: u32,
-    /// Who has it.
+    /// Its holder.
     pub holder: HostId,
     /// Its fencing number.
     pub fence: u64,
@@ -87,7 +87,7 @@ impl Server {
         info: Option<VolumeInfo>,
     ) {
         let Some(info) = info else { return self.refuse(now, asker, Why::NoVolume) };
-        let volume = info.volume;
+        let (volume, base) = (info.volume, info.base);
         if self.hosts[&asker.host].domains >> info.domain & 1 == 0 {
             met("a host that is not entitled was refused");
             return self.refuse(now, asker, Why::NotEntitled);
@@ -104,6 +104,8 @@ impl Server {
             is_granting: false,
             kept_for: None,
         });
+        // Its image may have gone since the lease was granted first.
+        lease.info.base = base;
         let holds = lease.info.holder == asker.host.0 && fence != 0;
         if holds && fence == lease.info.fence && !lease.is_granting && lease.kept_for.is_none() {
             met("a host came back with its lease");

@@ -67,7 +67,7 @@ fn one(rng: &mut Rng, of: &[u32]) -> u32 {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// How hosts and the server are set.
+/// Settings of hosts and of the server.
 pub(super) struct Scene {
     pub(super) protocol: Protocol,
     /// Contents beside zeroes that guests write.
@@ -84,7 +84,7 @@ impl Scene {
         Protocol::ALL[protocols[rng.below(10) as usize]].1
     }
 
-    /// How many contents there are beside zeroes, and those of the image's blocks.
+    /// Number of contents beside zeroes, and those of the image's blocks.
     pub(super) fn image(rng: &mut Rng) -> (u64, Vec<u8>) {
         let values = u64::from(one(rng, &[4, 9, 200]));
         (values, (0..BLOCKS).map(|_| rng.below(values + 1) as u8).collect())

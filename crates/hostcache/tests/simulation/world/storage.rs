@@ -12,7 +12,7 @@ const VOLUMES: u32 = 4;
 
 pub(super) struct Storage {
     store: MemoryStore,
-    /// What is not answered yet.
+    /// Requests that are not answered yet.
     pending: Vec<(u32, Result<StoreAnswer, StoreRequest>)>,
     sweeping: bool,
     /// Reads take so long that a sweep can come in between.

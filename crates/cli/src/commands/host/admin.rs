@@ -1,0 +1,96 @@
+//! What administrators ask of a running agent.
+
+use super::HostArgs;
+use crate::commands::store::volume_name;
+use crate::error::CliError;
+use crate::{output, table};
+use hyper::Method;
+use std::fmt::Write as _;
+use thermocline_serve::hosting::api::HostStatus;
+use thermocline_units::Bytes;
+
+/// Arguments of `attach` and `detach`.
+#[derive(clap::Args)]
+pub(crate) struct AttachArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// The volume's name.
+    #[arg(value_parser = volume_name)]
+    name: String,
+}
+
+/// Arguments of `status`.
+#[derive(clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn attach(args: &AttachArgs) -> Result<(), CliError> {
+    let name = &args.name;
+    args.host.client().order(Method::PUT, &format!("/v1/volumes/{name}"))?;
+    output::print(&format!("{name} is asked for; `thermocline host status` says when it is here\n"))
+}
+
+pub(super) fn detach(args: &AttachArgs) -> Result<(), CliError> {
+    let name = &args.name;
+    args.host.client().order(Method::DELETE, &format!("/v1/volumes/{name}"))?;
+    output::print(&format!("{name} is flushed and given back\n"))
+}
+
+pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {
+    let status: HostStatus = args.host.client().get("/v1/status")?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&status).expect("the status is plain");
+        return output::print(&(json + "\n"));
+    }
+    output::print(&text(&status))
+}
+
+fn text(status: &HostStatus) -> String {
+    let mut text = format!(
+        "host {}, store {}, protocol {}, runs for {:.0} s\n",
+        status.host, status.store, status.protocol, status.uptime_seconds
+    );
+    if !status.is_connected {
+        let why = status.last_error.as_deref().unwrap_or("it was not reached yet");
+        let _ = writeln!(text, "the store is NOT connected: {why}");
+    }
+    let hits = status.hit_blocks as f64 / status.read_blocks.max(1) as f64 * 100.0;
+    let _ = writeln!(
+        text,
+        "{} blocks read: {hits:.1} % from the cache ({} blocks in it), {} with others under way, \
+         {} named by the store and here, {} from other hosts",
+        status.read_blocks,
+        status.cached_blocks,
+        status.joined_blocks,
+        status.named_blocks,
+        status.peer_blocks
+    );
+    let peers: Vec<String> = status.peers.iter().map(u16::to_string).collect();
+    let _ = writeln!(
+        text,
+        "from the store {}, to it {}; from other hosts ({}) {}, {} blocks sent to them; {} NBD \
+         clients",
+        Bytes(status.received_bytes),
+        Bytes(status.sent_bytes),
+        if peers.is_empty() { "none here".to_string() } else { peers.join(", ") },
+        Bytes(status.peer_received_bytes),
+        status.served_blocks,
+        status.clients
+    );
+    let mut table = table::plain(["volume", "state", "size", "lease", "why"]);
+    for volume in &status.volumes {
+        table.add_row(vec![
+            volume.name.clone(),
+            volume.state.clone(),
+            Bytes(volume.size_bytes).to_string(),
+            volume.fence.to_string(),
+            volume.why.clone().unwrap_or("-".to_string()),
+        ]);
+    }
+    text + &format!("\n{table}\n")
+}

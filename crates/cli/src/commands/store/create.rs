@@ -1,0 +1,113 @@
+//! `thermocline store create`: an empty store on a file or a block device that is free.
+
+use crate::doors::random;
+use crate::error::CliError;
+use crate::output;
+use std::path::{Path, PathBuf};
+use thermocline_content::Settings;
+use thermocline_ports::Device;
+use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_serve::hosting::make_store;
+use thermocline_serve::probe::{self, Contents, Existing, check_free, check_size};
+use thermocline_units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline store create store.img --size 100GiB
+  thermocline store create /dev/nvme1n1";
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The file, which is made if there is none, or the block device.
+    device: PathBuf,
+    /// Size of the file that is made.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+    /// Bytes of a segment, which is freed as a whole.
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = segment)]
+    segment: Segment,
+    /// Destroy what the device holds.
+    #[arg(long)]
+    destroy_contents: bool,
+}
+
+/// Bytes of a segment; `None`: what fits the device.
+#[derive(Debug, Clone, Copy)]
+struct Segment(Option<Bytes>);
+
+fn segment(text: &str) -> Result<Segment, String> {
+    if text == "auto" {
+        return Ok(Segment(None));
+    }
+    let size: Bytes = text.parse().map_err(|error| format!("{error}, or auto"))?;
+    let fits = size.0.is_power_of_two() && (1 << 16..=1 << 26).contains(&size.0);
+    if fits {
+        Ok(Segment(Some(size)))
+    } else {
+        Err("give a power of two from 64KiB to 64MiB".to_string())
+    }
+}
+
+/// Segments of which a device has at least as many: fewer are little room to clean.
+const SEGMENTS_MIN: u64 = 128;
+
+/// Settings for a device of this size.
+fn settings(size: Bytes, segment: Option<Bytes>) -> Settings {
+    let mut settings = Settings::default();
+    while size.0 / settings.segment.0 < SEGMENTS_MIN && settings.segment > Bytes::from_kib(256) {
+        settings.segment.0 /= 2;
+    }
+    settings.segment = segment.unwrap_or(settings.segment);
+    while u64::from(settings.journal_blocks) * 4096 > size.0 / 32 && settings.journal_blocks > 64 {
+        settings.journal_blocks /= 2;
+    }
+    settings
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let path = &args.device;
+    let is_new = !path.exists();
+    if is_new && args.size.is_none() {
+        let text = format!("{}: there is no such file; pass --size to make it", path.display());
+        return Err(CliError::input(text));
+    }
+    let made = make(args, is_new);
+    if made.is_err() && is_new {
+        let _ = std::fs::remove_file(path); // It was not there.
+    }
+    made
+}
+
+fn make(args: &Args, is_new: bool) -> Result<(), CliError> {
+    let path: &Path = &args.device;
+    let create = args.size.filter(|_| is_new);
+    let options = OpenOptions { create, ..OpenOptions::default() };
+    let disk = Disk::open(path, options, None).map_err(CliError::input)?;
+    let size = disk.geometry().size;
+    if !is_new {
+        check_size(path, size, args.size).map_err(CliError::input)?;
+        let failed = |error| CliError::failed(format!("{}: {error}", path.display()));
+        let contents = Contents::of_path(path).map_err(failed)?;
+        let existing = if args.destroy_contents { Existing::Destroy } else { Existing::Keep };
+        check_free(path, &contents, existing).map_err(|error| {
+            CliError::input(format!("{error}; --destroy-contents makes a store there all the same"))
+        })?;
+        if contents != Contents::Blank {
+            probe::erase(path).map_err(failed)?;
+        }
+    }
+    let settings = settings(size, args.segment.0);
+    let status = make_store(disk, settings, random()?).map_err(CliError::failed)?;
+    output::print(&format!(
+        "{}: an empty store of {}, for {} of blocks, in {} segments of {}\nserve it with \
+         `thermocline store serve {}`\n",
+        path.display(),
+        size,
+        status.capacity,
+        status.segments.0,
+        settings.segment,
+        path.display()
+    ))
+}

@@ -1,0 +1,146 @@
+//! `thermocline store serve`: a storage server that runs until somebody stops it.
+
+use crate::config::hosting::{
+    LOOKUP, MEMORY, STORE_PORT, STORE_SOCKET, StoreServe, load_store, protocol, store_defaults,
+};
+use crate::doors::{self, LogFormat};
+use crate::error::CliError;
+use crate::output;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use thermocline_content::Settings;
+use thermocline_hostcache::Protocol;
+use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_serve::hosting::{HostingError, Notes, StoreServer, serve_store};
+use thermocline_serve::http::HttpDoors;
+use thermocline_units::{Bytes, Nanos};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline store serve store.img
+  thermocline store serve --config store.toml
+
+Without a configuration hosts of this machine alone can come in. A configuration with keys lets
+others in: docs/formats/hosting.md.";
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The store's file or block device.
+    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    device: Option<PathBuf>,
+    /// A configuration file instead of what follows.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address where hosts come in.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "config",
+        default_value_t = SocketAddr::from(([127, 0, 0, 1], STORE_PORT)))]
+    listen: SocketAddr,
+    /// Protocol: what is done to send less; hosts must have the same.
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "config", default_value = "manifest",
+        value_parser = protocol)]
+    protocol: Protocol,
+    /// Choice of who sends a block that several have, by its name in `thermocline policies`.
+    #[arg(long, value_name = "POLICY", conflicts_with = "config",
+        default_value = LOOKUP)]
+    lookup: String,
+    /// Memory for blocks.
+    #[arg(long, value_name = "SIZE", conflicts_with = "config", default_value_t = MEMORY)]
+    memory: Bytes,
+    /// Time for which a host has a volume without a word.
+    #[arg(long, value_name = "TIME", conflicts_with = "config", default_value = "10s",
+        value_parser = lease)]
+    lease: Nanos,
+    /// Unix socket of the API.
+    #[arg(long, value_name = "PATH", conflicts_with = "config", default_value = STORE_SOCKET)]
+    socket: PathBuf,
+    /// Form in which events are told on stderr.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    log: LogFormat,
+}
+
+fn lease(text: &str) -> Result<Nanos, String> {
+    let lease: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    let fits = (Nanos::from_secs(1)..=Nanos::from_secs(600)).contains(&lease);
+    if fits { Ok(lease) } else { Err("give 1s to 10m".to_string()) }
+}
+
+impl Args {
+    fn wanted(&self) -> Result<StoreServe, CliError> {
+        match (&self.config, &self.device) {
+            (Some(path), _) => load_store(path).map_err(CliError::input),
+            (None, Some(device)) => {
+                let mut config = store_defaults(self.listen);
+                config.protocol = self.protocol;
+                config.lookup.clone_from(&self.lookup);
+                config.memory = self.memory;
+                config.lease = self.lease;
+                let (device, socket) = (device.clone(), self.socket.clone());
+                Ok(StoreServe { device, config, socket })
+            }
+            (None, None) => Err(CliError::input("name the store's file or block device")),
+        }
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let StoreServe { device, config, socket } = args.wanted()?;
+    let stop = stop().map_err(CliError::failed)?;
+    let disk = Disk::open(&device, OpenOptions::default(), None).map_err(CliError::input)?;
+    // Names of blocks that were read need not be found out again.
+    let settings = Settings { known_blocks: 1 << 20, ..Settings::default() };
+    let notes = notes(args.log);
+    let name = hosting_name(config.protocol);
+    let server = StoreServer::start(config, disk, settings, notes).map_err(start_error)?;
+    let doors = HttpDoors { unix: Some(socket.clone()), tcp: None };
+    let http = serve_store(doors, server.desk()).map_err(CliError::failed)?;
+    output::print(&format!(
+        "listening on {}, protocol {name}\nAPI: {}\nstop with Ctrl-C or SIGTERM\n",
+        server.address(),
+        socket.display()
+    ))?;
+    let ended = server.run(stop).map_err(CliError::failed);
+    drop(http);
+    ended?;
+    doors::say("stopped; everything that was answered is durable");
+    Ok(())
+}
+
+/// A protocol's name.
+pub(crate) fn hosting_name(protocol: Protocol) -> &'static str {
+    let known = Protocol::ALL.iter().find(|(_, known)| *known == protocol);
+    known.map_or("unknown", |(name, _)| name)
+}
+
+/// Tells events on stderr.
+pub(crate) fn notes(log: LogFormat) -> Notes {
+    Notes::new(move |event| doors::tell(log, event))
+}
+
+/// Error of a start: what was wrong in the configuration is the user's to mend.
+pub(crate) fn start_error(error: HostingError) -> CliError {
+    match error {
+        HostingError::Meet(_) | HostingError::Settings(_) => CliError::input(error),
+        HostingError::Store { .. } | HostingError::Nbd { .. } | HostingError::System(_) => {
+            CliError::failed(error)
+        }
+    }
+}
+
+/// Readable when SIGTERM or Ctrl-C has come; the second one does not wait for anything.
+pub(crate) fn stop() -> io::Result<UnixStream> {
+    let (bell, ring) = UnixStream::pair()?;
+    let is_told = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, is_told.clone())?;
+        signal_hook::flag::register(signal, is_told.clone())?;
+        signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
+    }
+    Ok(bell)
+}

@@ -1,0 +1,253 @@
+//! The configurations of a storage server and of a host's agent: what `thermocline store serve
+//! --config` and `thermocline host serve --config` read.
+//!
+//! docs/formats/hosting.md tells every key. Paths are beside the configuration file.
+
+use super::keys::{At, ConfigError, File, Keys};
+use super::read::parse_address;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use thermocline_hostcache::{HostId, Protocol};
+use thermocline_serve::hosting::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
+use thermocline_units::{Bytes, Nanos};
+
+/// Socket of a storage server's API when none is named.
+pub(crate) const STORE_SOCKET: &str = "thermocline-store.sock";
+/// Socket of an agent's API when none is named.
+pub(crate) const HOST_SOCKET: &str = "thermocline-host.sock";
+/// Socket of an agent's NBD exports when none is named.
+pub(crate) const NBD_SOCKET: &str = "thermocline-host.nbd";
+/// Port of a storage server.
+pub(crate) const STORE_PORT: u16 = 7600;
+/// The least and the greatest of leases: shorter ones are load of their own.
+const LEASES: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(600));
+/// The greatest number of a host.
+pub(crate) const HOSTS_MAX: u32 = 65_535;
+/// Choice of who sends a block: a store does not know which hosts are connected with each other,
+/// and one that waits for a host that is not there waits for nothing.
+pub(crate) const LOOKUP: &str = "server-first";
+/// Memory for blocks when nothing is said.
+pub(crate) const MEMORY: Bytes = Bytes::from_mib(256);
+
+/// Configuration of a storage server.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreServe {
+    pub(crate) device: PathBuf,
+    pub(crate) config: StoreConfig,
+    pub(crate) socket: PathBuf,
+}
+
+/// Configuration of an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct HostServe {
+    pub(crate) config: HostConfig,
+    pub(crate) socket: PathBuf,
+}
+
+/// The defaults of a storage server.
+pub(crate) fn store_defaults(listen: SocketAddr) -> StoreConfig {
+    StoreConfig {
+        listen,
+        keys: None,
+        hosts: BTreeMap::new(),
+        protocol: protocol("manifest").expect("it is in the list"),
+        lookup: LOOKUP.to_string(),
+        memory: MEMORY,
+        lease: Nanos::from_secs(10),
+        limits: Limits::default(),
+    }
+}
+
+/// The defaults of an agent.
+pub(crate) fn host_defaults(host: HostId, store: SocketAddr) -> HostConfig {
+    HostConfig {
+        host,
+        store,
+        volumes: Vec::new(),
+        nbd: PathBuf::from(NBD_SOCKET),
+        nbd_tcp: None,
+        listen: None,
+        peers: Vec::new(),
+        keys: None,
+        protocol: protocol("manifest").expect("it is in the list"),
+        lookup: thermocline_policy::lookup::DEFAULT.to_string(),
+        cache: MEMORY,
+        policy: "lru".to_string(),
+        limits: Limits::default(),
+    }
+}
+
+/// A protocol by its name.
+///
+/// # Errors
+/// There is none of that name.
+pub(crate) fn protocol(name: &str) -> Result<Protocol, String> {
+    Protocol::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Protocol::ALL.iter().map(|(name, _)| *name).collect();
+        format!("there is no protocol `{name}`; there are {}", names.join(", "))
+    })
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let path = path.display();
+        ConfigError::new(format!("{path}: {error}; docs/formats/hosting.md has an example"))
+    })
+}
+
+/// Reads a storage server's configuration.
+///
+/// # Errors
+/// It cannot be read, or a key is unknown, missing or wrong. The message names file and line.
+pub(crate) fn load_store(path: &Path) -> Result<StoreServe, ConfigError> {
+    read_store(&text_of(path)?, path)
+}
+
+/// Reads an agent's configuration.
+///
+/// # Errors
+/// As for [`load_store`].
+pub(crate) fn load_host(path: &Path) -> Result<HostServe, ConfigError> {
+    read_host(&text_of(path)?, path)
+}
+
+fn needed<T>(keys: &Keys<'_>, found: Option<T>, what: &str) -> Result<T, ConfigError> {
+    found.ok_or_else(|| keys.problem(format!("there is no {what}")))
+}
+
+fn address(
+    keys: &mut Keys<'_>,
+    key: &'static str,
+    port: u16,
+) -> Result<Option<SocketAddr>, ConfigError> {
+    let text = keys.text(key)?;
+    text.map(|text| parse_address(keys, &text, port)).transpose()
+}
+
+fn of_protocol(keys: &mut Keys<'_>, into: &mut Protocol) -> Result<(), ConfigError> {
+    if let Some(At { value, line }) = keys.text("protocol")? {
+        *into = protocol(&value).map_err(|error| keys.file.problem(line, error))?;
+    }
+    Ok(())
+}
+
+fn memory(keys: &mut Keys<'_>, key: &'static str, into: &mut Bytes) -> Result<(), ConfigError> {
+    let fits = |size: &Bytes| (Bytes::from_mib(1)..=Bytes::from_gib(4096)).contains(size);
+    if let Some(size) = keys.quantity(key, "from 1 MiB to 4 TiB, such as \"1GiB\"", fits)? {
+        *into = size.value;
+    }
+    Ok(())
+}
+
+/// The number of a machine.
+fn number(keys: &mut Keys<'_>) -> Result<HostId, ConfigError> {
+    let id = keys.count("id", 1..=HOSTS_MAX)?;
+    let id = needed(keys, id, "`id`; each host has a number of its own, such as id = 1")?;
+    Ok(HostId(id as u16))
+}
+
+fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let mut keys = Keys::parse(File { text, path }, "the configuration")?;
+    let device = keys.text("device")?;
+    let device = needed(&keys, device, "`device`; name the store's file or block device")?;
+    let listen = address(&mut keys, "listen", STORE_PORT)?;
+    let mut config =
+        store_defaults(listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], STORE_PORT))));
+    of_protocol(&mut keys, &mut config.protocol)?;
+    if let Some(lookup) = keys.text("lookup")? {
+        config.lookup = lookup.value;
+    }
+    memory(&mut keys, "memory", &mut config.memory)?;
+    let (least, most) = LEASES;
+    let fits = |lease: &Nanos| (least..=most).contains(lease);
+    if let Some(lease) = keys.quantity("lease", "from 1 s to 10 min, such as \"10s\"", fits)? {
+        config.lease = lease.value;
+    }
+    let socket = keys.text("socket")?.map_or(STORE_SOCKET.to_string(), |socket| socket.value);
+    let own = keys.text("key")?;
+    let mut peers = Vec::new();
+    for mut table in keys.tables_if_any("host")? {
+        let host = number(&mut table)?;
+        let domains = table.counts("domains", 0..=63)?;
+        let domains = match domains.is_empty() {
+            true => u64::MAX,
+            false => domains.iter().fold(0, |bits, domain| bits | 1 << domain),
+        };
+        if config.hosts.insert(host, domains).is_some() {
+            return Err(table.problem(format!("two hosts have the number {}", host.0)));
+        }
+        if let Some(key) = table.text("key")? {
+            peers.push((host, beside.join(key.value)));
+        } else if own.is_some() {
+            return Err(table.problem("this host has no `key`; name its NAME.pub"));
+        }
+        table.finish()?;
+    }
+    config.keys = own.map(|key| Keyed { key: beside.join(key.value), peers });
+    if config.keys.is_some() && config.hosts.is_empty() {
+        let text = "there is a `key`, and no host could come in; add a table [[host]] for each";
+        return Err(keys.problem(text));
+    }
+    keys.finish()?;
+    Ok(StoreServe { device: beside.join(device.value), config, socket: beside.join(socket) })
+}
+
+fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let mut keys = Keys::parse(File { text, path }, "the configuration")?;
+    let host = number(&mut keys)?;
+    let store = address(&mut keys, "store", STORE_PORT)?;
+    let store = store.unwrap_or(SocketAddr::from(([127, 0, 0, 1], STORE_PORT)));
+    let mut config = host_defaults(host, store);
+    config.volumes = keys.texts("volumes")?.into_iter().map(|volume| volume.value).collect();
+    let nbd = keys.text("nbd")?.map_or(NBD_SOCKET.to_string(), |nbd| nbd.value);
+    config.nbd = beside.join(nbd);
+    config.nbd_tcp = address(&mut keys, "nbd-tcp", 10_809)?;
+    config.listen = address(&mut keys, "listen", 7601)?;
+    of_protocol(&mut keys, &mut config.protocol)?;
+    if let Some(lookup) = keys.text("lookup")? {
+        config.lookup = lookup.value;
+    }
+    memory(&mut keys, "cache", &mut config.cache)?;
+    if let Some(policy) = keys.text("policy")? {
+        config.policy = policy.value;
+    }
+    if let Some(clients) = keys.count("clients", 1..=4096)? {
+        config.limits.clients_max = clients as usize;
+    }
+    let socket = keys.text("socket")?.map_or(HOST_SOCKET.to_string(), |socket| socket.value);
+    let (own, of_store) = (keys.text("key")?, keys.text("store-key")?);
+    let mut known = Vec::new();
+    if let Some(key) = &of_store {
+        known.push((STORE, beside.join(&key.value)));
+    }
+    if own.is_some() != of_store.is_some() {
+        let text = "`key` and `store-key` go together: this host's NAME.key, the store's NAME.pub";
+        return Err(keys.problem(text));
+    }
+    for mut table in keys.tables_if_any("peer")? {
+        let peer = number(&mut table)?;
+        let address = address(&mut table, "address", 7601)?;
+        let address = needed(&table, address, "`address`; where that host listens for others")?;
+        if peer == host || config.peers.iter().any(|other| other.host == peer) {
+            return Err(table.problem(format!("the number {} is another host's", peer.0)));
+        }
+        match table.text("key")? {
+            Some(key) => known.push((peer, beside.join(key.value))),
+            None if own.is_some() => {
+                return Err(table.problem("this host has no `key`; name its NAME.pub"));
+            }
+            None => {}
+        }
+        table.finish()?;
+        config.peers.push(Peer { host: peer, address });
+    }
+    config.keys = own.map(|key| Keyed { key: beside.join(key.value), peers: known });
+    keys.finish()?;
+    Ok(HostServe { config, socket: beside.join(socket) })
+}
+
+#[cfg(test)]
+mod tests;

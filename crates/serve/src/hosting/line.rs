@@ -1,0 +1,183 @@
+//! One connection between two machines, live: bytes of a `Link` to a socket and back.
+//!
+//! Whoever owns the machines puts messages in with [`Line::send`], and takes them out in `heard`.
+//! All tasks of a process run on one thread; nothing is borrowed across an `await`.
+
+use super::Clock;
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+use thermocline_hostcache::{HostId, Link, LinkError, Message};
+use thermocline_units::Nanos;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+/// Bytes that are taken from a socket, and given to it, at once.
+const PART_BYTES: usize = 256 * 1024;
+/// Time in which the other end must take what it is sent.
+const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+/// Longest time between looks at the clock.
+const GLANCE: Duration = Duration::from_secs(1);
+/// Time for a last word.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Bytes of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traffic {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+}
+
+/// A connection.
+pub(super) struct Line {
+    link: RefCell<Link>,
+    bell: Notify,
+    traffic: Cell<Traffic>,
+    /// Reason why it must end.
+    ended: RefCell<Option<String>>,
+}
+
+impl Line {
+    pub(super) fn new(link: Link) -> Rc<Line> {
+        Rc::new(Line {
+            link: RefCell::new(link),
+            bell: Notify::new(),
+            traffic: Cell::default(),
+            ended: RefCell::default(),
+        })
+    }
+
+    /// The other end's number, once messages can be sent.
+    pub(super) fn peer(&self) -> Option<HostId> {
+        self.link.borrow().peer()
+    }
+
+    /// Queues a message; one for an end that does not take them ends the connection.
+    pub(super) fn send<M: Message>(&self, message: &M) {
+        let sent = self.link.borrow_mut().send(message);
+        match sent {
+            Ok(()) => self.bell.notify_one(),
+            Err(error) => self.end(error.to_string()),
+        }
+    }
+
+    /// The next message that has come.
+    pub(super) fn next_message<M: Message>(&self) -> Result<Option<M>, LinkError> {
+        self.link.borrow_mut().next_message()
+    }
+
+    /// True while something waits to be sent.
+    pub(super) fn wants_transmit(&self) -> bool {
+        self.link.borrow().wants_transmit()
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        self.traffic.get()
+    }
+
+    /// Ends the connection.
+    pub(super) fn end(&self, why: String) {
+        self.ended.borrow_mut().get_or_insert(why);
+        self.bell.notify_one();
+    }
+
+    fn why(&self) -> Option<String> {
+        self.ended.borrow().clone()
+    }
+
+    /// Bytes to be sent now, in one piece.
+    fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
+        let mut link = self.link.borrow_mut();
+        link.tick(now)?;
+        let mut parts: VecDeque<Bytes> = VecDeque::new();
+        link.transmit(now, &mut parts, PART_BYTES);
+        let mut out = Vec::with_capacity(parts.iter().map(Bytes::len).sum());
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+        Ok(out)
+    }
+
+    fn next_deadline(&self, clock: Clock) -> Duration {
+        let deadline = self.link.borrow().next_deadline();
+        let left = deadline.map(|at| Duration::from_nanos(at.saturating_sub(clock.now()).0));
+        left.unwrap_or(GLANCE).min(GLANCE)
+    }
+}
+
+/// Carries bytes until the connection is over; why. `heard` is called when something has come.
+pub(super) async fn carry(
+    stream: impl AsyncRead + AsyncWrite,
+    line: &Line,
+    clock: Clock,
+    mut heard: impl FnMut() -> Result<(), String>,
+) -> String {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let read = async {
+        let mut input = vec![0; PART_BYTES];
+        loop {
+            let count = match reader.read(&mut input).await {
+                Ok(0) => return "the other end closed the connection".to_string(),
+                Ok(count) => count,
+                Err(error) => return error.to_string(),
+            };
+            let mut traffic = line.traffic.get();
+            traffic.received += count as u64;
+            line.traffic.set(traffic);
+            let received = line.link.borrow_mut().receive(clock.now(), &input[..count]);
+            let heard = received.map_err(|error| error.to_string()).and_then(|()| heard());
+            if let Err(why) = heard {
+                return why;
+            }
+            line.bell.notify_one();
+        }
+    };
+    let write = async {
+        loop {
+            if let Some(why) = line.why() {
+                return why;
+            }
+            let out = match line.take_out(clock.now()) {
+                Ok(out) => out,
+                Err(error) => return error.to_string(),
+            };
+            if out.is_empty() {
+                let _ = timeout(line.next_deadline(clock), line.bell.notified()).await;
+                continue;
+            }
+            let taken = timeout(TAKEN_WITHIN, async {
+                writer.write_all(&out).await?;
+                writer.flush().await
+            });
+            match taken.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return error.to_string(),
+                Err(_) => {
+                    let seconds = TAKEN_WITHIN.as_secs();
+                    return format!("the other end has taken nothing for {seconds} s");
+                }
+            }
+            let mut traffic = line.traffic.get();
+            traffic.sent += out.len() as u64;
+            line.traffic.set(traffic);
+        }
+    };
+    let why = tokio::select! {
+        why = read => why,
+        why = write => why,
+    };
+    let _ = timeout(GOODBYE, writer.shutdown()).await;
+    why
+}
+
+/// Waits for what a deadline says, or for `bell`.
+pub(super) async fn wait(clock: Clock, deadline: Option<Nanos>, bell: &Notify) {
+    // What is due already must not keep others from their turn.
+    tokio::task::yield_now().await;
+    let left = deadline.map(|at| Duration::from_nanos(at.saturating_sub(clock.now()).0));
+    tokio::select! {
+        () = sleep(left.unwrap_or(GLANCE).min(GLANCE)) => {}
+        () = bell.notified() => {}
+    }
+}
