@@ -1,6 +1,8 @@
 //! Making a store, and finding it again after a shutdown or a crash.
 //!
-//! 1. The superblocks are read, with their copies; the highest whole one counts.
+//! 1. The device is flushed: a program that was killed leaves what it wrote in the device's cache,
+//!    and a superblock that is only there must not be believed while what the one before it names
+//!    is written over. The superblocks are read, with their copies; the highest whole one counts.
 //! 2. The root it names is read, the whole journal, and the trailers of all segments; and the nodes
 //!    of all maps, level by level.
 //! 3. Blocks are where trailers say, in the newest place of their highest generation; then where
@@ -111,13 +113,23 @@ impl<D: Device> Store<D> {
         let layout = smallest.ok_or(OpenError::TooSmall { have, need: 212 })?;
         let mut store = Store::bare(device, settings, layout);
         store.now = now;
-        let mut opening = Opening::default();
-        for address in [0, layout.device_blocks - 2] {
+        store.opening = Some(Opening::default());
+        store.send(Task::OpenFlush, Io::Flush);
+        Ok(store)
+    }
+
+    /// What the device has is durable, or nobody knows what it has forgotten.
+    pub(crate) fn opening_flushed(&mut self, result: Result<Payload, DeviceError>) {
+        if let Err(error) = result {
+            met("flush failed before an opening");
+            return self.refuse(OpenError::Device(error));
+        }
+        let last = self.layout.device_blocks - 2;
+        let opening = self.opening.as_mut().expect("it has just begun");
+        for address in [0, last] {
             opening.queue.add(address, 2, What::Supers);
         }
-        store.opening = Some(opening);
-        store.send_steps();
-        Ok(store)
+        self.send_steps();
     }
 
     pub(crate) fn refuse(&mut self, error: OpenError) {

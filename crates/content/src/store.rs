@@ -131,6 +131,8 @@ impl Ledger {
 /// What an answer of the device is for.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
+    /// The flush before anything is read.
+    OpenFlush,
     /// Reading what opening needs.
     Open(u32),
     /// Superblocks of a former store, while formatting.
@@ -375,6 +377,7 @@ impl<D: Device> Store<D> {
             return;
         }
         match task {
+            Task::OpenFlush => self.opening_flushed(result),
             Task::Open(step) => self.opening_read(step, result),
             Task::Erase { place, tries } => self.erased(place, tries, result),
             Task::Fetch { read, run } => self.fetched(read, run, result),

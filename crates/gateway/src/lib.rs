@@ -41,5 +41,5 @@ pub use keys::{
     make as make_keys, met as shown_key,
 };
 pub use running::{Gateway, StartError, View};
-pub use strangers::{Stranger, Strangers};
 pub use status::{ClassStatus, FlowStatus, LinkStatus, Status};
+pub use strangers::{Stranger, Strangers};

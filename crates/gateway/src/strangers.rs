@@ -68,11 +68,7 @@ impl Strangers {
     }
 
     /// A place for a connection from `address`; `None` when it gets none.
-    pub fn let_wait(
-        self: &Arc<Strangers>,
-        address: IpAddr,
-        now: Instant,
-    ) -> Option<Stranger> {
+    pub fn let_wait(self: &Arc<Strangers>, address: IpAddr, now: Instant) -> Option<Stranger> {
         let address = whole(address);
         let mut state = self.lock();
         let of_address = state.waiting.iter().filter(|other| other.address == address).count();

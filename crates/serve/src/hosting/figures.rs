@@ -5,10 +5,10 @@
 //! `thermocline_host_`; units are seconds and bytes and end the name; counters end in `_total`.
 
 use super::api::{HostStatus, StoreStatus};
-use crate::metrics::{Value, family};
+use crate::metrics::{Value, answer, family};
+use axum::response::Response;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
 /// Name, help and value.
@@ -45,20 +45,12 @@ fn copy(value: &Value<'static>) -> Value<'static> {
     }
 }
 
-fn encode(prefix: &'static str, figures: Figures) -> String {
-    let mut registry = Registry::with_prefix(prefix);
-    registry.register_collector(Box::new(figures));
-    let mut out = String::new();
-    text::encode(&mut out, &registry).expect("a string takes everything");
-    out
-}
-
 fn bytes(value: u64) -> Value<'static> {
     Value::Gauge(value as f64)
 }
 
 /// Those of a storage server.
-pub(super) fn of_store(status: StoreStatus) -> String {
+pub(super) fn of_store(status: StoreStatus) -> Response {
     let count = Value::Counter;
     let plain = vec![
         ("uptime_seconds", "Time since the start", Value::Gauge(status.uptime_seconds)),
@@ -94,11 +86,11 @@ pub(super) fn of_store(status: StoreStatus) -> String {
         ("volume_mapped_bytes", "Of a volume", "volume", of_volumes(|it| it.mapped_bytes)),
         ("volume_charged_bytes", "Charged to it", "volume", of_volumes(|it| it.charged_bytes)),
     ];
-    encode("thermocline_store", Figures { plain, labelled })
+    answer("thermocline_store", Figures { plain, labelled })
 }
 
 /// Those of an agent.
-pub(super) fn of_host(status: HostStatus) -> String {
+pub(super) fn of_host(status: HostStatus) -> Response {
     let count = Value::Counter;
     let attached = status.volumes.iter().filter(|volume| volume.state == "attached").count();
     let plain = vec![
@@ -117,5 +109,5 @@ pub(super) fn of_host(status: HostStatus) -> String {
         ("peer_blocks", "Blocks that other hosts sent", count(status.peer_blocks)),
         ("served_blocks", "Blocks sent to other hosts", count(status.served_blocks)),
     ];
-    encode("thermocline_host", Figures { plain, labelled: Vec::new() })
+    answer("thermocline_host", Figures { plain, labelled: Vec::new() })
 }

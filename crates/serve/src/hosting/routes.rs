@@ -8,11 +8,10 @@ use super::figures;
 use super::store::{Core, StoreDesk};
 use crate::api::{Event, Refused};
 use crate::http::routes::{Answer, Body, Onward};
-use crate::metrics;
 use axum::body::Bytes as Uploaded;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
@@ -231,7 +230,7 @@ async fn store_events(State(desk): Store, Query(id): Query<Onward>) -> Json<Vec<
 
 async fn store_metrics(State(desk): Store) -> Result<Response, Refused> {
     let status = desk.orders.look(|core| core.status()).await?;
-    Ok(text(figures::of_store(status)))
+    Ok(figures::of_store(status))
 }
 
 /// The agent at a glance.
@@ -281,9 +280,5 @@ async fn host_events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Ev
 
 async fn host_metrics(State(desk): Host) -> Result<Response, Refused> {
     let status = desk.orders.look(|core| core.status()).await?;
-    Ok(text(figures::of_host(status)))
-}
-
-fn text(figures: String) -> Response {
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], figures).into_response()
+    Ok(figures::of_host(status))
 }
