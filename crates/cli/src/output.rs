@@ -5,6 +5,7 @@
 //! would otherwise be replaced by a file, and whoever reads it would get nothing.
 
 use crate::error::CliError;
+use serde::Serialize;
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -19,6 +20,19 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints an answer: as JSON where that was asked for, else as `text` says it.
+pub(crate) fn answer<T: Serialize>(
+    json: bool,
+    value: &T,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), CliError> {
+    let out = match json {
+        true => serde_json::to_string_pretty(value).expect("answers are plain") + "\n",
+        false => text(value),
+    };
+    print(&out)
 }
 
 /// An output under way: finished by [`OutputFile::finish`]; a part that was written beside its name

@@ -81,11 +81,7 @@ pub(super) struct CheckArgs {
 
 impl BalancerArgs {
     fn answer<T: Serialize>(&self, value: &T, text: String) -> Result<(), CliError> {
-        if self.json {
-            let json = serde_json::to_string_pretty(value).expect("answers are plain");
-            return output::print(&(json + "\n"));
-        }
-        output::print(&text)
+        output::answer(self.json, value, |_| text)
     }
 }
 

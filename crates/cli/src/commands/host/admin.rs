@@ -43,11 +43,7 @@ pub(super) fn detach(args: &AttachArgs) -> Result<(), CliError> {
 
 pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {
     let status: HostStatus = args.host.client().get("/v1/status")?;
-    if args.json {
-        let json = serde_json::to_string_pretty(&status).expect("the status is plain");
-        return output::print(&(json + "\n"));
-    }
-    output::print(&text(&status))
+    output::answer(args.json, &status, text)
 }
 
 fn text(status: &HostStatus) -> String {

@@ -59,11 +59,7 @@ impl StoreArgs {
         value: &T,
         text: impl FnOnce(&T) -> String,
     ) -> Result<(), CliError> {
-        if self.json {
-            let json = serde_json::to_string_pretty(value).expect("answers are plain");
-            return output::print(&(json + "\n"));
-        }
-        output::print(&text(value))
+        output::answer(self.json, value, text)
     }
 }
 

@@ -27,11 +27,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let client = Client::of_tunnel_end(&args.socket).within(PATIENCE);
     let status: Status = client.get("/v1/status")?;
-    if args.json {
-        let json = serde_json::to_string_pretty(&status).expect("the status is plain");
-        return output::print(&(json + "\n"));
-    }
-    output::print(&text(&status))
+    output::answer(args.json, &status, text)
 }
 
 fn text(status: &Status) -> String {
