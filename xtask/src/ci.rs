@@ -92,7 +92,9 @@ fn run_step(step: &Step) -> Row {
         Ok(passed) => {
             println!("---- {} ok, {:.1} s  {}", step.name, elapsed.as_secs_f64(), passed.detail)
         }
-        Err(message) => println!("---- {} FAILED: {message}", step.name),
+        Err(message) => {
+            println!("---- {} FAILED: {}", step.name, message.lines().next().unwrap_or_default())
+        }
     }
     Row { name: step.name, elapsed, result }
 }
@@ -164,6 +166,9 @@ fn tests(arguments: &[&str]) -> Result<Passed, Failure> {
     }
     let status = child.wait().map_err(|e| format!("waiting for the test runner: {e}"))?;
     println!("{}", tests.closing.join("\n"));
+    if !tests.failed.is_empty() {
+        return Err(Failure::Failed(format!("failed: {}", tests.failures())));
+    }
     ended(arguments, status.success())?;
     if tests.passed == 0 {
         return Err(Failure::Failed("no test ran at all".to_string()));

@@ -118,7 +118,7 @@ impl<D: Device> Store<D> {
         Ok(store)
     }
 
-    /// What the device has is durable, or nobody knows what it has forgotten.
+    /// Makes durable what the device has: what is read next may be in its cache only.
     pub(crate) fn opening_flushed(&mut self, result: Result<Payload, DeviceError>) {
         if let Err(error) = result {
             met("flush failed before an opening");

@@ -45,16 +45,16 @@ pub enum Action {
     Read {
         /// Which volume.
         volume: VolumeId,
-        /// Where.
+        /// The first byte.
         offset: Bytes,
-        /// How many bytes.
+        /// Bytes, not 0.
         length: u32,
     },
     /// Write; below 4 KiB the rest of the block is read first.
     Write {
         /// Which volume.
         volume: VolumeId,
-        /// Where.
+        /// The first byte.
         offset: Bytes,
         /// What.
         data: Payload,
@@ -67,7 +67,7 @@ pub enum Action {
     WriteKnown {
         /// Which volume.
         volume: VolumeId,
-        /// Where; a multiple of 4 KiB.
+        /// The first byte; a multiple of 4 KiB.
         offset: Bytes,
         /// The blocks' names, one after the other.
         contents: Vec<ContentId>,
@@ -78,9 +78,9 @@ pub enum Action {
     Zero {
         /// Which volume.
         volume: VolumeId,
-        /// Where.
+        /// The first byte.
         offset: Bytes,
-        /// How far.
+        /// Bytes, not 0.
         length: Bytes,
         /// True if the answer promises durability.
         fua: bool,
@@ -92,9 +92,9 @@ pub enum Action {
     Identify {
         /// Which volume.
         volume: VolumeId,
-        /// Where; a multiple of 4 KiB.
+        /// The first byte; a multiple of 4 KiB.
         offset: Bytes,
-        /// How many blocks.
+        /// Blocks.
         blocks: u32,
     },
     /// Read a stored block by its number, as long as it is stored; the answer is
@@ -171,7 +171,7 @@ pub enum Mapped {
     Block(BlockId, ContentId),
 }
 
-/// How a request ended well.
+/// Outcomes of requests that succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completed {
     /// A read's contents.
@@ -237,6 +237,6 @@ pub enum RequestError {
 pub struct Answer {
     /// Which one.
     pub id: RequestId,
-    /// How it ended.
+    /// Its outcome.
     pub result: Result<Completed, RequestError>,
 }

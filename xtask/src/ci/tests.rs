@@ -36,21 +36,42 @@ fn closing_lines_skips_and_counts_of_the_runner_are_kept() {
 }
 
 #[test]
-fn the_second_list_of_passed_tests_is_left_out_and_what_they_said_is_shown() {
-    let text = "test a::b ... ok\n\nsuccesses:\n\n---- a::b stdout ----\nSKIPPED: no traces\n\n\n\
-                successes:\n    a::b\n\ntest result: ok. 1 passed; 0 failed;\n    a::b\n";
+fn of_what_passed_tests_said_only_that_they_were_skipped_is_shown() {
+    let text = "test a::b ... ok\n\nsuccesses:\n\n---- a::b stdout ----\nSKIPPED: no traces\n\
+                thread panicked, as it should\n\nsuccesses:\n    a::b\n\n\
+                test result: ok. 1 passed; 0 failed;\nwarning: more\n";
     let mut tests = Tests::default();
     let shown: Vec<_> = text.lines().filter(|line| tests.line(line)).collect();
     assert_eq!(
         shown,
         [
             "test a::b ... ok",
-            "---- a::b stdout ----",
             "SKIPPED: no traces",
             "test result: ok. 1 passed; 0 failed;",
-            "    a::b",
+            "warning: more",
         ]
     );
+    assert!(tests.failed.is_empty());
+}
+
+#[test]
+fn what_failed_tests_said_ends_the_summary() {
+    let long = (0..100).map(|line| format!("line {line}\n")).collect::<String>();
+    let text = format!(
+        "test a::b ... FAILED\n\nsuccesses:\n\n---- c stdout ----\nnot this\n\nsuccesses:\n    c\n\n\
+         failures:\n\n---- a::b stdout ----\nbecause\n\n---- d stdout ----\n{long}\n\
+         failures:\n    a::b\n    d\n\ntest result: FAILED. 1 passed; 2 failed;\n"
+    );
+    let mut tests = Tests::default();
+    let shown: Vec<_> = text.lines().filter(|line| tests.line(line)).collect();
+    assert!(shown.contains(&"because") && !shown.contains(&"not this"), "{shown:?}");
+    let row = |result| Row { name: "test", elapsed: Duration::from_secs(1), result };
+    let said = summary(&[row(Err(format!("failed: {}", tests.failures())))], Duration::ZERO);
+    let end = said.split_once("failed: a::b, d\n").expect("the table names them").1;
+    for expected in ["---- a::b\nbecause\n---- d\nline 0\n", "line 14\n[", "line 99\n"] {
+        assert!(end.contains(expected), "{expected:?} is missing in:\n{said}");
+    }
+    assert!(!end.contains("line 50\n") && !end.contains("not this"), "{said}");
 }
 
 #[test]
