@@ -47,6 +47,8 @@ enum Command {
     Up(commands::up::Args),
     /// Check a configuration and what its pools hold, without changing anything.
     Check(commands::check::Args),
+    /// Copy a volume into an image file from pools that no engine runs on, damaged ones too.
+    Export(commands::export::Args),
     /// Show what a file system on an image or a device keeps where: metadata, and files by size.
     Fs(commands::fs::Args),
     /// Measure a device into a profile that the models and the emulation run.
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => commands::lab::run(command),
         Command::Up(args) => commands::up::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Fs(args) => commands::fs::run(args),
         Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Status(args) => commands::engine::status::run(args),

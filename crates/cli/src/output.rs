@@ -7,7 +7,7 @@
 use crate::error::CliError;
 use serde::Serialize;
 use std::fs::{File, FileType, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +98,18 @@ impl OutputFile {
 /// True for what keeps bytes that writing would destroy: files and block devices.
 fn holds_content(kind: FileType) -> bool {
     kind.is_file() || kind.is_block_device()
+}
+
+impl OutputFile {
+    /// Leaves out `length` zeroes: a hole in a file that was begun here; written elsewhere.
+    pub(crate) fn skip(&mut self, length: u64) -> io::Result<()> {
+        if self.part.is_some() {
+            self.writer.flush()?;
+            let end = self.writer.get_mut().seek(SeekFrom::Current(length as i64))?;
+            return self.writer.get_ref().set_len(end);
+        }
+        io::copy(&mut io::repeat(0).take(length), &mut self.writer).map(|_| ())
+    }
 }
 
 impl Write for OutputFile {

@@ -402,9 +402,13 @@ pub struct NewPool {
     #[serde(default)]
     pub erase: bool,
     /// Name or number of the next slower pool; null: a pool that is slowed to a profile goes before
-    /// the first one that its profile says is slower, any other is the slowest.
+    /// the first one that its profile says is slower, any other before the first from which on all
+    /// take at least twice its time for a random read, as measured now.
     #[serde(default)]
     pub before: Option<String>,
+    /// It is the slowest, whatever was measured.
+    #[serde(default)]
+    pub slowest: bool,
     /// Name or number of a pool that it shall replace: it goes right before that one, and is
     /// refused when it has no room for what that one holds. Nothing is drained yet.
     #[serde(default)]

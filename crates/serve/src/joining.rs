@@ -6,8 +6,11 @@
 //! 3. The loop is asked whether the group would take a pool of that size.
 //! 4. Only now something changes: a file is made, or what the device held is erased, and the pool
 //!    is written down for the next start (see [`PoolLedger`]).
-//! 5. The loop adds the pool. When it refuses after all, because something else was added
+//! 5. A pool that nobody gave a place among the others is measured beside them (see [`speed`]).
+//! 6. The loop adds the pool. When it refuses after all, because something else was added
 //!    meanwhile, what step 4 has made is taken back; what was erased stays so.
+
+mod speed;
 
 use crate::api::{NewPool, Pool, Refused};
 use crate::orders::Orders;
@@ -16,11 +19,14 @@ use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use thermocline_ports::model::Profile;
 use thermocline_ports::{Device, Geometry, SECTOR};
 use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
 use thermocline_units::Bytes;
 use thermocline_volume::PoolSpec;
+
+pub(crate) use speed::Speed;
 
 /// Smallest and largest file that is made for a pool.
 const SIZES: std::ops::RangeInclusive<Bytes> = Bytes(1 << 20)..=Bytes(1 << 50);
@@ -29,6 +35,9 @@ const SIZES: std::ops::RangeInclusive<Bytes> = Bytes(1 << 20)..=Bytes(1 << 50);
 pub fn is_pool_size(size: Bytes) -> bool {
     SIZES.contains(&size) && size.0.is_multiple_of(u64::from(SECTOR))
 }
+
+/// Time for measuring a new pool and those that are there; a device may hang.
+const MEASURING: Duration = Duration::from_secs(20);
 
 /// A record of the pools that were added to a running engine, which its next start reads.
 pub trait PoolLedger: Send + Sync {
@@ -60,8 +69,10 @@ pub(crate) struct Joining {
     pub(crate) profile: Option<Profile>,
     /// Contents of the device that are destroyed.
     pub(crate) destroyed: Option<Contents>,
-    /// The next slower pool, where that was said.
+    /// The next slower pool, where that was said or measured.
     pub(crate) before: Option<String>,
+    /// What was measured, in words.
+    pub(crate) measured: Option<String>,
 }
 
 /// Files to take back when the loop refuses.
@@ -94,7 +105,11 @@ pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refu
     let spec = candidate.spec();
     let replaces = candidate.wish.replaces.clone();
     ask(&orders, move |desk| desk.check_pool_spec(&spec, replaces.as_deref())).await?;
-    let (joining, made) = blocking(move || candidate.prepare(ledger)).await?;
+    let is_placed = candidate.is_placed();
+    let (mut joining, made) = blocking(move || candidate.prepare(ledger)).await?;
+    if !is_placed {
+        measure(&orders, &mut joining).await;
+    }
     let added = ask(&orders, move |desk| desk.add_pool(joining)).await;
     if added.is_err() {
         blocking(move || {
@@ -104,6 +119,17 @@ pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refu
         .await?;
     }
     added
+}
+
+/// Gives a pool the rank that its speed has; it stays the last when that cannot be measured in time.
+async fn measure(orders: &Orders, joining: &mut Joining) {
+    let Ok(speeds) = ask(orders, |desk| Ok(desk.pool_speeds())).await else { return };
+    let path = joining.disk.path().to_path_buf();
+    let measuring = tokio::task::spawn_blocking(move || speed::rank(&path, &speeds));
+    if let Ok(Ok(Some(rank))) = tokio::time::timeout(MEASURING, measuring).await {
+        joining.before = rank.before;
+        joining.measured = Some(rank.why);
+    }
 }
 
 pub(crate) async fn ask<T: Send + 'static>(
@@ -168,6 +194,11 @@ impl Candidate {
         Ok(Candidate { wish, path, profile, device: Some((disk, contents)), geometry })
     }
 
+    /// True if its place among the pools follows from what was asked for.
+    fn is_placed(&self) -> bool {
+        self.profile.is_some() || self.wish.slowest || self.wish.next_slower().is_some()
+    }
+
     fn spec(&self) -> PoolSpec {
         PoolSpec {
             name: self.wish.name.clone(),
@@ -194,7 +225,8 @@ impl Candidate {
             Ok((disk, destroyed)) => {
                 let spec = PoolSpec { geometry: disk.geometry(), ..self.spec() };
                 let (profile, before) = (self.profile, self.wish.next_slower().cloned());
-                Ok((Joining { spec, disk, profile, destroyed, before }, made))
+                let joining = Joining { spec, disk, profile, destroyed, before, measured: None };
+                Ok((joining, made))
             }
             Err(refused) => {
                 made.take_back();

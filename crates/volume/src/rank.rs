@@ -12,7 +12,7 @@ use crate::pool::PoolState;
 use crate::settings::POOLS_MAX;
 use std::cmp::Ordering;
 use thermocline_policy::placement::{Move, Pattern, PoolTraits};
-use thermocline_units::PoolId;
+use thermocline_units::{Nanos, PoolId};
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -88,6 +88,12 @@ impl Group {
             known.is_some_and(|known| latency(&known) > latency(traits))
         };
         self.ranks.order().iter().find(slower).copied()
+    }
+
+    /// A random read's time on a pool of which something was said; see [`Group::set_traits`].
+    pub fn random_read_latency(&self, pool: PoolId) -> Option<Nanos> {
+        let pool = self.pools.get(usize::from(pool.0))?;
+        pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
     }
 
     /// Compares two pools by speed: less is faster.

@@ -12,7 +12,7 @@
 use crate::config::{Config, PoolConfig, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Damage, Depth, Found, Look, Members, Ways};
+use crate::pools::{self, Arranged, Damage, Found, Inspection, Look, Members, Ways};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -98,8 +98,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
-    let depth = if args.scrub { Depth::Contents } else { Depth::Metadata };
-    let report = check(&config, args.salvage.into(), depth)?;
+    let report = check(&config, args.salvage.into(), args.scrub)?;
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
         output::print(&(text + "\n"))?;
@@ -113,12 +112,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn check(config: &Config, damage: Damage, depth: Depth) -> Result<Report, CliError> {
+fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, CliError> {
     let ways = Ways::to_look();
     let found = pools::survey(config, &ways, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
-        Arranged::Group(members) => group(config, &ways, members, damage, depth)?,
+        Arranged::Group(members) => group(config, &ways, members, damage, contents_too)?,
     };
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
@@ -169,7 +168,7 @@ fn group(
     ways: &Ways<Overlay<Disk>>,
     members: Members<'_, Look>,
     damage: Damage,
-    depth: Depth,
+    contents_too: bool,
 ) -> Result<Report, CliError> {
     let mut report = Report {
         group: Some((members.label.identity, members.label.chunk_size)),
@@ -193,7 +192,12 @@ fn group(
         });
         report.notes.extend(seat.as_ref().and_then(cache_note));
     }
-    let mut group = pools::inspect(config.settings, ways, members, damage, depth)?;
+    let settings = pools::at_full_speed(config.settings);
+    let mut inspection = Inspection::open(settings, ways, members, damage)?;
+    if *inspection.group().service() == Service::Ready && contents_too {
+        inspection.scrub()?;
+    }
+    let mut group = inspection.into_group();
     if let Service::Failed(error) = group.service() {
         report.flaws.push(error.to_string());
         return Ok(report);
@@ -223,7 +227,7 @@ fn group(
     });
     let to_be_made = missing.map(|volume| format!("the next start makes volume {}", volume.name));
     report.notes.extend(to_be_made);
-    if depth == Depth::Contents {
+    if contents_too {
         contents(&mut group, &mut report);
     }
     match group.operations_pending() {

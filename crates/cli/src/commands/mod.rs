@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod dedup;
 pub(crate) mod engine;
+pub(crate) mod export;
 pub(crate) mod fs;
 pub(crate) mod host;
 pub(crate) mod lab;

@@ -1,85 +1,156 @@
 //! Opening a group without changing anything: recovery runs on overlays, its writes stay in memory.
 //!
-//! Devices are opened for reading, and locked as an engine locks them. The group is let go as soon
-//! as recovery has ended, or what it holds has been read: what it would copy and repair is only
-//! counted.
+//! Devices are opened for reading, and locked as an engine locks them. What the group would copy
+//! and repair by itself stays in memory as well, and is held back where the group is looked at for
+//! longer.
 
 use super::salvage::Damage;
 use super::survey::Members;
 use super::ways::Ways;
 use crate::error::CliError;
+use std::ops::Range;
 use thermocline_blockcache::PoolDevice;
 use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::Disk;
-use thermocline_units::{Bytes, Nanos, PoolId};
-use thermocline_volume::{Copying, Group, Service, Settings};
+use thermocline_units::{Bytes, PoolId, VolumeId};
+use thermocline_volume::{
+    Action, Copying, Group, Piece, Priority, Reply, Request, RequestError, RequestId, Service,
+    Settings,
+};
 
 /// A pool's devices under overlays.
 pub(crate) type Look = PoolDevice<Overlay<Disk>>;
 
-/// Depth of a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// Superblocks, checkpoints, journal.
-    Metadata,
-    /// Contents of chunks as well, but for what is across a network only.
-    Contents,
+/// Pieces of a read, by ascending offset; or why there are none.
+pub(crate) type Contents = Result<Vec<Piece>, RequestError>;
+
+/// A group that is looked at: open in memory, its devices as they were.
+pub(crate) struct Inspection<'w> {
+    group: Group,
+    ways: &'w Ways<Overlay<Disk>>,
+    devices: Vec<Option<Look>>,
 }
 
-/// Recovers the group that `members` hold, in memory. Its service is ready or failed afterwards.
-///
-/// # Errors
-/// When the kernel refuses to wait for a device.
-pub(crate) fn inspect(
-    settings: Settings,
-    ways: &Ways<Overlay<Disk>>,
-    members: Members<'_, Look>,
-    damage: Damage,
-    depth: Depth,
-) -> Result<Group, CliError> {
-    let seats = members.devices.into_iter();
-    let mut devices: Vec<Option<Look>> = seats.map(|seat| seat.map(|(device, _)| device)).collect();
-    let geometries: Vec<_> =
-        devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
-    let mut group = damage.open(at_full_speed(settings), &geometries);
-    let mut asked = depth == Depth::Metadata;
-    while *group.service() == Service::Opening || group.scrub_status().running || !asked {
-        if *group.service() != Service::Opening && !std::mem::replace(&mut asked, true) {
-            group.scrub(ways.now());
-            continue;
-        }
-        let moved = step(&mut group, &mut devices, ways.now());
-        if !moved && (*group.service() == Service::Opening || group.scrub_status().running) {
-            let all = devices.iter_mut().flatten().flat_map(PoolDevice::devices_mut);
-            ways.wait(all).map_err(CliError::failed)?;
-        }
+impl<'w> Inspection<'w> {
+    /// Recovers the group that `members` hold, in memory. Its service is ready or failed
+    /// afterwards.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait for a device.
+    pub(crate) fn open(
+        settings: Settings,
+        ways: &'w Ways<Overlay<Disk>>,
+        members: Members<'_, Look>,
+        damage: Damage,
+    ) -> Result<Inspection<'w>, CliError> {
+        let seats = members.devices.into_iter();
+        let devices: Vec<Option<Look>> = seats.map(|seat| seat.map(|(device, _)| device)).collect();
+        let geometries: Vec<_> =
+            devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
+        let group = damage.open(settings, &geometries);
+        let mut inspection = Inspection { group, ways, devices };
+        inspection.run(|group| *group.service() != Service::Opening)?;
+        Ok(inspection)
     }
-    Ok(group)
+
+    /// The group as recovery left it.
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Reads what volumes hold and verifies it, but for what is across a network; findings are the
+    /// group's.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait for a device.
+    pub(crate) fn scrub(&mut self) -> Result<(), CliError> {
+        self.group.scrub(self.ways.now());
+        self.run(|group| !group.scrub_status().running)
+    }
+
+    /// What is left of the group when no more is read.
+    pub(crate) fn into_group(self) -> Group {
+        self.group
+    }
+
+    /// Reads `range` of a volume, bytes, in reads of `step`, as many at once as
+    /// the group takes. What each read brought, in order.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait for a device.
+    pub(crate) fn read(
+        &mut self,
+        volume: VolumeId,
+        range: Range<u64>,
+        step: u32,
+    ) -> Result<Vec<Contents>, CliError> {
+        let starts: Vec<u64> = range.clone().step_by(step as usize).collect();
+        let mut contents: Vec<Option<Contents>> = vec![None; starts.len()];
+        let (mut asked, mut replies) = (0, Vec::new());
+        while contents.iter().any(Option::is_none) {
+            while let Some(&start) = starts.get(asked) {
+                let length = (range.end - start).min(u64::from(step)) as u32;
+                let action = Action::Read { offset: Bytes(start), length };
+                let id = RequestId(asked as u64);
+                let request = Request { id, volume, action, priority: Priority::default() };
+                if self.group.submit(self.ways.now(), request).is_err() {
+                    break; // as soon as others are done
+                }
+                asked += 1;
+            }
+            self.step()?;
+            self.group.take_replies(&mut replies);
+            for Reply { id, result } in replies.drain(..) {
+                contents[id.0 as usize] = Some(result);
+            }
+        }
+        Ok(contents.into_iter().flatten().collect())
+    }
+
+    fn run(&mut self, done: impl Fn(&Group) -> bool) -> Result<(), CliError> {
+        while !done(&self.group) {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Requests to the devices, answers to the group; waits for a device when there are none.
+    fn step(&mut self) -> Result<(), CliError> {
+        let now = self.ways.now();
+        let (mut ios, mut done) = (Vec::new(), Vec::new());
+        self.group.take_io(&mut ios);
+        let mut moved = !ios.is_empty();
+        for (PoolId(pool), ticket, io) in ios {
+            let device = self.devices[usize::from(pool)].as_mut();
+            device.expect("a group asks no pool that is missing").submit(now, ticket, io);
+        }
+        for (index, device) in self.devices.iter_mut().enumerate() {
+            let Some(device) = device else { continue };
+            device.poll(now, &mut done);
+            for completion in done.drain(..) {
+                self.group.complete(now, PoolId(index as u16), completion);
+                moved = true;
+            }
+        }
+        if !moved {
+            let all = self.devices.iter_mut().flatten().flat_map(PoolDevice::devices_mut);
+            self.ways.wait(all).map_err(CliError::failed)?;
+        }
+        Ok(())
+    }
 }
 
-/// Nobody else reads: nothing is held back, and long pieces are read.
-fn at_full_speed(settings: Settings) -> Settings {
+/// Settings to read everything soon: nothing is held back, and long pieces are read.
+pub(crate) fn at_full_speed(settings: Settings) -> Settings {
     let (piece, outstanding) = (Bytes::from_mib(1), 16);
     let copying = Copying { rate_per_second: None, piece, outstanding, ..settings.copying };
     Settings { copying, ..settings }
 }
 
-/// Requests to the devices, answers to the group; whether there were any.
-fn step(group: &mut Group, devices: &mut [Option<Look>], now: Nanos) -> bool {
-    let (mut ios, mut done) = (Vec::new(), Vec::new());
-    group.take_io(&mut ios);
-    let mut moved = !ios.is_empty();
-    for (PoolId(pool), ticket, io) in ios {
-        let device = devices[usize::from(pool)].as_mut();
-        device.expect("a group asks no pool that is missing").submit(now, ticket, io);
-    }
-    for (index, device) in devices.iter_mut().enumerate() {
-        let Some(device) = device else { continue };
-        device.poll(now, &mut done);
-        for completion in done.drain(..) {
-            group.complete(now, PoolId(index as u16), completion);
-            moved = true;
-        }
-    }
-    moved
+/// Settings under which a group that is looked at for long copies next to nothing: it would all
+/// stay in memory.
+pub(crate) fn at_rest(settings: Settings) -> Settings {
+    let rate_per_second = Some(Bytes(1));
+    let copying = Copying { rate_per_second, reserve_per_second: None, ..settings.copying };
+    Settings { copying, ..settings }
 }

@@ -17,7 +17,7 @@ mod tmpfs;
 mod ways;
 
 pub(crate) use added::AddedPools;
-pub(crate) use inspect::{Depth, Look, inspect};
+pub(crate) use inspect::{Inspection, Look, at_full_speed, at_rest};
 pub(crate) use salvage::{Damage, losses};
 pub(crate) use start::{Permission, Started, check_first_start, start};
 pub(crate) use survey::{Arranged, Found, Members, arrange, expected_size, survey};

@@ -2,8 +2,7 @@
 
 use super::ways::open;
 use super::{
-    Arranged, Damage, Depth, Permission, Started, Ways, arrange, inspect, link_to_tmpfs, start,
-    survey,
+    Arranged, Damage, Inspection, Permission, Started, Ways, arrange, link_to_tmpfs, start, survey,
 };
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
@@ -153,7 +152,8 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let ways = Ways::to_look();
     let found = survey(&config, &ways, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
-    let group = inspect(config.settings, &ways, members, Damage::Refused, Depth::Metadata).unwrap();
+    let opened = Inspection::open(config.settings, &ways, members, Damage::Refused);
+    let group = opened.unwrap().into_group();
     assert_eq!(*group.service(), Service::Ready);
     assert_eq!(group.fsck(), []);
     assert_eq!(group.volumes().next().unwrap().size, Bytes::from_mib(64));

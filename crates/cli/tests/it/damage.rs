@@ -49,6 +49,16 @@ fn a_flipped_bit_in_the_journal_of_a_killed_engine_is_refused_told_and_set_right
     let after = std::fs::read(folder.join("pools/only.pool")).unwrap();
     assert!(after == damaged, "nothing of this has changed a byte");
 
+    let export = "export v0 engine.toml -o saved.img";
+    program::run(&folder, export).ended_with(1).says("journal is damaged");
+    assert!(!folder.join("saved.img").exists());
+    program::run(&folder, &format!("{export} --salvage")).succeeded();
+    let saved = std::fs::read(folder.join("saved.img")).unwrap();
+    assert!(saved.len() == 16 << 20 && saved[..wanted.len()] == wanted && saved[12 << 20] == 7);
+    program::run(&folder, &format!("{export} --salvage")).ended_with(2).says("saved.img exists");
+    let after = std::fs::read(folder.join("pools/only.pool")).unwrap();
+    assert!(after == damaged, "an export has changed a byte");
+
     let (up, _) = Up::start_with_arguments(&folder, &["engine.toml", "--salvage"]);
     up.run("nbdcopy", &[URI, "out"]).unwrap();
     let got = std::fs::read(folder.join("out")).unwrap();
@@ -63,4 +73,54 @@ fn a_flipped_bit_in_the_journal_of_a_killed_engine_is_refused_told_and_set_right
     let got = std::fs::read(folder.join("out")).unwrap();
     assert!(got[..wanted.len()] == wanted && got[12 << 20] == 7);
     assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+const TWO: &str = r#"
+data = "pools"
+chunk-size = "64KiB"
+journal = "256KiB"
+[[pool]]
+name = "small"
+size = "8MiB"
+[[pool]]
+name = "large"
+size = "64MiB"
+[[volume]]
+name = "db"
+size = "16MiB"
+"#;
+
+#[test]
+fn what_the_pools_that_are_left_have_is_exported_and_the_rest_is_named() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("export");
+    std::fs::write(folder.join("engine.toml"), TWO).unwrap();
+    let wanted = contents(12 << 20);
+    std::fs::write(folder.join("in"), &wanted).unwrap();
+    let (up, _) = Up::start_config(&folder, "engine.toml");
+    let uri = "nbd+unix:///db?socket=pools/nbd.sock";
+    up.run("nbdcopy", &["--flush", "in", uri]).unwrap();
+    program::run(&folder, "export db engine.toml -o busy.img").ended_with(1).says("in use");
+    assert_eq!(up.stop("-TERM"), Some(0));
+
+    program::run(&folder, "export nobody engine.toml -o x").ended_with(2).says("there are db");
+    program::run(&folder, "export db engine.toml -o whole.img").succeeded();
+    let whole = std::fs::read(folder.join("whole.img")).unwrap();
+    assert!(whole.len() == 16 << 20 && whole[..wanted.len()] == wanted);
+    assert!(whole[wanted.len()..].iter().all(|&byte| byte == 0));
+
+    std::fs::remove_file(folder.join("pools/large.pool")).unwrap();
+    let told = program::run(&folder, "export db engine.toml -o part.img").ended_with(1);
+    assert!(told.stdout().contains("could not be read: zeroes here"), "{}", told.stdout());
+    let part = std::fs::read(folder.join("part.img")).unwrap();
+    assert_eq!(part.len(), 16 << 20);
+    let (mut right, mut zeroes) = (0, 0);
+    for (part, wanted) in part.chunks(4096).zip(wanted.chunks(4096)) {
+        right += usize::from(part == wanted);
+        zeroes += usize::from(part != wanted && part.iter().all(|&byte| byte == 0));
+    }
+    assert_eq!(right + zeroes, wanted.len() / 4096, "right or zeroes, nothing else");
+    assert!(right > 1024 && zeroes > 512, "{right} blocks saved, {zeroes} not");
 }

@@ -88,7 +88,7 @@ fn a_device_that_holds_something_does_not_join_unless_that_may_be_destroyed() {
     is_refused(&up, &folder, "other/pools/hdd.pool", true, &["in use by another process"]);
     assert_eq!(engine.stop("-TERM"), Some(0));
 
-    ask(&up, "pool add extra ext.img --erase").unwrap();
+    ask(&up, "pool add extra ext.img --erase --slowest").unwrap();
     let (_, events) = over_socket(&folder, "/v1/events");
     let told = "ext.img held an ext2 file system: destroyed, as was asked for";
     assert!(events.contains(told), "{events}");
@@ -172,7 +172,7 @@ fn an_added_pool_is_known_to_the_next_start_and_forgotten_when_it_is_removed() {
     }
     let folder = program::folder("pools-added");
     let up = Up::start_with(&folder, ENGINE);
-    ask(&up, "pool add extra extra.img --size 64MiB --buffered").unwrap();
+    ask(&up, "pool add extra extra.img --size 64MiB --buffered --slowest").unwrap();
     up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 9 0 8M", "-c", "flush"]).unwrap();
     json(&up, "migrate v0 --to extra --wait");
     assert_eq!(up.stop("-KILL"), None);
@@ -229,7 +229,7 @@ fn a_pool_that_is_refused_leaves_nothing_behind() {
     std::fs::File::create(folder.join("there.img")).unwrap().set_len(32 << 20).unwrap();
     let said = refused("there there.img --size 64MiB");
     assert!(said.contains("is there with 32 MiB, and 64 MiB were asked for"), "{said}");
-    ask(&up, "pool add there there.img --size 32MiB").unwrap();
+    ask(&up, "pool add there there.img --size 32MiB --slowest").unwrap();
     assert_eq!(pools(&up), ["scm", "ssd", "hdd", "there"]);
     assert_eq!(up.stop("-TERM"), Some(0));
 }
@@ -313,7 +313,7 @@ fn a_fast_pool_is_added_before_a_slow_one_and_data_rises_to_it() {
     let refused = ask(&up, "pool add fast fast.img --size 64MiB --before tape").unwrap_err();
     assert!(refused.contains("there is no pool tape; there are: scm, ssd, hdd"), "{refused}");
     assert!(!folder.join("fast.img").exists(), "what is refused leaves nothing behind");
-    ask(&up, "pool add slow slow.img --size 64MiB").unwrap();
+    ask(&up, "pool add slow slow.img --size 64MiB --slowest").unwrap();
     ask(&up, "pool add fast fast.img --size 64MiB --before scm").unwrap();
     assert_eq!(pools(&up), ["fast", "scm", "ssd", "hdd", "slow"]);
     let io = |up: &Up, command: &str| {
@@ -337,6 +337,30 @@ fn a_fast_pool_is_added_before_a_slow_one_and_data_rises_to_it() {
     assert_eq!(format!("{numbers:?}"), "[Number(4), Number(0), Number(1), Number(2), Number(3)]");
     assert!(listed[0]["rank"] == 0 && listed[4]["rank"] == 4);
     io(&up, "read -P 6 0 2M");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// A pool that was added without a word about its place was the slowest for ever, however fast.
+#[test]
+fn a_pool_gets_the_rank_that_its_measured_speed_gives_it() {
+    let shm = Path::new("/dev/shm");
+    if !shm.is_dir() {
+        println!("SKIPPED: no file system in memory at /dev/shm");
+        return;
+    }
+    let folder = program::folder("pools-speed");
+    let memory = tempfile::tempdir_in(shm).unwrap();
+    let up = Up::start_with(&folder, "--size 64MiB");
+    let path = memory.path().join("memory.pool").display().to_string();
+    let both = ask(&up, &format!("pool add memory {path} --size 64MiB --before hdd --slowest"));
+    assert!(both.unwrap_err().contains("cannot be used with"));
+    ask(&up, &format!("pool add memory {path} --size 64MiB")).unwrap();
+    // The others are slowed to what an SSD and a disk take; memory takes a microsecond or two.
+    let pools = pools(&up);
+    let rank = |name: &str| pools.iter().position(|pool| pool == name).unwrap();
+    assert!(rank("memory") < rank("ssd") && rank("ssd") < rank("hdd"), "{pools:?}");
+    let (_, events) = over_socket(&folder, "/v1/events");
+    assert!(events.contains("; a random read takes"), "{events}");
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 

@@ -5,12 +5,12 @@ use super::Desk;
 use crate::api::{
     BlockCache, Bucket, Counters, GrownPool, Latency, NewPool, Pool, Refused, Severity,
 };
-use crate::joining::{Joining, PoolLedger};
+use crate::joining::{Joining, PoolLedger, Speed};
 use std::path::Path;
 use std::sync::Arc;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports_os::{Disk, Grower, Health};
-use thermocline_units::{Bytes, PoolId};
+use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::{CreateError, PoolSpec, PoolState, check_pool_name, traits_of};
 
 /// Pools to which the chunks of a pool that is drained may go.
@@ -158,6 +158,10 @@ impl Desk<'_> {
             return Err(Refused::invalid(text));
         }
         check_pool_name(&wish.name).map_err(Refused::invalid)?;
+        if wish.slowest && wish.next_slower().is_some() {
+            let text = "a pool is the slowest or comes before another one: leave `slowest` out";
+            return Err(Refused::invalid(text));
+        }
         if wish.before.is_some() && wish.replaces.is_some() {
             let text = "a pool that replaces another one takes its place: leave `before` out";
             return Err(Refused::invalid(text));
@@ -191,6 +195,26 @@ impl Desk<'_> {
         }
     }
 
+    /// Pools by rank, and how the speed of each is known; those that were removed have none, and
+    /// are left out.
+    pub(crate) fn pool_speeds(&self) -> Vec<(String, Speed)> {
+        let group = &self.engine.group;
+        let living = group.pools_by_rank().iter().filter_map(|&id| {
+            let pool = group.pool_status(id).filter(|pool| pool.state != PoolState::Removed)?;
+            let disk = self.engine.disks[usize::from(id.0)].as_ref().map(PoolDevice::main);
+            let speed = match (group.random_read_latency(id), disk) {
+                _ if pool.far => Speed::Known(Nanos(u64::MAX)),
+                (Some(latency), _) => Speed::Known(latency),
+                (None, Some(disk)) if pool.state == PoolState::Active => {
+                    Speed::Measured(disk.path().to_path_buf())
+                }
+                (None, _) => Speed::Unknown,
+            };
+            Some((pool.name, speed))
+        });
+        living.collect()
+    }
+
     /// Checks whether the group would take a pool, and whether it has room for what the pool holds
     /// that it shall replace.
     ///
@@ -221,7 +245,7 @@ impl Desk<'_> {
     /// # Errors
     /// When it does not fit into the group, or the pool that it shall come before is gone.
     pub(crate) fn add_pool(&mut self, joining: Joining) -> Result<Pool, Refused> {
-        let Joining { spec, disk, profile, destroyed, before } = joining;
+        let Joining { spec, disk, profile, destroyed, before, measured } = joining;
         let (now, name) = (self.engine.now(), spec.name.clone());
         let traits = profile.as_ref().map(traits_of);
         let before = match before {
@@ -236,7 +260,10 @@ impl Desk<'_> {
             let text = format!("{path} held {contents}: destroyed, as was asked for");
             self.engine.event(Severity::Warning, "pool", text);
         }
-        self.engine.event(Severity::Info, "pool", format!("{name} was added: {path}"));
+        let measured = measured.map(|why| format!("; {why}")).unwrap_or_default();
+        let rank = self.pool(id).rank;
+        let text = format!("{name} was added: {path}, rank {rank}{measured}");
+        self.engine.event(Severity::Info, "pool", text);
         Ok(self.pool(id))
     }
 

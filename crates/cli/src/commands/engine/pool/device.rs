@@ -39,6 +39,7 @@ impl NewDevice {
             buffered: self.buffered,
             erase: self.erase,
             before: None,
+            slowest: false,
             replaces: None,
         }
     }
