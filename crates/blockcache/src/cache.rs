@@ -82,7 +82,10 @@ pub(crate) enum Task {
         lines: Range<u32>,
     },
     /// A flush of a cycle.
-    Flush,
+    Flush {
+        /// The device that is flushed.
+        side: Side,
+    },
     /// A run of the table's sectors; after so many failures.
     Table {
         sectors: Range<u32>,
@@ -270,7 +273,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             }
             Task::Dropped { request } => self.dropped(now, request, result),
             Task::Fill { request, lines } => self.filled(now, request, lines, result),
-            Task::Flush => self.flushed(now, result),
+            Task::Flush { side } => self.flushed(now, side, result),
             Task::Table { sectors, tries } => self.table_written(now, sectors, tries, result),
             Task::BackRead { run, at } => self.back_read(now, run, at, result),
             Task::BackWrite { run } => self.back_written(now, run, result),
@@ -324,7 +327,17 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         format::slot_offset(self.index.slots(), slot)
     }
 
+    /// Error of every request to a cache that has failed. After a flush that may have forgotten
+    /// writes it is the one that says so: whoever flushes next must learn it, and the devices hold
+    /// everything that was flushed before.
+    pub(crate) fn refusal(&self) -> DeviceError {
+        if self.commit.forgot { DeviceError::Io } else { DeviceError::Gone }
+    }
+
+    /// Answers a request. What was under way when a flush forgot writes may be what was there
+    /// before them, and is not shown.
     pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Payload, DeviceError>) {
+        let result = if self.commit.forgot { result.and(Err(self.refusal())) } else { result };
         self.answers.push(Completion { ticket, result });
     }
 }
@@ -336,7 +349,7 @@ fn changes_medium(task: &Task) -> bool {
         // What fills a slot is written over in part, perhaps, and then it counts.
         Task::Fill { .. } | Task::Dropped { .. } | Task::BackWrite { .. } => true,
         // The table is written through.
-        Task::Flush | Task::Table { .. } | Task::BackRead { .. } | Task::Open => false,
+        Task::Flush { .. } | Task::Table { .. } | Task::BackRead { .. } | Task::Open => false,
     }
 }
 
@@ -351,7 +364,7 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
         assert!(self.opening.is_none(), "a cache that is not open yet takes no requests");
         self.now = now;
         if self.failure.is_some() {
-            return self.answer(ticket, Err(DeviceError::Gone));
+            return self.answer(ticket, Err(self.refusal()));
         }
         match io {
             Io::Flush => self.commit.join(crate::commit::Waiter::Flush(ticket)),

@@ -10,6 +10,12 @@
 //! So a line's contents are durable before the table names them, and the slow device has a line for
 //! good before the table stops naming it. A slot that the table names, or may name, is not given to
 //! another line. One cycle runs at a time; whoever comes meanwhile shares the next.
+//!
+//! A flush that failed may have forgotten what it was to make durable, and the next one would say
+//! that all is well (Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC
+//! 2020). Then the table stays as it was, and every request is answered with an error: what was
+//! flushed before is found when the cache is opened again. A flush that took too long is tried
+//! again.
 
 use crate::cache::{BlockCache, Task, mark};
 use crate::format::{SECTOR_SLOTS, Side, encode_table, table_offset};
@@ -56,7 +62,10 @@ pub(crate) struct Commit {
     waiters: Vec<Waiter>,
     next_waiters: Vec<Waiter>,
     outstanding: u32,
-    failed: bool,
+    /// Error of the first flush of the cycle that failed, or of one that may have forgotten writes.
+    failed: Option<DeviceError>,
+    /// True once a flush failed that may have forgotten writes.
+    pub(crate) forgot: bool,
 }
 
 impl Commit {
@@ -82,7 +91,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         self.commit.wanted = false;
         self.commit.running = true;
-        self.commit.failed = false;
+        self.commit.failed = None;
         self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
         met_if(self.commit.waiters.len() > 1, "several wait for one cycle");
         self.choose_slots();
@@ -93,7 +102,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             };
             if std::mem::take(&mut self.volatile[side as usize]) && !skips {
                 self.commit.outstanding += 1;
-                self.send(now, side, Task::Flush, Io::Flush);
+                self.send(now, side, Task::Flush { side }, Io::Flush);
             }
         }
         if self.commit.outstanding == 0 {
@@ -117,19 +126,29 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     }
 
     /// A device is flushed, or is not.
-    pub(crate) fn flushed(&mut self, now: Nanos, result: Result<Payload, DeviceError>) {
-        self.commit.failed |= result.is_err();
+    pub(crate) fn flushed(&mut self, now: Nanos, side: Side, result: Result<Payload, DeviceError>) {
+        if let Err(error) = result {
+            // A device across a network keeps what it could not send.
+            let keeps = side == Side::Origin && self.origin.geometry().far;
+            let forgets = matches!(error, DeviceError::Io | DeviceError::NoSpace) && !keeps;
+            self.commit.forgot |= forgets && !mutant("failed_flush_tried_again");
+            if self.commit.failed.is_none() || forgets {
+                self.commit.failed = Some(error);
+            }
+        }
         self.commit.outstanding -= 1;
         if self.commit.outstanding > 0 {
             return;
         }
-        if self.commit.failed {
-            // Which writes are durable is not known; the table stays as it was.
-            met("a flush of a cycle fails");
-            self.volatile = [!mutant("failed_flush_forgets_what_was_volatile"); 2];
-            return self.end_cycle(false);
+        let Some(error) = self.commit.failed else { return self.write_table(now) };
+        // Which writes are durable is not known; the table stays as it was.
+        met("a flush of a cycle fails");
+        self.volatile = [!mutant("failed_flush_forgets_what_was_volatile"); 2];
+        self.end_cycle(Err(error));
+        if self.commit.forgot {
+            met("a flush of a cycle may have forgotten writes");
+            self.fail(error);
         }
-        self.write_table(now);
     }
 
     /// Step 3.
@@ -151,7 +170,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             self.write_sectors(now, run, 0);
         }
         if self.commit.outstanding == 0 {
-            self.end_cycle(true);
+            self.end_cycle(Ok(()));
         }
     }
 
@@ -195,12 +214,16 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         self.commit.outstanding -= 1;
         if self.commit.outstanding == 0 {
-            self.end_cycle(self.failure.is_none());
+            self.end_cycle(match self.failure {
+                None => Ok(()),
+                Some(_) => Err(DeviceError::Gone),
+            });
         }
     }
 
     /// Step 4. A cycle that failed has written nothing of the table, or the cache has failed.
-    fn end_cycle(&mut self, done: bool) {
+    fn end_cycle(&mut self, result: Result<(), DeviceError>) {
+        let done = result.is_ok();
         self.commit.running = false;
         for slot in std::mem::take(&mut self.commit.cycle) {
             let named = self.has(slot, mark::FREEING) != done;
@@ -213,19 +236,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             }
         }
         for waiter in std::mem::take(&mut self.commit.waiters) {
-            let result = match (done, self.failure) {
-                (true, _) => Ok(Payload::EMPTY),
-                (false, None) => Err(DeviceError::Io),
-                (false, Some(_)) => Err(DeviceError::Gone),
-            };
-            self.answer(waiter.ticket(), result);
+            self.answer(waiter.ticket(), result.map(|()| Payload::EMPTY));
         }
     }
 
     /// The cache has failed: nobody waits for a cycle that will not come.
     fn turn_away(&mut self) {
         for waiter in std::mem::take(&mut self.commit.next_waiters) {
-            self.answer(waiter.ticket(), Err(DeviceError::Gone));
+            self.answer(waiter.ticket(), Err(self.refusal()));
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct Joining {
     pub(crate) destroyed: Option<Contents>,
     /// The next slower pool, where that was said or measured.
     pub(crate) before: Option<String>,
-    /// What was measured, in words.
+    /// Measured speed, in words.
     pub(crate) measured: Option<String>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refu
     added
 }
 
-/// Gives a pool the rank that its speed has; it stays the last when that cannot be measured in time.
+/// Gives a pool the rank of its speed. It stays the last when that cannot be measured in time.
 async fn measure(orders: &Orders, joining: &mut Joining) {
     let Ok(speeds) = ask(orders, |desk| Ok(desk.pool_speeds())).await else { return };
     let path = joining.disk.path().to_path_buf();

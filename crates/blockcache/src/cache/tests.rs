@@ -190,6 +190,38 @@ fn a_pair_that_was_used_is_never_taken_for_an_unfinished_one_though_it_lost_its_
     assert!(unfinished(cache.cache(), cache.origin()));
 }
 
+/// The second flush said that all was well, although the first had forgotten the write.
+#[test]
+fn a_failed_flush_is_not_made_good_by_the_next_one() {
+    let forgetful = Faults { fail: 1.0, forgets: true, ..Faults::NONE };
+    for side in 0..2 {
+        let (mut cache, mut now) = cache(Settings { dirty_percent: 0, ..Settings::default() });
+        ask(&mut cache, &mut now, write(1, 1)).unwrap();
+        ask(&mut cache, &mut now, Io::Flush).unwrap();
+        ask(&mut cache, &mut now, write(2, 1)).unwrap();
+        let (fast, slow) = cache.devices_mut();
+        [fast, slow][side].set_faults(forgetful);
+        assert_eq!(ask(&mut cache, &mut now, Io::Flush), Err(DeviceError::Io));
+        let (fast, slow) = cache.devices_mut();
+        [fast, slow][side].set_faults(Faults::NONE);
+        // Nobody is told that what was forgotten is durable, nor shown what is there in its place.
+        assert_eq!(ask(&mut cache, &mut now, Io::Flush), Err(DeviceError::Io), "device {side}");
+        assert_eq!(ask(&mut cache, &mut now, read(1, 2)), Err(DeviceError::Io), "device {side}");
+    }
+}
+
+/// One that took too long has forgotten nothing.
+#[test]
+fn a_flush_that_timed_out_is_tried_again() {
+    let (mut cache, mut now) = cache(Settings::default());
+    ask(&mut cache, &mut now, write(1, 1)).unwrap();
+    cache.devices_mut().0.set_faults(Faults { time_out: 1.0, ..Faults::NONE });
+    assert_eq!(ask(&mut cache, &mut now, Io::Flush), Err(DeviceError::TimedOut));
+    cache.devices_mut().0.set_faults(Faults::NONE);
+    ask(&mut cache, &mut now, Io::Flush).unwrap();
+    assert!(ask(&mut cache, &mut now, read(1, 1)).is_ok());
+}
+
 /// Refused as fast as it was asked, a full slow device kept the engine's processor busy.
 #[test]
 fn a_slow_device_that_refuses_is_asked_now_and_then() {

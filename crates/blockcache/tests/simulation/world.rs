@@ -74,6 +74,10 @@ pub(crate) struct World {
     pub(crate) reads: u64,
     /// Lines that the fast device has room for.
     lines: u32,
+    /// Faults of both disks, but for storms.
+    faults: Faults,
+    /// True once a disk is dead for good: no restart brings it back.
+    dead: bool,
 }
 
 fn sectors_of(io: &Io) -> Range<usize> {
@@ -119,6 +123,8 @@ impl World {
             flushes: 0,
             reads: 0,
             lines: 0,
+            faults: Faults::NONE,
+            dead: false,
         };
         world.finish_opening();
         world.lines = world.cache().status().lines;
@@ -395,8 +401,9 @@ impl World {
         let (fast, slow) = self.cache().devices_mut();
         for device in [fast, slow] {
             device.make_room();
-            device.set_faults(usual);
         }
+        self.set_faults(usual);
+        self.restart_if_failed();
     }
 
     pub(crate) fn run(&mut self, requests: u64) {
@@ -405,11 +412,17 @@ impl World {
             1 => 0.002,
             _ => 0.02,
         };
-        let faults =
-            Faults { background: Background::Garbage, fail: faults, delay: 0.01, ..Faults::NONE };
-        let (fast, slow) = self.cache().devices_mut();
-        fast.set_faults(faults);
-        slow.set_faults(faults);
+        // Some disks forget what a failed flush was to make durable, as Linux does.
+        let forgets = self.rng.below(2) == 0;
+        let faults = Faults {
+            background: Background::Garbage,
+            fail: faults,
+            time_out: faults / 2.0,
+            delay: 0.01,
+            forgets,
+            ..Faults::NONE
+        };
+        self.set_faults(faults);
         let storms = self.rng.below(2) == 0;
         let before = self.rng.below(requests);
         self.requests(before);
@@ -419,9 +432,35 @@ impl World {
         self.requests(requests - before);
     }
 
+    fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+        let (fast, slow) = self.cache().devices_mut();
+        fast.set_faults(faults);
+        slow.set_faults(faults);
+    }
+
+    /// One disk answers nothing from here on: the fast one, or the slow one.
+    pub(crate) fn kill(&mut self, fast: bool) {
+        self.dead = true;
+        let (quick, slow) = self.cache().devices_mut();
+        if fast { quick.kill() } else { slow.kill() }
+    }
+
+    /// A cache that has failed is opened anew, as an engine does that is started again.
+    fn restart_if_failed(&mut self) {
+        if !self.dead && self.cache().is_open().is_err() {
+            self.drain();
+            self.crash();
+            self.set_faults(self.faults);
+        }
+    }
+
     pub(crate) fn requests(&mut self, count: u64) {
         let depth = 1 + self.rng.below(24) as usize;
         for _ in 0..count {
+            if self.rng.below(16) == 0 {
+                self.restart_if_failed();
+            }
             while self.flights.len() >= depth || self.rng.below(3) == 0 {
                 if !self.step() {
                     break;

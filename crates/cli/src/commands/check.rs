@@ -222,11 +222,7 @@ fn group(
         }
     }
     volumes(&group, &mut report);
-    let missing = config.volumes.iter().filter(|volume| {
-        volume.named && report.volumes.iter().all(|other| other.name != volume.name)
-    });
-    let to_be_made = missing.map(|volume| format!("the next start makes volume {}", volume.name));
-    report.notes.extend(to_be_made);
+    to_be_made(config, &mut report);
     if contents_too {
         contents(&mut group, &mut report);
     }
@@ -235,6 +231,16 @@ fn group(
         count => report.notes.push(format!("{count} operations go on at the next start")),
     }
     Ok(report)
+}
+
+/// Notes the volumes of the configuration that are not there yet.
+fn to_be_made(config: &Config, report: &mut Report) {
+    let missing = config.volumes.iter().filter(|volume| {
+        volume.named && report.volumes.iter().all(|other| other.name != volume.name)
+    });
+    let notes = missing.map(|volume| format!("the next start makes volume {}", volume.name));
+    let notes: Vec<String> = notes.collect();
+    report.notes.extend(notes);
 }
 
 /// Takes down what reading everything has found.

@@ -68,7 +68,7 @@ impl<'w> Inspection<'w> {
         self.run(|group| !group.scrub_status().running)
     }
 
-    /// What is left of the group when no more is read.
+    /// The group, when no more is read.
     pub(crate) fn into_group(self) -> Group {
         self.group
     }

@@ -88,7 +88,7 @@ fn place<'a>(own: Nanos, pools: &[(&'a str, Option<Nanos>)]) -> Option<&'a str> 
 struct Media(BTreeMap<PathBuf, Option<Nanos>>);
 
 impl Media {
-    /// What the medium below a pool takes; where that cannot be read, what `otherwise` finds.
+    /// Latency of the medium below a pool; where that cannot be read, what `otherwise` finds.
     fn time(
         &mut self,
         pool: &Path,
