@@ -5,9 +5,10 @@
 //! fuzzer, so that the decoders behind them are reached.
 #![no_main]
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use thermocline_ports::faulty::{Faults, SimDisk};
-use thermocline_ports::{Device, Geometry, Io, Payload, Ticket};
+use thermocline_ports::{Device, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
     Action, Group, Operation, OperationKind, PoolSpec, Priority, Request, RequestId, Service,
@@ -57,10 +58,11 @@ fn ask(group: &mut Group, now: Nanos, id: u64, action: Action) {
     let _ = group.submit(now, request);
 }
 
-/// The two disks of a real group.
-fn image() -> &'static [Vec<u8>; 2] {
-    static IMAGE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
-    IMAGE.get_or_init(|| {
+/// The two disks of a real group, with its metadata beside them. Each input gets copies of the disks,
+/// on which only what it changes is written: writing all of them anew took most of its time.
+fn original() -> &'static ([SimDisk; 2], [Vec<u8>; 2]) {
+    static ORIGINAL: OnceLock<([SimDisk; 2], [Vec<u8>; 2])> = OnceLock::new();
+    ORIGINAL.get_or_init(|| {
         let pool = |name: &str| PoolSpec {
             name: name.to_string(),
             geometry: GEOMETRY,
@@ -90,32 +92,46 @@ fn image() -> &'static [Vec<u8>; 2] {
         }
         ask(&mut group, now, 9, Action::Flush);
         run(&mut group, &mut disks, &mut now);
-        let size = GEOMETRY.size.0 as u32;
-        disks.map(|disk| disk.peek(Bytes(0), size).expect("readable").to_vec())
+        let metadata = disks
+            .each_ref()
+            .map(|disk| disk.peek(Bytes(0), METADATA as u32).expect("readable").to_vec());
+        (disks, metadata)
     })
 }
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let mut forged = image().clone();
+/// The disks of the group with the metadata that the input makes of theirs.
+fn forged(data: &[u8], now: Nanos) -> [SimDisk; 2] {
+    let (disks, metadata) = original();
+    let mut forged = metadata.clone();
+    let mut changed: [BTreeSet<usize>; 2] = Default::default();
     let mut rest = data;
     while let [pool, a, b, c, length, tail @ ..] = rest {
-        let at = u64::from(u32::from_le_bytes([*a, *b, *c, 0])) % METADATA;
-        let length = usize::from(*length).min(tail.len());
-        let target = &mut forged[usize::from(pool % 2)][at as usize..at as usize + length];
-        target.copy_from_slice(&tail[..length]);
+        let at = (u64::from(u32::from_le_bytes([*a, *b, *c, 0])) % METADATA) as usize;
+        let length = usize::from(*length).min(tail.len()).min(METADATA as usize - at);
+        let pool = usize::from(pool % 2);
+        forged[pool][at..at + length].copy_from_slice(&tail[..length]);
+        changed[pool].extend(at / SECTOR as usize..(at + length).div_ceil(SECTOR as usize));
         rest = &tail[length..];
     }
-    let (mut disks, mut now) = (disks(), Nanos(0));
-    for (disk, bytes) in disks.iter_mut().zip(forged) {
-        disk.submit(
-            now,
-            Ticket(0),
-            Io::Write { offset: Bytes(0), data: Payload::from(bytes), fua: true },
-        );
-        now = disk.next_event().expect("the write ends");
-        disk.poll(now, &mut Vec::new());
+    let mut disks = disks.clone();
+    for ((disk, bytes), changed) in disks.iter_mut().zip(forged).zip(changed) {
+        for sector in changed {
+            let at = sector * SECTOR as usize;
+            let data = Payload::from(bytes[at..at + SECTOR as usize].to_vec());
+            let write = Io::Write { offset: Bytes(at as u64), data, fua: true };
+            disk.submit(now, Ticket(sector as u64), write);
+        }
+        while let Some(at) = disk.next_event() {
+            disk.poll(at, &mut Vec::new());
+        }
     }
-    now = Nanos(1 << 40);
+    disks
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let mut now = Nanos(1 << 40);
+    let mut disks = forged(data, now);
+    now = Nanos(1 << 41);
     let mut group = Group::open(settings(), &[Some(GEOMETRY), Some(GEOMETRY)]);
     run(&mut group, &mut disks, &mut now);
     assert_ne!(*group.service(), Service::Opening, "opening ends");
