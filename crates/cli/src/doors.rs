@@ -2,7 +2,8 @@
 
 use crate::config;
 use crate::error::CliError;
-use std::io::{self, Read, Write};
+use crate::stderr;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thermocline_serve::api::{Event, Severity};
@@ -35,9 +36,9 @@ pub(crate) fn random() -> Result<u64, CliError> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Says something on stderr; a reader that has gone away is nobody's fault.
+/// Says something on stderr, and waits for nobody who reads it.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    stderr::say(text.to_string());
 }
 
 /// Format of events.
@@ -52,7 +53,7 @@ pub(crate) enum LogFormat {
     None,
 }
 
-/// Tells an event on stderr; a reader that has gone away is nobody's fault.
+/// Tells an event on stderr, and waits for nobody who reads it.
 pub(crate) fn tell(format: LogFormat, event: &Event) {
     let line = match format {
         LogFormat::None => return,
@@ -66,7 +67,7 @@ pub(crate) fn tell(format: LogFormat, event: &Event) {
             format!("{} {severity} {}: {}", moment(event.at_ms), event.subject, event.text)
         }
     };
-    say(&line);
+    stderr::say(line);
 }
 
 /// Milliseconds since 1970 as `2026-11-21T16:02:03.456Z` (RFC 3339; the calendar is the proleptic

@@ -18,6 +18,7 @@ mod pools;
 mod progress;
 mod recording;
 mod source;
+mod stderr;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         Command::Host(command) => commands::host::run(command),
         Command::Policies(args) => commands::policies::run(args),
     };
+    stderr::flush();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),

@@ -3,13 +3,21 @@
 //! A regular file is written beside its name and renamed into place. What is not a regular file (a
 //! device, a FIFO, a socket) and what a symbolic link leads to is opened and written in place: it
 //! would otherwise be replaced by a file, and whoever reads it would get nothing.
+//!
+//! What is in use is refused, `--force` or not: a block device that is mounted, part of another
+//! one or a pool; a file that an engine has locked, that is swap, or below a loop device.
 
 use crate::error::CliError;
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use thermocline_ports_os::lock_backing_file;
+use thermocline_serve::probe;
 
 /// Prints to the standard output. A reader that has gone away (`… | head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
@@ -44,11 +52,27 @@ pub(crate) struct OutputFile {
     /// True if the system can be asked to make the content durable.
     syncs: bool,
     writer: BufWriter<File>,
+    /// The file below a loop device that is written, locked meanwhile.
+    _backing: Option<OwnedFd>,
+}
+
+/// Who may read an output that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Everybody whom the process's umask allows.
+    Anyone,
+    /// Its owner alone: it holds what is on a volume.
+    Owner,
 }
 
 impl OutputFile {
-    /// Begins `path`; a file or block device that exists is left alone unless `force`.
-    pub(crate) fn create(path: &Path, force: bool) -> Result<OutputFile, CliError> {
+    /// Begins `path`; a file or block device that exists is left alone unless `force`, and one that
+    /// is in use always.
+    pub(crate) fn create(
+        path: &Path,
+        force: bool,
+        readers: Readers,
+    ) -> Result<OutputFile, CliError> {
         let name = path.display();
         // What the name leads to, and whether it is a link.
         let found = std::fs::metadata(path).ok().map(|met| met.file_type());
@@ -59,24 +83,27 @@ impl OutputFile {
         if !force && found.is_some_and(holds_content) {
             return Err(CliError::input(format!("{name} exists; choose another name or --force")));
         }
-        let special = found.is_some_and(|kind| !kind.is_file());
-        let syncs = found.is_none_or(holds_content);
-        if special || is_link {
-            // Cutting off what stood there is for files only.
-            let mut options = OpenOptions::new();
-            options.write(true).create(!special).truncate(!special);
-            let file = options.open(path);
-            let file = file.map_err(|error| CliError::failed(format!("{name}: {error}")))?;
-            let writer = BufWriter::new(file);
-            return Ok(OutputFile { path: path.to_path_buf(), part: None, syncs, writer });
+        if found.is_some_and(|kind| kind.is_file()) {
+            refuse_file_in_use(path)?;
         }
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = File::create(&part)
-            .map_err(|error| CliError::failed(format!("{}: {error}", part.display())))?;
-        let writer = BufWriter::new(file);
-        Ok(OutputFile { path: path.to_path_buf(), part: Some(part), syncs, writer })
+        let syncs = found.is_none_or(holds_content);
+        let (file, part) = match found {
+            Some(kind) if !kind.is_file() => (open_special(path, kind)?, None),
+            _ if is_link => {
+                let options = OpenOptions::new().write(true).create(true).truncate(true).clone();
+                (opened(path, options.open(path))?, None)
+            }
+            _ => {
+                let part = part_of(path);
+                (create_part(&part, readers)?, Some(part))
+            }
+        };
+        let backing = lock_backing_file(&file).map_err(|file| {
+            let file = file.display();
+            CliError::input(format!("{name} is a loop device on {file}, which is in use"))
+        })?;
+        let path = path.to_path_buf();
+        Ok(OutputFile { path, part, syncs, writer: BufWriter::new(file), _backing: backing })
     }
 
     /// Puts the file in place, its content synced first; on failure no part is left.
@@ -93,6 +120,72 @@ impl OutputFile {
         self.part = None; // there is no part to remove any more
         Ok(())
     }
+}
+
+/// Refuses a file that somebody uses.
+fn refuse_file_in_use(path: &Path) -> Result<(), CliError> {
+    let name = path.display();
+    if let Some(by) = probe::use_of(path) {
+        return Err(CliError::input(format!("{name} is in use {by}; choose another name")));
+    }
+    // Engines lock their pools, and so does this process those that it reads.
+    let locked = |file: &File| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    if File::open(path).is_ok_and(|file| locked(&file) == Err(Errno::WOULDBLOCK)) {
+        let text = format!("{name} is in use: a pool, or locked by a program; choose another name");
+        return Err(CliError::input(text));
+    }
+    Ok(())
+}
+
+/// Opens a device, a FIFO or a socket for writing. A block device is opened exclusively, so that
+/// what is mounted, part of another device or a pool that is open is refused.
+fn open_special(path: &Path, kind: FileType) -> Result<File, CliError> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if kind.is_block_device() {
+        options.custom_flags(OFlags::EXCL.bits() as i32);
+    }
+    match options.open(path) {
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            let name = path.display();
+            Err(CliError::input(format!(
+                "{name} is in use: it is mounted, part of another device (lsblk shows of which), or \
+                 a pool; name another one"
+            )))
+        }
+        file => opened(path, file),
+    }
+}
+
+/// Name of the file beside `path` that is written first.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    PathBuf::from(part)
+}
+
+/// Makes the file beside an output. What is there under its name is somebody's, and a link there
+/// could lead anywhere: both are left alone.
+fn create_part(part: &Path, readers: Readers) -> Result<File, CliError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if readers == Readers::Owner {
+        options.mode(0o600);
+    }
+    match options.open(part) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let part = part.display();
+            Err(CliError::input(format!(
+                "{part} exists: another run writes it, or one that was cut off left it; remove it, \
+                 or choose another name"
+            )))
+        }
+        file => opened(part, file),
+    }
+}
+
+fn opened(path: &Path, file: io::Result<File>) -> Result<File, CliError> {
+    file.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
 }
 
 /// True for what keeps bytes that writing would destroy: files and block devices.
@@ -133,7 +226,7 @@ impl Drop for OutputFile {
 
 /// Writes a whole text file; an existing one is left alone unless `force`.
 pub(crate) fn write_text(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
-    let mut file = OutputFile::create(path, force)?;
+    let mut file = OutputFile::create(path, force, Readers::Anyone)?;
     file.write_all(text.as_bytes())
         .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     file.finish()

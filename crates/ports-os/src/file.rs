@@ -8,15 +8,18 @@
 //!    takes its word back is written zeroes for both: whoever discards was told that zeroes follow.
 //! 4. A file in memory needs no ring: its requests are done when they are submitted.
 //! 5. A file is locked while it is open here, and a block device is opened exclusively: a second
-//!    instance is refused, and so is a device that is mounted or part of another one.
+//!    instance is refused, and so is a device that is mounted or part of another one. The file
+//!    below a loop device is locked with it ([`mod@backing`]).
 //! 6. A device that does not answer is given up in the end ([`crate::Patience`]): whoever waits is
 //!    answered then. The kernel keeps the buffers of what it still has, and its answers, if they
 //!    come, are dropped. The lock stays for as long: nobody else writes there before.
 
+mod backing;
 mod growing;
 mod opening;
 mod zeroing;
 
+pub use backing::lock_backing_file;
 pub use growing::Grower;
 pub use opening::{OpenDeviceError, OpenOptions};
 
@@ -72,6 +75,8 @@ enum Kind {
 /// A file or a block device.
 pub struct FileDevice {
     file: OwnedFd,
+    /// The file below a loop device, locked for as long as the device is open.
+    _backing: Option<OwnedFd>,
     path: PathBuf,
     geometry: Geometry,
     direct: bool,
@@ -129,6 +134,8 @@ impl FileDevice {
         if !lock(&file).map_err(failed)? {
             return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
         }
+        let backing = lock_backing_file(&file)
+            .map_err(|file| OpenDeviceError::OtherName { path: path.to_path_buf(), file })?;
         let size = device_size(&file, path, options.create)?;
         let size = Bytes(size / u64::from(SECTOR) * u64::from(SECTOR));
         if size.0 == 0 {
@@ -139,6 +146,7 @@ impl FileDevice {
         let in_memory = block_device(&file).is_none() && memory::is_in_memory(&file);
         Ok(FileDevice {
             file,
+            _backing: backing,
             path: path.to_path_buf(),
             geometry: Geometry { size, discard_zeroes: false, far: false },
             direct,

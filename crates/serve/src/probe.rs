@@ -6,7 +6,7 @@
 //! 2. The first and the last [`MARKS_BYTES`] are read. Everything that is not zero there is
 //!    somebody's, and is named as exactly as can be told.
 //! 3. A file may be in use although nobody has locked it: as swap, below a loop device, or by a
-//!    program that locks ranges of it (qemu does).
+//!    program that locks ranges of it (qemu does). Every start asks for that, not only a first one.
 //! 4. What is in use is refused. What holds something is refused unless the caller was told to
 //!    destroy it; then the marks are overwritten with zeroes, so that nobody takes the device for
 //!    what it was.
@@ -273,9 +273,9 @@ pub fn erase(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// In which way a file is used by somebody who has not locked it as we do; none: none is known.
-/// Block devices need no such look: whoever has one open exclusively keeps us out.
-fn use_of(path: &Path) -> Option<String> {
+/// Use of a file by somebody who has not locked it as we do, as "by …" or "as …"; `None`: none is
+/// known. Block devices need no such look: whoever has one open exclusively keeps us out.
+pub fn use_of(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
     if !metadata.is_file() {

@@ -8,7 +8,7 @@
 
 use crate::config::{Config, Standard};
 use crate::error::CliError;
-use crate::output::{self, OutputFile};
+use crate::output::{self, OutputFile, Readers};
 use crate::pools::{self, Arranged, Damage, Inspection, Ways};
 use crate::progress::{Progress, Unit};
 use std::fmt::Write as _;
@@ -25,7 +25,8 @@ Examples:
   thermocline export db /etc/thermocline.toml -o db.img
   thermocline export db /etc/thermocline.toml -o db.img --salvage   from damaged metadata
 
-Nothing on the pools changes. Exit status: 0 the image is the volume, 1 a part is missing (the
+Nothing on the pools changes: an image on one of them, or on a device in use, is refused. The image
+can be read by its owner alone. Exit status: 0 the image is the volume, 1 a part is missing (the
 image is written, with zeroes there) or nothing could be read, 2 the command line or the
 configuration is wrong.";
 
@@ -141,7 +142,8 @@ struct Image {
 impl Image {
     fn begin(args: &Args) -> Result<Image, CliError> {
         let name = args.output.display().to_string();
-        Ok(Image { file: OutputFile::create(&args.output, args.force)?, name, unread: Vec::new() })
+        let file = OutputFile::create(&args.output, args.force, Readers::Owner)?;
+        Ok(Image { file, name, unread: Vec::new() })
     }
 
     fn put(&mut self, pieces: &[Piece]) -> Result<(), CliError> {

@@ -7,6 +7,7 @@ use thermocline_blockcache::{BlockCache, OpenError, PoolDevice};
 use thermocline_ports::{Device, Io, Overlay, Ticket};
 use thermocline_ports_os::objects::{ObjectDevice, ObjectSettings, Purpose};
 use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
+use thermocline_serve::probe;
 use thermocline_units::{Bytes, Nanos};
 
 /// Opens devices that are there, and waits for them.
@@ -21,6 +22,9 @@ pub(crate) struct Ways<D> {
 pub(crate) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk, OpenDeviceError> {
     if device.bucket.is_some() {
         return open_bucket(device, Purpose::Run);
+    }
+    if let Some(by) = probe::use_of(&device.path) {
+        return Err(OpenDeviceError::Used { path: device.path.clone(), by });
     }
     let options = OpenOptions { create, buffered: device.buffered, patience: device.patience };
     Disk::open(&device.path, options, device.emulate.as_ref().map(|emulation| &emulation.profile))

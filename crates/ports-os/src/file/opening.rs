@@ -4,7 +4,7 @@ use crate::Patience;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,6 +52,25 @@ pub enum OpenDeviceError {
     Busy {
         /// Its path.
         path: PathBuf,
+    },
+    /// Its bytes are in use by another name.
+    #[error(
+        "{path} is a loop device on {file}, which is in use, itself or through another loop device; \
+         stop that first"
+    )]
+    OtherName {
+        /// Its path.
+        path: PathBuf,
+        /// The file below.
+        file: PathBuf,
+    },
+    /// Somebody uses the file who has not locked it.
+    #[error("{path} is in use {by}; release it first")]
+    Used {
+        /// Its path.
+        path: PathBuf,
+        /// In which way.
+        by: String,
     },
     /// Neither a file nor a block device.
     #[error("{path} is neither a file nor a block device")]
@@ -168,7 +187,7 @@ pub(super) fn device_size(
 }
 
 /// Major and minor number of a block device; `None` for everything else.
-pub(super) fn block_device(file: &OwnedFd) -> Option<(u32, u32)> {
+pub(super) fn block_device(file: impl AsFd) -> Option<(u32, u32)> {
     let stat = rustix::fs::fstat(file).ok()?;
     let is_one = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
     is_one.then(|| (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)))

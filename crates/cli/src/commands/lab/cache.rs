@@ -3,7 +3,7 @@
 
 use super::{curves, policies, table};
 use crate::error::CliError;
-use crate::output::{self, OutputFile};
+use crate::output::{self, OutputFile, Readers};
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
@@ -247,7 +247,7 @@ impl Output {
         self.write_html(|command| report.to_html(command))?;
         if let Some(path) = &self.parquet {
             let name = || path.display();
-            let mut file = OutputFile::create(path, self.force)?;
+            let mut file = OutputFile::create(path, self.force, Readers::Anyone)?;
             lab::write_parquet(&report.rows, &mut file)
                 .map_err(|error| CliError::failed(format!("{}: {error}", name())))?;
             file.finish()?;

@@ -2,7 +2,7 @@
 //! summary.
 
 use crate::error::CliError;
-use crate::output::{self, OutputFile};
+use crate::output::{self, OutputFile, Readers};
 use crate::progress::Progress;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ impl TargetArgs {
             }
             return self.copy_to(std::io::BufWriter::new(stdout), format, reader, about, progress);
         }
-        let mut file = OutputFile::create(&self.output, self.force)?;
+        let mut file = OutputFile::create(&self.output, self.force, Readers::Anyone)?;
         let written = self.copy_to(&mut file, format, reader, about, progress)?;
         Ok(Written { file: Some(file), ..written })
     }
