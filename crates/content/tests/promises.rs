@@ -358,7 +358,7 @@ fn torn_commits() -> Vec<SimDisk> {
     (0..200).map(crashed).collect()
 }
 
-/// How many of them are refused.
+/// Number of disks with a torn commit whose store is not ready after it was opened.
 fn refusals_after_a_torn_commit() -> usize {
     let desks = torn_commits().into_iter().map(Desk::open);
     desks.filter(|desk| *desk.store.service() != Service::Ready).count()
@@ -373,7 +373,8 @@ fn a_torn_end_of_the_journal_is_no_damage() {
     }
 }
 
-/// How many of them change, or are refused, when they crash again after one more small commit.
+/// Number of disks with a torn commit whose store changes, or is not ready, when it crashes again
+/// after one more small commit.
 fn changes_after_a_torn_commit() -> usize {
     let changed = |disk: &SimDisk| {
         let mut desk = Desk::open(disk.clone());

@@ -47,7 +47,7 @@ const BY_PLAN: [&str; 3] = [
     "sweep_misses_what_is_mapped_meanwhile",
 ];
 
-/// What no seed may meet: it is what the reserve is for.
+/// Situation that no seed may meet, because cleaning has a reserve.
 const NEVER: &str = "cleaning found no free segment";
 
 /// Situations that one seed in a thousand meets: a run of 2,000 need not.
