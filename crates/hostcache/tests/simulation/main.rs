@@ -16,7 +16,7 @@ use thermocline_units::mutants::plant;
 use thermocline_units::situations;
 use world::World;
 
-/// What the seeds must have met.
+/// Situations that the seeds must have met.
 const SITUATIONS: [&str; 42] = [
     "a block was not admitted",
     "a clone took over its image's map",

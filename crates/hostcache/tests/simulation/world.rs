@@ -32,7 +32,7 @@ struct Volume {
     guest: Guest,
     /// Host that its guest runs on.
     holder: Option<(usize, VolumeKey)>,
-    /// Where its guest wants to go.
+    /// Host that its guest wants to move to.
     moves_to: Option<usize>,
 }
 
