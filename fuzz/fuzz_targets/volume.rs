@@ -58,8 +58,8 @@ fn ask(group: &mut Group, now: Nanos, id: u64, action: Action) {
     let _ = group.submit(now, request);
 }
 
-/// The two disks of a real group, with its metadata beside them. Each input gets copies of the disks,
-/// on which only what it changes is written: writing all of them anew took most of its time.
+/// The two disks of a real group, with its metadata beside them. Each input gets copies of the
+/// disks, on which only what it changes is written: writing all of them anew took most of its time.
 fn original() -> &'static ([SimDisk; 2], [Vec<u8>; 2]) {
     static ORIGINAL: OnceLock<([SimDisk; 2], [Vec<u8>; 2])> = OnceLock::new();
     ORIGINAL.get_or_init(|| {
