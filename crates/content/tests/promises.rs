@@ -1,4 +1,4 @@
-//! What a store promises, one claim a test, on a disk that is well.
+//! The guarantees of a store, one claim a test, on a disk without faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -401,8 +401,8 @@ fn what_a_torn_commit_left_does_not_come_back_later() {
     }
 }
 
-/// Flaws after the only name of a block went from a leaf that a sweep has not seen to one that it
-/// has.
+/// Number of flaws after the only entry that names a block moved from a leaf that a sweep has not
+/// visited yet to one that it has.
 fn flaws_after_a_block_moved_under_a_sweep() -> usize {
     let mut desk = Desk::with(Settings { fanout: 8, ..settings() });
     let volume = desk.volume("v");
