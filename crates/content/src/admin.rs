@@ -1,4 +1,4 @@
-//! Requests come in: ranges and names are checked, and each goes its way.
+//! Intake of requests: checks of ranges and names, and the start of each operation.
 
 use crate::commit::Waiter;
 use crate::format::{Record, VolumeRecord, is_name};
@@ -13,7 +13,7 @@ use thermocline_units::{Bytes, Nanos, VolumeId};
 type Checked = Result<(), RequestError>;
 
 impl<D: Device> Store<D> {
-    /// Takes a request; its answer comes out of `poll`.
+    /// Takes a request; `poll` returns its answer.
     pub fn submit(&mut self, now: Nanos, request: Request) {
         self.now = self.now.max(now);
         self.is_touched = true;
@@ -90,8 +90,8 @@ impl<D: Device> Store<D> {
         Ok(())
     }
 
-    /// True if the range lies in the volume, in whole units, and is not too long. `u32::MAX` is any
-    /// length.
+    /// Checks that a range is in the volume, in whole units of `unit` bytes, and not longer than
+    /// `most` bytes; `u32::MAX` allows any length.
     fn check_range(
         &self,
         volume: VolumeId,

@@ -1,7 +1,7 @@
 //! The table of stored blocks: 24 bytes each, by number.
 //!
-//! In pages, so that growing moves nothing. What it says of references is a cache: it is counted
-//! anew when a store is opened, and compared by every sweep.
+//! The table consists of pages, so that its growth moves nothing. Its counts of references are a
+//! cache: they are counted anew when a store is opened, and `check` compares them with the maps.
 
 use crate::index::Index;
 use crate::name::BlockId;
@@ -9,13 +9,13 @@ use thermocline_units::VolumeId;
 
 const PAGE: usize = 1 << 14;
 
-/// What is known of a block in memory.
+/// Entry of a block in memory, 24 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, packed(4))]
 pub(crate) struct Entry {
     /// First bytes of the hash, mixed with the domain.
     pub(crate) short: u64,
-    /// Where it lies, in blocks of the device; 0: the number is free.
+    /// Address of its slot, in blocks from the device's start; 0: the number is free.
     pub(crate) place: u32,
     pub(crate) generation: u32,
     /// Leaves of maps that name it, once for each entry.
@@ -24,11 +24,11 @@ pub(crate) struct Entry {
     pub(crate) owner: u32,
 }
 
-/// See the module.
+/// Table of stored blocks by number, and the index by hash.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     pages: Vec<Box<[Entry]>>,
-    /// Numbers that were ever given: 1 to this.
+    /// Highest number ever given; numbers begin at 1.
     top: u32,
     free: Vec<u32>,
     used: u32,
@@ -76,7 +76,7 @@ impl Blocks {
         BlockId { number, generation: self.entry(number).generation }
     }
 
-    /// Makes the table reach to `number`.
+    /// Extends the table up to `number`.
     fn reach(&mut self, number: u32) {
         while self.pages.len() * PAGE <= number as usize {
             self.pages.push(vec![Entry::default(); PAGE].into());
@@ -84,7 +84,7 @@ impl Blocks {
         self.top = self.top.max(number);
     }
 
-    /// Gives a free number to a block; found by its hash from now on.
+    /// Gives a block a free number, under which the index finds it from now on.
     pub(crate) fn give(&mut self, entry: Entry) -> u32 {
         let number = self.free.pop().unwrap_or(self.top + 1);
         self.reach(number);
@@ -93,7 +93,7 @@ impl Blocks {
         number
     }
 
-    /// Says what a number stands for, as found on the device; not yet found by its hash.
+    /// Sets the entry of a number, as found on the device, without adding it to the index.
     pub(crate) fn restore(&mut self, number: u32, entry: Entry) {
         self.reach(number);
         let slot = self.entry_mut(number);
@@ -102,28 +102,29 @@ impl Blocks {
         self.used = self.used + u32::from(entry.place != 0) - u32::from(was_used);
     }
 
-    /// Lets the number be found by its hash.
+    /// Adds the number to the index.
     pub(crate) fn find_by_hash(&mut self, number: u32) {
         let Blocks { pages, index, .. } = self;
         let short = |number: u32| pages[number as usize / PAGE][number as usize % PAGE].short;
         index.insert(short(number), number, short);
     }
 
-    /// Lets the number not be found by its hash any more; false if it was not.
+    /// Removes the number from the index; returns false if it was not there.
     pub(crate) fn hide(&mut self, number: u32) -> bool {
         let Blocks { pages, index, .. } = self;
         let short = |number: u32| pages[number as usize / PAGE][number as usize % PAGE].short;
         index.remove(short(number), number, short)
     }
 
-    /// The number is free from now on.
+    /// Frees the number.
     pub(crate) fn release(&mut self, number: u32) {
         self.hide(number);
         self.restore(number, Entry::default());
         self.free.push(number);
     }
 
-    /// Finds the free numbers below the highest one, after an opening. The lowest is given first.
+    /// Collects the free numbers below the highest one, after an opening. The lowest is given
+    /// first.
     pub(crate) fn count_free(&mut self) {
         let free = (1..=self.top).rev().filter(|&number| self.entry(number).place == 0);
         self.free = free.collect();
@@ -133,14 +134,14 @@ impl Blocks {
         self.entry_mut(number).place = place;
     }
 
-    /// One reference more; true if it is the first.
+    /// Adds a reference; returns true if it is the first.
     pub(crate) fn add_ref(&mut self, number: u32) -> bool {
         let entry = self.entry_mut(number);
         entry.refs += 1;
         entry.refs == 1
     }
 
-    /// One reference less; true if it was the last.
+    /// Drops a reference; returns true if it was the last.
     pub(crate) fn drop_ref(&mut self, number: u32) -> bool {
         let entry = self.entry_mut(number);
         entry.refs -= 1;
@@ -152,7 +153,7 @@ impl Blocks {
         VolumeId(self.entry(number).owner)
     }
 
-    /// A block with this short hash that `is_usable`.
+    /// Number of a block with this short hash for which `is_usable` is true.
     pub(crate) fn candidate(
         &self,
         short: u64,

@@ -1,6 +1,6 @@
-//! What must hold at any moment, and a search for leaks.
+//! Checks of the store's invariants, and a search for leaks.
 //!
-//! Everything is counted anew from the volumes' roots, and compared with what the parts note.
+//! Everything is counted anew from the volumes' roots, and compared with the counts of the parts.
 
 use crate::segments::State;
 use crate::store::Store;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use thermocline_ports::Device;
 use thermocline_units::VolumeId;
 
-/// Something that does not hold.
+/// Description of a broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw(pub String);
 
 impl<D: Device> Store<D> {
-    /// Everything that does not hold. O(maps and blocks). Meant for a store that has nothing in
-    /// flight; what is on its way is counted as there.
+    /// List of all broken invariants. O(maps and blocks). Meant for a store that has nothing in
+    /// flight; blocks that are being written count as written.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         let mut refs: BTreeMap<u32, u32> = BTreeMap::new();

@@ -25,12 +25,12 @@ use thermocline_ports::{Device, DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
-/// Requests of a checkpoint under way at once: it has time.
+/// Device requests of a checkpoint in flight at once: a checkpoint is not urgent.
 const WRITES_MAX: u32 = 2;
 /// Nodes of one request.
 const RUN_MAX: usize = 64;
 
-/// How a checkpoint stands to commits; see the module.
+/// Relation of a checkpoint to commits: beside them, or instead of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
     Beside,
@@ -46,7 +46,7 @@ enum Phase {
     Supers,
 }
 
-/// See the module.
+/// State of the checkpoint that is under way or wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
     wanted: Option<Mode>,
@@ -54,7 +54,7 @@ pub(crate) struct Checkpoint {
     holds_commits: bool,
     /// Number of the superblock in force, or under way.
     pub(crate) number: u64,
-    /// Records that a checkpoint instead of a commit has.
+    /// Number of records that are durable once a checkpoint instead of a commit is done.
     mark: Option<u64>,
     journal_start: u64,
     /// Frozen nodes not yet sent, the next one last.

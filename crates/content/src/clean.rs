@@ -1,10 +1,11 @@
 //! Cleaning: the blocks left on a segment full of holes are moved, and the segment is free.
 //!
-//! A victim is worth its holes times its age over its blocks (Rosenblum and Ousterhout, 1992). Its
-//! trailer tells what was written there; a block is still there if the table says that it lies
-//! there. Blocks are checked against their full hashes on the way, so that damage does not spread,
-//! and go to segments of their own: what has lived long lives on. One run of blocks is under way at
-//! a time. Reads and writes are sent as background requests.
+//! The victim is the segment with the highest product of holes and age, divided by its blocks
+//! (Rosenblum and Ousterhout, 1992). Its trailer lists the blocks that were written there. A block
+//! is still there if the table has this place for it. Moved blocks are checked against their full
+//! hashes, so that damage does not spread. They go to segments of their own, because old blocks are
+//! likely to stay. One run of blocks is moved at a time. Reads and writes are sent as background
+//! requests.
 
 use crate::format::{Record, Stored, decode_trailer};
 use crate::name::{BLOCK, ContentId};
@@ -26,7 +27,7 @@ struct Run {
     outstanding: u32,
 }
 
-/// See the module.
+/// State of the cleaning that is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
     victim: Option<u32>,
@@ -44,7 +45,7 @@ impl Cleaner {
 }
 
 impl<D: Device> Store<D> {
-    /// Cleans unasked when few segments are free.
+    /// Goes on with a cleaning, or begins one when few segments are free.
     pub(crate) fn pump_cleaner(&mut self) {
         if self.cleaner.victim.is_some() {
             if !self.cleaner.is_busy {
@@ -68,7 +69,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Begins to clean whatever has holes; false if nothing has.
+    /// Begins to clean the best segment that has holes; returns false if there is none.
     pub(crate) fn clean_some(&mut self) -> bool {
         self.choose_victim(1)
     }

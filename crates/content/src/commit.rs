@@ -1,9 +1,9 @@
 //! Making changes durable: records in pages, cycles of flush and journal, and who waits for them.
 //!
-//! Every change of maps and blocks is appended as a record, in the order in which it became true. A
-//! cycle takes the pages filled so far, flushes the device (so that what the records name is
-//! durable), writes the pages to the journal, forced, and serves everybody whose records are
-//! durable. One cycle runs at a time; who comes meanwhile shares the next.
+//! Every change of maps and blocks is appended as a record, in the order of the changes. A cycle
+//! takes the pages filled so far, flushes the device (so that the blocks that the records name are
+//! durable), writes the pages to the journal with FUA, and serves the waiters whose records are
+//! durable. One cycle runs at a time; requests that come meanwhile share the next.
 //!
 //! This file is the part's state; `durability` has the store's side of it.
 
@@ -15,12 +15,12 @@ use thermocline_units::mutants::mutant;
 /// Pages of one cycle.
 pub(crate) const COMMIT_BLOCKS_MAX: usize = 256;
 
-/// What happens when records are durable.
+/// Action that waits until records are durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// A request ends so.
+    /// A request ends with this outcome.
     Answer(RequestId, Completed),
-    /// Numbers that were swept are free.
+    /// Swept numbers become free.
     Free(Vec<u32>),
     /// A full segment gets its trailer.
     Seal(u32),
@@ -43,11 +43,11 @@ pub(crate) struct Page {
     upto: u64,
 }
 
-/// See the module.
+/// Queue of records, and the commit cycle that is under way.
 #[derive(Debug)]
 pub(crate) struct Commit {
     pub(crate) stage: Stage,
-    /// True if a cycle shall run although nobody waits.
+    /// True if a cycle is to run although nothing waits for it.
     pub(crate) wanted: bool,
     pages: VecDeque<Page>,
     /// Records ever appended.
@@ -101,7 +101,7 @@ impl Commit {
         }
     }
 
-    /// Waits for everything appended so far.
+    /// Adds a waiter for all records appended so far.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.waiters.push_back((self.records, waiter));
     }
@@ -119,7 +119,7 @@ impl Commit {
         self.durable == self.records
     }
 
-    /// True if somebody waits.
+    /// True if there are waiters.
     pub(crate) fn has_waiters(&self) -> bool {
         !self.waiters.is_empty()
     }
@@ -134,13 +134,13 @@ impl Commit {
         self.next - self.start
     }
 
-    /// Takes up to so many pages into a cycle; true if those were all.
+    /// Takes up to `pages` pages into a cycle; returns true if none is left.
     pub(crate) fn take(&mut self, pages: usize) -> bool {
         self.taken.extend(self.pages.drain(..pages.min(self.pages.len())));
         self.pages.is_empty()
     }
 
-    /// The pages under way are durable.
+    /// Notes that the pages under way are durable.
     pub(crate) fn written(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         self.next += taken.len() as u64;
@@ -153,14 +153,14 @@ impl Commit {
         self.stage = Stage::Idle;
     }
 
-    /// A checkpoint has everything that is queued: the pages go. Returns the mark for
+    /// Drops the queued pages, because a checkpoint contains their changes. Returns the mark for
     /// [`Commit::covered`].
     pub(crate) fn cover(&mut self) -> u64 {
         self.pages.clear();
         self.records
     }
 
-    /// The checkpoint that covered everything up to `mark` is durable.
+    /// Notes that the checkpoint that covers all records up to `mark` is durable.
     pub(crate) fn covered(&mut self, mark: u64) {
         self.durable = self.durable.max(mark);
     }

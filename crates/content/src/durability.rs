@@ -12,11 +12,11 @@ use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
-/// How often a write of metadata is tried.
+/// Number of times a failed write of metadata is repeated before the store stops.
 pub(crate) const TRIES_MAX: u32 = 3;
 
 impl<D: Device> Store<D> {
-    /// Starts a commit when somebody wants one, and serves who waits for nothing.
+    /// Starts a commit when one is wanted, and serves waiters whose records are durable.
     pub(crate) fn pump_commit(&mut self) {
         self.serve();
         if self.commit.stage != Stage::Idle || self.checkpoint.holds_commits() {
@@ -122,7 +122,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Does what waits for records that are durable by now.
+    /// Carries out the actions of all waiters whose records are durable.
     pub(crate) fn serve(&mut self) {
         while let Some(waiter) = self.commit.served() {
             match waiter {
@@ -134,7 +134,8 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// A slot was written, or failed to be: closes its segment when that was the last one.
+    /// Notes that the write of a slot ended, `None` if it failed. Queues the trailer of its segment
+    /// if that was the last slot.
     pub(crate) fn slot_written(&mut self, place: u32, stored: Option<crate::format::Stored>) {
         if let Some(segment) = self.segments.written(place, stored) {
             self.commit.join(Waiter::Seal(segment));

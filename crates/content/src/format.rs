@@ -26,7 +26,7 @@ pub(crate) const TRAILER_ENTRIES: usize = PAYLOAD_BYTES / ENTRY_BYTES;
 /// Blocks of one record of a map.
 pub(crate) const MAP_RUN_MAX: usize = 256;
 
-/// What a block of metadata is part of.
+/// Structure that a block of metadata is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Journal,
@@ -96,12 +96,13 @@ pub(crate) fn open_block(kind: Kind, block: &[u8]) -> Option<(Head, &[u8])> {
     Some((Head { identity, generation, sequence, part, extra }, payload))
 }
 
-/// True if a block begins as one of a trailer does, whole or not.
+/// True if a block begins with the magic number of a trailer, even if it is damaged.
 pub(crate) fn looks_like_trailer(block: &[u8]) -> bool {
     block.starts_with(&Kind::Trailer.magic().to_le_bytes())
 }
 
-/// True if a block begins as a superblock does, whole or not, of whatever version.
+/// True if a block begins with the magic number of a superblock, even if it is damaged or of
+/// another version.
 pub(crate) fn looks_like_superblock(block: &[u8]) -> bool {
     block.starts_with(SUPER_MAGIC)
 }
@@ -142,8 +143,8 @@ impl Superblock {
         out
     }
 
-    /// Reads a superblock of a device of so many blocks; `None` when it is not whole, or says what
-    /// no store says.
+    /// Reads a superblock of a device of `device_blocks` blocks; `None` when it is damaged, of
+    /// another version, or has values that no store has.
     pub(crate) fn decode(block: &[u8], device_blocks: u64) -> Option<Superblock> {
         let mut reader = Reader(block.get(..BLOCK_BYTES)?);
         let (magic, crc) = (reader.array::<8>()?, reader.u32()?);
@@ -172,7 +173,7 @@ impl Superblock {
     }
 }
 
-/// A stored block as trailers and records know it.
+/// Entry of a stored block in trailers and records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) number: u32,
@@ -248,7 +249,7 @@ pub(crate) fn decode_trailer(
     Some(Trailer { head, entries })
 }
 
-/// A volume as roots and the journal know it.
+/// Entry of a volume in roots and in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeRecord {
     pub(crate) id: VolumeId,
@@ -267,20 +268,20 @@ pub(crate) struct VolumeRecord {
     pub(crate) tag: Tag,
 }
 
-/// One statement. They are replayed in their order, from the state of the root on.
+/// A record. Records are replayed in their order, beginning with the state of the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// Numbers given next: of volumes, generations, and segments.
+    /// The next volume number, the current generation, and the next segment sequence.
     Next { volume: u32, generation: u32, segment: u64 },
-    /// The volume is so.
+    /// The volume's entry.
     Volume(VolumeRecord),
-    /// A new volume has the map that another one has now.
+    /// A new volume begins with the current map of another.
     Clone { id: VolumeId, from: VolumeId, read_only: bool, name: String },
-    /// The volume is gone.
+    /// The volume was deleted.
     Deleted(VolumeId),
     /// The volume's bounds.
     Quotas(VolumeId, Quotas),
-    /// The segment is written from its first slot on.
+    /// The segment was opened: it is written from its first slot on.
     Open { segment: u32, sequence: u64, class: u8 },
     /// The block lies at this address.
     Block(u32, Stored),
@@ -288,7 +289,7 @@ pub(crate) enum Record {
     Map { volume: VolumeId, first: u32, numbers: Vec<u32> },
     /// Blocks of a volume are zeroes.
     Zero { volume: VolumeId, first: u32, count: u32 },
-    /// A sweep ended.
+    /// The generation after a sweep.
     Generation(u32),
     /// A volume has this tag.
     Tag(VolumeId, Tag),
@@ -445,13 +446,13 @@ fn decode_record(reader: &mut Reader<'_>) -> Option<Record> {
     })
 }
 
-/// True if volumes may be called so.
+/// True if `name` may be the name of a volume.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
-/// True if `bytes` have this checksum. A fuzzer is let through: what is forged must not harm
-/// either.
+/// True if `bytes` have this checksum. Always true in a fuzzer, so that it reaches the code behind
+/// the check.
 fn has_crc(bytes: &[u8], crc: u32) -> bool {
     cfg!(fuzzing) || crc32c::crc32c(bytes) == crc
 }

@@ -24,7 +24,7 @@ fn shard_of(hash: u64) -> usize {
     (hash >> 52) as usize
 }
 
-/// Where a hash belongs among so many slots.
+/// Slot from which probing for a hash begins, in a shard of `slots` slots.
 fn home(hash: u64, slots: usize) -> usize {
     (((hash << 12 >> 32) * slots as u64) >> 32) as usize
 }
@@ -34,7 +34,7 @@ impl Index {
         Index { shards: vec![Shard::default(); SHARDS] }
     }
 
-    /// Numbers that are in.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.count as usize).sum()
     }
@@ -45,7 +45,7 @@ impl Index {
         slots * size_of::<u32>() + SHARDS * size_of::<Shard>()
     }
 
-    /// The first number among those near `hash` that `is_meant`.
+    /// The first number in the probe sequence of `hash` for which `is_meant` is true.
     pub(crate) fn find(&self, hash: u64, mut is_meant: impl FnMut(u32) -> bool) -> Option<u32> {
         let shard = &self.shards[shard_of(hash)];
         if shard.count == 0 {
@@ -62,7 +62,7 @@ impl Index {
         None
     }
 
-    /// Adds a number; `hash_of` tells the hash of every number that is in.
+    /// Adds a number; `hash_of` returns the hash of any number in the index.
     pub(crate) fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
         let shard = &mut self.shards[shard_of(hash)];
         if (shard.count as usize + 1) * 8 > shard.slots.len() * 7 {
@@ -76,7 +76,7 @@ impl Index {
         shard.count += 1;
     }
 
-    /// Takes a number out; false if it was not in.
+    /// Removes a number; returns false if it was not in the index.
     pub(crate) fn remove(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) -> bool {
         let shard = &mut self.shards[shard_of(hash)];
         if shard.count == 0 {

@@ -12,10 +12,10 @@ use crate::settings::{DEVICE_BLOCKS_MAX, JOURNAL_BLOCKS, SEGMENT_BLOCKS};
 
 /// Blocks of superblocks at either end of the device.
 const SUPERS: u64 = 2;
-/// Segments without which a store makes no sense.
+/// Smallest number of segments of a store.
 pub(crate) const SEGMENTS_MIN: u32 = 12;
 
-/// See the module.
+/// Sizes of a store's areas, in blocks of 4 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) journal_blocks: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a device of so many blocks; `None` when it is too small.
+    /// The layout of a device of `blocks` blocks; `None` when it is too small.
     pub(crate) fn of_device(blocks: u64, journal: u32, segment: u32) -> Option<Layout> {
         let blocks = blocks.min(DEVICE_BLOCKS_MAX);
         let room = blocks.checked_sub(2 * SUPERS + u64::from(journal))?;
@@ -40,7 +40,7 @@ impl Layout {
         (segments >= SEGMENTS_MIN).then_some(layout)
     }
 
-    /// A layout as a superblock says it; `None` when the device cannot have it.
+    /// The layout that a superblock states; `None` when the device cannot have it.
     pub(crate) fn found(
         journal_blocks: u32,
         segment_blocks: u32,

@@ -1,4 +1,4 @@
-//! Keeps writes to the same blocks in order: one at a time, in the order in which they came.
+//! Keeps writes to the same blocks in order: one at a time, in the order of their arrival.
 //!
 //! Requests in flight are few; a list is searched from one end to the other.
 
@@ -21,7 +21,7 @@ impl Lock {
     }
 }
 
-/// See the module.
+/// Ranges of blocks that writes hold or wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     held: Vec<Lock>,
@@ -29,7 +29,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Asks for blocks; false if the write waits.
+    /// Requests blocks; returns false if the write must wait.
     pub(crate) fn ask(&mut self, volume: VolumeId, blocks: Range<u32>, write: u32) -> bool {
         let lock = Lock { volume, blocks, write };
         if self.held.iter().chain(&self.waiting).any(|other| other.meets(&lock)) {
@@ -40,7 +40,7 @@ impl Locks {
         true
     }
 
-    /// The write has ended; those that may go on now, in their order.
+    /// Ends a write, and returns the writes that may go on now, in their order.
     pub(crate) fn end(&mut self, write: u32) -> Vec<u32> {
         let Some(at) = self.held.iter().position(|lock| lock.write == write) else {
             return Vec::new();
@@ -60,7 +60,7 @@ impl Locks {
         went
     }
 
-    /// True if nobody holds anything.
+    /// True if no write holds blocks or waits for some.
     pub(crate) fn are_free(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty()
     }

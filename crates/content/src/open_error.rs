@@ -2,7 +2,7 @@
 
 use thermocline_ports::DeviceError;
 
-/// Why a store cannot be made or opened.
+/// Reason why a store cannot be made or opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The settings are out of range.
@@ -16,10 +16,10 @@ pub enum OpenError {
         /// Blocks that it needs.
         need: u64,
     },
-    /// No superblock.
+    /// There is no superblock.
     #[error("there is no store on the device; make one first")]
     NoStore,
-    /// Only damaged superblocks, or of another version, or of a larger device.
+    /// All superblocks are damaged, of another version, or of a larger device.
     #[error(
         "the device begins as a store does, but no superblock can be used: all copies are damaged, \
          of another version, or of a larger device"
@@ -40,13 +40,13 @@ pub enum OpenError {
         /// Sequence of the block.
         block: u64,
     },
-    /// The superblock in force is gone, an older one is left.
+    /// The newest superblock is lost, and only an older one is left.
     #[error("the journal is younger than every superblock that can be read")]
     SuperblockLost,
-    /// A record that makes no sense.
+    /// A record contradicts those before it.
     #[error("a record says what cannot be: {0}")]
     Record(&'static str),
-    /// A map names a block that is nowhere.
+    /// A map names a block that no segment holds.
     #[error(
         "a map names block {number}, which is in no segment; trailers of {damaged} segments are \
          damaged"
@@ -57,10 +57,10 @@ pub enum OpenError {
         /// Segments whose trailers cannot be read.
         damaged: u32,
     },
-    /// Something lies where something else does.
+    /// Two structures claim the same block of the device.
     #[error("block {0} of the device is said to hold two things")]
     Contradiction(u32),
-    /// No room for a checkpoint.
+    /// There is no room for a checkpoint.
     #[error("the store has no room for the checkpoint that opening it needs")]
     NoRoom,
 }

@@ -1,19 +1,20 @@
-//! Making a store, and finding it again after a shutdown or a crash.
+//! Formatting a store, and opening it after a shutdown or a crash.
 //!
-//! 1. The device is flushed: a program that was killed leaves what it wrote in the device's cache,
-//!    and a superblock that is only there must not be believed while what the one before it names
-//!    is written over. The superblocks are read, with their copies; the highest whole one counts.
-//! 2. The root it names is read, the whole journal, and the trailers of all segments; and the nodes
-//!    of all maps, level by level.
-//! 3. Blocks are where trailers say, in the newest place of their highest generation; then where
-//!    the root says, then where the journal says. The journal is replayed up to the first block
-//!    that is not whole. That is its end only if no block of a later commit is there: one is
-//!    written when the one before is durable, so such a block says that something durable was
-//!    damaged, and
-//!    the store is refused.
-//! 4. References are counted; what no map names is free. Everything that a map names must be there.
-//! 5. A checkpoint is taken, with a new generation of the journal. Until its superblock is durable
-//!    nothing that the crash left is written over: a crash now changes nothing.
+//! 1. The device is flushed. A program that was killed may have left a superblock in the device's
+//!    cache; if it were used and then lost, the blocks that the one before it names might be
+//!    overwritten already. The superblocks and their copies are read; the valid one with the
+//!    highest number counts.
+//! 2. The root that it names is read, the whole journal, the trailers of all segments, and the
+//!    nodes of all maps, level by level.
+//! 3. The places of blocks are taken from trailers (the newest place of the highest generation),
+//!    then from the root, then from the journal. The journal is replayed up to the first block that
+//!    is not valid. That is its end only if no block of a later commit exists. A commit is written
+//!    when the one before it is durable, so a later block proves that something durable was
+//!    damaged, and the store is refused.
+//! 4. References are counted. Blocks that no map names are freed. All blocks that a map names
+//!    must exist.
+//! 5. A checkpoint is taken, with a new generation of the journal. Until its superblock is durable,
+//!    nothing that the crash left is overwritten, so a crash at this point changes nothing.
 
 mod journal;
 mod queue;
@@ -49,7 +50,7 @@ pub(crate) struct Opening {
     queue: Queue,
     supers: Vec<Vec<u8>>,
     superblock: Option<Superblock>,
-    /// Blocks of the root, and what they say.
+    /// Blocks of the root, and their records.
     chain: Vec<u32>,
     root: Vec<Record>,
     journal: Vec<u8>,
@@ -57,8 +58,8 @@ pub(crate) struct Opening {
 }
 
 impl<D: Device> Store<D> {
-    /// A new store; what is on the device is lost. `identity` tells it from others. Serve `poll`
-    /// until [`Store::service`] is not [`Service::Opening`].
+    /// Makes a new store; all data on the device is lost. `identity` distinguishes it from other
+    /// stores. Call `poll` until [`Store::service`] is not [`Service::Opening`].
     ///
     /// # Errors
     /// When the settings are out of range, or the device is too small.
@@ -99,8 +100,8 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// The store that is on a device, with everything that was flushed; what settings say of the
-    /// layout does not count. As for [`Store::format`], serve `poll` first.
+    /// Opens the store on a device, with everything that was flushed. The layout is that of the
+    /// device; the settings for it have no effect. Call `poll` as for [`Store::format`].
     ///
     /// # Errors
     /// When the settings are out of range, or the device is too small for any store.
@@ -118,7 +119,7 @@ impl<D: Device> Store<D> {
         Ok(store)
     }
 
-    /// Makes durable what the device has: what is read next may be in its cache only.
+    /// Flushes the device, because data that is read next may be only in its cache.
     pub(crate) fn opening_flushed(&mut self, result: Result<Payload, DeviceError>) {
         if let Err(error) = result {
             met("flush failed before an opening");
@@ -198,7 +199,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// All that was asked for is here.
+    /// Goes on when all reads of the current phase have ended.
     fn go_on(&mut self) -> Result<(), OpenError> {
         let opening = self.opening.as_mut().expect("opening");
         match opening.superblock {
@@ -210,7 +211,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Step 1.
+    /// Chooses the superblock with the highest number among the valid ones (step 1).
     fn choose_superblock(&mut self) -> Result<(), OpenError> {
         let blocks = self.device.geometry().size.0 / u64::from(BLOCK);
         let opening = self.opening.as_mut().expect("opening");
@@ -334,7 +335,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Steps 3 to 5.
+    /// Rebuilds the state and begins the checkpoint (steps 3 to 5).
     fn rebuild(&mut self, superblock: Superblock, opening: Opening) -> Result<(), OpenError> {
         for record in &opening.root {
             match record {
@@ -368,7 +369,7 @@ impl<D: Device> Store<D> {
         Ok(())
     }
 
-    /// Keeps everything that the superblock in force names from being written over.
+    /// Keeps all blocks that the current superblock names from being overwritten.
     fn claim_nodes(&mut self, opening: &Opening) -> Result<(), OpenError> {
         let places: Vec<u32> =
             opening.queue.node_places().chain(opening.chain.iter().copied()).collect();
@@ -387,7 +388,7 @@ impl<D: Device> Store<D> {
         Ok(())
     }
 
-    /// Drops open segments on which nothing is.
+    /// Frees open segments without blocks.
     fn settle_segments(&mut self) {
         let Store { segments, blocks, .. } = self;
         segments.keep_entries(|place, stored| {
@@ -396,7 +397,7 @@ impl<D: Device> Store<D> {
         });
     }
 
-    /// Step 4.
+    /// Counts references, and checks that all mapped blocks exist (step 4).
     fn count_references(&mut self, damaged: u32) -> Result<(), OpenError> {
         for place in 0..self.nodes.slots() {
             for &number in self.nodes.leaf_at(place).iter().filter(|&&number| number != 0) {
@@ -443,7 +444,7 @@ impl<D: Device> Store<D> {
         Ok(())
     }
 
-    /// The store is open, and its checkpoint done.
+    /// Begins service after the checkpoint of the opening.
     pub(crate) fn begin_service(&mut self) {
         for segment in self.segments.resume() {
             met("segment sealed after an opening");

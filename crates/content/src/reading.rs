@@ -1,7 +1,7 @@
 //! Reads: of clients, of names, and of the blocks that a short write changes in part.
 //!
-//! Blocks that lie one behind the other are read at once. Each is compared with the hash under
-//! which it was stored; a segment is not written again while it is read.
+//! Adjacent blocks are read in one request. Each block is compared with the hash under which it was
+//! stored. A segment is not written again while it is read.
 
 use crate::name::{BLOCK, BlockId, ContentId, Domain};
 use crate::request::{Completed, Mapped, RequestError, RequestId};
@@ -11,7 +11,7 @@ use thermocline_units::VolumeId;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
 
-/// Who wants the blocks.
+/// Purpose of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
     /// A client's read of these bytes of the blocks.
@@ -20,7 +20,7 @@ pub(crate) enum For {
     Names,
     /// A client that asks for a block by its number.
     Block,
-    /// A piece of a write.
+    /// A piece of a write, which changes its block in part.
     Edge { write: u32, piece: u32 },
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// The client that waits for it.
+    /// Request of the client that waits for it; `None` if a write does.
     pub(crate) fn client(&self) -> Option<RequestId> {
         (!matches!(self.wanted, For::Edge { .. })).then_some(self.id)
     }
@@ -126,8 +126,8 @@ impl<D: Device> Store<D> {
         });
     }
 
-    /// True if contents are what is stored under this short hash: of the volume's domain, or, where
-    /// a block is asked for by number, of any domain.
+    /// True if contents match the short hash in the volume's domain. Without a domain (a block that
+    /// was requested by its number), a match in the domain of any volume counts.
     fn is_stored_as(&self, domain: Option<Domain>, content: ContentId, short: u64) -> bool {
         let bits = self.settings.index_bits;
         match domain {
@@ -236,8 +236,9 @@ impl<D: Device> Store<D> {
         self.recall(block.number).filter(|_| is_there)
     }
 
-    /// What a volume maps blocks from `first` on to, as names of eight bytes, without I/O; `None`
-    /// stands for zeroes. With the version of the map that says so.
+    /// Version of a volume's map, and the numbers of `count` blocks from block `first` on, without
+    /// I/O; `None` in the list stands for zeroes. The list ends at the end of the volume. Returns
+    /// `None` if there is no such volume.
     pub fn map(
         &self,
         volume: VolumeId,

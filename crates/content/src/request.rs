@@ -25,64 +25,65 @@ impl Default for Quotas {
     }
 }
 
-/// Bytes that somebody keeps with a volume; a store knows nothing of what they mean.
+/// Bytes that a client keeps with a volume; the store does not interpret them.
 pub type Tag = [u8; 16];
 
-/// Which quota.
+/// Kind of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaKind {
-    /// What the volume maps.
+    /// Bytes that the volume maps.
     Logical,
-    /// What is stored for it.
+    /// Bytes of stored blocks that are charged to it.
     Physical,
 }
 
-/// What is asked for. Offsets and lengths are bytes, multiples of 512; lengths are not 0 and at
-/// most [`crate::settings::REQUEST_BYTES_MAX`], but for `Zero`, which may be as long as the volume.
+/// Operation of a request. Offsets and lengths are bytes and multiples of 512. A length is at least
+/// 512 and at most [`crate::settings::REQUEST_BYTES_MAX`]; that of `Zero` may be as long as the
+/// volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Read.
     Read {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// The first byte.
         offset: Bytes,
         /// Bytes, not 0.
         length: u32,
     },
-    /// Write; below 4 KiB the rest of the block is read first.
+    /// Write. Of blocks that are written in part, the rest is read first.
     Write {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// The first byte.
         offset: Bytes,
-        /// What.
+        /// Bytes to write, 512 B to 1 MiB.
         data: Payload,
-        /// True if the answer promises durability.
+        /// True if the write must be durable when it is answered.
         fua: bool,
     },
     /// Write blocks whose contents the store is believed to have, by name ("hash first"). Either
     /// all of them are there and are written, or nothing is, and the answer is
     /// [`Completed::Unknown`].
     WriteKnown {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// The first byte; a multiple of 4 KiB.
         offset: Bytes,
-        /// The blocks' names, one after the other.
+        /// Names of 1 to 256 blocks, one after the other.
         contents: Vec<ContentId>,
-        /// True if the answer promises durability.
+        /// True if the write must be durable when it is answered.
         fua: bool,
     },
     /// Make a range read as zeroes and give its blocks back (TRIM, WRITE_ZEROES).
     Zero {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// The first byte.
         offset: Bytes,
         /// Bytes, not 0.
         length: Bytes,
-        /// True if the answer promises durability.
+        /// True if the write must be durable when it is answered.
         fua: bool,
     },
     /// Make everything answered so far durable. Costs one flush of the device and one forced write
@@ -90,11 +91,11 @@ pub enum Action {
     Flush,
     /// Names of the blocks in a range of whole blocks; reads them unless the names are remembered.
     Identify {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// The first byte; a multiple of 4 KiB.
         offset: Bytes,
-        /// Blocks.
+        /// Blocks, 1 to 256.
         blocks: u32,
     },
     /// Read a stored block by its number, as long as it is stored; the answer is
@@ -103,28 +104,29 @@ pub enum Action {
         /// The block.
         block: BlockId,
     },
-    /// Keep a block, if the store has it, until it is unpinned or the store is closed: it is not
-    /// swept although nothing maps it yet.
+    /// Pin a block: it is not swept, although no map names it yet, until it is unpinned or the
+    /// store is closed. The answer is [`Completed::Pinned`], or [`Completed::Unknown`] when the
+    /// store does not have the block.
     Pin {
-        /// For whom.
+        /// Domain in which the block must be stored.
         domain: Domain,
-        /// Which contents.
+        /// Name of its contents.
         content: ContentId,
     },
     /// Make an empty volume.
     Create {
-        /// Its name, unique.
+        /// Its name, unique, 1 to 64 bytes without control characters.
         name: String,
-        /// Its size; a multiple of 512.
+        /// Its size; a multiple of 512, at most 16 TiB.
         size: Bytes,
-        /// Whom its blocks are shared with.
+        /// Domain within which its blocks are shared.
         domain: Domain,
         /// Its bounds.
         quotas: Quotas,
     },
-    /// Make a volume that begins as `from` is now. O(1), whatever its size.
+    /// Make a volume with the current contents of `from`. O(1), whatever its size.
     Clone {
-        /// Of which volume.
+        /// Volume to clone.
         from: VolumeId,
         /// The new one's name.
         name: String,
@@ -133,7 +135,7 @@ pub enum Action {
     },
     /// Delete a volume.
     Delete {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
     },
     /// Keep some bytes with a volume, durably, and with everything that was answered so far. A
@@ -144,9 +146,9 @@ pub enum Action {
         /// The bytes.
         tag: Tag,
     },
-    /// Change a volume's bounds; what is above them stays.
+    /// Change a volume's bounds. Data beyond them stays.
     SetQuotas {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
         /// The new ones.
         quotas: Quotas,
@@ -158,11 +160,11 @@ pub enum Action {
 pub struct Request {
     /// Its name.
     pub id: RequestId,
-    /// What is asked for.
+    /// Its operation.
     pub action: Action,
 }
 
-/// What a volume maps a block to.
+/// Contents that a volume's map has for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mapped {
     /// Zeroes: nothing is stored.
@@ -178,15 +180,15 @@ pub enum Completed {
     Read(Payload),
     /// Done, with the version of the volume's map after it.
     Written {
-        /// Counts the volume's changed blocks; what a host was told under a lower version may be
-        /// out of date.
+        /// Count of changed blocks of the volume. Information that a host got under a lower
+        /// version may be out of date.
         version: u64,
     },
     /// Flushed, deleted, or changed.
     Done,
     /// Some of the contents are not here (or not in this domain): the data must be sent.
     Unknown,
-    /// What blocks are mapped to.
+    /// The mapped contents of each block.
     Identified(Vec<Mapped>),
     /// The block that is pinned.
     Pinned(BlockId),
@@ -194,7 +196,7 @@ pub enum Completed {
     Created(VolumeId),
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// There is no such volume.
@@ -215,13 +217,13 @@ pub enum RequestError {
     /// The device failed.
     #[error("the device failed: {0}")]
     Device(#[from] DeviceError),
-    /// What the device has is not what was stored there.
+    /// The block on the device has another hash than the one under which it was stored.
     #[error("block {number} is damaged on the device: its contents have another hash")]
     Damaged {
         /// Number of the block.
         number: u32,
     },
-    /// A name is empty, too long, or taken.
+    /// The name is empty, longer than 64 bytes, has control characters, or is taken.
     #[error("the name is empty, longer than 64 bytes, has control characters, or is taken")]
     Name,
     /// There are too many volumes, requests or pins.
@@ -235,7 +237,7 @@ pub enum RequestError {
 /// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Which one.
+    /// The request.
     pub id: RequestId,
     /// Its outcome.
     pub result: Result<Completed, RequestError>,

@@ -1,10 +1,10 @@
-//! Room for what is to come: who gets it, who waits, and when to say that there is none.
+//! Room for new blocks and nodes: which writes get it, which wait, and which are refused.
 //!
-//! A write needs room for its blocks (fewer blocks in all than cleaning can cope with), slots in
-//! free segments, and places for the nodes that it will change. What it does not find now it waits
-//! for, while a sweep, cleaning or a checkpoint can make some. When none of them can, it is told.
-//! Cleaning has a reserve that no client gets ([`crate::settings::CLEANING_RESERVE`]), so it never
-//! waits for itself.
+//! A write needs room for its blocks (within the store's capacity, so that cleaning always finds
+//! room), slots in free segments, and places for the nodes that it will change. If there is no room
+//! now, the write waits while a sweep, cleaning or a checkpoint can make some. When none of them
+//! can, it is refused with [`RequestError::NoSpace`]. Cleaning has a reserve that no client gets
+//! ([`crate::settings::CLEANING_RESERVE`]), so it never waits for itself.
 
 use crate::checkpoint::Mode;
 use crate::request::RequestError;
@@ -14,28 +14,28 @@ use std::collections::VecDeque;
 use thermocline_ports::Device;
 use thermocline_units::situations::met;
 
-/// Who waits.
+/// A write that waits for room.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) write: u32,
     /// New blocks.
     pub(crate) blocks: u32,
-    /// Nodes that may be made or copied.
+    /// Nodes that it may make or copy.
     pub(crate) nodes: u32,
-    /// True if it gives room back.
+    /// True if it is a trim, which frees room.
     pub(crate) is_trim: bool,
-    /// Sweeps and checkpoints done when it began to wait.
+    /// Number of sweeps, and of checkpoints, that were done when it began to wait.
     sweeps: u64,
     checkpoints: u64,
 }
 
-/// See the module.
+/// Writes that wait for room, and room that is promised.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     waiting: VecDeque<Waiting>,
     /// Nodes promised to writes that are under way.
     pub(crate) promised: u32,
-    /// Blocks promised: those that are written are not counted as used yet.
+    /// Emptied segments whose trailers may be wiped as soon as nothing reads the segments.
     pub(crate) leaving: Vec<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Room {
     }
 }
 
-/// What is missing.
+/// Resource that a write does not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Nothing,
@@ -55,7 +55,8 @@ enum Missing {
 }
 
 impl<D: Device> Store<D> {
-    /// Asks for room; true if it is there. Otherwise the write goes on when it is.
+    /// Requests room; returns true if there is enough. Otherwise the write is queued, and goes on
+    /// when there is.
     pub(crate) fn ask_room(&mut self, write: u32, blocks: u32, nodes: u32, is_trim: bool) -> bool {
         let must_queue = self.room.is_wanted() && !is_trim && (blocks > 0 || nodes > 0);
         if !must_queue && self.missing(blocks, nodes, is_trim) == Missing::Nothing {
@@ -93,7 +94,7 @@ impl<D: Device> Store<D> {
         Missing::Nothing
     }
 
-    /// Lets those go on who find room, and makes some for the next.
+    /// Lets waiting writes go on as far as there is room, and makes room for the next one.
     pub(crate) fn pump_room(&mut self) {
         while let Some(front) = self.room.waiting.front() {
             let Waiting { write, blocks, nodes, is_trim, sweeps, checkpoints } = *front;
@@ -114,7 +115,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// True if there is hope.
+    /// Starts work that may free `missing`, or waits for it; returns false if nothing can free it.
     fn make_room(&mut self, missing: Missing, sweeps: u64, checkpoints: u64) -> bool {
         if missing == Missing::Nodes {
             let is_new = self.checkpoint.done < checkpoints + 2;

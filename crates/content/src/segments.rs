@@ -14,15 +14,15 @@ use crate::settings::{CLEANING_RESERVE, MAP_RESERVE};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_units::mutants::mutant;
 
-/// Blocks that clients write; and blocks that cleaning moved: they have lived long, and are likely
-/// to go on.
+/// Class of a segment: hot for blocks that clients write, cold for blocks that cleaning moved,
+/// which are likely to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Hot = 0,
     Cold = 1,
 }
 
-/// See the module.
+/// State of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Free,
@@ -30,7 +30,7 @@ pub(crate) enum State {
     Full,
     Sealing,
     Sealed,
-    /// No block is on it; its trailer goes, then it is free.
+    /// It holds no blocks. It becomes free once its trailer is wiped.
     Emptying,
     Nodes,
 }
@@ -39,11 +39,11 @@ pub(crate) enum State {
 pub(crate) struct Segment {
     pub(crate) state: State,
     pub(crate) sequence: u64,
-    /// Blocks, or nodes, that lie here.
+    /// Number of blocks, or of nodes, on it.
     pub(crate) live: u32,
-    /// Reads under way.
+    /// Number of reads under way.
     pub(crate) readers: u32,
-    /// A block on it could not be read or is damaged: it cannot be cleaned.
+    /// True if a block on it could not be read or is damaged: it cannot be cleaned.
     pub(crate) is_rotten: bool,
 }
 
@@ -52,14 +52,14 @@ pub(crate) struct Segment {
 pub(crate) struct Unsealed {
     pub(crate) class: u8,
     pub(crate) sequence: u64,
-    /// The next slot.
+    /// The next slot to be written.
     pub(crate) next: u32,
-    /// Writes under way.
+    /// Number of writes under way.
     pub(crate) outstanding: u32,
     pub(crate) entries: Vec<Option<Stored>>,
 }
 
-/// See the module.
+/// All segments of a store.
 pub(crate) struct Segments {
     pub(crate) layout: Layout,
     all: Vec<Segment>,
@@ -70,12 +70,12 @@ pub(crate) struct Segments {
     node_places: BTreeSet<u32>,
     node_segments: u32,
     pub(crate) next_sequence: u64,
-    /// Sealed segments that no block lies on any more.
+    /// Sealed segments that hold no blocks any more.
     pub(crate) emptied: Vec<u32>,
 }
 
 impl Segments {
-    /// All free.
+    /// Segments of an empty store: all are free.
     pub(crate) fn new(layout: Layout) -> Segments {
         let segment =
             Segment { state: State::Free, sequence: 0, live: 0, readers: 0, is_rotten: false };
@@ -117,7 +117,7 @@ impl Segments {
         self.node_segments
     }
 
-    /// Slots that clients may take now.
+    /// Number of slots that clients may take now.
     pub(crate) fn client_slots(&self) -> u64 {
         let slots = self.layout.slots();
         let head = self.heads[0].map_or(0, |head| slots - self.unsealed[&head].next);
@@ -127,15 +127,15 @@ impl Segments {
         u64::from(head) + free * u64::from(slots)
     }
 
-    /// Blocks that the store can hold so that cleaning always finds room somewhere.
+    /// Number of blocks that the store may hold, so that cleaning always finds room.
     pub(crate) fn capacity(&self) -> u64 {
         let kept = CLEANING_RESERVE + MAP_RESERVE + self.heads.len() as u32 + 1;
         let segments = self.layout.segments.saturating_sub(self.node_segments + kept);
         u64::from(segments) * u64::from(self.layout.slots()) * 31 / 32
     }
 
-    /// The next slot of a class; with the segment's number and sequence if one was opened for it.
-    /// `None` when no segment is free.
+    /// Takes the next slot of a class. Returns its address, and the number and sequence of its
+    /// segment if one was opened for it. `None` when no segment is free.
     pub(crate) fn take_slot(&mut self, class: Class) -> Option<(u32, Option<(u32, u64)>)> {
         let mut opened = None;
         let head = match self.heads[class as usize] {
@@ -160,7 +160,7 @@ impl Segments {
         Some((place, opened))
     }
 
-    /// The segment is written from its first slot on.
+    /// Opens a segment, to be written from its first slot on.
     pub(crate) fn open(&mut self, segment: u32, class: u8, sequence: u64) {
         self.free.remove(&segment);
         let entries = vec![None; self.layout.slots() as usize];
@@ -170,8 +170,8 @@ impl Segments {
         *slot = Segment { state: State::Open, sequence, live: 0, readers: 0, is_rotten: false };
     }
 
-    /// A write to a slot ended: with a block, or with nothing. Returns its segment if that was the
-    /// last of it.
+    /// Notes that the write of a slot ended, `None` if it failed. Returns the slot's segment if
+    /// that was its last slot.
     pub(crate) fn written(&mut self, place: u32, stored: Option<Stored>) -> Option<u32> {
         let (segment, slot) = (self.of(place), self.layout.slot_of(place));
         let slots = self.layout.slots();
@@ -186,7 +186,7 @@ impl Segments {
         })
     }
 
-    /// The trailer is durable.
+    /// Notes that the segment's trailer is durable.
     pub(crate) fn sealed(&mut self, segment: u32) {
         self.unsealed.remove(&segment);
         self.all[segment as usize].state = State::Sealed;
@@ -195,7 +195,7 @@ impl Segments {
         }
     }
 
-    /// A block lies there no more.
+    /// Notes that a block has left its place.
     pub(crate) fn leave(&mut self, place: u32) {
         let segment = self.of(place);
         self.all[segment as usize].live -= 1;
@@ -210,13 +210,13 @@ impl Segments {
         self.emptied.push(segment);
     }
 
-    /// The segment may be written again.
+    /// Marks the segment as free.
     pub(crate) fn free(&mut self, segment: u32) {
         self.all[segment as usize].state = State::Free;
         self.free.insert(segment);
     }
 
-    /// True if segments are on their way to being sealed or free.
+    /// True if any segment is about to be sealed or freed.
     pub(crate) fn are_moving(&self) -> bool {
         self.all
             .iter()
@@ -229,7 +229,7 @@ impl Segments {
         self.node_places.len() as u32
     }
 
-    /// Gives maps a segment; false if none can be spared.
+    /// Makes a free segment a segment of nodes; returns false if no more than `reserve` are free.
     pub(crate) fn grow_nodes(&mut self, reserve: u32) -> bool {
         if self.free_count() <= reserve {
             return false;
@@ -239,7 +239,7 @@ impl Segments {
         true
     }
 
-    /// The segment is for nodes; all its places are free.
+    /// Makes the segment one of nodes, with all its places free.
     pub(crate) fn use_for_nodes(&mut self, segment: u32) {
         self.free.remove(&segment);
         self.all[segment as usize].state = State::Nodes;
@@ -249,7 +249,7 @@ impl Segments {
         self.node_places.extend(first..first + self.layout.slots());
     }
 
-    /// A place for a node.
+    /// Takes a free place for a node.
     pub(crate) fn take_node_place(&mut self) -> Option<u32> {
         let place = self.node_places.pop_first()?;
         let segment = self.of(place);
@@ -257,7 +257,7 @@ impl Segments {
         Some(place)
     }
 
-    /// A node that was found on the device is there; false if something else is.
+    /// Takes the place of a node that was found on the device; returns false if it is not free.
     pub(crate) fn claim_node_place(&mut self, place: u32) -> bool {
         let claimed = self.node_places.remove(&place);
         if claimed {
@@ -267,8 +267,8 @@ impl Segments {
         claimed
     }
 
-    /// The place is free, and its segment if that was its last node and `spare` places are left
-    /// without it.
+    /// Frees a node's place. Frees the segment, too, if that was its last node and `spare` places
+    /// are left without it.
     pub(crate) fn leave_node_place(&mut self, place: u32, spare: u32) {
         self.node_places.insert(place);
         let (segment, slots) = (self.of(place), self.layout.slots());
@@ -285,7 +285,7 @@ impl Segments {
 
     // Opening.
 
-    /// A trailer was found.
+    /// Notes that a segment's trailer was found.
     pub(crate) fn found(&mut self, segment: u32, sequence: u64) {
         self.free.remove(&segment);
         let slot = &mut self.all[segment as usize];
@@ -293,8 +293,8 @@ impl Segments {
         self.next_sequence = self.next_sequence.max(sequence + 1);
     }
 
-    /// A record says that the segment was opened. One that has a trailer of this time or a later
-    /// one is not open any more.
+    /// Replays the record that a segment was opened. A segment with a trailer of this sequence or a
+    /// later one is not open any more.
     pub(crate) fn reopen(&mut self, segment: u32, class: u8, sequence: u64) {
         self.next_sequence = self.next_sequence.max(sequence + 1);
         let Segment { state, sequence: there, .. } = self.all[segment as usize];
@@ -303,7 +303,7 @@ impl Segments {
         }
     }
 
-    /// A record says that a block was written there.
+    /// Replays the record that a block was written to a place.
     pub(crate) fn reenter(&mut self, place: u32, stored: &Stored) {
         let (segment, slot) = (self.of(place), self.layout.slot_of(place));
         if let Some(unsealed) = self.unsealed.get_mut(&segment) {
@@ -311,8 +311,8 @@ impl Segments {
         }
     }
 
-    /// Keeps the entries of open segments for which this is true. Segments that have none are
-    /// free: nothing is on them, or what was is elsewhere.
+    /// Keeps the entries of open segments for which `is_there` is true. Segments without entries
+    /// become free.
     pub(crate) fn keep_entries(&mut self, mut is_there: impl FnMut(u32, &Stored) -> bool) {
         let layout = self.layout;
         let mut empty = Vec::new();
@@ -334,7 +334,7 @@ impl Segments {
         }
     }
 
-    /// Sealed segments without a block are emptied.
+    /// Begins to free all sealed segments without blocks.
     pub(crate) fn find_emptied(&mut self) {
         for segment in 0..self.layout.segments {
             let Segment { state, live, .. } = self.all[segment as usize];
@@ -344,8 +344,8 @@ impl Segments {
         }
     }
 
-    /// After an opening: goes on writing at the heads that are known; returns the segments that
-    /// are to be sealed as they are.
+    /// Continues at the newest open segment of each class after an opening. Returns the segments
+    /// that are to be sealed as they are.
     pub(crate) fn resume(&mut self) -> Vec<u32> {
         let slots = self.layout.slots();
         let mut by_age: Vec<(u64, u32)> =

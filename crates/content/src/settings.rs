@@ -1,4 +1,4 @@
-//! How a store is laid out and how it decides, and the bounds of everything in it.
+//! Settings of a store, and its limits.
 
 use crate::name::BLOCK;
 use std::ops::RangeInclusive;
@@ -20,13 +20,14 @@ pub const DEVICE_BLOCKS_MAX: u64 = u32::MAX as u64;
 pub const VOLUMES_MAX: usize = 4_096;
 /// The longest name of a volume, bytes.
 pub const NAME_BYTES_MAX: usize = 64;
-/// Free segments that only cleaning takes: one to write to, one that it may need beside it.
+/// Free segments that only cleaning takes: one to write to, and a second one that it may need.
 pub const CLEANING_RESERVE: u32 = 2;
-/// Free segments that clients leave besides, for nodes of maps.
+/// Further free segments that clients leave for nodes of maps.
 pub const MAP_RESERVE: u32 = 1;
 /// Free places for nodes that writes leave to trims, so that a full store can be emptied.
 pub const TRIM_RESERVE: u32 = 24;
-/// Requests that are neither answered nor waiting for others, at most; more are refused as busy.
+/// Reads and writes in flight at most; further requests are refused with
+/// [`RequestError::TooMany`](crate::RequestError::TooMany).
 pub const REQUESTS_MAX: usize = 4_096;
 /// Pins of clients at most.
 pub const PINS_MAX: usize = 1 << 20;
@@ -44,14 +45,14 @@ pub struct Settings {
     /// Blocks whose full hashes are remembered, so that writing one of them again needs no read; 40
     /// B each. A power of two.
     pub known_blocks: u32,
-    /// Bits of a block's hash that the index in memory has, 1 to 64. Fewer than 64 make different
-    /// blocks look alike until they are compared, which is of use to test just that.
+    /// Bits of a block's hash that the index in memory has, 1 to 64. With fewer than 64, different
+    /// blocks collide until they are compared; tests use that.
     pub index_bits: u8,
-    /// Hashes of blocks are compared when these are read.
+    /// True to compare the hashes of blocks when they are read.
     pub verify_reads: bool,
-    /// Segments that become free are discarded on the device.
+    /// True to discard segments on the device when they become free.
     pub discard: bool,
-    /// Free segments, in percent of all, below which the store begins to clean unasked.
+    /// Free segments, in percent of all (0 to 50), below which the store begins to clean by itself.
     pub clean_below_percent: u8,
 }
 

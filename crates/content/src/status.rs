@@ -1,4 +1,4 @@
-//! What a store says of itself.
+//! Status and counts of a store.
 
 use crate::name::{BLOCK, Domain};
 use crate::request::{Quotas, Tag};
@@ -11,23 +11,23 @@ use thermocline_units::{Bytes, VolumeId};
 pub struct Counters {
     /// Blocks that were stored.
     pub new_blocks: u64,
-    /// Blocks of writes that were stored already.
+    /// Written blocks that were already stored.
     pub deduplicated: u64,
-    /// Of those, blocks that had to be read to be sure.
+    /// Of those, blocks that had to be read to compare them.
     pub verified: u64,
-    /// Blocks that no map named any more, and that were freed.
+    /// Blocks that no map named any more and that were freed.
     pub swept_blocks: u64,
     /// Sweeps.
     pub sweeps: u64,
     /// Segments that were cleaned.
     pub cleanings: u64,
-    /// Blocks that were moved by that.
+    /// Blocks that cleaning moved.
     pub cleaned_blocks: u64,
     /// Cycles that wrote the journal.
     pub commits: u64,
-    /// Blocks of the journal.
+    /// Blocks written to the journal.
     pub journal_blocks: u64,
-    /// Nodes of maps, and blocks of roots.
+    /// Blocks written for nodes of maps and for roots.
     pub map_blocks: u64,
     /// Checkpoints.
     pub checkpoints: u64,
@@ -44,13 +44,13 @@ pub struct VolumeStatus {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// Whom its blocks are shared with.
+    /// Domain within which its blocks are shared.
     pub domain: Domain,
     /// True for snapshots.
     pub read_only: bool,
     /// Bytes of blocks that are not zeroes.
     pub mapped: Bytes,
-    /// Bytes of stored blocks that it is charged.
+    /// Bytes of stored blocks that are charged to it.
     pub charged: Bytes,
     /// Its bounds.
     pub quotas: Quotas,
@@ -58,7 +58,7 @@ pub struct VolumeStatus {
     pub version: u64,
     /// Volume that it was made of as a clone or snapshot, which may be gone; 0: none.
     pub origin: VolumeId,
-    /// Bytes that were kept with it.
+    /// Bytes that a client keeps with it.
     pub tag: Tag,
 }
 
@@ -73,13 +73,13 @@ pub struct Status {
     pub unreferenced: Bytes,
     /// Segments, free segments, and segments that hold nodes of maps.
     pub segments: (u32, u32, u32),
-    /// Nodes of maps.
+    /// Nodes of maps in memory.
     pub nodes: u64,
-    /// Memory of table and index of blocks.
+    /// Memory of the table and the index of blocks.
     pub block_memory: Bytes,
     /// Memory of maps.
     pub map_memory: Bytes,
-    /// Number of the opening: what was said of numbers and versions before counts no more.
+    /// Number of the opening. Block numbers and versions of earlier openings are not valid.
     pub session: u64,
     /// Counts.
     pub counters: Counters,
@@ -122,14 +122,14 @@ impl<D: Device> Store<D> {
         volumes.collect()
     }
 
-    /// Leaves that name a block: how widely it is shared, clones that share a leaf counted once.
-    /// 0 if the block is not stored any more.
+    /// Number of entries in leaves that name a block. Clones that share a leaf count once. 0 if the
+    /// block is not stored any more.
     pub fn share_count(&self, block: crate::BlockId) -> u32 {
         let is_it = block.number != 0 && self.blocks.id(block.number) == block;
         if is_it { self.blocks.entry(block.number).refs } else { 0 }
     }
 
-    /// True if nothing is under way or waits but what clients asked for next.
+    /// True if no work is in flight or waiting, except requests that wait for a commit.
     pub fn is_quiet(&self) -> bool {
         self.tasks.is_empty()
             && self.writes.is_empty()
@@ -144,7 +144,7 @@ impl<D: Device> Store<D> {
 }
 
 impl<D> std::fmt::Debug for Store<D> {
-    /// What is under way.
+    /// Work that is under way.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store")
             .field("service", &self.service)

@@ -1,4 +1,4 @@
-//! The store: everything it has, and how what its device answers finds its way.
+//! The store: its state, and the distribution of the device's answers.
 //!
 //! `submit` takes requests, `poll` takes the device's completions and hands out answers. Between
 //! its own requests a store keeps working (commits, checkpoints, sweeps, cleaning), so `next_event`
@@ -27,21 +27,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use thermocline_ports::{Completion, Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab, VolumeId};
 
-/// Set in tickets of device requests that nobody waits for: cleaning. A device that knows
-/// priorities may serve the others first.
+/// Bit that is set in tickets of device requests that no client waits for (cleaning, discards). A
+/// device with priorities may serve the others first.
 pub const BACKGROUND: u64 = 1 << 63;
 
-/// Whether a store takes requests.
+/// State of a store: only a ready one takes requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Service {
-    /// It is being formatted or read.
+    /// It is being formatted or opened.
     Opening,
     /// It takes requests.
     Ready,
     /// It cannot be opened.
     Refused(OpenError),
-    /// Its device failed where nothing could be done about it; what was flushed is there, and is
-    /// found when the store is opened again.
+    /// Its device failed, and the store could not continue. Everything that was flushed is found
+    /// when the store is opened again.
     Stopped(DeviceError),
 }
 
@@ -128,12 +128,12 @@ impl Ledger {
     }
 }
 
-/// What an answer of the device is for.
+/// Purpose of a device request.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// The flush before anything is read.
+    /// The flush at the beginning of an opening.
     OpenFlush,
-    /// Reading what opening needs.
+    /// A read of an opening, by the number of its step.
     Open(u32),
     /// Superblocks of a former store, while formatting.
     Erase {
@@ -145,14 +145,14 @@ pub(crate) enum Task {
         read: u32,
         run: u32,
     },
-    /// A stored block that may be what a write brings.
+    /// Read of a stored block that may have the contents of a written one.
     Verify {
         write: u32,
         piece: u32,
         number: u32,
         place: u32,
     },
-    /// New blocks of a write, from this address on.
+    /// Write of new blocks, from this address on.
     Fill {
         write: u32,
         place: u32,
@@ -160,13 +160,13 @@ pub(crate) enum Task {
     },
     /// The flush of a commit.
     CommitFlush,
-    /// Blocks of the journal: which of the commit, how many, failures so far.
+    /// Write of blocks of the journal: the first within the commit, their count, failures so far.
     Journal {
         first: u32,
         count: u32,
         tries: u32,
     },
-    /// Blocks of a checkpoint: address and contents, to be tried again.
+    /// Write of blocks of a checkpoint; address and contents are kept for a retry.
     Node {
         place: u32,
         data: Payload,
@@ -178,7 +178,7 @@ pub(crate) enum Task {
         data: Payload,
         tries: u32,
     },
-    /// A segment's trailer; or none any more.
+    /// Write of a segment's trailer.
     Seal {
         segment: u32,
         data: Payload,
@@ -191,7 +191,7 @@ pub(crate) enum Task {
     Discard {
         segment: u32,
     },
-    /// Parts of a cleaning.
+    /// Requests of a cleaning.
     CleanTrailer,
     CleanRead,
     CleanWrite {
@@ -217,7 +217,7 @@ pub(crate) struct Known {
     pub(crate) content: ContentId,
 }
 
-/// See the module.
+/// A de-duplicating block store on one device.
 pub struct Store<D> {
     pub(crate) device: D,
     pub(crate) settings: Settings,
@@ -242,28 +242,28 @@ pub struct Store<D> {
     pub(crate) room: Room,
     pub(crate) sweep: Sweep,
     pub(crate) cleaner: Cleaner,
-    /// Blocks that are not swept, with how often that was asked.
+    /// Blocks that are not swept, with the number of their pins.
     pub(crate) pins: BTreeMap<u32, u32>,
-    /// Of those, what clients asked for.
+    /// Pins that clients asked for, among them.
     pub(crate) client_pins: BTreeMap<u32, u32>,
     pub(crate) fresh: BTreeMap<u32, Fresh>,
-    /// Blocks whose writes failed, while somebody who found them holds them.
+    /// Blocks whose writes failed, while other writes that found them still hold them.
     pub(crate) failed: BTreeSet<u32>,
     pub(crate) known: Vec<Option<Known>>,
-    /// Generation of numbers given now.
+    /// Current generation, which new numbers get.
     pub(crate) generation: u32,
     pub(crate) next_volume: u32,
     /// True if blocks were written since the device was last flushed.
     pub(crate) is_volatile: bool,
     pub(crate) counters: Counters,
-    /// Counts steps, to know when there is nothing left to do without the device.
+    /// Count of steps; `poll` repeats until it does not change any more.
     pub(crate) steps: u64,
-    /// True if something came in since the last poll.
+    /// True if a request came since the last poll.
     pub(crate) is_touched: bool,
 }
 
 impl<D: Device> Store<D> {
-    /// A store on `device`, of this layout, without anything in it.
+    /// An empty store on `device` with this layout.
     pub(crate) fn bare(device: D, settings: Settings, layout: Layout) -> Store<D> {
         Store {
             device,
@@ -303,22 +303,22 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Whether it takes requests.
+    /// State of the store: only a ready one takes requests.
     pub fn service(&self) -> &Service {
         &self.service
     }
 
-    /// The device, to wait for it.
+    /// The device, for the caller to wait for.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// The device, when the store is not needed any more. What was not flushed may be lost.
+    /// Ends the store and returns its device. Changes that were not flushed may be lost.
     pub fn into_device(self) -> D {
         self.device
     }
 
-    /// Takes what the device completed until `now`, goes on, and appends answers.
+    /// Takes the device's completions up to `now`, continues all work, and appends answers.
     pub fn poll(&mut self, now: Nanos, answers: &mut Vec<Answer>) {
         self.now = self.now.max(now);
         self.is_touched = false;
@@ -344,8 +344,8 @@ impl<D: Device> Store<D> {
         answers.append(&mut self.answers);
     }
 
-    /// When `poll` will next have something to do, in virtual time; `None` when nothing is in
-    /// flight, or when only the world knows.
+    /// Virtual time at which `poll` must be called next; `None` when nothing is in flight, or when
+    /// the device cannot tell in advance (a real device).
     pub fn next_event(&self) -> Option<Nanos> {
         if !self.answers.is_empty() || (self.service == Service::Ready && self.has_chores()) {
             return Some(self.now);
@@ -353,7 +353,7 @@ impl<D: Device> Store<D> {
         self.device.next_event()
     }
 
-    /// Work that waits for no device.
+    /// True if there is work that does not wait for the device.
     fn has_chores(&self) -> bool {
         self.is_touched || self.nodes.has_doomed() || self.sweep.is_marking()
     }
@@ -369,7 +369,7 @@ impl<D: Device> Store<D> {
         self.device.submit(self.now, Ticket(ticket), io);
     }
 
-    /// An answer of the device.
+    /// Passes a completion of the device to the part that sent the request.
     fn land(&mut self, completion: Completion) {
         let Completion { ticket, result } = completion;
         let task = self.tasks.remove((ticket.0 & !BACKGROUND) as u32);
@@ -403,7 +403,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Everything that can go on without the device, once around.
+    /// Runs each part once, as far as it can go on without the device.
     fn pump(&mut self) {
         if self.service != Service::Ready {
             if self.service == Service::Opening {
@@ -420,13 +420,13 @@ impl<D: Device> Store<D> {
         self.pump_checkpoint();
     }
 
-    /// Takes apart some of the nodes that nobody has.
+    /// Frees some of the nodes without references.
     fn reap(&mut self) {
         let Store { nodes, blocks, ledger, .. } = self;
         nodes.reap(64, &mut |change| ledger.note(blocks, change));
     }
 
-    /// The store cannot go on: everybody is told.
+    /// Stops the store, and answers all waiting requests with an error.
     pub(crate) fn stop(&mut self, error: DeviceError) {
         self.service = Service::Stopped(error);
         let mut waiting: Vec<RequestId> = Vec::new();

@@ -1,14 +1,14 @@
 //! Mark and sweep: finds the blocks that no map names, and frees their numbers.
 //!
-//! 1. Mark: every leaf is looked at, in slices; what its entries name is marked. What gets a
-//!    reference meanwhile is marked as well.
-//! 2. Blocks that are neither marked nor pinned are dead: nobody finds them by their hash from now
-//!    on.
-//! 3. When every record up to now is durable, nothing durable names them either: their numbers are
-//!    free, with a new generation, and their slots are holes.
+//! 1. Mark: all leaves are visited, in slices, and the blocks that they name are marked. Blocks
+//!    that get a reference meanwhile are marked, too.
+//! 2. Blocks that are neither marked nor pinned are dead. They are removed from the index, so that
+//!    no write finds them by their hash any more.
+//! 3. When all records up to this moment are durable, nothing durable names the dead blocks. Their
+//!    numbers become free, with a new generation, and their slots become holes.
 //!
-//! References are counted too, but only to know when a sweep is worth while, and what volumes cost:
-//! a count that is wrong frees nothing.
+//! References are counted, too, but only to decide when a sweep is worth while, and to charge
+//! volumes. A wrong count frees nothing.
 
 use crate::commit::Waiter;
 use crate::format::Record;
@@ -17,16 +17,16 @@ use thermocline_ports::Device;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
-/// Leaves of a slice.
+/// Nodes of a slice.
 const SLICE: usize = 8;
 
-/// See the module.
+/// State of the sweep that is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// One bit for each number, while marking.
     marks: Option<Vec<u64>>,
     cursor: usize,
-    /// True while dead numbers wait for a commit.
+    /// True while dead blocks wait for a commit.
     is_freeing: bool,
     pub(crate) wanted: bool,
     /// Sweeps done.
@@ -50,18 +50,18 @@ fn mark(marks: &mut [u64], number: u32) {
 }
 
 impl<D: Device> Store<D> {
-    /// Blocks that no map names.
+    /// Number of blocks that no map names.
     pub(crate) fn unreferenced(&self) -> u32 {
         self.blocks.used() - self.ledger.referenced
     }
 
-    /// Blocks that a sweep would probably free: those that writes under way brought are pinned.
+    /// Number of blocks that a sweep would probably free: pinned blocks are not counted.
     pub(crate) fn sweepable(&self) -> u32 {
         self.unreferenced().saturating_sub(self.pins.len() as u32)
     }
 
-    /// Begins a sweep as soon as none is under way: what was trimmed, overwritten or deleted so far
-    /// comes back without waiting for more of it.
+    /// Begins a sweep as soon as none is under way. It frees the blocks that were trimmed,
+    /// overwritten or deleted so far, even if they are few.
     pub fn sweep(&mut self) {
         self.sweep.wanted = true;
         self.is_touched = true;
@@ -134,7 +134,7 @@ impl<D: Device> Store<D> {
         self.commit.join(Waiter::Free(dead));
     }
 
-    /// Step 3.
+    /// Frees dead blocks (step 3).
     pub(crate) fn free_swept(&mut self, numbers: Vec<u32>) {
         met("blocks swept");
         self.sweep.is_freeing = false;

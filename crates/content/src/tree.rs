@@ -1,13 +1,13 @@
-//! Maps of volumes: trees of nodes that clones share, in memory, and their way to the device.
+//! Maps of volumes: trees of nodes in memory that clones share, and their way to the device.
 //!
-//! 1. A leaf holds numbers of blocks, an inner node holds nodes; 0 is nothing: zeroes. A node that
-//!    holds nothing does not exist.
-//! 2. A node that several parents or volumes have is not changed but copied, from the root down: a
-//!    clone costs one reference, and then a path of nodes for each leaf that differs.
-//! 3. A checkpoint gives every node that is not on the device an address and *freezes* it. A frozen
-//!    node that is about to be changed, or to go, is encoded first; its path was before it, so
-//!    every address that it names is still that of the moment when it was frozen.
-//! 4. Nodes that nobody has any more are taken apart in slices: a volume of a TiB has 262,000.
+//! 1. A leaf holds numbers of blocks, an inner node holds nodes. An entry of 0 stands for zeroes. A
+//!    node without entries does not exist.
+//! 2. A node with several parents or volumes is not changed but copied, from the root down. A clone
+//!    costs one reference, and then a path of nodes for each leaf that differs.
+//! 3. A checkpoint gives every node that is not on the device an address and *freezes* it. Before a
+//!    frozen node is changed or freed, it is encoded. The nodes above it were changed first, so all
+//!    addresses that it names are still those of the moment when it was frozen.
+//! 4. Nodes without references are freed in slices: a volume of a TiB has 262,000 nodes.
 
 use std::collections::BTreeMap;
 use thermocline_units::mutants::mutant;
@@ -17,13 +17,13 @@ use thermocline_units::situations::{met, met_if};
 struct Node {
     entries: Box<[u32]>,
     level: u8,
-    /// On its way to the device under its address.
+    /// True while a checkpoint is to write it under its address.
     frozen: bool,
     /// Entries that are not 0.
     used: u32,
-    /// Parents and volumes that have it; 0: it waits to be taken apart.
+    /// Number of parents and volumes that have it; 0: it waits to be freed.
     refs: u32,
-    /// Its address on the device; 0: it is not there as it is now.
+    /// Its address on the device; 0: its current contents are not there.
     disk: u32,
     is_free: bool,
 }
@@ -35,21 +35,21 @@ pub(crate) enum Ref {
     Drop(u32),
 }
 
-/// See the module.
+/// Nodes of all maps.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     nodes: Vec<Node>,
     free: Vec<u32>,
     doomed: Vec<u32>,
     fanout: u32,
-    /// Nodes that are not on the device as they are.
+    /// Number of nodes whose current contents are not on the device.
     dirty: u32,
     /// Addresses that the next checkpoint no longer names.
     left: Vec<u32>,
     /// Frozen nodes that were changed since, by address.
     early: BTreeMap<u32, Vec<u8>>,
-    /// Leaves changed, made or copied since it was last emptied, if anybody wants to know: numbers
-    /// that got a reference.
+    /// Numbers of blocks that got a reference since the list was last emptied; `None` unless a
+    /// sweep is marking.
     pub(crate) marks: Option<Vec<u32>>,
 }
 
@@ -67,7 +67,7 @@ impl Nodes {
         }
     }
 
-    /// Level of the root of a map of so many blocks.
+    /// Level of the root of a map of `blocks` blocks.
     pub(crate) fn root_level(&self, blocks: u64) -> u8 {
         let (mut level, mut span) = (0, u64::from(self.fanout));
         while span < blocks {
@@ -77,12 +77,12 @@ impl Nodes {
         level
     }
 
-    /// Nodes there are, those that wait to be taken apart included.
+    /// Number of nodes, those that wait to be freed included.
     pub(crate) fn count(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
-    /// Places in which a node may stand.
+    /// Number of places for nodes, free ones included.
     pub(crate) fn slots(&self) -> usize {
         self.nodes.len()
     }
@@ -91,7 +91,7 @@ impl Nodes {
         self.dirty
     }
 
-    /// True if nodes wait to be taken apart.
+    /// True if nodes wait to be freed.
     pub(crate) fn has_doomed(&self) -> bool {
         !self.doomed.is_empty()
     }
@@ -136,14 +136,14 @@ impl Nodes {
         }
     }
 
-    /// One more has the node.
+    /// Adds a reference to the node.
     pub(crate) fn share(&mut self, node: u32) {
         if node != 0 {
             self.nodes[node as usize].refs += 1;
         }
     }
 
-    /// One has the node no more.
+    /// Drops a reference to the node.
     pub(crate) fn release(&mut self, node: u32) {
         if node == 0 {
             return;
@@ -155,7 +155,7 @@ impl Nodes {
         }
     }
 
-    /// Takes apart up to so many nodes that nobody has.
+    /// Frees up to `nodes` nodes without references.
     pub(crate) fn reap(&mut self, nodes: usize, sink: &mut impl FnMut(Ref)) {
         for _ in 0..nodes {
             let Some(id) = self.doomed.pop() else { return };
@@ -175,7 +175,7 @@ impl Nodes {
         }
     }
 
-    /// The node's contents will differ from those on the device.
+    /// Gives up a node's address, because its contents will differ from those on the device.
     fn leave_disk(&mut self, id: u32) {
         let node = &self.nodes[id as usize];
         let (disk, frozen) = (node.disk, node.frozen);
@@ -195,7 +195,7 @@ impl Nodes {
         self.dirty += 1;
     }
 
-    /// Makes a node that only the caller has, to be changed: itself, or a copy.
+    /// Returns a node that only the caller has and may change: the node itself, or a copy.
     fn own(&mut self, id: u32, sink: &mut impl FnMut(Ref)) -> u32 {
         if self.nodes[id as usize].refs == 1 || mutant("shared_node_changed_in_place") {
             self.leave_disk(id);
@@ -218,7 +218,7 @@ impl Nodes {
         self.make(level, entries, used)
     }
 
-    /// The number that a map has for a block.
+    /// The number that a map has for a block; 0 for zeroes.
     pub(crate) fn get(&self, root: u32, level: u8, block: u32) -> u32 {
         let (mut node, mut at) = (root, u64::from(block));
         for level in (0..=level).rev() {
@@ -232,7 +232,8 @@ impl Nodes {
         node
     }
 
-    /// Gives a block a number, or 0; the new root. The caller has looked that it differs.
+    /// Sets the number of a block, 0 for zeroes, and returns the new root. The caller has checked
+    /// that the number differs.
     pub(crate) fn set(
         &mut self,
         node: u32,
@@ -287,7 +288,7 @@ impl Nodes {
         0
     }
 
-    /// Blocks in a range that are not zeroes.
+    /// Number of blocks in a range that are not zeroes.
     pub(crate) fn count_in(&self, node: u32, level: u8, first: u64, end: u64) -> u64 {
         if node == 0 || first >= end {
             return 0;
@@ -308,7 +309,7 @@ impl Nodes {
             .sum()
     }
 
-    /// Makes a range of blocks zeroes; the new root.
+    /// Makes a range of blocks zeroes, and returns the new root.
     pub(crate) fn zero(
         &mut self,
         node: u32,
@@ -344,7 +345,7 @@ impl Nodes {
         self.unless_empty(id)
     }
 
-    /// The numbers in the leaf that stands at a place, for whoever looks at all of them.
+    /// Entries of the leaf at a place; empty if there is none.
     pub(crate) fn leaf_at(&self, place: usize) -> &[u32] {
         match &self.nodes[place] {
             node if node.is_free || node.level > 0 => &[],
@@ -377,14 +378,14 @@ impl Nodes {
         }
     }
 
-    /// What must hold of a node: (references, address, entries in use as counted and as noted).
+    /// Facts of a node for checks: references, address, and entries in use as counted and as noted.
     pub(crate) fn facts(&self, id: u32) -> (u32, u32, u32, u32) {
         let node = &self.nodes[id as usize];
         let counted = node.entries.iter().filter(|&&entry| entry != 0).count() as u32;
         (node.refs, node.disk, counted, node.used)
     }
 
-    /// Addresses of nodes, of those on the device.
+    /// Addresses of all nodes that are on the device.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u32> + '_ {
         let alive = self.nodes.iter().filter(|node| !node.is_free && node.disk != 0);
         alive.map(|node| node.disk)
@@ -395,8 +396,9 @@ impl Nodes {
         if node == 0 { 0 } else { self.nodes[node as usize].disk }
     }
 
-    /// Freezes all nodes under `roots` that are not on the device, with an address from `address`
-    /// each. Returns them, and the addresses that nothing names once they are durable.
+    /// Freezes all nodes under `roots` that are not on the device, and gives each an address from
+    /// `address`. Returns their addresses and numbers, and the addresses that nothing names once
+    /// these nodes are durable.
     pub(crate) fn freeze(
         &mut self,
         roots: &[u32],

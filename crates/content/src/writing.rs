@@ -1,14 +1,14 @@
 //! Writes: of data, of names whose data is here, of zeroes; and pins.
 //!
-//! 1. A write gets its blocks for itself (`locks`). Blocks that it changes in part are read first.
-//! 2. Each block is hashed; a block of zeroes is nothing. If the index knows the hash, the stored
-//!    block is a candidate: it counts when its full hash is remembered, or when it is read and has
-//!    it. From then on it is pinned.
-//! 3. What is new gets room (`room`), a number and a slot, and is written.
-//! 4. When all of that is on the device, the map is changed at once, and the records are queued.
-//!    The write is answered, or waits for a commit if it is forced.
+//! 1. A write locks its blocks (`locks`). Blocks that it changes in part are read first.
+//! 2. Each block is hashed, except blocks of zeroes, which are not stored. If the index has the
+//!    hash, the stored block is a candidate. It is accepted when its full hash is remembered and
+//!    equal, or when it has been read and its hash is equal. From then on it is pinned.
+//! 3. New blocks get room (`room`), a number and a slot, and are written.
+//! 4. When all new blocks are on the device, the map is changed at once, and the records are
+//!    queued. The write is answered then; with FUA it waits for a commit.
 //!
-//! A block that is being written is found by others already; they wait for it as well.
+//! Other writes may find a block while it is being written; they wait for it, too.
 
 mod mapping;
 mod piece;
@@ -32,7 +32,7 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
 use thermocline_units::{Bytes, VolumeId};
 
-/// What the write is for.
+/// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Data,
@@ -54,7 +54,7 @@ pub(crate) struct Write {
     fua: bool,
     outstanding: u32,
     error: Option<RequestError>,
-    /// Nodes promised to it.
+    /// Number of nodes promised to it.
     promised: u32,
     /// Numbers that are pinned for it.
     pinned: Vec<u32>,
@@ -265,7 +265,7 @@ impl<D: Device> Store<D> {
         self.sought(write);
     }
 
-    /// The piece is this stored block.
+    /// Settles a piece to this stored block, and pins the block.
     fn settle(&mut self, write: u32, index: u32, number: u32) {
         self.counters.deduplicated += 1;
         self.pin(number);
@@ -298,7 +298,7 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// The write that waited for room has it.
+    /// Goes on with a write that waited for room.
     pub(crate) fn room_found(&mut self, write: u32) {
         self.fill(write);
     }
@@ -360,7 +360,7 @@ impl<D: Device> Store<D> {
         edges * (level + 1)
     }
 
-    /// Step 3.
+    /// Places and writes new blocks (step 3).
     fn fill(&mut self, write: u32) {
         if self.seeks_again(write) {
             return;
@@ -483,7 +483,7 @@ impl<D: Device> Store<D> {
         self.end_write(write, Ok(Completed::Written { version }));
     }
 
-    /// The write has ended: it gives back what it holds, and is answered.
+    /// Ends a write: releases its locks, room and pins, and answers it.
     pub(crate) fn end_write(&mut self, write: u32, result: Result<Completed, RequestError>) {
         let Write { id, fua, promised, pinned, kind, pieces, .. } = self.writes.remove(write);
         // Promised are nodes to those who got as far as asking, and were not refused.
@@ -509,14 +509,15 @@ impl<D: Device> Store<D> {
         }
     }
 
-    /// Lets go of the number of a block whose write failed, when nobody waits for it any more.
+    /// Frees the number of a block whose write failed, when no write waits for it any more.
     fn free_failed(&mut self, number: u32) {
         if !self.pins.contains_key(&number) && self.failed.remove(&number) {
             self.blocks.release(number);
         }
     }
 
-    /// Pieces that were found on their way and never arrived are sought again.
+    /// Looks again for pieces whose blocks were being written by others, and failed. Returns true
+    /// if there are any.
     fn seeks_again(&mut self, write: u32) -> bool {
         let Store { writes, failed, room, .. } = self;
         let it = &mut writes[write];
@@ -533,7 +534,7 @@ impl<D: Device> Store<D> {
         any
     }
 
-    /// Ends a pin that [`crate::Action::Pin`] gave; false if there is none.
+    /// Ends a pin that [`crate::Action::Pin`] gave; returns false if there is none.
     pub fn unpin_block(&mut self, block: crate::BlockId) -> bool {
         let number = block.number;
         self.is_touched = true;
@@ -549,7 +550,7 @@ impl<D: Device> Store<D> {
         true
     }
 
-    /// Bytes of the last block of a volume that lie behind its end are never written.
+    /// True if the range is not empty and ends within the volume's size.
     pub(crate) fn is_within(&self, volume: VolumeId, at: Bytes, length: u64) -> bool {
         let end = at.0.checked_add(length);
         end.is_some_and(|end| length > 0 && end <= self.volumes[&volume].size.0)

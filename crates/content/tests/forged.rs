@@ -1,5 +1,5 @@
-//! Opening a store whose device was forged, with checksums that are right: it is refused, or it
-//! works. The fuzz target `content` does the same with bytes that somebody thought about.
+//! Opening a store on a forged device with valid checksums: the store is refused, or it works. The
+//! fuzz target `content` does the same with chosen bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ mod forged;
 
 use forged::image;
 
-/// Gives all metadata the checksums of what it holds.
+/// Gives all blocks of metadata valid checksums.
 fn mend(bytes: &mut [u8], metadata: &[usize]) {
     for &at in metadata {
         let block = &mut bytes[at * BLOCK as usize..][..BLOCK as usize];

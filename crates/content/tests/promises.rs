@@ -1,4 +1,4 @@
-//! What a store promises, one claim a test, on a disk that is well.
+//! The guarantees of a store, one claim a test, on a disk without faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -358,7 +358,7 @@ fn torn_commits() -> Vec<SimDisk> {
     (0..200).map(crashed).collect()
 }
 
-/// How many of them are refused.
+/// Number of disks with a torn commit whose store is not ready after it was opened.
 fn refusals_after_a_torn_commit() -> usize {
     let desks = torn_commits().into_iter().map(Desk::open);
     desks.filter(|desk| *desk.store.service() != Service::Ready).count()
@@ -373,7 +373,8 @@ fn a_torn_end_of_the_journal_is_no_damage() {
     }
 }
 
-/// How many of them change, or are refused, when they crash again after one more small commit.
+/// Number of disks with a torn commit whose store changes, or is not ready, when it crashes again
+/// after one more small commit.
 fn changes_after_a_torn_commit() -> usize {
     let changed = |disk: &SimDisk| {
         let mut desk = Desk::open(disk.clone());
@@ -400,8 +401,8 @@ fn what_a_torn_commit_left_does_not_come_back_later() {
     }
 }
 
-/// Flaws after the only name of a block went from a leaf that a sweep has not seen to one that it
-/// has.
+/// Number of flaws after the only entry that names a block moved from a leaf that a sweep has not
+/// visited yet to one that it has.
 fn flaws_after_a_block_moved_under_a_sweep() -> usize {
     let mut desk = Desk::with(Settings { fanout: 8, ..settings() });
     let volume = desk.volume("v");

@@ -1,14 +1,15 @@
-//! A host's machine: one cache of content for all its guests.
+//! A host's state machine: one cache of content for all its guests.
 //!
 //! 1. A guest's read ([`Agent::read`]) is answered from the cache where the volume's map names
-//!    content that is there; the rest is asked for, once for all who want it (`reading`).
-//! 2. A write (`writing`) changes map and cache at once and is kept until a flush that was asked
-//!    for after its answer is answered: a server that crashed is told again. Writes to one block
-//!    wait for each other.
-//! 3. `session` is what happens when the server comes and goes: leases, maps, what is held.
+//!    cached content. The other blocks are requested, once for all reads that want them
+//!    (`reading`).
+//! 2. A write (`writing`) changes map and cache at once. It is kept until a flush is answered that
+//!    was sent after the write's answer, because it is sent again to a server that crashed. Writes
+//!    to one block wait for each other.
+//! 3. `session` handles the server's arrival and departure: leases, maps, held contents.
 //!
-//! A volume serves its guest while its lease holds. When that is over requests wait; when another
-//! host has the volume they fail, and the volume is lost.
+//! A volume serves its guest while its lease holds. When the lease is over, requests wait. When
+//! another host has the volume, they fail, and the volume is lost.
 
 mod contents;
 mod reading;
@@ -32,9 +33,9 @@ use writing::WriteOp;
 
 /// Requests of guests that may wait at once.
 pub(crate) const GUEST_REQUESTS_MAX: usize = 4096;
-/// Messages that wait for one peer; more are answered as gone.
+/// Messages that may wait for one peer; further requests are answered with [`ToPeer::Gone`].
 const PEER_QUEUE_MAX: usize = 256;
-/// Tokens of a peer that nobody waits for, before its connection ends.
+/// Unexpected blocks of a peer after which its connection ends.
 const STRAYS_MAX: u32 = 4096;
 
 /// A volume of an agent, for as long as it is attached.
@@ -50,7 +51,7 @@ pub struct Ticket(pub u64);
 pub enum Gone {
     /// The volume is not attached here, or lost.
     Volume,
-    /// Outside of the volume, or of no blocks.
+    /// The range is empty, or not within the volume.
     Outside,
     /// Too many requests wait.
     TooMany,
@@ -58,31 +59,31 @@ pub enum Gone {
     Server(Why),
 }
 
-/// Something that happened.
+/// Event for the owner of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A volume can be used.
     Attached {
-        /// Which.
+        /// The volume.
         volume: VolumeKey,
-        /// Its blocks.
+        /// Its size in blocks.
         blocks: u32,
     },
     /// A volume cannot be attached, at least not now.
     Refused {
-        /// Which.
+        /// The volume.
         volume: VolumeKey,
-        /// Why.
+        /// Reason of the refusal.
         why: Why,
     },
     /// The volume cannot be used any more; its requests failed.
     Lost {
         /// The volume.
         volume: VolumeKey,
-        /// Refusal of the server for which it was given up; none: another host has it.
+        /// Refusal of the server for which it was given up; `None`: another host has it.
         why: Option<Why>,
     },
-    /// What a guest read.
+    /// A read is done.
     Read {
         /// Its request.
         ticket: Ticket,
@@ -96,64 +97,64 @@ pub enum Event {
     },
     /// A request failed.
     Failed {
-        /// Which.
+        /// The request.
         ticket: Ticket,
-        /// Why.
+        /// Reason of the failure.
         why: Gone,
     },
 }
 
-/// What another machine did and must not; its connection ends.
+/// Violation of the protocol by another machine, whose connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// An answer to nothing, or of another kind or length than was asked for.
+    /// An answer to no request, or of another kind or length than was requested.
     #[error("{what} answers no request of this host")]
     NotAsked {
         /// The message.
         what: &'static str,
     },
-    /// A peer's bytes.
+    /// A peer sent bytes that are not the content.
     #[error("host {host} sent bytes whose hash is not the content's; they were dropped")]
     WrongBytes {
-        /// Its number.
+        /// Number of the peer.
         host: u16,
     },
-    /// A peer sends what nobody waits for.
+    /// A peer sent too many blocks that nothing waits for.
     #[error("host {host} sent {strays} blocks that nobody waits for")]
     Strays {
-        /// Its number.
+        /// Number of the peer.
         host: u16,
-        /// How many.
+        /// Number of such blocks.
         strays: u32,
     },
     /// The server does not answer.
     #[error("the server has not answered for {since}")]
     Silent {
-        /// Since when.
+        /// Time for which it has not answered the oldest request.
         since: Nanos,
     },
 }
 
-/// What an agent did, for reports.
+/// Counts of an agent, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentCounts {
     /// Blocks that guests read.
     pub read: u64,
-    /// Of those: from the cache, as the map says; zeroes too.
+    /// Of those, blocks found in the cache by the map, and zeroes.
     pub hits: u64,
-    /// Of those: joined with others that were under way.
+    /// Of those, blocks that joined a request that was under way.
     pub joined: u64,
-    /// Blocks that the server named and that were here.
+    /// Blocks that the server named and that were cached here.
     pub named: u64,
     /// Blocks that peers sent.
     pub from_peers: u64,
-    /// Blocks that were asked for again, because something was not as it was believed.
+    /// Blocks whose bytes were requested again, because a name or a peer did not provide them.
     pub again: u64,
     /// Blocks that this host sent to others.
     pub served: u64,
 }
 
-/// What was asked of the server.
+/// A request to the server that is not answered.
 #[derive(Debug)]
 enum Request {
     Attach(VolumeKey),
@@ -164,7 +165,7 @@ enum Request {
     Map { volume: VolumeKey, base: bool },
 }
 
-/// The agent of a host.
+/// State machine of a host.
 pub struct Agent {
     settings: AgentSettings,
     admission: Admission,
@@ -180,7 +181,7 @@ pub struct Agent {
     under_way: BTreeMap<(VolumeKey, u32), u32>,
     reads: BTreeMap<Ticket, ReadOp>,
     writes: BTreeMap<Ticket, WriteOp>,
-    /// Contents that are on their way, and who waits for them.
+    /// Contents that were requested, and the reads that wait for them.
     awaited: BTreeMap<u32, Vec<Waiter>>,
     deferred: BTreeMap<u64, Deferred>,
     /// Times at which deferred reads are given up, with their tokens.
@@ -250,12 +251,13 @@ impl Agent {
         })
     }
 
-    /// The next thing that happened.
+    /// The next event; `None` if there is none.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The next message to the server. What was evicted is told with the next that is sent anyway.
+    /// The next message to the server. Evicted contents are reported before the next message that
+    /// is sent anyway, or when there are many.
     pub fn next_message(&mut self) -> Option<ToServer> {
         let tells = self.settings.protocol.tracker;
         let evicted = self.contents.evicted();
@@ -271,20 +273,19 @@ impl Agent {
         queue.pop_front().map(|message| (host, message))
     }
 
-    /// Requests of guests and to the server that are not answered, and contents that are awaited.
+    /// Number of unanswered requests of guests and to the server, and of awaited contents.
     pub fn outstanding(&self) -> usize {
         let asked = self.reads.len() + self.writes.len() + self.requests.len();
         asked + self.awaited.len() + self.deferred.len()
     }
 
-    /// What it did.
+    /// Counts since the agent began.
     pub fn counts(&self) -> AgentCounts {
         self.counts
     }
 
-    /// Cached blocks, contents that are known, and memory beside the blocks' bytes: that of
-    /// contents
-    /// and cache, and that of maps.
+    /// Number of cached blocks, number of known contents, and memory in bytes without the blocks
+    /// themselves: that of contents and cache, and that of maps.
     pub fn memory(&self) -> (u32, usize, u64, u64) {
         let (cached, known, bytes) = self.contents.memory();
         let volumes: u64 = self.volumes.values().map(|volume| volume.map.bytes()).sum();
@@ -302,7 +303,7 @@ impl Agent {
         self.volumes.get(&volume).map_or(0, |volume| volume.fence)
     }
 
-    /// Bytes of a block that is cached, if the lease holds: the fast way, without a request.
+    /// Bytes of a cached block if the lease holds. This is the fast path, without a request.
     #[inline]
     pub fn read_cached(&mut self, now: Nanos, volume: VolumeKey, block: u32) -> Option<&[u8]> {
         let volume = self.volumes.get(&volume)?;
@@ -325,7 +326,7 @@ impl Agent {
         self.events.push_back(Event::Failed { ticket, why });
     }
 
-    /// The volume, if `count` blocks of it may be asked for.
+    /// Checks that `count` blocks of the volume may be requested.
     fn check(&self, volume: VolumeKey, block: u32, count: u32) -> Result<(), Gone> {
         let state = self.volumes.get(&volume).filter(|volume| volume.blocks > 0);
         let state = state.ok_or(Gone::Volume)?;

@@ -1,10 +1,10 @@
-//! Bytes of blocks in memory, under a cache policy: what stays is the policy's decision.
+//! Bytes of blocks in memory. A cache policy decides which blocks stay.
 //!
-//! Blocks lie in segments that are taken as they fill. A block belongs to a line, a dense number of
-//! the owner's; the policy knows lines only, so what it remembers of a line that left is right as
-//! long as the owner gives the number to nothing else.
+//! Blocks are stored in segments, which are allocated when they are needed. A block belongs to a
+//! line, a dense number that the owner gives. The policy knows only lines, so its memory of an
+//! evicted line is valid as long as the owner gives the number to no other block.
 //!
-//! State beside the bytes: 12 B a cached block and 4 B a line, and the policy's.
+//! State without the bytes: 12 B a cached block, 4 B a line, and the policy's.
 
 use crate::index::push_tight;
 use thermocline_policy::cache::{CachePolicy, Tag};
@@ -14,12 +14,12 @@ use thermocline_units::LineId;
 const SEGMENT_BLOCKS: usize = 256;
 const NONE: u32 = u32::MAX;
 
-/// What became of a block that was put in.
+/// Result of an insertion.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// It is kept, and this line left for it.
+    /// The block is cached; this line, if any, was evicted for it.
     Kept(Option<u32>),
-    /// The policy does not want it.
+    /// The policy did not admit the block.
     Passed,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Blocks {
     segments: Vec<Box<[u8]>>,
     slot_of: Vec<u32>,
     line_of: Vec<u32>,
-    /// First bytes of the hash of what a slot holds.
+    /// First 8 bytes of the hash of each slot's block.
     mark_of: Vec<u64>,
     free: Vec<u32>,
     policy: Box<dyn CachePolicy>,
@@ -76,7 +76,7 @@ impl Blocks {
         self.mark_of[self.slot(line).expect("only lines that are held have marks") as usize]
     }
 
-    /// A line's bytes, which are used now.
+    /// A line's bytes; counts as an access for the policy.
     #[inline]
     pub(crate) fn get(&mut self, line: u32) -> Option<&[u8]> {
         let slot = self.slot(line)?;
@@ -84,9 +84,8 @@ impl Blocks {
         Some(self.bytes_of(slot))
     }
 
-    /// Takes in a line that is not held. `leaving` is told of the line that leaves for it, while
-    /// its
-    /// mark is still known.
+    /// Inserts a line that is not held. `leaving` is called with the line that is evicted for it,
+    /// while its mark is still known.
     pub(crate) fn put(
         &mut self,
         line: u32,
@@ -162,12 +161,12 @@ impl Blocks {
         self.policy.resident()
     }
 
-    /// Memory of what has an entry for each line.
+    /// Bytes of the tables that have an entry for each line.
     pub(crate) fn line_bytes(&self) -> u64 {
         self.slot_of.capacity() as u64 * 4 + self.policy.footprint().index
     }
 
-    /// Memory beside the bytes of blocks.
+    /// Bytes of memory without the blocks themselves.
     pub(crate) fn overhead_bytes(&self) -> u64 {
         let footprint = self.policy.footprint();
         let words = self.slot_of.capacity() + self.line_of.capacity() + self.free.capacity();

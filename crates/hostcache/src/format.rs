@@ -2,7 +2,7 @@
 //!
 //! All integers are little-endian. A message is its length (4 bytes), its kind (1 byte) and its
 //! body. Everything read here was sent by another machine: every count has a limit with a name, and
-//! what breaks a rule is a [`FormatError`].
+//! a violation is a [`FormatError`].
 
 use crate::messages::{
     ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, Why, WriteItem,
@@ -18,23 +18,23 @@ pub const MESSAGE_BYTES_MAX: usize = BLOCKS_MAX * (BLOCK_BYTES + 48) + 64;
 const _: () = assert!(IDS_MAX * 32 + 64 <= MESSAGE_BYTES_MAX, "lists fit into a message");
 const _: () = assert!(MAP_BLOCKS_MAX * 14 + 64 <= MESSAGE_BYTES_MAX, "maps fit into a message");
 
-/// What another machine sent and must not.
+/// Violation of the layout in a received message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// Bytes that end inside a field, or are left over.
+    /// The bytes end inside a field, or some are left over.
     #[error("{what} ends early, or has bytes left over")]
     Length {
         /// The message.
         what: &'static str,
     },
-    /// A value that is not allowed.
+    /// A field has a value that is not allowed.
     #[error("{what} is {value}, which must be {expected}")]
     Value {
         /// The field.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// What is allowed.
+        /// Description of the allowed values.
         expected: &'static str,
     },
 }
@@ -43,7 +43,7 @@ fn wrong(what: &'static str, value: u64, expected: &'static str) -> FormatError 
     FormatError::Value { what, value, expected }
 }
 
-/// A body that is read.
+/// Reader of a message's body.
 struct Body<'a> {
     bytes: &'a Bytes,
     at: usize,
@@ -141,7 +141,7 @@ pub trait Message: Sized {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Appends the body; the message's kind.
+    /// Appends the body, and returns the message's kind.
     fn put(&self, out: &mut Vec<u8>) -> u8;
 
     /// Reads a message of this kind from its whole body.

@@ -1,8 +1,8 @@
-//! A table from keys that somebody else keeps to their numbers: open addressing, 4 bytes a place.
+//! A hash table from keys to numbers, with open addressing and 4 bytes a place.
 //!
-//! It holds numbers only; whoever owns it says the key of a number. Between 70 and 88 % of the
+//! It stores numbers only; its owner keeps the key of each number. Between 70 and 88 % of the
 //! places are used, so a number takes 4.6 to 5.7 bytes. Keys are mixed with a secret, because
-//! content and so hashes are chosen by guests.
+//! guests choose contents, and so hashes.
 
 /// One more than a number; 0 is a free place.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Index {
         if place + 1 == self.places.len() { 0 } else { place + 1 }
     }
 
-    /// The number with this key of which `is_it` holds.
+    /// The number with this key for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, key: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut place = self.home(key);
@@ -41,7 +41,7 @@ impl Index {
         None
     }
 
-    /// Takes in a number that is not here.
+    /// Adds a number that is not in the table.
     pub(crate) fn insert(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
         if (self.count + 1) * 8 > self.places.len() * 7 {
             let larger = self.places.len() + self.places.len() / 4 + 1;
@@ -62,7 +62,7 @@ impl Index {
         self.places[place] = number + 1;
     }
 
-    /// Forgets a number if it is here. Those behind it move up, so that no marks are left.
+    /// Removes a number if it is in the table. Later numbers move up, so that no marks are needed.
     pub(crate) fn remove(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
         let mut place = self.home(key);
         while self.places[place] != number + 1 {
@@ -103,8 +103,8 @@ impl Index {
     }
 }
 
-/// Appends, with room that grows by an eighth: half-empty arrays would be most of what an entry
-/// costs.
+/// Appends an item to an array whose capacity grows by an eighth, because half-empty arrays would
+/// be most of the memory of an entry.
 pub(crate) fn push_tight<T>(items: &mut Vec<T>, item: T) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len() / 8 + 64);

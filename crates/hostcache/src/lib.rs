@@ -1,11 +1,11 @@
 //! A cache of content that hosts and a storage server share: the agent on a host, the server, and
-//! what they say to each other. Messages in, messages out.
+//! their messages. Both are state machines: messages in, messages out.
 //!
-//! - `agent`: one content-addressed cache a host, for all its guests; what it knows of volumes'
+//! - `agent`: one content-addressed cache a host, for all its guests; the known parts of volumes'
 //!   maps; writes that are not flushed yet. `map`, `blocks` and `index` are its parts.
-//! - `server`: leases, the tracker (`names`), its memory, who sends a block. Its store is behind
-//!   [`StoreRequest`] and [`StoreAnswer`]; `store` is one in memory.
-//! - `messages`, `format`: what they say, and its bytes, drawn in `docs/formats/hostcache.md`;
+//! - `server`: leases, the tracker (`names`), its memory, the choice of the sender of a block. Its
+//!   store is behind [`StoreRequest`] and [`StoreAnswer`]; `store` is one in memory.
+//! - `messages`, `format`: the messages, and their bytes, drawn in `docs/formats/hostcache.md`;
 //!   `link`: one connection over `wire`.
 //! - `protocol`: the source's seven protocols and an eighth, by name.
 //!
@@ -13,16 +13,16 @@
 //! Virtualized Data Centers", 2011. Ours: fencing, versions, writes kept until they are flushed,
 //! domains, checks of what peers send, the map handed over beforehand.
 //!
-//! What holds:
-//! - A block that a guest reads is what it wrote last, or what the store had. Bytes from a peer
-//!   enter only when their hash is the one that the server named.
-//! - A flush that was answered is durable at the store, also when the server crashed in between: an
-//!   agent says again what was not flushed.
-//! - Never two hosts use a volume, as long as clocks run alike within a margin.
-//! - Whatever another machine sends, there is no panic, memory has a bound, and wrong bytes end the
+//! Invariants
+//! - A read returns the bytes that the guest wrote last, or those that the store had. Bytes from a
+//!   peer enter the cache only if their hash is the one that the server named.
+//! - The writes before an answered flush are durable at the store, even if the server crashed in
+//!   between: the agent sends unflushed writes again.
+//! - Two hosts never use a volume at once, as long as their clocks run alike within a margin.
+//! - No message of another machine causes a panic or unbounded memory. Wrong bytes end the
 //!   connection with an error.
 //!
-//! Not here: sockets, clocks, threads, encryption, who a host is, hashing itself.
+//! Not here: sockets, clocks, threads, encryption, authentication of hosts, the hash function.
 
 mod agent;
 mod blocks;
@@ -52,13 +52,13 @@ pub use store::{Content, MemoryStore, StoreAnswer, StoreItem, StoreRequest, Volu
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;
-/// Blocks of one request.
+/// Blocks of one request at most.
 pub const BLOCKS_MAX: usize = 256;
-/// Numbers or hashes of one message.
+/// Numbers or hashes of one message at most.
 pub const IDS_MAX: usize = 1024;
-/// Blocks of one part of a map.
+/// Blocks of one part of a map at most.
 pub const MAP_BLOCKS_MAX: usize = 4096;
-/// Blocks that one push tells of.
+/// Blocks that one push names at most.
 pub const PUSH_MAX: usize = 4097;
-/// Bytes of a volume's name.
+/// Bytes of a volume's name at most.
 pub const NAME_BYTES_MAX: usize = 255;

@@ -1,8 +1,8 @@
 //! One connection between two machines: messages on a stream of `wire`, bytes in and bytes out.
 //!
 //! The connector opens the one stream; messages go both ways on it, in order. The parameters of
-//! HELLO say the layout's version, the protocol and the host's number; who that is must be known
-//! from the certificate, by whoever owns the socket.
+//! HELLO are the layout's version, the protocol and the host's number. The owner of the socket must
+//! verify that number by the certificate.
 
 use crate::format::{FormatError, MESSAGE_BYTES_MAX, MESSAGE_HEADER_BYTES, Message};
 use crate::messages::HostId;
@@ -14,7 +14,7 @@ use thermocline_wire::{Config, ConfigError, Event, Role, Session, StreamId, Wire
 
 /// Version of the layout.
 const VERSION: u8 = 1;
-/// Messages that wait to be sent, bytes, before the connection is given up.
+/// Bytes of messages that may wait to be sent before the connection is given up.
 pub const QUEUED_BYTES_MAX: usize = 64 << 20;
 
 /// Reason why a connection ended.
@@ -26,29 +26,29 @@ pub enum LinkError {
     /// A message breaks the layout.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// What the other end says first.
+    /// The other end has another version of the layout or another protocol.
     #[error("the other end speaks {theirs}, this end {ours}: configure the same protocol on both")]
     Protocol {
-        /// This end's.
+        /// This end's version and protocol.
         ours: String,
-        /// The other end's.
+        /// The other end's version and protocol.
         theirs: String,
     },
-    /// A message that is too long.
+    /// The message is too long.
     #[error("a message of {bytes} bytes; at most {most} are allowed")]
     TooLong {
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
-        /// The limit.
+        /// Largest length in bytes.
         most: usize,
     },
     /// The stream ended, was reset, or is not the only one.
     #[error("the other end {what}; a connection has one stream for as long as it lasts")]
     Stream {
-        /// What it did.
+        /// Description of the violation.
         what: &'static str,
     },
-    /// The other end does not take what it asked for.
+    /// The other end does not receive its messages.
     #[error("the other end takes nothing: {bytes} bytes wait for it")]
     Unread {
         /// Bytes that wait.
@@ -103,7 +103,7 @@ impl Link {
         self.peer.filter(|_| self.stream.is_some())
     }
 
-    /// Takes in bytes of the other end, in pieces of any size.
+    /// Takes received bytes, in pieces of any size.
     ///
     /// # Errors
     /// The other end broke a rule: the connection must be closed.
@@ -177,7 +177,7 @@ impl Link {
     /// Queues a message.
     ///
     /// # Errors
-    /// The other end does not take what is queued.
+    /// More than [`QUEUED_BYTES_MAX`] bytes are queued.
     pub fn send<M: Message>(&mut self, message: &M) -> Result<(), LinkError> {
         let mut bytes = Vec::with_capacity(message.length());
         message.write(&mut bytes);
@@ -189,7 +189,7 @@ impl Link {
         Ok(())
     }
 
-    /// Appends segments to send to `out`, about `max_bytes` of them; how many bytes.
+    /// Appends about `max_bytes` bytes to send to `out`, in segments, and returns their number.
     pub fn transmit(&mut self, now: Nanos, out: &mut VecDeque<Bytes>, max_bytes: usize) -> usize {
         if let Some(stream) = self.stream {
             while let Some(first) = self.output.front_mut() {
@@ -214,7 +214,7 @@ impl Link {
         self.session.next_deadline()
     }
 
-    /// Does what is due: asks for a sign of life.
+    /// Does the work that is due: asks for a sign of life.
     ///
     /// # Errors
     /// The other end has been silent for too long.

@@ -1,9 +1,9 @@
-//! What an agent knows of a volume: which content its blocks have.
+//! Map of a volume at an agent: the contents of its blocks, as far as the agent knows them.
 //!
-//! Leaves of 512 blocks exist where anything is known, and are shared between clones of an image
-//! until one changes (4 B a block of the image, once a host). Beside it stand the versions of
-//! blocks that were written lately, so that what an answer or a push says of an older map is not
-//! learnt. They are bounded: when there are too many, nothing older than now is learnt any more.
+//! Leaves of 512 blocks exist where anything is known. Clones of an image share them until one
+//! changes (4 B a block of the image, once a host). In addition, the map has the versions of blocks
+//! that were written lately, so that it learns nothing from an answer or a push that is older.
+//! Their number is bounded: when there are too many, the map learns nothing older than the present.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PENDING: u64 = u64::MAX;
 
 pub(crate) type Leaf = Arc<[u32; LEAF_BLOCKS]>;
 
-/// What is known of a block.
+/// Knowledge of a block's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     Nothing,
@@ -48,7 +48,7 @@ impl Known {
 pub(crate) struct Map {
     leaves: Vec<Option<Leaf>>,
     written: BTreeMap<u32, u64>,
-    /// Nothing older is learnt.
+    /// Lowest version from which anything is learnt.
     oldest: u64,
 }
 
@@ -65,8 +65,8 @@ impl Map {
             .map_or(Known::Nothing, |leaf| Known::from_word(leaf[block as usize % LEAF_BLOCKS]))
     }
 
-    /// Sets what is known of a block. `refs` is told of contents with the change of the number of
-    /// their references: one a leaf's entry.
+    /// Sets the known content of a block. `refs` is called with each content whose number of
+    /// references changes, and with the change. Each entry of a leaf is one reference.
     pub(crate) fn set(&mut self, block: u32, known: Known, mut refs: impl FnMut(u32, i32)) {
         let leaf = self.leaves[block as usize / LEAF_BLOCKS]
             .get_or_insert_with(|| Arc::new([0; LEAF_BLOCKS]));
@@ -112,13 +112,13 @@ impl Map {
         }
     }
 
-    /// Forgets versions: no older answer can come any more.
+    /// Forgets versions, because no older answer can come any more.
     pub(crate) fn settle(&mut self) {
         self.written.retain(|_, version| *version == PENDING);
         self.oldest = 0;
     }
 
-    /// True if a map of this version can tell something of a block.
+    /// True if information of this version about a block is current.
     pub(crate) fn learns(&self, block: u32, version: u64) -> bool {
         if mutant("a_late_push_overtakes_a_write") {
             return true;
@@ -130,12 +130,12 @@ impl Map {
         !newer && version >= self.oldest
     }
 
-    /// Memory of all leaves.
+    /// Bytes of all leaves.
     pub(crate) fn shared_bytes(&self) -> u64 {
         (self.leaves.iter().flatten().count() * (LEAF_BLOCKS * 4 + 16)) as u64
     }
 
-    /// Memory of the leaves that are this volume's own, and of versions.
+    /// Bytes of the leaves that are this volume's own, and of versions.
     pub(crate) fn bytes(&self) -> u64 {
         let own = self.leaves.iter().flatten().filter(|leaf| Arc::strong_count(leaf) == 1).count();
         let pointers = self.leaves.capacity() * 8;
@@ -143,7 +143,7 @@ impl Map {
     }
 }
 
-/// Calls `refs` with −1 for every content that leaves refer to and nobody shares any more.
+/// Calls `refs` with −1 for every content in leaves that no other map shares.
 pub(crate) fn drop_leaves(leaves: Vec<Option<Leaf>>, mut refs: impl FnMut(u32, i32)) {
     for leaf in leaves.into_iter().flatten() {
         let Ok(words) = Arc::try_unwrap(leaf) else { continue };

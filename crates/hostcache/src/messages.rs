@@ -1,8 +1,8 @@
 //! Messages between hosts and the server, and between hosts.
 //!
-//! Requests have numbers of the agent's; answers name them. `version` is the number of writes that
-//! the server had accepted when it looked at its maps: what an answer or a push says of a block is
-//! older than a write that was answered with a higher one.
+//! An agent numbers its requests; answers name these numbers. `version` is the number of writes
+//! that the server had accepted when it read its maps. An answer or a push is older than a write
+//! that was answered with a higher version.
 
 use bytes::Bytes;
 
@@ -18,14 +18,14 @@ pub struct HostId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentId(pub u64);
 
-/// Manner in which blocks are asked for.
+/// Manner in which blocks are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// As the protocol says.
     Usual,
     /// Hashes only.
     Hashes,
-    /// Bytes, from the server: what it believes of this host or of its peers was wrong.
+    /// Bytes from the server, because its tracker was wrong about this host or its peers.
     Bytes,
 }
 
@@ -42,14 +42,14 @@ pub enum WriteItem {
     Data(Bytes),
 }
 
-/// A block that was asked for.
+/// A block in the answer to a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadItem {
     /// Zeroes.
     Zero,
     /// The host holds it under this number.
     Id(ContentId),
-    /// Its hash; the bytes must be asked for, unless the host has them.
+    /// Its hash; the host must request the bytes unless it has them.
     Hash(ContentId, Hash),
     /// Its bytes, with its name.
     Data(ContentId, Hash, Bytes),
@@ -70,9 +70,9 @@ pub enum Why {
     InUse,
     /// The fencing number is not the volume's.
     Fenced,
-    /// Outside of the volume.
+    /// The range is not within the volume.
     Outside,
-    /// The store could not do it.
+    /// The store failed.
     Store,
     /// It is a snapshot.
     ReadOnly,
@@ -93,13 +93,13 @@ impl Why {
 /// A message of an agent to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToServer {
-    /// Wants to write to a volume; `fence`: the number that it had, 0 for none.
+    /// Requests a lease of a volume.
     Attach {
         /// Number of the request.
         request: u32,
         /// The volume's name.
         volume: String,
-        /// Fencing number of an earlier lease.
+        /// Fencing number of an earlier lease; 0: none.
         fence: u64,
     },
     /// Gives a lease back, to a host if one is named.
@@ -108,10 +108,10 @@ pub enum ToServer {
         volume: u32,
         /// Its fencing number.
         fence: u64,
-        /// Who gets it.
+        /// Host for which the volume is kept; `None`: any.
         to: Option<HostId>,
     },
-    /// Wants its leases renewed.
+    /// Requests the renewal of all its leases.
     Renew {
         /// Number of the request.
         request: u32,
@@ -126,7 +126,7 @@ pub enum ToServer {
         block: u32,
         /// Blocks, 1 to [`crate::BLOCKS_MAX`].
         count: u16,
-        /// Manner.
+        /// Manner of the answer.
         how: How,
     },
     /// Writes blocks.
@@ -153,7 +153,7 @@ pub enum ToServer {
         /// Fencing number of the lease.
         fence: u64,
     },
-    /// Asks for a part of a volume's map, or of the map of the image that it is a clone of.
+    /// Requests a part of a volume's map, or of the map of the image that it is a clone of.
     Map {
         /// Number of the request.
         request: u32,
@@ -164,12 +164,12 @@ pub enum ToServer {
         /// First block.
         block: u32,
     },
-    /// No longer holds these.
+    /// Reports contents that the host no longer holds.
     Evicted {
         /// The contents.
         ids: Vec<ContentId>,
     },
-    /// Holds these; the answer is [`ToAgent::Named`].
+    /// Reports contents that the host holds; the answer is [`ToAgent::Named`].
     Held {
         /// Their hashes.
         hashes: Vec<Hash>,
@@ -181,7 +181,7 @@ pub enum ToServer {
 pub enum ToAgent {
     /// The lease of a volume.
     Attached {
-        /// Of which request.
+        /// Number of the request.
         request: u32,
         /// Number of the volume.
         volume: u32,
@@ -194,59 +194,58 @@ pub enum ToAgent {
         /// Duration of the lease, nanoseconds.
         lease: u64,
     },
-    /// The leases hold again as long as at first.
+    /// All leases are renewed for their full duration.
     Renewed {
-        /// Of which request.
+        /// Number of the request.
         request: u32,
     },
     /// A request was refused.
     Refused {
-        /// Which.
+        /// Number of the request.
         request: u32,
-        /// Why.
+        /// Reason of the refusal.
         why: Why,
     },
     /// Another host has the lease.
     Lost {
-        /// Of which volume.
+        /// The volume.
         volume: u32,
     },
-    /// Blocks that were asked for, in order.
+    /// Answer to a read: the blocks in order.
     Blocks {
-        /// Of which request.
+        /// Number of the request.
         request: u32,
-        /// Version of what it says of the map.
+        /// Version of the map that the answer describes.
         version: u64,
         /// The blocks.
         items: Vec<ReadItem>,
     },
-    /// Blocks were written, apart from those whose content is unknown: their bytes are wanted.
+    /// Answer to a write. Blocks whose content is unknown are not written; their bytes are wanted.
     Written {
-        /// Of which request.
+        /// Number of the request.
         request: u32,
         /// Version of the write.
         version: u64,
-        /// A number for each block: 0 for zeroes, [`UNKNOWN`] for what is wanted.
+        /// A number for each block: 0 for zeroes, [`UNKNOWN`] for blocks whose bytes are wanted.
         ids: Vec<u64>,
     },
-    /// What was answered before is durable.
+    /// All writes of the volume that were answered before the flush are durable.
     Flushed {
-        /// Of which request.
+        /// Number of the request.
         request: u32,
     },
-    /// Part of a map: blocks and the numbers of their contents, 0 for zeroes; then the first block
-    /// of the next part, or none.
+    /// Part of a map.
     Entries {
-        /// Of which request.
+        /// Number of the request.
         request: u32,
         /// Version of the map.
         version: u64,
-        /// First block of a run, and numbers of its blocks.
+        /// Runs: the first block, and the number of each block's content, 0 for zeroes.
         runs: Vec<(u32, Vec<u64>)>,
-        /// Where the next part begins.
+        /// First block of the next part; `None`: this is the last.
         next: Option<u32>,
     },
-    /// Other blocks have the content that this host gets now.
+    /// Names other blocks that have a content that this host gets now.
     Push {
         /// The content.
         id: ContentId,
@@ -255,16 +254,17 @@ pub enum ToAgent {
         /// Volume and block.
         blocks: Vec<(u32, u32)>,
     },
-    /// Wants a block sent to another host.
+    /// Asks the host to send a block to another host.
     Serve {
-        /// What the other host waits for.
+        /// Token that the other host waits for.
         token: u64,
         /// The content.
         id: ContentId,
         /// The other host.
         to: HostId,
     },
-    /// Numbers of what the host said that it holds, in order; 0: nothing that it may know.
+    /// Numbers of the contents that the host reported as held, in order; 0: the host may not know
+    /// the content, or the store does not have it.
     Named {
         /// The numbers.
         ids: Vec<u64>,
@@ -284,7 +284,7 @@ pub enum ToPeer {
         /// The bytes.
         bytes: Bytes,
     },
-    /// They are not here any more.
+    /// The bytes are not cached here any more.
     Gone {
         /// The token.
         token: u64,

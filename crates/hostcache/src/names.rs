@@ -2,11 +2,10 @@
 //!
 //! 1. The store names a content by a number that it never uses again in its run. A *place* of this
 //!    table stands for one such number while any host holds the content, and for a while after.
-//! 2. What hosts are told ([`ContentId`]) is the place, its generation and the server's run. A
-//!    place that is given to other content gets a new generation; one whose generations are used
-//!    up is never used again. So a number of a former generation or run is recognised, and means
-//!    nothing.
-//! 3. Places that no host holds are given up by a hand that goes round, when the table is full.
+//! 2. Hosts get a [`ContentId`]: the place, its generation and the server's run. A place that is
+//!    given to other content gets a new generation. A place whose generations are used up is never
+//!    used again. So a number of a former generation or run is recognised and ignored.
+//! 3. When the table is full, a clock hand goes round and frees places that no host holds.
 //!
 //! State: 18 B a place with up to 64 hosts, and 4.6 to 5.7 B of index; 8 B more for each further
 //! 64 hosts.
@@ -31,7 +30,7 @@ pub(crate) struct Names {
     by_number: Index,
     run: u16,
     hand: usize,
-    /// Places before some without holders are given up.
+    /// Number of places from which on places without holders are reused.
     places_min: usize,
 }
 
@@ -69,8 +68,8 @@ impl Names {
         self.by_number.find(number, |place| self.numbers[place as usize] == number)
     }
 
-    /// The place of a content, a new one if it has none. `leaving` is told of content that loses
-    /// its place; `is_kept` says which must not.
+    /// The place of a content, a new one if it has none. `leaving` is called with a place that
+    /// loses its content; places for which `is_kept` is true keep theirs.
     pub(crate) fn take(
         &mut self,
         number: u64,
@@ -169,7 +168,7 @@ impl Names {
         self.words_of(place).iter().enumerate().flat_map(bits)
     }
 
-    /// Forgets what a host holds.
+    /// Forgets all contents that a host holds.
     pub(crate) fn forget_host(&mut self, host: usize) {
         for place in 0..self.numbers.len() as u32 {
             self.set_holder(place, host, false);

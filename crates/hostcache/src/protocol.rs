@@ -1,22 +1,22 @@
 //! The protocols that can be compared, by name: the source's seven and an eighth.
 //!
-//! Source: SeaCache, Li et al. 2011, section V-A. `manifest` is ours: what pushes tell entry by
-//! entry is handed over beforehand, once a host and image, and then as differences.
+//! Source: SeaCache, Li et al. 2011, section V-A. `manifest` is ours: it transfers the map when a
+//! volume is attached, once a host and image, and then the differences, instead of pushing entries.
 
-/// What two machines do to send less. Plain data; both ends must have the same.
+/// Techniques by which two machines send less. Plain data; both ends must have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Protocol {
-    /// Blocks are known by their content at hosts.
+    /// Hosts cache blocks by their content.
     pub names: bool,
     /// A host asks for hashes first, and then for what it does not hold.
     pub ask_hashes: bool,
-    /// The server knows what hosts hold, and answers with a number alone.
+    /// The server tracks the contents that hosts hold, and answers with a number alone.
     pub tracker: bool,
-    /// The server tells of other blocks with the content that it sends.
+    /// The server names other blocks with the content that it sends.
     pub push: bool,
-    /// Hosts send each other blocks.
+    /// Hosts send blocks to each other.
     pub peers: bool,
-    /// Writes name their content before they send it.
+    /// Writes name their content before its bytes are sent.
     pub hash_first: bool,
     /// Hosts get the map of a volume when they attach it.
     pub manifest: bool,

@@ -1,17 +1,18 @@
-//! The storage server's machine: who may write to which volume, what hosts hold, who sends a block.
+//! The storage server's state machine: leases of volumes, contents that hosts hold, and the choice
+//! of the sender of each block.
 //!
 //! 1. [`Server::hear`] takes a host's message. Most begin an operation: a request to the store
 //!    ([`Server::next_store_request`]), whose answer ([`Server::stored`]) carries it on.
-//! 2. `reading` decides for each block how it is told: by its number, as bytes, or by another host.
-//!    What a host holds is noted when the answer leaves, so an answer never says "you hold it"
-//!    before
-//!    the bytes have left on the same connection.
-//! 3. `leases` keeps one writer a volume. A fencing number is durable before it is told.
-//! 4. `version` counts accepted writes. What is told of maps carries the version at which the store
-//!    was asked.
+//! 2. `reading` decides for each block how it is answered: by its number, as bytes, or by another
+//!    host. The contents that a host holds are noted when the answer leaves, so an answer never
+//!    names a content by its number before the bytes have left on the same connection.
+//! 3. `leases` allows one writer a volume. A fencing number is durable before a host gets it.
+//! 4. `version` counts accepted writes. Answers about maps carry the version at which the store was
+//!    asked.
 //!
-//! A host that comes in again is a new *session*: nothing of the old one is answered any more, and
-//! the host tells again what it holds. It has no socket, no clock and no thread.
+//! A host that connects again is a new *session*: requests of the old one are not answered any
+//! more, and the host reports again which contents it holds. There is no socket, clock or thread
+//! here.
 
 mod leases;
 mod memory;
@@ -35,27 +36,27 @@ use thermocline_units::situations::met;
 use thermocline_units::{Nanos, Rng, Slab};
 use writing::Write;
 
-/// Operations of a host that may be outstanding.
+/// Operations of a host that may be outstanding at once.
 pub const OPERATIONS_MAX: u32 = 4096;
 
-/// What a host did and must not; its connection ends.
+/// Violation of the protocol by a host, whose connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
-    /// It asks without waiting for answers.
+    /// It has too many unanswered requests.
     #[error("{outstanding} requests are outstanding; a host waits from {most} on")]
     TooMany {
-        /// Its requests.
+        /// Number of its unanswered requests.
         outstanding: u32,
         /// The limit.
         most: u32,
     },
-    /// A host that has not come in.
+    /// The host has not joined.
     #[error("host {host} is not known here; let it in first")]
     Stranger {
         /// Its number.
         host: u16,
     },
-    /// There are as many hosts as there can be.
+    /// The largest number of hosts is reached.
     #[error("{most} hosts are known; set `hosts_max` higher")]
     TooManyHosts {
         /// The limit.
@@ -74,11 +75,11 @@ struct Host {
     outstanding: u32,
     /// Volumes and their fencing numbers.
     attached: BTreeMap<u32, u64>,
-    /// Times at which reads that it serves for others are taken for done.
+    /// Times at which reads that it serves for others are assumed to be done.
     serving: VecDeque<Nanos>,
 }
 
-/// Who waits for the store.
+/// Request of a host that waits for the store.
 #[derive(Debug, Clone, Copy)]
 struct Asker {
     host: HostId,
@@ -99,7 +100,7 @@ enum Op {
     Held { asker: Asker },
 }
 
-/// What the server did, for reports.
+/// Counts of the server, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerCounts {
     /// Blocks that were answered by their number alone.
@@ -108,19 +109,19 @@ pub struct ServerCounts {
     pub by_bytes: u64,
     /// Blocks that other hosts were to send.
     pub by_peer: u64,
-    /// Blocks of bytes that came from its memory.
+    /// Blocks whose bytes came from the server's memory.
     pub memory_hits: u64,
-    /// Blocks of bytes that the store was asked for.
+    /// Blocks whose bytes came from the store.
     pub fetched: u64,
     /// Entries that were pushed.
     pub pushed: u64,
     /// Written blocks that were known by hash or number.
     pub known_writes: u64,
-    /// Written blocks whose bytes came.
+    /// Written blocks whose bytes were sent.
     pub written: u64,
 }
 
-/// The server.
+/// State machine of the storage server.
 pub struct Server {
     settings: ServerSettings,
     protocol: Protocol,
@@ -133,11 +134,11 @@ pub struct Server {
     leases: BTreeMap<u32, Lease>,
     version: u64,
     ops: Slab<Op>,
-    /// Reads that wait for bytes of a content, and for which of their blocks.
+    /// Reads that wait for the bytes of a content, and the index of the block in each.
     fetching: BTreeMap<u64, Vec<(u32, usize)>>,
     store: VecDeque<(u32, StoreRequest)>,
     out: VecDeque<(HostId, ToAgent)>,
-    /// Bytes sent lately, fading, and when that was reckoned.
+    /// Recently sent bytes with exponential decay, and the time of the last update.
     sent: (f64, Nanos),
     rng: Rng,
     counts: ServerCounts,
@@ -180,8 +181,8 @@ impl Server {
         })
     }
 
-    /// Lets a host in, or in again: its session is new. `domains` are the bits of those whose
-    /// content it may use.
+    /// Begins a new session of a host. `domains` has a bit for each domain whose content it may
+    /// use.
     ///
     /// # Errors
     /// There are too many hosts.
@@ -236,12 +237,12 @@ impl Server {
         self.ops.len() + self.fetching.len()
     }
 
-    /// What it did.
+    /// Counts since the server began.
     pub fn counts(&self) -> ServerCounts {
         self.counts
     }
 
-    /// Memory of the tracker, and the contents that it knows.
+    /// Memory of the tracker in bytes, and the number of contents that it knows.
     pub fn tracker_bytes(&self) -> (u64, usize) {
         (self.names.bytes() + self.memory.line_bytes(), self.names.places())
     }
@@ -431,7 +432,7 @@ impl Server {
         }
     }
 
-    /// Notes that an operation is over; false if its session is, too.
+    /// Notes that an operation is over; returns false if its session is over, too.
     fn ended(&mut self, asker: Asker) -> bool {
         let host = self.hosts.get_mut(&asker.host).expect("hosts are never forgotten");
         let is_current = host.is_here && host.session == asker.session;
@@ -478,7 +479,7 @@ impl Server {
         (sent * (-past).exp() / within.max(1.0)).min(1.0)
     }
 
-    /// Volumes of whose blocks a host is told.
+    /// Volumes whose blocks may be pushed to a host.
     fn told_of(&self, host: HostId) -> Vec<u32> {
         match self.lookup.push().scope {
             Scope::None => Vec::new(),
@@ -488,7 +489,7 @@ impl Server {
     }
 }
 
-/// Time over which the load of the link is reckoned.
+/// Time over which the load of the link is averaged.
 const LOAD_OVER: Nanos = Nanos::from_micros(100_000);
 
 const _: () = assert!(BLOCKS_MAX <= u16::MAX as usize, "counts have two bytes");

@@ -13,16 +13,16 @@ pub type HashOf = fn(&[u8]) -> Hash;
 /// A setting that does not fit.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A policy.
+    /// The name of a policy or of its settings is wrong.
     #[error(transparent)]
     Policy(#[from] SpecError),
-    /// A policy's setting.
+    /// A setting of a policy does not fit.
     #[error(transparent)]
     PolicySetting(#[from] registry::SettingsError),
-    /// A policy of another kind.
+    /// The policy is not a cache policy.
     #[error("`{policy}` is no cache; use one such as lru or elru")]
     NoCache {
-        /// Its name.
+        /// Name of the policy.
         policy: String,
     },
 }
@@ -30,15 +30,16 @@ pub enum SettingsError {
 /// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// What is done to send less.
+    /// Techniques to send less.
     pub protocol: Protocol,
-    /// Who sends a block, by its name in the registry.
+    /// Lookup policy, by its name in the registry: it chooses the sender of a block, and pushes.
     pub lookup: String,
     /// Blocks that are kept in memory, 1 or more.
     pub memory_blocks: u32,
     /// Policy of that memory.
     pub memory_policy: String,
-    /// True to keep them by volume and block, as a server without content would; to compare.
+    /// True to keep them by volume and block, like a server that does not know contents; for
+    /// comparisons.
     pub memory_by_block: bool,
     /// Bytes of a block in memory: [`crate::BLOCK_BYTES`]; fewer where contents are modelled.
     pub block_bytes: usize,
@@ -46,17 +47,17 @@ pub struct ServerSettings {
     pub hash_of: HashOf,
     /// Duration of a lease.
     pub lease: Nanos,
-    /// Hosts at most: 8 B a tracked content for each 64.
+    /// Largest number of hosts; each 64 take 8 B a tracked content.
     pub hosts_max: usize,
-    /// Contents that are tracked before some that no host holds are forgotten.
+    /// Number of tracked contents from which on contents that no host holds are forgotten.
     pub places_min: usize,
-    /// Bytes a second that the server's link can send: what it being busy is measured by.
+    /// Bytes a second that the server's link can send; the load of the link is relative to it.
     pub link_bytes_per_s: u64,
-    /// Time after which a host is taken to have served a read.
+    /// Time after which a read that a host serves is assumed to be done.
     pub serve_within: Nanos,
-    /// Number of this run, another one than the last.
+    /// Number of this run; it must differ from that of the last run.
     pub run: u16,
-    /// Of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -85,7 +86,7 @@ impl ServerSettings {
 /// Settings of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
-    /// What is done to send less; the server's.
+    /// Techniques to send less; the same as the server's.
     pub protocol: Protocol,
     /// This host's number.
     pub host: HostId,
@@ -93,7 +94,8 @@ pub struct AgentSettings {
     pub cache_blocks: u32,
     /// Policy of that memory.
     pub cache_policy: String,
-    /// What enters it, by the name of a lookup policy.
+    /// Lookup policy, by its name in the registry: it decides which written blocks and which blocks
+    /// from peers are cached.
     pub lookup: String,
     /// Bytes of a block: [`crate::BLOCK_BYTES`]; fewer where contents are modelled.
     pub block_bytes: usize,
@@ -101,16 +103,16 @@ pub struct AgentSettings {
     pub hash_of: HashOf,
     /// True to name content first even when this host does not hold it.
     pub hash_first_always: bool,
-    /// Share of a lease, 0 to 1, after which this host stops although the lease is not over: clocks
-    /// may run so much apart.
+    /// Share of a lease, 0 to 1, by which this host ends it early, because clocks may differ by
+    /// so much.
     pub lease_margin: f64,
-    /// Time after which the server is asked for a block that a peer was to send.
+    /// Time after which the server is asked for a block that a peer has not sent.
     pub peer_within: Nanos,
     /// Time after which a server that does not answer is given up.
     pub answer_within: Nanos,
-    /// Bytes of writes that are kept until they are flushed; then this host flushes.
+    /// Bytes of unflushed writes from which on this host flushes by itself.
     pub unflushed_bytes_max: u64,
-    /// Of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -135,7 +137,7 @@ impl AgentSettings {
     }
 }
 
-/// A cache policy for so many blocks.
+/// Builds a cache policy for `blocks` blocks.
 pub(crate) fn cache(
     policy: &str,
     blocks: u32,

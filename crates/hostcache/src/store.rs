@@ -1,13 +1,13 @@
-//! What the server asks of its store, as plain data; and a store in memory.
+//! Requests of the server to its store, as plain data; and a store in memory.
 //!
-//! The server hands out [`StoreRequest`]s with the number of an operation and is told the
-//! [`StoreAnswer`]s. Whoever stands between them keeps this contract:
+//! The server hands out [`StoreRequest`]s with the number of an operation and takes
+//! [`StoreAnswer`]s. The code between them keeps this contract:
 //! - **Order.** Requests that read or change maps act in the order in which they were handed out;
 //!   answers may come in any order.
 //! - **Numbers.** A number of a content is never used for other content in the store's run. Content
 //!   that moves may get a new one.
-//! - **Pins.** When a write by hash or number was answered as done, its content is there, whatever
-//!   a sweep had marked before.
+//! - **Pins.** When a write by hash or number was answered as done, its content exists, even if a
+//!   sweep had marked it before.
 //! - **Durability.** After [`StoreAnswer::Done`] to a flush or a fence all writes that were
 //!   answered before it was handed out survive a crash. Others are old or new, block by block.
 //!
@@ -40,22 +40,22 @@ pub enum StoreItem {
     Zero,
     /// The content of this number, if it is there and in the volume's domain.
     Number(u64),
-    /// The content of this hash, likewise.
+    /// The content of this hash, if it is there and in the volume's domain.
     Hash(Hash),
     /// These bytes, with their hash.
     Data(Bytes, Hash),
 }
 
-/// What the server asks.
+/// A request of the server to its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreRequest {
-    /// A volume by name.
+    /// Returns a volume by its name.
     Open {
         /// Its name.
         name: String,
     },
-    /// Keeps who may write to a volume, durably, and makes the volume durable: who comes next reads
-    /// nothing that a crash can take back.
+    /// Stores durably which host may write to a volume, and makes the volume durable, so that the
+    /// next host reads nothing that a crash can take back.
     Fence {
         /// The volume.
         volume: u32,
@@ -64,7 +64,7 @@ pub enum StoreRequest {
         /// The host.
         holder: u16,
     },
-    /// Contents of blocks.
+    /// Returns the contents of blocks.
     Lookup {
         /// The volume.
         volume: u32,
@@ -73,7 +73,7 @@ pub enum StoreRequest {
         /// Blocks.
         count: u16,
     },
-    /// Bytes of a content.
+    /// Returns the bytes of a content.
     Fetch {
         /// Its number.
         number: u64,
@@ -92,27 +92,27 @@ pub enum StoreRequest {
         /// The volume.
         volume: u32,
     },
-    /// Blocks that have a content.
+    /// Returns blocks that have a content.
     Sharers {
         /// Its number.
         number: u64,
-        /// Of which volumes.
+        /// Volumes to search.
         volumes: Vec<u32>,
-        /// How many at most.
+        /// Largest number of blocks to return.
         cap: u32,
     },
-    /// Part of a map.
+    /// Returns a part of a map.
     Map {
         /// The volume.
         volume: u32,
-        /// That of its image instead of what differs from it.
+        /// True for the map of its image, false for the differences from it.
         base: bool,
         /// First block.
         block: u32,
         /// Blocks at most.
         count: u32,
     },
-    /// Contents by hash.
+    /// Returns contents by their hashes.
     Find {
         /// The hashes.
         hashes: Vec<Hash>,
@@ -140,24 +140,24 @@ pub struct VolumeInfo {
     pub holder: u16,
 }
 
-/// What the store answers.
+/// An answer of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAnswer {
     /// A volume, if there is one.
     Volume(Option<VolumeInfo>),
-    /// Contents of blocks; none for zeroes.
+    /// Contents of blocks; `None` for zeroes.
     Contents(Vec<Option<Content>>),
     /// Bytes of a content, unless it was swept.
     Block(Option<Bytes>),
-    /// What became of written blocks: none where content is unknown; zeroes have `Some(None)`.
+    /// Contents of written blocks: `None` where the content is unknown, `Some(None)` for zeroes.
     Written(Vec<Option<Option<Content>>>),
     /// A flush or a fence is durable.
     Done,
     /// Volume and block.
     Sharers(Vec<(u32, u32)>),
-    /// Runs of a map, and where the next part begins.
+    /// Runs of a map, and the first block of the next part.
     Map(Vec<(u32, Vec<Option<Content>>)>, Option<u32>),
-    /// It could not be done.
+    /// The request failed.
     Failed,
 }
 
@@ -186,7 +186,7 @@ pub struct MemoryStore {
     /// By number; `None` was swept.
     contents: Vec<Option<Stored>>,
     by_hash: BTreeMap<Hash, u32>,
-    /// What blocks that were written since their last flush had there.
+    /// Durable contents of blocks that were written since their last flush.
     durable: BTreeMap<(u32, u32), u32>,
 }
 
@@ -382,7 +382,7 @@ impl MemoryStore {
         number + 1
     }
 
-    /// Marks what no map names, now or in what would be left after a crash.
+    /// Marks contents that no map names, neither now nor after a crash.
     pub fn begin_sweep(&mut self) {
         let durable: BTreeSet<u32> = self.durable.values().copied().collect();
         for (number, stored) in (1..).zip(&mut self.contents) {
@@ -392,7 +392,7 @@ impl MemoryStore {
         }
     }
 
-    /// Drops what is marked and was not written since; how many contents.
+    /// Drops marked contents that were not written since, and returns their number.
     pub fn finish_sweep(&mut self) -> usize {
         let before = self.by_hash.len();
         for stored in &mut self.contents {
@@ -404,7 +404,7 @@ impl MemoryStore {
         before - self.by_hash.len()
     }
 
-    /// Loses what was not flushed: each such block is old or new.
+    /// Simulates a crash: each unflushed block is old or new afterwards.
     pub fn crash(&mut self, rng: &mut Rng) {
         for ((volume, block), old) in std::mem::take(&mut self.durable) {
             if rng.below(2) == 0 {
@@ -421,8 +421,8 @@ impl MemoryStore {
         self.contents.iter_mut().flatten().for_each(|stored| stored.is_marked = false);
     }
 
-    /// Contents that no map names, and maps that name content that is not there: after a whole
-    /// sweep with everything flushed both are 0.
+    /// Number of contents that no map names, and of entries of maps whose content does not exist.
+    /// Both are 0 after a whole sweep with everything flushed.
     pub fn check(&self) -> (usize, usize) {
         let unnamed = self.contents.iter().flatten().filter(|stored| stored.sharers.is_empty());
         let words = self.volumes.iter().flat_map(|volume| &volume.map).filter(|word| **word != 0);

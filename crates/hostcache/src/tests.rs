@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-/// What was read is written as it was.
+/// Writes a message that was read, and compares the bytes.
 fn again<M: Message + PartialEq + Debug>(read: Result<M, crate::FormatError>) {
     if let Ok(message) = read {
         round_trip(&message);

@@ -1,5 +1,5 @@
-//! Machines that keep the rules of the connection and say anything: refused with a clear error,
-//! within bounded memory.
+//! Machines that keep the rules of the connection and send arbitrary messages: they are refused
+//! with a clear error, within bounded memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -207,7 +207,7 @@ fn link(role: Role, protocol: &str) -> Link {
     Link::new(config, Protocol::named(protocol).unwrap(), HostId(1), NOW).unwrap()
 }
 
-/// Carries bytes both ways until nothing is left.
+/// Transfers bytes in both directions until none is left.
 fn exchange(one: &mut Link, other: &mut Link) -> Result<(), LinkError> {
     loop {
         let mut carried = 0;

@@ -3,8 +3,8 @@
 use crate::format::{BLOCK_BYTES, Head, Kind, Record, Superblock, decode_records, open_block};
 use crate::open_error::OpenError;
 
-/// Hands the records of the ring `bytes` to `each`, in their order; the sequence of the block
-/// behind the journal's end.
+/// Passes the records of the ring `bytes` to `each`, in their order. Returns the sequence of the
+/// block after the journal's end.
 ///
 /// # Errors
 /// A block that was durable is damaged, or younger than all superblocks; or `each` refuses a

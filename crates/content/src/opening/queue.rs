@@ -1,4 +1,4 @@
-//! Reads that opening needs: what waits, what is under way, and nodes that are read together.
+//! Reads of an opening: those that wait, those under way, and nodes that are read together.
 //!
 //! Nodes are asked for one by one, in any order; neighbours among them become one read.
 
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Reads under way at once.
 const READS_MAX: usize = 16;
-/// Tries of a read.
+/// Number of times a failed read is repeated.
 pub(super) const TRIES_MAX: u32 = 3;
-/// Nodes read at once, and blocks between two of them that are read for nothing.
+/// Blocks of one read of nodes at most, and the largest distance between two nodes in it.
 const NODE_READ: u32 = 128;
 const NODE_GAP: u32 = 8;
 
@@ -102,7 +102,7 @@ impl Queue {
         self.under_way.remove(&number)
     }
 
-    /// Lets a read that failed be tried again; false if that was done often enough.
+    /// Queues a failed read again; returns false if it has failed too often.
     pub(super) fn again(&mut self, step: &Step) -> bool {
         if step.tries >= TRIES_MAX {
             return false;
@@ -126,7 +126,7 @@ impl Queue {
         self.nodes.keys().copied()
     }
 
-    /// Makes steps of nodes that are to be read, of neighbours one.
+    /// Makes steps of nodes that are to be read, one for neighbours.
     fn gather_nodes(&mut self) {
         while let Some((first, id)) = self.unread.pop_first() {
             let mut nodes = vec![(first, id)];

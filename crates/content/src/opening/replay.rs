@@ -1,4 +1,4 @@
-//! State that records and trailers tell of, put together again: volumes, blocks and their maps.
+//! Replay: volumes, blocks and their maps, restored from records and trailers.
 //!
 //! Each record is checked against what those before it left. Nothing here reads the device.
 
@@ -32,7 +32,7 @@ impl Replay<'_> {
     /// A record of the root or of the journal.
     ///
     /// # Errors
-    /// It says what cannot be after those before it.
+    /// The record contradicts those before it.
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), OpenError> {
         match record {
             Record::Next { volume, generation, segment } => {
@@ -131,7 +131,7 @@ impl Replay<'_> {
     /// The blocks of a segment that was sealed: each is where its newest trailer says.
     ///
     /// # Errors
-    /// The trailer says what cannot be.
+    /// The trailer contradicts other structures.
     pub(super) fn add_trailer(&mut self, segment: u32, trailer: Trailer) -> Result<(), OpenError> {
         let sequence = trailer.head.generation;
         if sequence >= u64::MAX / 2 {

@@ -1,4 +1,5 @@
-//! Requests cut into blocks: what each block of a write brings, and what it is known to be.
+//! Requests cut into blocks: the contents of each written block, and the stored block that has
+//! them.
 
 use crate::name::{BLOCK, ContentId};
 use std::ops::Range;
@@ -48,12 +49,12 @@ impl Piece {
         Piece { content: Some(content), ..Piece::new(block, Source::Name) }
     }
 
-    /// True if what the block holds must be read first.
+    /// True if the block must be read first.
     pub(super) fn is_part(&self) -> bool {
         matches!(self.source, Source::Part { .. })
     }
 
-    /// Makes a part of a block a whole one.
+    /// Completes a part of a block with the rest of the block from `old`.
     pub(super) fn complete(&mut self, old: &Payload) {
         let Source::Part { from, data } = &self.source else {
             unreachable!("edges are parts until they are read")
@@ -64,7 +65,7 @@ impl Piece {
         self.source = Source::Data(Payload::from(bytes));
     }
 
-    /// True once it is known which stored block it is, or that it is zeroes.
+    /// True once its stored block is known, or once it is known to be zeroes.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
     }
@@ -79,7 +80,7 @@ impl Piece {
         self.content
     }
 
-    /// Its name, made if it has none; `None` if it is zeroes, which settles it.
+    /// Its name, computed if it has none yet. `None` if it is zeroes; it is then settled.
     pub(super) fn name(&mut self) -> Option<ContentId> {
         if self.content.is_none() {
             match &self.source {
@@ -99,17 +100,17 @@ impl Piece {
         data.clone()
     }
 
-    /// It is this stored block.
+    /// Settles it to this stored block.
     pub(super) fn settle(&mut self, number: u32) {
         (self.number, self.is_settled) = (number, true);
     }
 
-    /// A candidate is not it.
+    /// Excludes a candidate that has other contents or is damaged.
     pub(super) fn reject(&mut self, number: u32) {
         self.rejected.push(number);
     }
 
-    /// The block that it was settled to never arrived.
+    /// Makes it unsettled again, because the write of its stored block failed.
     pub(super) fn unsettle(&mut self) {
         self.rejected.push(self.number);
         (self.number, self.is_settled) = (0, false);

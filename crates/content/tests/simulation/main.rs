@@ -1,4 +1,4 @@
-//! A store on a disk that misbehaves, by seed: random work, faults and crashes.
+//! A store on a faulty disk, by seed: random work, faults and crashes.
 //!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
 //! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
 //! one that none met is a failure. Every mutant must be caught.
@@ -16,7 +16,7 @@ use thermocline_units::mutants::plant;
 use thermocline_units::{Rng, situations};
 use world::World;
 
-/// Bugs that a seed must catch, and what each leaves out.
+/// Bugs that a seed must catch, and the step that each leaves out.
 const MUTANTS: [(&str, &str); 20] = [
     ("crc_of_one_sector", "a checksum over all of a block of metadata"),
     ("flush_answered_with_records_left", "keeping who flushes until all records are written"),
@@ -40,17 +40,17 @@ const MUTANTS: [(&str, &str); 20] = [
     ("writes_to_a_block_at_once", "one write at a time to a block"),
 ];
 
-/// Bugs that a plan of `tests/promises.rs` catches; seeds reach them too seldom.
+/// Bugs that a plan of `tests/promises.rs` catches, because seeds reach them too seldom.
 const BY_PLAN: [&str; 3] = [
     "block_forgets_its_commit",
     "journal_keeps_its_generation",
     "sweep_misses_what_is_mapped_meanwhile",
 ];
 
-/// What no seed may meet: it is what the reserve is for.
+/// Situation that no seed may meet, because cleaning has a reserve.
 const NEVER: &str = "cleaning found no free segment";
 
-/// Situations that one seed in a thousand meets: a run of 2,000 need not.
+/// Situations that about one seed in a thousand meets, so that a run of 2,000 may miss them.
 const SELDOM: [&str; 2] =
     ["block found on its way never arrived", "commit took a part of the records"];
 
@@ -235,7 +235,7 @@ fn every_mutant_in_the_code_is_listed() {
     assert_eq!(names_after("mutant(\""), listed, "left: in the code; right: in the list");
 }
 
-/// A short piece of work that has everything in it.
+/// A short run with every kind of request.
 fn scenario(world: &mut World) {
     for _ in 0..2 {
         world.create();

@@ -1,4 +1,4 @@
-//! What volumes must hold: for each block, the versions that a crash may leave.
+//! Expected contents of volumes: for each block, the versions that a crash may leave.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,12 +11,12 @@ pub(crate) type Value = [u32; 8];
 pub(crate) const SECTORS: u64 = 8;
 pub(crate) const ZERO: Value = [0; 8];
 
-/// The bytes that stand for stamps.
+/// The bytes that encode stamps.
 pub(crate) fn bytes_of(stamps: &[u32]) -> Vec<u8> {
     stamps.iter().flat_map(|stamp| stamp.to_le_bytes().repeat(128)).collect()
 }
 
-/// The stamps that bytes stand for; `None` if they are no sectors that anybody wrote.
+/// The stamps that bytes encode; `None` if no write made such sectors.
 pub(crate) fn stamps_of(bytes: &[u8]) -> Option<Vec<u32>> {
     let sector = |sector: &[u8]| {
         let stamp = u32::from_le_bytes(sector[..4].try_into().ok()?);
@@ -32,9 +32,9 @@ pub(crate) fn content_of(value: &Value) -> ContentId {
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
     pub(crate) value: Value,
-    /// The write that brings it; 0: it is there.
+    /// The write that is under way; 0: it has ended.
     pub(crate) write: u64,
-    /// The write that brought it.
+    /// The write that made it.
     pub(crate) born: u64,
 }
 
@@ -59,7 +59,7 @@ impl Block {
         self.versions.iter().any(|version| version.write != 0)
     }
 
-    /// The write ended.
+    /// Notes that the write ended.
     pub(crate) fn end(&mut self, write: u64, well: bool) {
         if well {
             let at = self.versions.iter().position(|version| version.write == write);
@@ -118,14 +118,14 @@ impl Volume {
 /// Versions that a flush makes durable, by volume and block.
 pub(crate) type Marks = Vec<(VolumeId, u64, u64)>;
 
-/// Everything that must be there.
+/// The expected state of a store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
 }
 
 impl Model {
-    /// Different contents in use, over all domains.
+    /// Number of different contents in use, over all domains.
     pub(crate) fn distinct(&self) -> usize {
         let blocks = self.volumes.values().flat_map(|volume| {
             volume.blocks.iter().flat_map(|block| {
@@ -137,7 +137,7 @@ impl Model {
         all.dedup();
         all.len()
     }
-    /// A write of this number begins to bring a block's contents.
+    /// Notes that a write begins to change a block.
     pub(crate) fn begin(&mut self, write: u64, volume: VolumeId, block: u64, value: Value) {
         let volume = self.volumes.get_mut(&volume).expect("asked about it");
         volume.blocks[block as usize].versions.push(Version { value, write, born: write });
@@ -147,8 +147,8 @@ impl Model {
         self.volumes[&volume].blocks[block as usize].is_busy()
     }
 
-    /// A write ended. Versions that were answered go when a flush or a forced write makes later
-    /// ones durable.
+    /// Notes that a write ended. If it was forced, earlier versions are removed, because a crash
+    /// cannot leave them any more.
     pub(crate) fn end(
         &mut self,
         id: u64,
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// Compares what was read with what was allowed when the read began, or has come since.
+    /// Compares read contents with those that were allowed when the read began, or since.
     pub(crate) fn check_read(
         &self,
         volume: VolumeId,
@@ -212,7 +212,7 @@ impl Model {
         }
     }
 
-    /// Compares names with what blocks held when they were asked for, or hold since.
+    /// Compares names with the contents that blocks had when the names were requested, or since.
     pub(crate) fn check_names(
         &self,
         volume: VolumeId,

@@ -42,17 +42,17 @@ pub(crate) struct World {
     next_id: u64,
     asked: BTreeMap<u64, Asked>,
     pins: Vec<(BlockId, Domain, Value)>,
-    /// Blocks that were fetched by their numbers, and what they held.
+    /// Blocks that were fetched by their numbers, and their contents.
     fetched: BTreeMap<BlockId, ContentId>,
     values: Values,
-    /// The run stops for a crash when the disk was given so many requests.
+    /// Number of requests to the disk at which the run stops for a crash.
     pub(crate) crash_at: Option<u64>,
-    /// True once bits of the disk were flipped: damage may be told.
+    /// True once bits of the disk were flipped, so that damage may be reported.
     flipped: bool,
     /// True while the disk may fail, or is full.
     troubled: bool,
     pub(crate) is_over: bool,
-    /// True if everything that is asked is told (THERMOCLINE_VERBOSE).
+    /// True if every request is printed (THERMOCLINE_VERBOSE).
     is_told: bool,
 }
 
@@ -142,7 +142,7 @@ impl World {
         at.is_some_and(|at| self.submitted() >= at)
     }
 
-    /// Serves the next event; false if there is none.
+    /// Serves the next event; returns false if there is none.
     fn turn(&mut self) -> bool {
         let Some(next) = self.store().next_event() else { return false };
         self.now = self.now.max(next);
@@ -176,7 +176,7 @@ impl World {
         panic!("the store works for ever: {:?}", self.asked);
     }
 
-    /// Serves events until nothing is asked for and nothing goes on.
+    /// Serves events until no request is waiting and the store is quiet.
     pub(crate) fn settle(&mut self) {
         self.run_until(|world| world.asked.is_empty() || world.has_stopped());
         self.run_until(|world| world.store().is_quiet() || world.has_stopped());
@@ -244,7 +244,7 @@ impl World {
         );
     }
 
-    /// A write, or zeroes, that change blocks in part.
+    /// Requests a write, or zeroes, of parts of blocks.
     pub(crate) fn write_part(&mut self, zeroes: bool) {
         let Some(volume) = self.volume() else { return };
         let size = self.model.volumes[&volume].size;
@@ -353,7 +353,7 @@ impl World {
         self.ask(Action::Pin { domain, content }, Asked::Pin { domain, value });
     }
 
-    /// Asks for a block by its number: one that a volume has now, or that one had.
+    /// Requests a block by its number: one that a volume has now, or one that it had.
     pub(crate) fn fetch(&mut self) {
         let earlier: Vec<BlockId> = self.fetched.keys().copied().collect();
         if !earlier.is_empty() && self.rng.below(2) == 0 {
@@ -371,7 +371,7 @@ impl World {
         }
     }
 
-    /// A number stands for the same contents as long as it stands for any.
+    /// Checks that a number has the same contents as long as it is in use.
     fn check_fetched(&mut self, block: BlockId, is_mapped: bool, completed: &Completed) {
         match completed {
             Completed::Read(data) => {
@@ -419,7 +419,7 @@ impl World {
         self.ask(action, Asked::Create(volume));
     }
 
-    /// A clone or a snapshot; writes under way end first, so that it is known what it holds.
+    /// Makes a clone or a snapshot. Writes under way end first, so that its contents are known.
     pub(crate) fn clone_volume(&mut self) {
         self.settle();
         if self.has_stopped() || self.must_crash() || self.model.volumes.len() >= 8 {
@@ -454,7 +454,7 @@ impl World {
         self.store_mut().sweep();
     }
 
-    /// Fills the store with blocks that nobody else has, and then takes small pieces away.
+    /// Fills the store with unique blocks, and then trims small pieces.
     pub(crate) fn fill_store(&mut self) {
         for _ in 0..12 {
             for _ in 0..4 {
@@ -611,13 +611,13 @@ impl World {
         );
     }
 
-    /// Nothing leaks, nothing contradicts itself.
+    /// Checks that nothing leaks and no invariant is broken.
     pub(crate) fn check(&self, when: &str) {
         let flaws = self.store().check();
         assert!(flaws.is_empty(), "{when}: {flaws:?}");
     }
 
-    /// At rest: what volumes say of themselves is true, and a sweep leaves nothing behind.
+    /// Checks a quiet store: the status of volumes is right, and a sweep leaves no garbage.
     pub(crate) fn check_rest(&mut self) {
         self.settle();
         if self.has_stopped() || self.must_crash() {

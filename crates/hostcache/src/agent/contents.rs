@@ -15,13 +15,13 @@ use thermocline_units::situations::met;
 #[derive(Debug)]
 pub(super) struct Contents {
     ids: Vec<u64>,
-    /// References of maps, and of those that wait for it.
+    /// Number of references: entries of maps, and reads that wait for it.
     refs: Vec<u32>,
     by_id: Index,
     by_mark: Index,
     free: Vec<u32>,
     blocks: Blocks,
-    /// Ids of what is not held any more and was not told yet.
+    /// Ids of contents that are not held any more, which the server does not know yet.
     evicted: Vec<ContentId>,
 }
 
@@ -129,8 +129,8 @@ impl Contents {
         self.blocks.peek(content)
     }
 
-    /// Caches a content with references, if the policy wants it; without `hash` it is not found by
-    /// it.
+    /// Caches a content with references, if the policy admits it. Without `hash` it cannot be found
+    /// by its hash.
     pub(super) fn cache(&mut self, content: u32, bytes: &[u8], hash: Option<&Hash>) {
         assert!(self.refs[content as usize] > 0, "somebody wants it");
         if self.blocks.holds(content) {
@@ -161,7 +161,7 @@ impl Contents {
         }
     }
 
-    /// Tells the server, sooner or later, that a content is not held.
+    /// Queues the report to the server that a content is not held.
     pub(super) fn note_evicted(&mut self, content: u32) {
         if let Some(id) = self.id(content) {
             self.evicted.push(id);
@@ -182,7 +182,7 @@ impl Contents {
         self.blocks.lines()
     }
 
-    /// Cached blocks, contents that are known, memory beside the blocks' bytes.
+    /// Number of cached blocks, number of known contents, and bytes of memory without the blocks.
     pub(super) fn memory(&self) -> (u32, usize, u64) {
         let words = self.refs.capacity() + self.free.capacity();
         let own = self.ids.capacity() as u64 * 8 + words as u64 * 4;

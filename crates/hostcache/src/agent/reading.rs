@@ -1,13 +1,13 @@
-//! Reads: what is here, what is under way for others, and what is asked for.
+//! Reads: from the cache, by joining a request under way, or by a new request.
 //!
-//! 1. A block is taken from the cache (or from what is not flushed) if the volume's map names it;
-//!    else it joins a request for the same block, or content that is on its way; else it is asked
-//!    for, with its neighbours.
-//! 2. Content that is on its way has one *source*: a request, or a peer's token. When the source
-//!    fails or brings something else, the first who waits asks the server for bytes, and is the
-//!    source for the others.
-//! 3. An answer is learnt by the map unless a write was answered that is newer than it. A write
-//!    takes its blocks out of what can be joined.
+//! 1. A block is taken from the cache (or from the unflushed writes) if the volume's map names it.
+//!    Otherwise it joins a request for the same block or the same content. Otherwise it is
+//!    requested, together with its neighbours.
+//! 2. Content that was requested has one *source*: a request, or a peer's token. When the source
+//!    fails or brings other content, the first waiting read requests the bytes from the server, and
+//!    becomes the source for the others.
+//! 3. The map learns from an answer unless a newer write was answered. A write ends the joining of
+//!    requests for its blocks.
 
 use super::volume::State;
 use super::{
@@ -29,7 +29,7 @@ pub(super) struct ReadOp {
     left: usize,
 }
 
-/// Who waits for a block.
+/// A block of a guest's read that waits for its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiter {
     pub(super) volume: VolumeKey,
@@ -37,7 +37,7 @@ pub(super) struct Waiter {
     pub(super) ticket: Ticket,
 }
 
-/// A block of a request: who waits, and which content it is the source of.
+/// A block of a request: the reads that wait for it, and the content that it is the source of.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) waiters: Vec<Ticket>,
@@ -52,7 +52,7 @@ pub(super) struct Deferred {
     holder: HostId,
 }
 
-/// What an answer answers.
+/// Context of an answer: its request, the request's first block and manner, and the version.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
     pub(super) request: u32,
@@ -66,7 +66,7 @@ impl Agent {
     /// Reads blocks: an [`Event::Read`] or [`Event::Failed`] follows, perhaps at once.
     ///
     /// # Errors
-    /// It cannot be read; nothing happened.
+    /// The range cannot be read; nothing was changed.
     pub fn read(
         &mut self,
         now: Nanos,
@@ -84,7 +84,7 @@ impl Agent {
         Ok(ticket)
     }
 
-    /// Looks for blocks here and under way, and asks for the rest.
+    /// Looks for blocks in the cache and in requests under way, and requests the rest.
     pub(super) fn seek(&mut self, now: Nanos, waiters: Vec<Waiter>) {
         let mut run: Option<(VolumeKey, u32, Vec<Wanted>)> = None;
         for waiter in waiters {
@@ -114,7 +114,8 @@ impl Agent {
         if self.settings.protocol.ask_hashes { How::Hashes } else { How::Usual }
     }
 
-    /// Serves a waiter from here or lets it join; else what must be asked for.
+    /// Serves a waiter from the cache or lets it join a request; otherwise returns the block to be
+    /// requested.
     fn sought(&mut self, now: Nanos, waiter: Waiter) -> Option<Wanted> {
         let Waiter { volume, block, ticket } = waiter;
         let state = self.volumes.get_mut(&volume)?;
@@ -160,7 +161,7 @@ impl Agent {
         assert!(before.is_none(), "a content has one source");
     }
 
-    /// Asks for a run of blocks.
+    /// Requests a run of blocks.
     pub(super) fn ask(
         &mut self,
         now: Nanos,
@@ -178,7 +179,7 @@ impl Agent {
         self.out.push_back(ToServer::Read { request, volume: number, block, count, how });
     }
 
-    /// Copies a block that is here to who waits for it; false if it is not here.
+    /// Copies a block to the waiting read; returns false if the block is not cached.
     fn take_here(&mut self, waiter: Waiter) -> bool {
         let volume = &self.volumes[&waiter.volume];
         let Some(op) = self.reads.get_mut(&waiter.ticket) else { return true };
@@ -225,7 +226,7 @@ impl Agent {
         self.one_read(ticket);
     }
 
-    /// The answer to a read.
+    /// Handles the answer to a read.
     pub(super) fn blocks(
         &mut self,
         now: Nanos,
@@ -256,7 +257,7 @@ impl Agent {
         Ok(())
     }
 
-    /// One block of an answer; the content that is on its way because of it.
+    /// Handles one block of an answer; returns the content that is now awaited for it.
     fn block(
         &mut self,
         now: Nanos,
@@ -338,7 +339,7 @@ impl Agent {
         }
     }
 
-    /// Bytes of a content came with an answer.
+    /// Handles bytes of a content that came with an answer.
     fn came(
         &mut self,
         answer: Answer,
@@ -355,7 +356,7 @@ impl Agent {
         self.contents.change_refs(content, -1);
     }
 
-    /// Serves all who wait for a content.
+    /// Serves all reads that wait for a content.
     fn resolve(&mut self, content: u32, bytes: &[u8]) {
         let Some(waiters) = self.awaited.remove(&content) else { return };
         for waiter in waiters {
@@ -364,7 +365,7 @@ impl Agent {
         self.contents.change_refs(content, -1);
     }
 
-    /// The server named the content of a block; it is here, or on its way, or must be asked for.
+    /// Handles a block whose content the server named: it is cached, awaited, or must be requested.
     fn told(
         &mut self,
         now: Nanos,
@@ -406,7 +407,7 @@ impl Agent {
         source
     }
 
-    /// Asks the server for the bytes of a block.
+    /// Requests the bytes of a block from the server.
     fn ask_again(&mut self, now: Nanos, volume: VolumeKey, block: u32, wanted: Wanted) {
         self.counts.again += 1;
         self.ask_bytes(now, volume, block, wanted);
@@ -426,7 +427,7 @@ impl Agent {
         }
     }
 
-    /// The source of a content brought nothing: the first of those who wait asks for its block.
+    /// Replaces the failed source of a content: the first waiting read requests its block.
     pub(super) fn source_failed(&mut self, now: Nanos, content: u32) {
         let Some(mut waiters) = self.awaited.remove(&content) else { return };
         met("a source of content failed");
@@ -441,7 +442,7 @@ impl Agent {
         self.contents.change_refs(content, -1);
     }
 
-    /// Takes out of flight all that waits for the server or for peers, to be asked for later.
+    /// Parks all reads that wait for the server or for peers, to be requested again later.
     pub(super) fn park_all(&mut self) {
         self.under_way.clear();
         self.deferred.clear();
@@ -466,7 +467,7 @@ impl Agent {
         }
     }
 
-    /// The server tells of other blocks with content that this host was sent.
+    /// Handles a push: other blocks with content that this host was sent.
     pub(super) fn pushed(&mut self, id: ContentId, version: u64, blocks: &[(u32, u32)]) {
         let Some(content) = self.contents.with_id(id) else { return };
         for &(number, block) in blocks {
@@ -480,7 +481,7 @@ impl Agent {
         }
     }
 
-    /// Sends a block to another host, because the server said so.
+    /// Sends a block to another host at the server's request.
     pub(super) fn serve(&mut self, token: u64, id: ContentId, to: HostId) {
         let bytes = self.contents.with_id(id).and_then(|content| self.contents.peek(content));
         let queue = self.to_peers.entry(to).or_default();
@@ -502,7 +503,7 @@ impl Agent {
     /// Takes a message of another host, whose number is known from its certificate.
     ///
     /// # Errors
-    /// It sent wrong bytes, or much that nobody waits for: its connection ends, and
+    /// It sent wrong bytes, or too many unexpected blocks: its connection ends, and
     /// [`Agent::peer_lost`] must be called.
     pub fn hear_peer(
         &mut self,
@@ -545,7 +546,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes that the connection with another host is over: what it was to send is asked for again.
+    /// Notes that the connection with another host is over. The contents that it was to send are
+    /// requested again.
     pub fn peer_lost(&mut self, now: Nanos, host: HostId) {
         self.to_peers.remove(&host);
         self.strays.remove(&host);
@@ -560,7 +562,7 @@ impl Agent {
         }
     }
 
-    /// Gives up peers that have not sent what they were to send.
+    /// Gives up peers that have not sent their blocks in time.
     pub(super) fn give_up_late(&mut self, now: Nanos) {
         while self.deadlines.front().is_some_and(|(at, _)| *at <= now) {
             let (_, token) = self.deadlines.pop_front().expect("it is there");

@@ -1,13 +1,14 @@
-//! The server comes and goes: leases, maps, what is held.
+//! Connections with the server: leases, maps, held contents.
 //!
-//! 1. When the connection is there ([`Agent::connected`]), all volumes are attached, with the
-//!    fencing number that they had; the server is told what is held, in pieces.
-//! 2. A lease is reckoned from when it was asked for, less a margin, so it ends here before it ends
-//!    at the server. It is renewed after a third.
-//! 3. With a map handed over, a volume is served when that is here: its image's, once a host, then
-//!    what differs. It is not asked for again when the connection was lost.
-//! 4. When the connection is over ([`Agent::disconnected`]), all that was asked waits, and ids mean
-//!    nothing any more. Cached blocks are served until the lease is over.
+//! 1. When a connection begins ([`Agent::connected`]), all volumes are attached again, with their
+//!    last fencing number. The held contents are reported to the server, in pieces.
+//! 2. A lease counts from the time of its request, less a margin, so it ends here before it ends at
+//!    the server. It is renewed after a third of its duration.
+//! 3. In the protocol `manifest`, a volume is served when its map has been received: first the map
+//!    of its image, once a host, then the differences. It is not requested again after a lost
+//!    connection.
+//! 4. When the connection is over ([`Agent::disconnected`]), all requests wait, and ids become
+//!    invalid. Cached blocks are served until the lease is over.
 
 use super::volume::{State, Volume};
 use super::{Agent, AgentError, Event, Gone, Request, VolumeKey};
@@ -17,7 +18,7 @@ use std::collections::VecDeque;
 use thermocline_units::Nanos;
 use thermocline_units::situations::{met, met_if};
 
-/// Contents that are told in one message: what hashing them costs must not be felt.
+/// Contents that are reported in one message; few, so that hashing them does not delay requests.
 const ANNOUNCED_AT_ONCE: usize = 64;
 
 /// The map of an image, shared by its clones.
@@ -29,14 +30,14 @@ pub(super) struct Image {
     waiting: Vec<VolumeKey>,
 }
 
-/// What is still to be told of what is held.
+/// Held contents that are not reported yet, and those that were reported and not named yet.
 #[derive(Debug, Default)]
 pub(super) struct Announcing {
     left: Vec<u32>,
     told: VecDeque<u32>,
 }
 
-/// A lease as it was told.
+/// A lease as the server granted it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Granted {
     pub(super) volume: u32,
@@ -45,7 +46,7 @@ pub(super) struct Granted {
     pub(super) base: u32,
 }
 
-/// Version of a map, runs of numbers by their first block, and where the next part begins.
+/// Version of a map, runs of numbers by their first block, and the first block of the next part.
 type MapPart = (u64, Vec<(u32, Vec<u64>)>, Option<u32>);
 
 impl Agent {
@@ -76,7 +77,7 @@ impl Agent {
         self.drop_volume(key, Gone::Volume);
     }
 
-    /// The connection with the server is there.
+    /// Notes that a connection with the server began.
     pub fn connected(&mut self, now: Nanos) {
         self.disconnected();
         self.is_connected = true;
@@ -89,7 +90,7 @@ impl Agent {
         }
     }
 
-    /// The connection with the server is over.
+    /// Notes that the connection with the server is over.
     pub fn disconnected(&mut self) {
         self.is_connected = false;
         self.renew_at = None;
@@ -117,7 +118,7 @@ impl Agent {
         }
     }
 
-    /// Tells the next of what is held.
+    /// Reports the next held contents.
     fn announce(&mut self) {
         let mut hashes = Vec::new();
         while hashes.len() < ANNOUNCED_AT_ONCE {
@@ -135,7 +136,7 @@ impl Agent {
         }
     }
 
-    /// Numbers of what was told.
+    /// Handles the numbers of reported contents.
     pub(super) fn named(&mut self, ids: &[u64]) -> Result<(), AgentError> {
         if ids.is_empty() || ids.len() != self.announcing.told.len() {
             return Err(AgentError::NotAsked { what: "numbers of what is held" });
@@ -156,7 +157,7 @@ impl Agent {
         Ok(())
     }
 
-    /// A lease, or the old one on a new connection.
+    /// Handles a granted lease, a new one or the old one on a new connection.
     pub(super) fn attached(
         &mut self,
         now: Nanos,
@@ -208,7 +209,7 @@ impl Agent {
         Nanos(sent.0.saturating_add(held as u64))
     }
 
-    /// The volume can be used, unless its lease is over before it began.
+    /// Begins the use of a volume, unless its lease is already over.
     fn live(&mut self, now: Nanos, key: VolumeKey) {
         let volume = self.volumes.get_mut(&key).expect("it is attached");
         if now >= volume.until {
@@ -222,7 +223,7 @@ impl Agent {
         self.goes_on(now, key);
     }
 
-    /// The server can be asked again: first what it may have lost, then what waited.
+    /// Sends what waited for the server: first the writes that it may have lost, then the rest.
     fn goes_on(&mut self, now: Nanos, key: VolumeKey) {
         self.volumes.get_mut(&key).expect("it is attached").state = State::Live;
         self.write_again(now, key);
@@ -246,7 +247,7 @@ impl Agent {
         self.out.push_back(ToServer::Map { request, volume, base, block });
     }
 
-    /// Part of a map.
+    /// Handles a part of a map.
     pub(super) fn entries(
         &mut self,
         now: Nanos,
@@ -310,7 +311,7 @@ impl Agent {
         self.ask_map(now, key, false, 0);
     }
 
-    /// All leases of this connection hold again.
+    /// Handles the renewal of all leases of this connection.
     pub(super) fn renewed(&mut self, now: Nanos, sent: Nanos) {
         for key in self.volumes.keys().copied().collect::<Vec<_>>() {
             let volume = self.volumes.get_mut(&key).expect("it is there");
@@ -361,7 +362,8 @@ impl Agent {
         }
     }
 
-    /// Another host has the volume, or the server refused what cannot be done without.
+    /// Gives up a volume, because another host has it (`why` is `None`) or because the server
+    /// refused something essential.
     pub(super) fn lose(&mut self, key: VolumeKey, why: Option<Why>) {
         if self.volumes.contains_key(&key) {
             met_if(why.is_none(), "a volume was lost to another host");
@@ -399,7 +401,7 @@ impl Agent {
         drop_leaves(volume.map.into_leaves(), |content, by| contents.change_refs(content, by));
     }
 
-    /// Does what is due.
+    /// Does the work that is due: time-outs and renewals.
     ///
     /// # Errors
     /// The server does not answer: the connection ends, and [`Agent::disconnected`] must be called.

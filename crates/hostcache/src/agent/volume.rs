@@ -1,4 +1,4 @@
-//! A volume at an agent: its lease, its map, and what of it waits.
+//! A volume at an agent: its lease, its map, and its waiting requests.
 
 use super::reading::Waiter;
 use super::{Gone, Ticket};
@@ -22,14 +22,14 @@ pub(super) enum State {
 /// A block whose write is not durable yet.
 #[derive(Debug)]
 pub(super) struct Unflushed {
-    /// None: zeroes.
+    /// `None`: zeroes.
     pub(super) data: Option<(Bytes, Hash)>,
     /// The guest's write that waits for it.
     pub(super) ticket: Option<Ticket>,
     pub(super) fua: bool,
-    /// When it was answered, in answers.
+    /// Number of its answer among all answers to writes; `None` while it is not answered.
     pub(super) answered: Option<u64>,
-    /// It is said again to a server that may have lost it.
+    /// True if it is being sent again to a server that may have lost it.
     pub(super) is_again: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Unflushed {
 pub(super) struct Queued {
     pub(super) ticket: Ticket,
     pub(super) block: u32,
-    /// None: zeroes.
+    /// `None`: zeroes.
     pub(super) blocks: Vec<Option<Bytes>>,
     pub(super) fua: bool,
 }
@@ -46,29 +46,30 @@ pub(super) struct Queued {
 #[derive(Debug)]
 pub(super) struct Volume {
     pub(super) name: String,
-    /// The server's number; known since the first lease.
+    /// The server's number of the volume; valid from the first lease on.
     pub(super) number: u32,
     pub(super) fence: u64,
     pub(super) blocks: u32,
     pub(super) base: u32,
     pub(super) state: State,
-    /// End of the lease, as this host reckons.
+    /// End of the lease by this host's clock, margin deducted.
     pub(super) until: Nanos,
-    /// How long it lasts here, and when it was asked for on this connection.
+    /// Duration of the lease here, margin deducted; below, the time of its request on this
+    /// connection.
     pub(super) lease: Nanos,
     pub(super) lease_since: Nanos,
     pub(super) map: Map,
     pub(super) unflushed: BTreeMap<u32, Unflushed>,
-    /// Blocks of `unflushed` that are said again and not answered.
+    /// Blocks of `unflushed` that were sent again and are not answered.
     pub(super) again: usize,
     pub(super) queue: VecDeque<Queued>,
-    /// Reads that wait until the server can be asked.
+    /// Reads that wait for the server.
     pub(super) parked: Vec<Waiter>,
-    /// Flushes that wait likewise.
+    /// Flushes that wait for the server.
     pub(super) flushes: VecDeque<Ticket>,
-    /// A flush of this host's own is under way.
+    /// True while a flush that the agent began by itself is under way.
     pub(super) is_flushing: bool,
-    /// The map of the image has been taken over.
+    /// True once the map of the image has been taken over.
     pub(super) has_map: bool,
 }
 
@@ -100,12 +101,12 @@ impl Volume {
         holds && matches!(self.state, State::Live | State::Away)
     }
 
-    /// True if the server can be asked.
+    /// True if requests may be sent to the server.
     pub(super) fn may_ask(&self, now: Nanos) -> bool {
         self.state == State::Live && self.may_serve(now)
     }
 
-    /// Tickets of all that waits, apart from reads and writes that have begun.
+    /// Tickets of all waiting requests, except reads and writes that have begun.
     pub(super) fn waiting(&mut self) -> Vec<(Ticket, Gone)> {
         let queued = self.queue.drain(..).map(|write| write.ticket);
         queued.chain(self.flushes.drain(..)).map(|ticket| (ticket, Gone::Volume)).collect()

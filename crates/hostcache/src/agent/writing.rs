@@ -1,10 +1,11 @@
-//! Writes and flushes of guests, and what is kept until it is durable.
+//! Writes and flushes of guests, and blocks that are kept until they are durable.
 //!
 //! 1. A write begins when no write of the same blocks is unanswered, in the guest's order. Map and
-//!    cache change at once, so later reads see it; nothing is learnt of its blocks meanwhile.
-//! 2. Its blocks are named to the server by number or hash; those that it does not know are sent.
-//! 3. They stay here until a flush is answered that was sent after their answer. When the server
-//!    was away, they are said again before any flush is.
+//!    cache change at once, so later reads see it. The map learns nothing of its blocks meanwhile.
+//! 2. Its blocks are named to the server by number or hash. The server requests the bytes of
+//!    contents that it does not know.
+//! 3. The blocks stay here until a flush is answered that was sent after their answer. After a lost
+//!    connection they are sent again before any flush.
 
 use super::volume::{Queued, State, Unflushed};
 use super::{Agent, Event, Gone, Request, Ticket, VolumeKey};
@@ -24,10 +25,10 @@ pub(super) struct WriteOp {
 
 impl Agent {
     /// Writes whole blocks: an [`Event::Done`] or [`Event::Failed`] follows. With `fua` they are
-    /// durable then.
+    /// durable at that time.
     ///
     /// # Errors
-    /// It cannot be written; nothing happened.
+    /// The range cannot be written; nothing was changed.
     ///
     /// # Panics
     /// When `bytes` are not whole blocks.
@@ -79,7 +80,7 @@ impl Agent {
         Ok(ticket)
     }
 
-    /// Begins the writes that need not wait.
+    /// Begins the writes that need not wait any more.
     pub(super) fn begin_writes(&mut self, now: Nanos, key: VolumeKey) {
         let most = self.settings.unflushed_bytes_max / self.settings.block_bytes as u64;
         loop {
@@ -158,7 +159,7 @@ impl Agent {
         content
     }
 
-    /// Sends blocks that are not flushed, by name where that is the protocol, unless `as_bytes`.
+    /// Sends unflushed blocks to the server: by name if the protocol says so and not `as_bytes`.
     fn send_write(&mut self, now: Nanos, key: VolumeKey, block: u32, count: usize, as_bytes: bool) {
         let volume = &self.volumes[&key];
         let (number, fence) = (volume.number, volume.fence);
@@ -197,7 +198,7 @@ impl Agent {
         }
     }
 
-    /// The answer to a write.
+    /// Handles the answer to a write.
     pub(super) fn written(
         &mut self,
         now: Nanos,
@@ -253,7 +254,7 @@ impl Agent {
         }
     }
 
-    /// Notes the number of written content: perhaps it is known under it already.
+    /// Notes the number of written content, which may be known under another entry.
     fn name_written(
         &mut self,
         (key, block): (VolumeKey, u32),
@@ -287,7 +288,7 @@ impl Agent {
     /// follows.
     ///
     /// # Errors
-    /// It cannot be flushed; nothing happened.
+    /// The volume cannot be flushed; nothing was changed.
     pub fn flush(&mut self, now: Nanos, volume: VolumeKey) -> Result<Ticket, Gone> {
         self.check(volume, 0, 1)?;
         let ticket = self.ticket();
@@ -297,7 +298,7 @@ impl Agent {
         Ok(ticket)
     }
 
-    /// Sends the flushes that need not wait.
+    /// Sends the flushes that need not wait any more.
     pub(super) fn send_flushes(&mut self, now: Nanos, key: VolumeKey) {
         let Some(volume) = self.volumes.get_mut(&key) else { return };
         if !volume.may_ask(now) || volume.again > 0 {
@@ -316,7 +317,7 @@ impl Agent {
         self.out.push_back(ToServer::Flush { request, volume, fence });
     }
 
-    /// The answer to a flush.
+    /// Handles the answer to a flush.
     pub(super) fn flushed(
         &mut self,
         now: Nanos,
@@ -334,7 +335,7 @@ impl Agent {
         self.begin_writes(now, key);
     }
 
-    /// Says again what a server may have lost.
+    /// Sends again the writes that the server may have lost.
     pub(super) fn write_again(&mut self, now: Nanos, key: VolumeKey) {
         let volume = self.volumes.get_mut(&key).expect("it was attached");
         debug_assert!(volume.state == State::Live, "the server knows its lease");

@@ -2,11 +2,11 @@
 //!
 //! 1. A host that attaches a volume gets a lease under a fencing number that is higher than any
 //!    before. The number is durable at the store before the host is told.
-//! 2. The server reckons the lease from when it grants or renews it, the host from when it asked;
-//!    so the host's ends first, as long as their clocks run alike within the host's margin.
+//! 2. For the server, the lease begins when it grants or renews it; for the host, when it asked. So
+//!    the host's lease ends first, as long as their clocks run alike within the host's margin.
 //! 3. Another host gets the volume when the lease was given back or is over; after a start also
 //!    those leases must be over that an earlier run may have granted.
-//! 4. Whoever comes with the number that is still the volume's goes on with it, whenever it comes.
+//! 4. A host that comes with the volume's current number goes on with it, at any time.
 //! 5. A lease that is given back *to* a host is kept for that host for as long as a lease lasts.
 
 use super::{Asker, Op, Server};
@@ -19,7 +19,7 @@ use thermocline_units::situations::{met, met_if};
 /// A lease, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseStatus {
-    /// Of which volume.
+    /// The volume.
     pub volume: u32,
     /// Its holder.
     pub holder: HostId,
@@ -32,7 +32,7 @@ pub struct LeaseStatus {
 #[derive(Debug)]
 pub(super) struct Lease {
     info: VolumeInfo,
-    /// Nobody else gets the volume before.
+    /// Time before which no other host gets the volume.
     until: Nanos,
     /// A number is on its way to the store.
     is_granting: bool,
@@ -55,7 +55,7 @@ impl Lease {
 }
 
 impl Server {
-    /// Leases that hold, or that may still be believed to hold.
+    /// Leases that hold, or that their hosts may still believe to hold.
     pub fn leases(&self, now: Nanos) -> Vec<LeaseStatus> {
         let held = self.leases.iter().filter(|(_, lease)| lease.is_granting || now < lease.until);
         let told = held.map(|(&volume, lease)| LeaseStatus {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Memory {
     blocks: Blocks,
-    /// Lines of volumes' blocks, if it is kept by those.
+    /// Lines by volume and block, if the memory is kept by those.
     by_block: Option<BTreeMap<(u32, u32), u32>>,
 }
 
@@ -46,14 +46,14 @@ impl Memory {
         }
     }
 
-    /// The place gets other content.
+    /// Drops the block of a place that gets other content.
     pub(super) fn forget_place(&mut self, place: u32) {
         if self.by_block.is_none() {
             self.blocks.remove(place);
         }
     }
 
-    /// The block gets other content.
+    /// Drops a block that gets other content.
     pub(super) fn forget_block(&mut self, block: (u32, u32)) {
         if self.by_block.is_some() {
             let line = self.line(0, block);
@@ -61,7 +61,7 @@ impl Memory {
         }
     }
 
-    /// Memory of the map from places to slots and of the policy's: what grows with the tracker.
+    /// Bytes that grow with the tracker: the map from places to slots, and the policy's index.
     pub(super) fn line_bytes(&self) -> u64 {
         self.blocks.line_bytes()
     }

@@ -1,4 +1,4 @@
-//! Reads: each block is told by number, as bytes, or by another host.
+//! Reads: each block is answered by its number, as bytes, or by another host.
 
 use super::{Asker, Op, Server};
 use crate::messages::{HostId, How, ReadItem, ToAgent, Why};
@@ -8,7 +8,7 @@ use thermocline_policy::lookup::{Asked, Source};
 use thermocline_units::Nanos;
 use thermocline_units::situations::met;
 
-/// Times that blocks are looked up again because their content was swept meanwhile.
+/// Number of times that blocks are looked up again because their content was swept meanwhile.
 const TRIES_MAX: u8 = 4;
 
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub(super) struct Read {
     how: How,
     version: u64,
     parts: Vec<Part>,
-    /// Blocks whose bytes are not there yet.
+    /// Number of blocks whose bytes are not there yet.
     waiting: usize,
-    /// Content of one was swept.
+    /// True if the content of a block was swept.
     is_stale: bool,
     tries: u8,
 }
@@ -32,8 +32,8 @@ enum Part {
     Content(Content, Answer),
 }
 
-/// Way in which a content is told, as it was decided; a host that holds it when the answer leaves
-/// is told the number in any case.
+/// Chosen way to answer a block. A host that holds the content when the answer leaves gets its
+/// number in any case.
 #[derive(Debug)]
 enum Answer {
     Number,
@@ -124,8 +124,8 @@ impl Server {
         }
     }
 
-    /// The least busy of the hosts that hold a content, one of the equals at random, if one is to
-    /// send it.
+    /// The host that is to send a content: the least busy holder, ties at random; `None` if the
+    /// server is to send it.
     fn peer_for(&mut self, now: Nanos, place: u32, but: usize, in_memory: bool) -> Option<HostId> {
         let (mut holders, mut equals) = (0, 0);
         let mut best: Option<(u32, HostId)> = None;
@@ -185,7 +185,7 @@ impl Server {
         }
     }
 
-    /// All blocks are decided and there: the answer leaves, or they are looked up again.
+    /// Ends a read whose blocks are all there: sends the answer, or looks up swept blocks again.
     fn answered(&mut self, now: Nanos, mut read: Read) {
         if !self.ended(read.asker) {
             return;
@@ -279,7 +279,7 @@ impl Server {
         ReadItem::Deferred(id, content.hash, peer, token)
     }
 
-    /// Asks the store which other blocks have the content that leaves.
+    /// Asks the store for other blocks with the content that is being sent.
     fn push(&mut self, read: &Read, but: (u32, u32), id: crate::ContentId, content: Content) {
         let cap = self.lookup.push().cap;
         if !self.protocol.push || content.shares < 2 || cap == 0 {

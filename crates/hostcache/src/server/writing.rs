@@ -1,4 +1,4 @@
-//! Writes: what is known by number or hash is not sent.
+//! Writes: bytes are sent only of contents that the store does not know by number or hash.
 
 use super::{Asker, Op, Server};
 use crate::messages::{ToAgent, UNKNOWN, WriteItem};
@@ -12,7 +12,7 @@ pub(super) struct Write {
     place: (u32, u32),
     fua: bool,
     version: u64,
-    /// The bytes of those blocks that came with them.
+    /// Bytes of the blocks that were sent with them.
     data: Vec<Option<Bytes>>,
 }
 

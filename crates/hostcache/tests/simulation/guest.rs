@@ -1,8 +1,8 @@
-//! What a volume may hold, by what its guest was told.
+//! Contents that a volume may have, by the answers that its guest got.
 //!
-//! Writes to a block are answered in their order. Position 0 of a block is what it held when its
-//! guest came, one of several values if nobody can know; then come its writes. What is before
-//! `base` cannot come back by a crash; what is before `acked` cannot be read any more.
+//! Writes to a block are answered in their order. Position 0 of a block is its contents when its
+//! guest came: one of several values if it is uncertain. Then come its writes. Positions before
+//! `base` cannot come back by a crash; positions before `acked` cannot be read any more.
 
 use std::collections::BTreeMap;
 use thermocline_hostcache::Ticket;
@@ -35,7 +35,7 @@ enum Pending {
 pub(crate) struct Guest {
     blocks: Vec<Block>,
     pending: BTreeMap<Ticket, Pending>,
-    /// Crashes of the server so far, and how many of them a flush has come after.
+    /// Number of the server's crashes so far, and number of those before the last flush.
     crashes: u32,
     flushed_after: u32,
 }
@@ -63,8 +63,8 @@ impl Guest {
         self.crashes += 1;
     }
 
-    /// A new guest comes: the old one's requests are over, and what was not answered or flushed is
-    /// old or new.
+    /// Notes a new guest: the old one's requests are over, and each block that was not answered or
+    /// flushed is old or new.
     pub(crate) fn comes(&mut self) {
         self.pending.clear();
         let lossy = self.flushed_after < self.crashes;
@@ -109,7 +109,7 @@ impl Guest {
         self.pending.insert(ticket, Pending::Flush { acked, after_crash: self.crashes });
     }
 
-    /// A read is answered; panics when it is wrong.
+    /// Handles an answered read; panics when it is wrong.
     pub(crate) fn read(&mut self, ticket: Ticket, values: &[u8]) {
         let Some(Pending::Read { block, allowed }) = self.pending.remove(&ticket) else {
             panic!("{ticket:?} is no read");
@@ -143,7 +143,7 @@ impl Guest {
         }
     }
 
-    /// A request failed: a write may have happened.
+    /// Handles a failed request: a write may have been carried out.
     pub(crate) fn failed(&mut self, ticket: Ticket) {
         self.pending.remove(&ticket).expect("it was asked");
     }

@@ -1,4 +1,4 @@
-//! A server and three hosts, connections that break, partitions, processes that die, by seed.
+//! A server and three hosts with broken connections, partitions and killed processes, by seed.
 //!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
 //! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
 //! one that none met is a failure. Every mutant must be caught; `THERMOCLINE_MUTANT` says which
@@ -16,7 +16,7 @@ use thermocline_units::mutants::plant;
 use thermocline_units::situations;
 use world::World;
 
-/// What the seeds must have met.
+/// Situations that the seeds must have met.
 const SITUATIONS: [&str; 42] = [
     "a block was not admitted",
     "a clone took over its image's map",

@@ -1,4 +1,4 @@
-//! A connection between two processes: bytes in order, late, and none after it broke.
+//! A connection between two processes: bytes arrive in order, with a delay, and not after it broke.
 
 use std::collections::VecDeque;
 use thermocline_hostcache::{HostId, Link, LinkError, Message, Protocol};
@@ -12,7 +12,7 @@ pub(crate) struct Connection {
     /// The connector's and the acceptor's.
     pub(crate) ends: [Link; 2],
     lines: [Line; 2],
-    /// Nothing arrives before.
+    /// Time before which nothing arrives.
     pub(crate) stalled_until: Nanos,
     pub(crate) told: [bool; 2],
 }
@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// Bytes leave and arrive; an error if an end ends it.
+    /// Moves bytes in both directions; returns an error if an end closes the connection.
     pub(crate) fn carry(&mut self, now: Nanos, rng: &mut Rng) -> Result<(), LinkError> {
         for side in 0..2 {
             self.ends[side].tick(now)?;

@@ -1,11 +1,12 @@
-//! The whole world of a seed: a store, a server, three hosts with their guests, connections between
-//! all of them, and what goes wrong.
+//! The world of a seed: a store, a server, three hosts with their guests, connections between all
+//! of them, and faults.
 //!
-//! Each seed draws the protocol, policies, sizes and clocks, and then accidents: connections break
-//! or stall, hosts and the server die at any point (the store loses what was not flushed, block by
-//! block), a sweep runs in two halves between everything else, peers send wrong bytes. After every
-//! step at most one host may serve a volume. At the end all is mended: every guest's request is
-//! answered, every block is what its guest may see, and after a sweep nothing is left over.
+//! Each seed draws the protocol, policies, sizes and clocks, and then faults: connections break or
+//! stall, hosts and the server are killed at any point (the store loses unflushed writes, block by
+//! block), a sweep runs in two halves between other steps, peers send wrong bytes. After every step
+//! at most one host may serve a volume. At the end the faults stop: every guest's request must be
+//! answered, every block must have contents that its guest may see, and a sweep must leave no
+//! garbage.
 
 mod scene;
 mod storage;
@@ -23,7 +24,7 @@ use thermocline_units::situations::met;
 use thermocline_units::{Nanos, Rng};
 
 const SERVER: HostId = HostId(99);
-/// Rounds in which everything must be done once nothing goes wrong any more.
+/// Number of rounds within which all requests must end once the faults have stopped.
 const DRAIN_ROUNDS: u32 = 4000;
 const PAIRS: [(usize, usize); 3] = [(0, 1), (0, 2), (1, 2)];
 
@@ -32,7 +33,7 @@ struct Volume {
     guest: Guest,
     /// Host that its guest runs on.
     holder: Option<(usize, VolumeKey)>,
-    /// Where its guest wants to go.
+    /// Host that its guest wants to move to.
     moves_to: Option<usize>,
 }
 
@@ -149,7 +150,7 @@ impl World {
         self.hosts[host].keys.insert(key, volume);
     }
 
-    /// A guest asks for something.
+    /// Makes a random request of a guest.
     fn ask(&mut self) {
         let at = self.rng.below(3) as usize;
         let Some((host, key)) = self.volumes[at].holder else { return };
@@ -262,7 +263,7 @@ impl World {
         self.volumes.iter_mut().for_each(|volume| volume.guest.server_crashed());
     }
 
-    /// A guest moves: it flushes, and when all is answered the volume goes to the other host.
+    /// Moves a guest: it flushes, and when all is answered the volume goes to the other host.
     fn hand_over(&mut self) {
         let at = self.rng.below(3) as usize;
         let to = self.rng.below(HOSTS as u64) as usize;
@@ -290,7 +291,7 @@ impl World {
         }
     }
 
-    /// Everything that can happen by itself happens once.
+    /// Runs every machine and connection once.
     fn round(&mut self) {
         self.connect();
         self.tick();
@@ -470,7 +471,7 @@ impl World {
         }
     }
 
-    /// The guest that waits for a ticket; none if its volume is another host's by now.
+    /// The guest that waits for a ticket; `None` if its volume is another host's by now.
     fn guest_of(&mut self, host: usize, ticket: Ticket) -> Option<&mut Guest> {
         let of_host = |volume: &&mut Volume| volume.holder.is_some_and(|(at, _)| at == host);
         let mut guests = self.volumes.iter_mut().filter(of_host).map(|volume| &mut volume.guest);
@@ -489,7 +490,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more: everything must come to its end.
+    /// Stops all faults, and checks that all requests end.
     fn mend(&mut self) {
         self.is_mended = true;
         self.strangers = false;

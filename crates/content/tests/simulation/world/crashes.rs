@@ -1,4 +1,4 @@
-//! Crashes: what comes back is one of the versions that may.
+//! Crashes: each block has one of the allowed versions afterwards.
 
 use super::{Asked, World};
 use crate::model::{Block, SECTORS, Value, Volume, stamps_of};
@@ -10,8 +10,8 @@ use thermocline_ports::faulty::{Faults, Survival};
 use thermocline_units::{Bytes, VolumeId};
 
 impl World {
-    /// The power fails; the store is opened again, perhaps with crashes on the way, and everything
-    /// that must be there is.
+    /// Simulates a loss of power: opens the store again, perhaps with further crashes, and checks
+    /// that all expected contents are there.
     pub(crate) fn crash(&mut self, survival: Option<Survival>) {
         self.crash_at = None;
         if self.is_told {
@@ -55,7 +55,7 @@ impl World {
         self.troubled = faults.fail > 0.0;
     }
 
-    /// Makes the model what the store has, if that may be.
+    /// Sets the model to the store's state, after checking that this state is allowed.
     fn compare(&mut self) {
         let asked = std::mem::take(&mut self.asked);
         let mut maybe: Vec<Volume> = Vec::new();
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Reads a volume; each block is one of its versions, and that is the one from now on.
+    /// Reads a volume, checks that each block has an allowed version, and keeps that one.
     fn compare_volume(&mut self, id: VolumeId) {
         let blocks = self.model.volumes[&id].blocks.len() as u64;
         for first in (0..blocks).step_by(64) {

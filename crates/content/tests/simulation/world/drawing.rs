@@ -1,11 +1,11 @@
-//! What a seed draws: a store's settings, its disk's faults, contents of blocks.
+//! Random choices of a seed: the store's settings, its disk's faults, contents of blocks.
 
 use crate::model::{Value, ZERO};
 use thermocline_content::{BLOCK, Settings};
 use thermocline_ports::faulty::{Background, Faults};
 use thermocline_units::{Bytes, Nanos, Rng};
 
-/// Contents that come again and again.
+/// Contents that are used repeatedly.
 const PALETTE: u64 = 24;
 
 pub(super) fn draw_settings(rng: &mut Rng, faults: &Faults) -> Settings {
@@ -38,7 +38,7 @@ pub(super) fn draw_faults(rng: &mut Rng) -> Faults {
     faults
 }
 
-/// Contents: some that come again, and stamps that come once.
+/// Contents: some that are repeated, and stamps that are unique.
 pub(super) struct Values {
     next: u32,
 }
@@ -50,7 +50,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Zeroes, one of those that come again, or a new one.
+    /// Zeroes, one of the repeated contents, or a new one.
     pub(super) fn any(&mut self, rng: &mut Rng) -> Value {
         match rng.below(8) {
             0 => ZERO,
@@ -62,13 +62,13 @@ impl Values {
         }
     }
 
-    /// One that no block had before.
+    /// Contents that no block had before.
     pub(super) fn new_one(&mut self) -> Value {
         self.next += 8;
         std::array::from_fn(|sector| self.next + sector as u32)
     }
 
-    /// A sector that was not there before.
+    /// A stamp that no sector had before.
     pub(super) fn stamp(&mut self) -> u32 {
         self.next += 1;
         self.next

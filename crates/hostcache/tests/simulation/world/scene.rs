@@ -1,4 +1,4 @@
-//! What a seed draws before anything happens: clocks, sizes, settings, the image.
+//! Random choices of a seed at its beginning: clocks, sizes, settings, the image.
 
 use thermocline_hostcache::{
     Agent, AgentSettings, BLOCK_BYTES, Hash, HostId, Protocol, ServerSettings,

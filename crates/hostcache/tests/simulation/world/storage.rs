@@ -1,5 +1,5 @@
-//! The store behind the server: it acts on maps at once, in order; on what it reads and makes
-//! durable when it answers, late and in any order.
+//! The store behind the server. It changes maps at once, in order. It reads and makes durable when
+//! it answers, which is later and in any order.
 
 use super::scene::{BLOCKS, bytes_of, hash_of};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub(super) struct Storage {
     /// Requests that are not answered yet.
     pending: Vec<(u32, Result<StoreAnswer, StoreRequest>)>,
     sweeping: bool,
-    /// Reads take so long that a sweep can come in between.
+    /// True if reads take so long that a sweep can come in between.
     has_slow_reads: bool,
     /// Hashes of the bytes that came in each domain.
     came: [BTreeSet<Hash>; 2],
@@ -55,7 +55,7 @@ impl Storage {
         self.pending.push((op, answer));
     }
 
-    /// Answers some of what was asked, all of it if nothing may go wrong any more.
+    /// Answers some of the requests, or all of them once the faults have stopped.
     pub(super) fn answer(
         &mut self,
         rng: &mut Rng,
@@ -76,8 +76,8 @@ impl Storage {
         }
     }
 
-    /// Carries a request out. Content that is known by its name has come as bytes in the same
-    /// domain.
+    /// Carries out a request, and checks that content known by its name has come as bytes in the
+    /// same domain.
     fn perform(&mut self, request: StoreRequest) -> StoreAnswer {
         let StoreRequest::Write { volume, items, .. } = &request else {
             return self.store.perform(request);
@@ -98,14 +98,14 @@ impl Storage {
         answer
     }
 
-    /// The server dies: what was not flushed is lost, block by block.
+    /// Simulates the server's death: unflushed writes are lost, block by block.
     pub(super) fn crash(&mut self, rng: &mut Rng) {
         self.pending.clear();
         self.store.crash(rng);
         self.sweeping = false;
     }
 
-    /// Half a sweep.
+    /// Runs half a sweep.
     pub(super) fn sweep(&mut self) {
         if self.sweeping {
             if self.store.finish_sweep() > 0 {
@@ -117,7 +117,7 @@ impl Storage {
         self.sweeping = !self.sweeping;
     }
 
-    /// After a sweep nothing is left over, and nothing is missing.
+    /// Checks that after a sweep there is no garbage, and nothing is missing.
     pub(super) fn check(&mut self) {
         for volume in 1..=VOLUMES {
             self.store.perform(StoreRequest::Flush { volume });
