@@ -5,10 +5,12 @@
 //! where a network reaches the address it is encrypted too.
 
 pub(crate) mod pages;
+mod patience;
 pub(crate) mod routes;
 
 pub use routes::openapi;
 
+use self::patience::Patient;
 use crate::orders::Orders;
 use crate::unix_socket::{self, SocketName};
 use axum::Router;
@@ -29,6 +31,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A client that has not sent its request's head by then is let go.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// A client that takes no byte of its answer for so long is let go.
+const TAKE_TIME: Duration = Duration::from_secs(10);
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 
@@ -203,7 +207,8 @@ async fn converse(router: Router, stream: impl AsyncRead + AsyncWrite + Unpin + 
     let mut server = hyper::server::conn::http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
     // A client that breaks off is nobody's fault here.
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    let stream = TokioIo::new(Patient::new(stream, TAKE_TIME));
+    let _ = server.serve_connection(stream, service).await;
 }
 
 /// Lets a request through when it carries the token, or asks for the page.

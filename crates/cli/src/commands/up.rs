@@ -10,7 +10,7 @@ use crate::deciding::DecidingArgs;
 use crate::doors::{self, LogFormat};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, AddedPools, Permission, Started, is_on_tmpfs};
+use crate::pools::{self, AddedPools, DataFolder, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -121,6 +121,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     let damage = pools::Damage::from(args.salvage);
     let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
+    let _folder = DataFolder::lock(&config.data)?;
     let Started { group, disks, names, clock } = pools::start(&config, may)?;
     let told = tell_pools(&disks, &names, &config);
     let is_damaged = group.salvage().is_some();

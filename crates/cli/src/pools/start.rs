@@ -8,6 +8,10 @@ use super::ways::{Ways, open, open_bucket};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
 use crate::doors::{self, random};
 use crate::error::CliError;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -47,14 +51,38 @@ pub(crate) struct Permission<'a> {
     pub(crate) erase: &'a [PathBuf],
 }
 
+/// The data folder, locked for as long as this is kept: one engine at a time has it.
+pub(crate) struct DataFolder {
+    _folder: File,
+}
+
+impl DataFolder {
+    /// Makes the folder where it is missing, and locks it.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another engine runs with it.
+    pub(crate) fn lock(path: &Path) -> Result<DataFolder, CliError> {
+        let name = path.display();
+        let failed = |error: io::Error| CliError::failed(format!("{name}: {error}"));
+        std::fs::create_dir_all(path).map_err(failed)?;
+        let folder = File::open(path).map_err(failed)?;
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(CliError::failed(format!(
+                "an engine is starting or running with the data folder {name}; stop that first, or \
+                 give this one another folder"
+            ))),
+            // File systems without locks: the pools have locks of their own.
+            _ => Ok(DataFolder { _folder: folder }),
+        }
+    }
+}
+
 /// Opens the devices, makes those that a first start lacks, and opens or makes the group on them.
 ///
 /// # Errors
 /// When a device is missing, in use, or has something else on it; when the group cannot be made of
 /// these pools. Nothing is left behind that was not there before.
 pub(crate) fn start(config: &Config, may: Permission<'_>) -> Result<Started, CliError> {
-    std::fs::create_dir_all(&config.data)
-        .map_err(|error| CliError::failed(format!("{}: {error}", config.data.display())))?;
     let ways = Ways::to_run();
     match arrange(survey(config, &ways, may.erase)?)? {
         Arranged::Fresh(found) => first_start(config, &ways, found),
@@ -176,9 +204,12 @@ fn make_in_bucket(config: &Config, pool: &PoolConfig, head: Bytes) -> Result<Dis
     open_bucket(&pool.device, Purpose::Make(random()?, shape)).map_err(CliError::failed)
 }
 
+/// Makes a file. It is noted as made once this process has it locked: until then it may be that of
+/// another start.
 fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, CliError> {
+    let disk = open(device, device.size).map_err(CliError::failed)?;
     made.push(&device.path);
-    open(device, device.size).map_err(CliError::failed)
+    Ok(disk)
 }
 
 /// A new cache in front of a blank device. A line must never want for room.
