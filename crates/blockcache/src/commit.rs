@@ -14,7 +14,8 @@
 //! A flush that failed may have forgotten what it was to make durable, and the next one would say
 //! that all is well (Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC
 //! 2020). Then the table stays as it was, and every request is answered with an error: what was
-//! flushed before is found when the cache is opened again. A flush that took too long is tried
+//! flushed before is found when the cache is opened again. From the failed flush on nothing is
+//! taken back either: a slot may show what was in it before. A flush that took too long is tried
 //! again.
 
 use crate::cache::{BlockCache, Task, mark};

@@ -6,6 +6,8 @@
 //! is recognised ([`is_unfinished`]) and may be formatted again: the fast device has no label yet,
 //! and nothing was ever stored there.
 //!
+//! One flipped bit in a label or in a sector of the table is set right; more are told, and refused.
+//!
 //! Opening reads both labels and the table; what the table names is dirty, everything else is not
 //! cached. A program that was killed leaves what it wrote in the devices' own caches: both are
 //! flushed before anybody reads it. One request is under way at a time.
@@ -17,6 +19,7 @@ use std::ops::Range;
 use thermocline_policy::cache::Sets;
 use thermocline_ports::{Device, DeviceError, Io, Payload, SECTOR};
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, Nanos};
 
 /// Sectors of the table that are read or written at once: 512 KiB.
@@ -198,7 +201,11 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     fn read_label(&self, side: Side, payload: &Payload) -> Result<Label, OpenError> {
         let block = payload.to_vec();
-        match Label::decode(&block) {
+        let corrected = || {
+            let sector = block.get(..SECTOR as usize).filter(|block| is_label(block))?;
+            format::with_one_bit_changed(sector, Label::decode)
+        };
+        match Label::decode(&block).or_else(corrected) {
             Some(label) if label.side == side => Ok(label),
             Some(_) => Err(OpenError::Strangers),
             None if is_label(&block) => Err(OpenError::BadLabel(name(side))),
@@ -232,7 +239,13 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     fn restore(&mut self, sectors: &Range<u32>, bytes: &[u8]) -> Result<(), OpenError> {
         let lines = self.label(Side::Cache).lines;
         for (sector, bytes) in sectors.clone().zip(bytes.chunks(SECTOR as usize)) {
-            let named = format::decode_table(self.identity, sector, bytes);
+            let decode = |bytes: &[u8]| format::decode_table(self.identity, sector, bytes);
+            let corrected = || {
+                let named = format::with_one_bit_changed(bytes, decode);
+                met_if(named.is_some(), "a flipped bit of the table is set right");
+                named
+            };
+            let named = decode(bytes).or_else(corrected);
             for (slot, line) in named.ok_or(OpenError::Table(sector))? {
                 let sound = line < lines
                     && self.index.fits(line, slot)

@@ -119,6 +119,11 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         if state.outstanding > 0 {
             return;
         }
+        if self.commit.forgot {
+            // The fast device may show what was in the slot before, and the slow one has better.
+            met("a line is not taken back after a flush that forgot");
+            return self.end_run(now, run, false);
+        }
         if state.failed {
             met("a line that is taken back cannot be read");
             return self.end_run(now, run, false);

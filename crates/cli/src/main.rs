@@ -29,7 +29,7 @@ static ALLOCATOR: allocator::HugePages = allocator::HugePages;
 
 /// Hybrid storage, live and in the laboratory: where data lives and how it moves.
 #[derive(Parser)]
-#[command(version, propagate_version = true, max_term_width = 100)]
+#[command(name = "thermocline", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -21,14 +21,14 @@ mod zeroing;
 
 pub use backing::lock_backing_file;
 pub use growing::Grower;
-pub use opening::{OpenDeviceError, OpenOptions};
+pub use opening::{OpenDeviceError, OpenOptions, take_back_file};
 
 use crate::buffer::{Aligned, is_aligned};
 use crate::memory;
 use crate::ring::{Answer, Ask, Ring};
 use crate::{Health, Patience};
 use bytes::Bytes as Buffer;
-use opening::{block_device, device_size, lock, open_file};
+use opening::{block_device, device_size, is_at, lock, open_file};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -131,7 +131,7 @@ impl FileDevice {
             Err(Errno::BUSY) => return Err(OpenDeviceError::Busy { path: path.to_path_buf() }),
             opened => opened.map_err(failed)?,
         };
-        if !lock(&file).map_err(failed)? {
+        if !lock(&file).map_err(failed)? || !is_at(&file, path) {
             return Err(OpenDeviceError::InUse { path: path.to_path_buf() });
         }
         let backing = lock_backing_file(&file)

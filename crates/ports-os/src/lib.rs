@@ -25,6 +25,8 @@ pub use buffer::Aligned;
 pub use closed_loop::{Budget, LoadError, run_load};
 pub use disk::Disk;
 pub use emulated::Emulated;
-pub use file::{FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file};
+pub use file::{
+    FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file, take_back_file,
+};
 pub use patience::{Health, Patience};
 pub use shaper::{Carried, Flaws, Shaper};

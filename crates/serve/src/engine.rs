@@ -187,7 +187,21 @@ impl Engine {
         for export in &engine.exports {
             engine.watch.note_volume(VolumeId(export.volume), export.size);
         }
+        engine.tell_damaged_replicas();
         Ok(engine)
+    }
+
+    /// Tells of metadata that was damaged on some pools and whole on others; it is whole on all now.
+    fn tell_damaged_replicas(&mut self) {
+        let damaged: Vec<_> = self.group.damaged_replicas().collect();
+        for (pool, damaged) in damaged {
+            let name = self.group.pool_status(pool).expect("it is one of the group's").name;
+            let text = format!(
+                "its metadata was damaged ({damaged}); another pool had it whole, and it was written \
+                 anew; check the device"
+            );
+            self.event(Severity::Warning, &format!("pool {name}"), text);
+        }
     }
 
     /// Has pools that are added from now on written down for the next start.

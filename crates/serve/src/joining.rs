@@ -15,14 +15,14 @@ mod speed;
 use crate::api::{NewPool, Pool, Refused};
 use crate::orders::Orders;
 use crate::probe::{self, Contents, Existing, NotFree};
-use std::fs::{File, OpenOptions as FileOptions};
+use std::fs::OpenOptions as FileOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use thermocline_ports::model::Profile;
 use thermocline_ports::{Device, Geometry, SECTOR};
-use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
+use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions, take_back_file};
 use thermocline_units::Bytes;
 use thermocline_volume::PoolSpec;
 
@@ -246,11 +246,12 @@ impl Candidate {
             }
             None => {
                 let before = make_file(&self.path).map_err(failed)?;
-                made.file = Some((self.path.clone(), before));
                 let create = Some(self.geometry.size);
                 let buffered = self.wish.buffered;
                 let options = OpenOptions { create, buffered, ..OpenOptions::default() };
                 let disk = Disk::open(&self.path, options, self.profile.as_ref());
+                // What another pool that joins has locked is that pool's.
+                made.file = Some((self.path.clone(), before));
                 Ok((disk.map_err(not_opened)?, None))
             }
         }
@@ -294,12 +295,8 @@ fn make_file(path: &Path) -> io::Result<Before> {
 impl Made {
     /// Takes back what can be; what cannot is empty, or is not missed.
     fn take_back(self) {
-        match self.file {
-            Some((path, Before::Nothing)) => drop(std::fs::remove_file(path)),
-            Some((path, Before::EmptyFile)) => {
-                drop(File::options().write(true).open(path).and_then(|file| file.set_len(0)));
-            }
-            None => {}
+        if let Some((path, before)) = self.file {
+            let _ = take_back_file(&path, matches!(before, Before::EmptyFile));
         }
         if let Some((ledger, name)) = self.ledger {
             ledger.strike(&name);

@@ -25,7 +25,8 @@ pub enum AdminError {
     NotReady,
     /// A size is zero, not in sectors, too large, or smaller than before.
     #[error(
-        "{0} is no size for this volume; give a multiple of 512 bytes that is not smaller than before"
+        "{0} is no size for this volume: a multiple of 512 bytes above 0, not smaller than before, \
+         of {VOLUME_CHUNKS_MAX} chunks at most"
     )]
     Size(Bytes),
     /// There is no such volume.

@@ -357,9 +357,19 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
     }
 }
 
-/// True if a block begins as a superblock does, whole or not, of whatever version.
+/// True if a block begins as a superblock does, whole or not, of whatever version; one flipped bit
+/// does not hide it.
 pub(crate) fn is_superblock(block: &[u8]) -> bool {
-    block.starts_with(SUPER_MAGIC)
+    let Some(head) = block.get(..SUPER_MAGIC.len()) else { return false };
+    let differing = head.iter().zip(SUPER_MAGIC).map(|(own, magic)| (own ^ magic).count_ones());
+    differing.sum::<u32>() <= 1
+}
+
+/// True if a block is a superblock whose bytes are not as they were written.
+pub(crate) fn is_damaged_superblock(block: &[u8]) -> bool {
+    let Some([a, b, c, d]) = block.get(8..12) else { return false };
+    let crc = u32::from_le_bytes([*a, *b, *c, *d]);
+    is_superblock(block) && !(block.starts_with(SUPER_MAGIC) && has_crc(&block[12..], crc))
 }
 
 impl Superblock {

@@ -37,6 +37,7 @@ use crate::pool::{Pool, PoolState};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::rank::Ranks;
+use crate::replicas::DamagedReplicas;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
 use crate::salvage::Salvage;
@@ -114,6 +115,7 @@ pub struct Group {
     pub(crate) opening: Option<Opening>,
     /// What becomes of a damaged group that is opened nevertheless.
     pub(crate) salvage: Option<Box<Salvage>>,
+    pub(crate) damaged_replicas: DamagedReplicas,
     pub(crate) placement: Option<Box<dyn Placement>>,
     pub(crate) placement_name: String,
     pub(crate) shadows: Shadows,

@@ -3,8 +3,9 @@
 //! Reads the two superblocks at the device's start and nothing else. Which of several devices is
 //! which pool is told by their labels, not by the order in which somebody lists them.
 
-use crate::format::{BLOCK_BYTES, Membership, Superblock, is_superblock};
+use crate::format::{BLOCK_BYTES, Membership, Superblock, is_damaged_superblock, is_superblock};
 use crate::layout;
+use crate::salvage::with_one_bit_changed;
 use thermocline_units::{Bytes, PoolId};
 
 /// Bytes at a device's start that say what is on it.
@@ -48,13 +49,23 @@ pub struct MemberLabel {
 }
 
 impl Label {
-    /// Reads the first [`LABEL_BYTES`] of a device; fewer are as good as none.
+    /// Reads the first [`LABEL_BYTES`] of a device; fewer are as good as none. Where neither
+    /// superblock is whole and one flipped bit is all that is wrong with one, the device is known by
+    /// it nevertheless: opening the group will say what is damaged.
     pub fn read(head: &[u8]) -> Label {
-        let blocks = || head.chunks_exact(BLOCK_BYTES).take(2);
-        let whole = blocks().filter_map(Superblock::decode).filter(layout::holds);
-        match whole.max_by_key(|superblock| superblock.sequence) {
+        let blocks = || head.chunks_exact(BLOCK_BYTES).take(2).filter(|block| is_superblock(block));
+        let newest = |found: &mut dyn Iterator<Item = Superblock>| {
+            found.filter(layout::holds).max_by_key(|superblock| superblock.sequence)
+        };
+        let corrected = |block: &[u8]| {
+            let right = |block: &[u8]| Superblock::decode(block).is_some();
+            with_one_bit_changed(block, right).and_then(|block| Superblock::decode(&block))
+        };
+        let whole = newest(&mut blocks().filter_map(Superblock::decode));
+        let damaged = || blocks().filter(|block| is_damaged_superblock(block));
+        match whole.or_else(|| newest(&mut damaged().filter_map(corrected))) {
             Some(superblock) => Label::Pool(PoolLabel::of(&superblock)),
-            None if blocks().any(is_superblock) => Label::Unreadable,
+            None if blocks().next().is_some() => Label::Unreadable,
             None => Label::Nothing,
         }
     }

@@ -50,6 +50,7 @@ mod proposal;
 mod rank;
 mod reading;
 mod recovery;
+mod replicas;
 mod report;
 mod request;
 mod requests;
@@ -85,6 +86,7 @@ pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Re
 pub use pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
 pub use promises::Promise;
 pub use proposal::{Flow, Proposed};
+pub use replicas::DamagedReplica;
 pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
     VolumeStatus,

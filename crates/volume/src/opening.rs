@@ -29,6 +29,7 @@ use crate::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::rank::Ranks;
+use crate::replicas::DamagedReplicas;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
@@ -88,7 +89,8 @@ pub enum CreateError {
 pub enum OpenError {
     /// No device has a whole superblock of this version.
     #[error(
-        "no device holds a volume group of this version; create one, or name the right devices"
+        "no device has a whole superblock of this version; nothing was changed; name the right \
+         devices, or see what can be saved with `thermocline check --salvage`"
     )]
     NotAGroup,
     /// Devices of several groups.
@@ -311,6 +313,7 @@ impl Group {
             findings: Findings::default(),
             opening: None,
             salvage: None,
+            damaged_replicas: DamagedReplicas::default(),
             placement: None,
             placement_name: String::new(),
             shadows: Shadows::default(),
@@ -439,15 +442,25 @@ impl Opening {
         self.copies_of(kind, at).find_map(whole)
     }
 
-    /// What each replica has at the place of a block.
+    /// Copies of a block, as the replicas have them.
     pub(crate) fn copies_of(&self, kind: BlockKind, at: u32) -> impl Iterator<Item = &[u8]> {
+        self.copies_by_pool(kind, at).map(|(_, block)| block)
+    }
+
+    /// Copies of a block with the pools that have them.
+    pub(crate) fn copies_by_pool(
+        &self,
+        kind: BlockKind,
+        at: u32,
+    ) -> impl Iterator<Item = (PoolId, &[u8])> {
         let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
         let near = self.by_block.range((kind, first_of_read)..=(kind, at));
         let steps =
             near.flat_map(|((_, first), steps)| steps.iter().map(move |&step| (*first, step)));
         steps.filter_map(move |(first, step)| {
             let start = ((at - first) as usize).checked_mul(BLOCK_BYTES)?;
-            self.steps[step as usize].found.as_ref()?.get(start..start + BLOCK_BYTES)
+            let step = &self.steps[step as usize];
+            Some((step.pool, step.found.as_ref()?.get(start..start + BLOCK_BYTES)?))
         })
     }
 }

@@ -119,6 +119,9 @@ impl Group {
             };
             let kind = BlockKind::Checkpoint;
             let mut records = opening.block(kind, stamp, block, self.chunk_size);
+            if records.is_some() {
+                self.damaged_replicas.note(&opening, kind, stamp, block, self.chunk_size);
+            }
             if let Some(salvage) = &mut self.salvage {
                 let search =
                     || salvage.corrected_block(&opening, kind, stamp, block, self.chunk_size);
@@ -181,6 +184,9 @@ impl Group {
             let (kind, at) = (BlockKind::Journal, (sequence % ring) as u32);
             let mut records = opening.block(kind, stamp, at, self.chunk_size);
             let durable = evidence.durable_before > sequence;
+            if durable && records.is_some() {
+                self.damaged_replicas.note(opening, kind, stamp, at, self.chunk_size);
+            }
             if let Some(salvage) = self.salvage.as_mut().filter(|_| durable) {
                 let search = || salvage.corrected_block(opening, kind, stamp, at, self.chunk_size);
                 records = records.or_else(search);

@@ -49,6 +49,22 @@ pub struct Salvage {
     in_gap: bool,
 }
 
+/// The block with one bit changed that makes `is_right` true, if there is one.
+pub(crate) fn with_one_bit_changed(
+    block: &[u8],
+    is_right: impl Fn(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
+    let mut block = block.to_vec();
+    for bit in 0..block.len() * 8 {
+        block[bit / 8] ^= 1 << (bit % 8);
+        if is_right(&block) {
+            return Some(block);
+        }
+        block[bit / 8] ^= 1 << (bit % 8);
+    }
+    None
+}
+
 impl Salvage {
     /// True if nothing is lost: what was damaged could be set right.
     pub fn is_complete(&self) -> bool {
@@ -99,16 +115,9 @@ impl Salvage {
             return None;
         }
         self.searches += 1;
-        let mut block = block.to_vec();
-        for bit in 0..block.len() * 8 {
-            block[bit / 8] ^= 1 << (bit % 8);
-            if is_right(&block) {
-                self.corrected += 1;
-                return Some(block);
-            }
-            block[bit / 8] ^= 1 << (bit % 8);
-        }
-        None
+        let right = with_one_bit_changed(block, is_right)?;
+        self.corrected += 1;
+        Some(right)
     }
 
     /// The records of a block that one flipped bit damaged on some replica.

@@ -35,6 +35,29 @@ fn a_sector_of_the_table_is_believed_only_whole_and_in_its_place() {
     }
 }
 
+/// One bit refused the whole group, the chunks of its other pools too.
+#[test]
+fn one_flipped_bit_is_set_right_and_two_are_not() {
+    let mut table = Vec::new();
+    encode_table(5, 2, |slot| slot.is_multiple_of(3).then_some(slot * 7), &mut table);
+    let whole = decode_table(5, 2, &table);
+    let label = LABEL.encode();
+    for bit in (0..SECTOR as usize * 8).step_by(97) {
+        let flipped = |bytes: &[u8], bits: &[usize]| {
+            let mut bytes = bytes.to_vec();
+            bits.iter().for_each(|bit| bytes[bit / 8] ^= 1 << (bit % 8));
+            bytes
+        };
+        let named = |bits: &[usize]| {
+            with_one_bit_changed(&flipped(&table, bits), |bytes| decode_table(5, 2, bytes))
+        };
+        assert_eq!(named(&[bit]), whole, "bit {bit}");
+        assert_eq!(named(&[bit, (bit + 1001) % 4096]), None, "bits {bit} and another");
+        let read = with_one_bit_changed(&flipped(&label, &[bit]), Label::decode);
+        assert_eq!(read, Some(LABEL), "bit {bit}");
+    }
+}
+
 #[test]
 fn slots_fill_the_device_and_do_not_end_beyond_it() {
     for kib in [100u64, 1024, 1200, 4096, 131_072, 131_073, 1 << 30] {

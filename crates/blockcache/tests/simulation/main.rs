@@ -21,7 +21,7 @@ use world::World;
 const SEEDS: u64 = 300;
 
 /// Situations that the seeds must meet, in the code and in the world.
-const SITUATIONS: [&str; 25] = [
+const SITUATIONS: [&str; 27] = [
     "a clean line cannot be read",
     "a cycle writes several runs of the table",
     "a damaged table is refused",
@@ -29,12 +29,14 @@ const SITUATIONS: [&str; 25] = [
     "a drop covers a dirty line",
     "a drop covers part of a cached line",
     "a drop of cached lines fails",
+    "a flipped bit of the table is set right",
     "a flush of a cycle fails",
     "a flush of a cycle may have forgotten writes",
     "a forced write waits for the table",
     "a formatting was cut off",
     "a line cannot be kept",
     "a line cannot be taken back",
+    "a line is not taken back after a flush that forgot",
     "a line is written while it is taken back",
     "a line leaves for another",
     "a line that is taken back cannot be read",

@@ -21,7 +21,7 @@ use thermocline_blockcache::LINE;
 use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, ChunkId, PoolId};
-use thermocline_volume::{Finding, FindingKind, Group, PoolState, Service};
+use thermocline_volume::{DamagedReplica, Finding, FindingKind, Group, PoolState, Service};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -210,6 +210,7 @@ fn group(
             report.notes.push(text);
         }
     }
+    report.flaws.extend(damaged_replicas(&group));
     report.flaws.extend(group.fsck().iter().map(ToString::to_string));
     for (index, line) in report.pools.iter_mut().enumerate() {
         let Some(status) = group.pool_status(PoolId(index as u16)) else { continue };
@@ -231,6 +232,18 @@ fn group(
         count => report.notes.push(format!("{count} operations go on at the next start")),
     }
     Ok(report)
+}
+
+/// Flaws that lose nothing: metadata that is damaged on some pools and whole on others.
+fn damaged_replicas(group: &Group) -> Vec<String> {
+    let told = |(pool, damaged): (PoolId, DamagedReplica)| {
+        let name = group.pool_status(pool).expect("it is one of the group's").name;
+        format!(
+            "metadata on pool `{name}` is damaged ({damaged}); another pool has it whole, and the \
+             next start writes it anew; check the device"
+        )
+    };
+    group.damaged_replicas().map(told).collect()
 }
 
 /// Notes the volumes of the configuration that are not there yet.

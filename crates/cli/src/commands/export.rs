@@ -9,13 +9,16 @@
 use crate::config::{Config, Standard};
 use crate::error::CliError;
 use crate::output::{self, OutputFile, Readers};
-use crate::pools::{self, Arranged, Damage, Inspection, Ways};
+use crate::pools::{self, Arranged, Damage, Found, Inspection, Ways};
 use crate::progress::{Progress, Unit};
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write as _};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use thermocline_ports::Payload;
+use thermocline_serve::probe::Contents;
 use thermocline_units::{Bytes, VolumeId};
 use thermocline_volume::{Group, Piece, Service, VolumeStatus};
 
@@ -75,9 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
     let ways = Ways::to_look();
-    let Arranged::Group(members) = pools::arrange(pools::survey(&config, &ways, &[])?)? else {
-        let text = "there is no volume group yet; `thermocline up` makes it";
-        return Err(CliError::failed(text));
+    let members = match pools::arrange(pools::survey(&config, &ways, &[])?)? {
+        Arranged::Group(members) => members,
+        Arranged::Fresh(found) => return Err(no_group(&found)),
     };
     let missing = members.missing.clone();
     let settings = pools::at_rest(config.settings);
@@ -92,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(salvage) = inspection.group().salvage() {
         losses.extend(pools::losses(inspection.group(), salvage));
     }
-    let mut image = Image::begin(args)?;
+    let mut image = Image::begin(args, volume.size)?;
     let progress = Progress::bar(Some(volume.size.0), Unit::Bytes, "reading");
     for start in (0..volume.size.0).step_by(WINDOW as usize) {
         let window = start..volume.size.0.min(start + WINDOW);
@@ -102,6 +105,21 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     drop(progress);
     let unread = image.finish()?;
     tell(args, &volume, &losses, &unread)
+}
+
+/// Error where no device says that it is a pool, with what there is instead.
+fn no_group<D>(found: &[Found<'_, D>]) -> CliError {
+    let holds = |found: &Found<'_, D>| match &found.device {
+        Ok((_, Contents::Blank)) | Err(_) => None,
+        Ok((_, contents)) => {
+            Some(format!("{} holds {contents}", found.config.device.path.display()))
+        }
+    };
+    let there: Vec<String> = found.iter().filter_map(holds).collect();
+    CliError::failed(match &there[..] {
+        [] => "there is no volume group yet; `thermocline up` makes it".to_string(),
+        there => format!("no volume group can be read: {}", there.join("; ")),
+    })
 }
 
 fn named(group: &Group, name: &str) -> Result<VolumeStatus, CliError> {
@@ -140,8 +158,12 @@ struct Image {
 }
 
 impl Image {
-    fn begin(args: &Args) -> Result<Image, CliError> {
+    fn begin(args: &Args, size: Bytes) -> Result<Image, CliError> {
         let name = args.output.display().to_string();
+        if let Some(room) = room_of_device(&args.output).filter(|&room| room < size) {
+            let text = format!("{name} has {room}, and the volume {size}; name a larger device");
+            return Err(CliError::input(text));
+        }
         let file = OutputFile::create(&args.output, args.force, Readers::Owner)?;
         Ok(Image { file, name, unread: Vec::new() })
     }
@@ -174,6 +196,13 @@ impl Image {
         self.file.finish()?;
         Ok(self.unread)
     }
+}
+
+/// Bytes of a block device; `None` of everything else.
+fn room_of_device(path: &Path) -> Option<Bytes> {
+    let is_one = std::fs::metadata(path).is_ok_and(|met| met.file_type().is_block_device());
+    let mut device = is_one.then(|| File::open(path).ok())??;
+    device.seek(SeekFrom::End(0)).ok().map(Bytes)
 }
 
 /// Says what became of it; an error when the image is not the whole volume.

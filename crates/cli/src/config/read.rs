@@ -3,7 +3,7 @@
 use super::keys::{At, ConfigError, File, Keys};
 use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NamedBy, NbdConfig, PoolConfig,
-    TlsConfig,
+    TlsConfig, is_same_place,
 };
 use super::{bucket, hints, library, scrub, volumes};
 use crate::deciding::own_epoch;
@@ -31,6 +31,9 @@ const SUSPECT_AFTER: std::ops::RangeInclusive<Nanos> =
 /// Longest that an operation is held back.
 const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
 
+/// Bytes of a unix socket's path (`sun_path` of unix(7), without the zero at its end).
+const SOCKET_NAME_BYTES_MAX: usize = 107;
+
 /// Time for a handshake over a slow network; tests have less.
 const HANDSHAKE: std::ops::RangeInclusive<Nanos> = Nanos(10_000_000)..=Nanos::from_secs(600);
 /// Memory for requests: from the two largest ones that there are.
@@ -53,12 +56,38 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let volumes = volumes::volumes(&mut keys)?;
     let nbd = nbd(keys.table("nbd")?, beside, &data)?;
     let http = http(keys.table("http")?, beside, &data.join("http.sock"))?;
+    sockets(&keys, &nbd.socket, &http.socket, &pools)?;
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
     let hints = hints::hints(keys.table("hints")?, beside)?;
     let scrub = scrub::scrub(keys.table("scrub")?)?;
     keys.finish()?;
     Ok(Config { data, pools, volumes, nbd, http, policy, hints, scrub, settings })
+}
+
+/// Checks that both sockets have names of their own, which a socket can have.
+fn sockets(
+    keys: &Keys<'_>,
+    nbd: &Path,
+    http: &Path,
+    pools: &[PoolConfig],
+) -> Result<(), ConfigError> {
+    for path in [nbd, http] {
+        let (name, bytes) = (path.display(), path.as_os_str().len());
+        if bytes > SOCKET_NAME_BYTES_MAX {
+            return Err(keys.problem(format!(
+                "the socket {name} has a path of {bytes} bytes, and {SOCKET_NAME_BYTES_MAX} are the \
+                 most; name a shorter `socket` under [nbd] or [http], or a shorter `data`"
+            )));
+        }
+        if pools.iter().flat_map(PoolConfig::paths).any(|pool| is_same_place(pool, path)) {
+            return Err(keys.problem(format!("the socket {name} is the path of a pool")));
+        }
+    }
+    match is_same_place(nbd, http) {
+        true => Err(keys.problem(format!("[nbd] and [http] have one socket, {}", nbd.display()))),
+        false => Ok(()),
+    }
 }
 
 /// Reads the record of pools that were added while an engine ran: tables `[[pool]]`, as in a
@@ -126,7 +155,7 @@ fn pools(
         }
         for path in pool.paths() {
             let taken = pools.iter().flat_map(PoolConfig::paths).chain(pool.paths());
-            if taken.filter(|other| *other == path).count() > 1 {
+            if taken.filter(|other| is_same_place(other, path)).count() > 1 {
                 return Err(file.problem(line, format!("two pools are on {}", path.display())));
             }
         }

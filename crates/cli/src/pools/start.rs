@@ -19,9 +19,9 @@ use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_policy::placement::PoolTraits;
 use thermocline_ports::model::Profile;
 use thermocline_ports::{Device, Geometry};
-use thermocline_ports_os::Disk;
 use thermocline_ports_os::objects::Purpose;
 use thermocline_ports_os::objects::format::Shape;
+use thermocline_ports_os::{Disk, take_back_file};
 use thermocline_serve::probe::{self, Contents};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec, traits_of};
@@ -134,7 +134,7 @@ fn first_start(
     let started = make(config, ways, found, &heads, &mut made);
     if started.is_err() {
         for path in made {
-            let _ = std::fs::remove_file(path); // It was empty, or was not there.
+            let _ = take_back_file(path, false); // It was empty, or was not there.
         }
     }
     started
@@ -204,12 +204,11 @@ fn make_in_bucket(config: &Config, pool: &PoolConfig, head: Bytes) -> Result<Dis
     open_bucket(&pool.device, Purpose::Make(random()?, shape)).map_err(CliError::failed)
 }
 
-/// Makes a file. It is noted as made once this process has it locked: until then it may be that of
-/// another start.
 fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, CliError> {
-    let disk = open(device, device.size).map_err(CliError::failed)?;
+    let disk = open(device, device.size);
+    // What another start has locked is that start's, and stays when this one takes its files back.
     made.push(&device.path);
-    Ok(disk)
+    disk.map_err(CliError::failed)
 }
 
 /// A new cache in front of a blank device. A line must never want for room.

@@ -234,7 +234,8 @@ pub(super) fn refuse_contents(path: &Path, contents: &Contents) -> Result<(), Cl
     let name = path.display();
     probe::check_free(path, contents, Existing::Keep).map_err(|error| match &error {
         NotFree::Occupied { contents: Contents::DamagedPool, .. } => CliError::input(format!(
-            "{error}; bring its companions back, or say that it may be destroyed: --erase {name}"
+            "{error}; bring its companions back, or see what can be saved with `thermocline check \
+             --salvage`. Only if nothing on it is needed: --erase {name} destroys it"
         )),
         NotFree::Occupied { .. } => CliError::input(format!(
             "{error}. Name another device, or say that this may be destroyed: --erase {name}"

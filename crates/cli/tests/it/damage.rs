@@ -2,6 +2,7 @@
 
 use crate::program;
 use crate::up::{URI, Up, clients_are_here, contents};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const CONFIG: &str = r#"
@@ -90,6 +91,47 @@ name = "db"
 size = "16MiB"
 "#;
 
+/// People were told to erase the device, and that there was no volume group.
+#[test]
+fn a_flipped_bit_in_each_superblock_loses_nothing() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("damage-superblocks");
+    std::fs::write(folder.join("engine.toml"), CONFIG).unwrap();
+    let wanted = contents(4 << 20);
+    std::fs::write(folder.join("in"), &wanted).unwrap();
+    let (up, _) = Up::start_config(&folder, "engine.toml");
+    up.run("nbdcopy", &["--flush", "in", URI]).unwrap();
+    assert_eq!(up.stop("-TERM"), Some(0));
+    // A bit of the mark that it begins with, and one of what it says.
+    for byte in [2, 100] {
+        [byte, byte + 4096].into_iter().for_each(|at| flip(&folder, at));
+        program::run(&folder, "up engine.toml").ended_with(1).says("thermocline check --salvage");
+        let export = format!("export v0 engine.toml --salvage -o {byte}.img");
+        program::run(&folder, &export).succeeded();
+        assert!(std::fs::read(folder.join(format!("{byte}.img"))).unwrap()[..4 << 20] == wanted);
+        [byte, byte + 4096].into_iter().for_each(|at| flip(&folder, at));
+    }
+    program::run(&folder, "check engine.toml").succeeded();
+}
+
+/// The image replaced a pool that it was read from, and files of others beside its name.
+fn refuses_to_write_over_what_is_in_use(folder: &Path) {
+    let pool = folder.join("pools/large.pool");
+    let before = std::fs::read(&pool).unwrap();
+    std::os::unix::fs::symlink("pools/large.pool", folder.join("link.img")).unwrap();
+    for output in ["pools/large.pool", "link.img"] {
+        let export = format!("export db engine.toml --force -o {output}");
+        program::run(folder, &export).ended_with(2).says("in use");
+    }
+    std::fs::write(folder.join("victim"), "precious").unwrap();
+    std::os::unix::fs::symlink("victim", folder.join("x.img.part")).unwrap();
+    program::run(folder, "export db engine.toml -o x.img").ended_with(2).says("x.img.part exists");
+    assert_eq!(std::fs::read(folder.join("victim")).unwrap(), b"precious");
+    assert!(!folder.join("x.img").exists() && before == std::fs::read(&pool).unwrap());
+}
+
 #[test]
 fn what_the_pools_that_are_left_have_is_exported_and_the_rest_is_named() {
     if !clients_are_here() {
@@ -110,6 +152,9 @@ fn what_the_pools_that_are_left_have_is_exported_and_the_rest_is_named() {
     let whole = std::fs::read(folder.join("whole.img")).unwrap();
     assert!(whole.len() == 16 << 20 && whole[..wanted.len()] == wanted);
     assert!(whole[wanted.len()..].iter().all(|&byte| byte == 0));
+    let mode = std::fs::metadata(folder.join("whole.img")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds what is on a volume");
+    refuses_to_write_over_what_is_in_use(&folder);
 
     std::fs::remove_file(folder.join("pools/large.pool")).unwrap();
     let told = program::run(&folder, "export db engine.toml -o part.img").ended_with(1);

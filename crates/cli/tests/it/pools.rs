@@ -17,9 +17,13 @@ struct Loop {
 
 impl Loop {
     /// None where loop devices, or mounts, cannot be made; says so.
-    #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
     fn with_ext4(folder: &Path) -> Option<Loop> {
-        let made = "truncate -s 64M disk.img && mkfs.ext4 -q disk.img && mkdir -p mnt";
+        Loop::on(folder, "truncate -s 64M disk.img && mkfs.ext4 -q disk.img && mkdir -p mnt")
+    }
+
+    /// The same, on the `disk.img` that a command makes.
+    #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
+    fn on(folder: &Path, made: &str) -> Option<Loop> {
         let device = shell(folder, made).and_then(|_| shell(folder, "losetup -f --show disk.img"));
         let Ok(device) = device else {
             println!("SKIPPED: needs root, loop devices and mkfs.ext4");
@@ -93,6 +97,72 @@ fn a_device_that_holds_something_does_not_join_unless_that_may_be_destroyed() {
     let told = "ext.img held an ext2 file system: destroyed, as was asked for";
     assert!(events.contains(told), "{events}");
     assert_eq!(pools(&up), ["scm", "ssd", "hdd", "extra"]);
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// An engine on a loop device and one on its file ran side by side, and said that all was durable;
+/// what clients of the one had flushed was gone with what the other wrote.
+#[test]
+fn bytes_have_one_engine_by_whatever_name_they_are_reached() {
+    let folder = program::folder("pools-names");
+    if !clients_are_here() {
+        return;
+    }
+    let Some(first) = Loop::on(&folder, "truncate -s 64M disk.img") else { return };
+    let second = Loop::on(&folder, "true").expect("the first one could be made");
+    let config = |name: &str, path: &str| {
+        let data = if name == "first" { "pools" } else { name };
+        let text = format!(
+            "data = \"{data}\"\n[[pool]]\nname = \"only\"\npath = \"{path}\"\n\
+             [[volume]]\nname = \"v0\"\nsize = \"16MiB\"\n"
+        );
+        std::fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+    };
+    let file = folder.join("disk.img").display().to_string();
+    config("first", &first.device);
+    config("second", &second.device);
+    config("file", &file);
+    let (up, _) = Up::start_config(&folder, "first.toml");
+    let by_loop = "in use by the loop device";
+    program::run(&folder, "up file.toml").ended_with(1).says(by_loop);
+    program::run(&folder, "check file.toml").ended_with(1).says("in use by another process");
+    for command in ["up second.toml", "check second.toml", "export v0 second.toml -o x.img"] {
+        program::run(&folder, command).ended_with(1).says("itself or through another loop device");
+    }
+    assert_eq!(up.stop("-TERM"), Some(0));
+    program::run(&folder, "up file.toml").ended_with(1).says(by_loop);
+    let (up, _) = Up::start_config(&folder, "first.toml");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    program::run(&folder, "check second.toml").succeeded();
+}
+
+/// Of several wishes for one file the one that was refused emptied the file of the one that joined.
+#[test]
+fn wishes_for_one_path_at_a_time_leave_the_pool_that_joined_whole() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-one-path");
+    let up = Up::start_with(&folder, ENGINE);
+    let path = folder.join("extra.pool").display().to_string();
+    for round in 0..20 {
+        let wish = |name: usize| {
+            let body = format!(
+                r#"{{"name": "n{round}-{name}", "path": "{path}", "size_bytes": 16777216, "slowest": true}}"#
+            );
+            let folder = folder.clone();
+            std::thread::spawn(move || post(&folder, "/v1/pools", &body).0)
+        };
+        let wishes: Vec<_> = (0..4).map(wish).collect();
+        let answers: Vec<u16> = wishes.into_iter().map(|wish| wish.join().unwrap()).collect();
+        let joined: Vec<usize> = (0..4).filter(|&at| answers[at] < 300).collect();
+        assert_eq!(joined.len(), 1, "{answers:?}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 16 << 20);
+        let name = format!("n{round}-{}", joined[0]);
+        ask(&up, &format!("pool drain {name} --wait")).unwrap();
+        ask(&up, &format!("pool remove {name}")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 

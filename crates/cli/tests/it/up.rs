@@ -269,6 +269,14 @@ fn block_status_tells_holes_and_pools() {
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
+/// The pools of a start without a configuration, with another data folder.
+const OTHER: &str = r#"
+data = "other"
+[[pool]]
+name = "scm"
+path = "pools/scm.pool"
+"#;
+
 #[test]
 fn a_second_engine_and_a_missing_pool_are_refused() {
     if !clients_are_here() {
@@ -276,11 +284,88 @@ fn a_second_engine_and_a_missing_pool_are_refused() {
     }
     let folder = program::folder("up-refused");
     let up = Up::start(&folder);
-    program::run(&folder, "up --data pools").ended_with(1).says("in use by another process");
+    program::run(&folder, "up --data pools").ended_with(1).says("with the data folder pools");
+    std::fs::write(folder.join("other.toml"), OTHER).unwrap();
+    program::run(&folder, "up other.toml").ended_with(1).says("in use by another process");
     assert_eq!(up.stop("-TERM"), Some(0));
     std::fs::rename(folder.join("pools/ssd.pool"), folder.join("away")).unwrap();
     program::run(&folder, "up --data pools").ended_with(2).says("ssd.pool is missing or empty");
     assert!(!folder.join("pools/ssd.pool").exists(), "nothing was made in its place");
+}
+
+/// Of three starts at once in an empty folder one served, and another, which was refused, deleted
+/// a pool of it.
+#[test]
+fn of_several_first_starts_at_once_one_serves_and_loses_no_file() {
+    if !clients_are_here() {
+        return;
+    }
+    for round in 0..8 {
+        let folder = program::folder(&format!("up-at-once-{round}"));
+        let start = || {
+            Command::new(env!("CARGO_BIN_EXE_thermocline"))
+                .args([
+                    "up",
+                    "--data",
+                    "pools",
+                    "--size",
+                    "16MiB",
+                    "--no-emulation",
+                    "--log",
+                    "none",
+                ])
+                .current_dir(&folder)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        let mut starts = [start(), start(), start()];
+        let running = |starts: &mut [Child; 3]| {
+            let alive = starts.iter_mut().map(|start| start.try_wait().unwrap().is_none());
+            alive.filter(|&alive| alive).count()
+        };
+        let began = Instant::now();
+        while running(&mut starts) > 1 || !folder.join("pools/nbd.sock").exists() {
+            assert!(began.elapsed() < Duration::from_secs(120), "two run, or none came up");
+            std::thread::yield_now();
+        }
+        for pool in ["scm", "ssd", "hdd"] {
+            assert!(folder.join(format!("pools/{pool}.pool")).exists(), "round {round}: {pool}");
+        }
+        for start in &mut starts {
+            let pid = start.id().to_string();
+            let _ = Command::new("kill").args(["-TERM", &pid]).status();
+            start.wait().unwrap();
+        }
+        program::run(&folder, "check --data pools").succeeded();
+    }
+}
+
+/// A pipe that nobody read, or a terminal that was stopped, stopped the engine with its clients.
+#[test]
+fn an_engine_whose_events_nobody_reads_serves_and_stops() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("up-unread");
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'.'; 64 << 10]).unwrap(); // As much as a pipe takes.
+    let child = Command::new(env!("CARGO_BIN_EXE_thermocline"))
+        .args(["up", "--data", "pools", "--size", "16MiB", "--no-emulation"])
+        .current_dir(&folder)
+        .stdout(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let up = Up { child, folder: folder.clone() };
+    up.wait_for(|up| up.run("nbdinfo", &["--size", URI]).is_ok());
+    for _ in 0..3 {
+        up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 1 0 1M", "-c", "flush"]).unwrap();
+    }
+    program::run(&folder, "status --data pools").succeeded();
+    assert_eq!(up.stop("-TERM"), Some(0));
+    drop(reader);
 }
 
 /// `--degraded` was refused, because the configuration still named the pool that was missing.

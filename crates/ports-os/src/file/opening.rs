@@ -130,6 +130,29 @@ pub(super) fn lock(file: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
+/// True if a path still leads to a file: whoever made it may have taken it back while its lock was
+/// waited for.
+pub(super) fn is_at(file: &OwnedFd, path: &Path) -> bool {
+    let (Ok(own), Ok(there)) = (rustix::fs::fstat(file), rustix::fs::stat(path)) else {
+        return false;
+    };
+    (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)
+}
+
+/// Takes back a file that was made and is not needed: removes it, or empties it where it was there
+/// before. One that somebody has locked meanwhile is theirs, and stays.
+///
+/// # Errors
+/// When it cannot be opened, is locked, or cannot be changed.
+pub fn take_back_file(path: &Path, was_there: bool) -> io::Result<()> {
+    let file = std::fs::File::options().read(true).write(true).open(path)?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    match was_there {
+        true => file.set_len(0),
+        false => std::fs::remove_file(path),
+    }
+}
+
 /// Opens past the page cache where that is allowed: (file, whether it is).
 pub(super) fn open_file(
     path: &Path,

@@ -32,9 +32,11 @@ pub(super) struct Scrubs {
 }
 
 impl Scrubs {
+    /// True if it is time. A last time in the future was told by a clock that was wrong, and says
+    /// nothing.
     fn is_due(&self, now_ms: u64) -> bool {
         let (Some(every), Some(last)) = (self.every, self.last_end_ms) else { return false };
-        u128::from(now_ms.saturating_sub(last)) >= every.as_millis()
+        now_ms.checked_sub(last).is_none_or(|passed| u128::from(passed) >= every.as_millis())
     }
 
     /// Remembers that all pools have been scrubbed; what went wrong, if something did.
@@ -154,3 +156,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -307,6 +307,12 @@ impl Session {
             };
             self.postponed = u64::from(header.held());
             if self.lacks() > 0 {
+                // A write asks for memory when its contents come: who announces one and sends
+                // nothing keeps nobody else waiting.
+                let has_contents = self.filled > self.used + REQUEST_BYTES;
+                if header.command == command::WRITE && !has_contents {
+                    self.postponed = 0;
+                }
                 return None;
             }
             self.postponed = 0;

@@ -304,18 +304,33 @@ fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_le
     assert_eq!((session.held(), session.moved()), (0, 192 << 10));
 }
 
+/// Clients that announced large writes and sent nothing had all memory in turn, for minutes.
+#[test]
+fn a_write_asks_for_memory_when_its_contents_come() {
+    let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
+    let offer = Offer { exports: &exports, refusal: None };
+    let mut session = transmission(false);
+    session.feed(&request(0, 1, 0, 1 << 20));
+    assert!(session.next(&offer).is_none());
+    assert!(session.lacks() == 0 && session.wants_bytes(), "it waits for contents, not for memory");
+    session.feed(&[1]);
+    assert!(session.next(&offer).is_none());
+    assert!(session.lacks() > 0 && !session.wants_bytes());
+}
+
 #[test]
 fn a_write_that_has_begun_goes_on_whatever_the_client_leaves_unread() {
     let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
     let mut session = transmission(false);
     session.feed(&request(0, 0, 0, 32 << 20));
     session.feed(&request(0, 1, 0, 32 << 20));
+    session.feed(&[1]);
     let (read, _) = next(&mut session, &exports).expect("a read");
     assert!(next(&mut session, &exports).is_none());
     let payload = Payload::from(vec![5; 32 << 20]);
     session.data(&read, vec![Piece { at: 0, payload }]);
     assert!(session.held() == 64 << 20 && session.wants_bytes());
-    let mut left = vec![1; 32 << 20];
+    let mut left = vec![1; (32 << 20) - 1];
     while !left.is_empty() {
         let taken = session.feed(&left);
         left.drain(..taken);

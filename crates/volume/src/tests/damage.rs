@@ -5,11 +5,11 @@
 use super::{Bench, CHUNK};
 use crate::format::BLOCK_BYTES;
 use crate::layout::{journal_offset, region_bytes};
-use crate::{Group, Salvage, Service};
+use crate::{DamagedReplica, Group, Salvage, Service};
 use std::collections::BTreeSet;
 use thermocline_ports::Device;
 use thermocline_ports::faulty::{SimDisk, Survival};
-use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_units::{Bytes, Nanos, PoolId, Rng};
 
 const CHUNKS: u64 = 4;
 
@@ -109,6 +109,47 @@ fn after_a_crash_only_damage_to_the_last_commit_can_pass_for_a_torn_write() {
     let mut elsewhere = wrong.iter().filter(|at| !(torn..torn + BLOCK_BYTES as u64).contains(at));
     assert_eq!(elsewhere.next(), None, "opened with other contents");
     assert!(refused >= 3 * 40, "damage inside the journal is told apart");
+}
+
+/// `check` said "no flaws", and nobody was told until the other replica was damaged too.
+#[test]
+fn damage_to_one_of_two_replicas_is_told_and_loses_nothing() {
+    let mut bench = Bench::new(&[8, 8]);
+    bench.group.create_volume(Nanos(0), Bytes(CHUNKS * CHUNK)).expect("a volume");
+    for chunk in 0..CHUNKS {
+        bench.write(chunk * CHUNK, 1 + chunk as u8, CHUNK as usize);
+        bench.flush();
+    }
+    let right = bench.read(0, (CHUNKS * CHUNK) as u32).expect("readable");
+    let region = region_bytes(bench.settings.journal_blocks, bench.group.area_blocks);
+    for clean in [true, false] {
+        if clean {
+            let now = bench.now;
+            bench.group.close(now);
+            bench.run();
+        }
+        let disks = bench.disks.clone();
+        let mut told = DamagedReplica::default();
+        for block in (2 * BLOCK_BYTES as u64..region).step_by(BLOCK_BYTES) {
+            let mut damaged = disks.clone();
+            damaged[0].flip_bit(Bytes(block + 40), 3);
+            assert!(held(&mut bench, &damaged).as_ref() == Some(&right), "block at {block}");
+            for (pool, damaged) in bench.group.damaged_replicas() {
+                assert_eq!(pool, PoolId(0));
+                told.checkpoint_blocks += damaged.checkpoint_blocks;
+                told.journal_blocks += damaged.journal_blocks;
+            }
+        }
+        assert!(told.checkpoint_blocks == 1, "clean {clean}: {told:?}");
+        assert_eq!(told.journal_blocks > 0, !clean, "clean {clean}: {told:?}");
+        assert!(held(&mut bench, &disks).is_some());
+        assert_eq!(bench.group.damaged_replicas().count(), 0, "nothing was damaged");
+        for _ in 0..2 {
+            let now = bench.now;
+            bench.group.create_volume(now, Bytes(CHUNK)).expect("a commit of its own");
+            bench.flush();
+        }
+    }
 }
 
 #[test]

@@ -56,13 +56,29 @@ fn what_is_no_label_is_nothing_and_what_is_broken_is_unreadable() {
     for block in 0..2 {
         let mut one = head.clone();
         one[block * 4096 + 100] ^= 1;
+        one[block * 4096 + 200] ^= 1;
         assert!(matches!(Label::read(&one), Label::Pool(_) | Label::Unreadable));
         one[(1 - block) * 4096..][..4096].fill(0);
         assert_ne!(Label::read(&one), newest, "the broken one does not count");
     }
-    head[100] ^= 1;
-    head[4196] ^= 1;
+    for at in [100, 200, 4196, 4296] {
+        head[at] ^= 1;
+    }
     assert_eq!(Label::read(&head), Label::Unreadable);
+}
+
+/// Such devices were said to hold nothing that is known here, and people were told to erase them.
+#[test]
+fn a_device_is_known_although_a_bit_of_each_superblock_flipped() {
+    let mut bench = Bench::new(&[8, 16]);
+    let head = head(&mut bench, 0);
+    let newest = Label::read(&head);
+    for at in [2, 8, 12, 24, 100, 4000] {
+        let mut damaged = head.clone();
+        damaged[at] ^= 0x10;
+        damaged[4096 + at] ^= 0x10;
+        assert_eq!(Label::read(&damaged), newest, "byte {at}");
+    }
 }
 
 #[test]

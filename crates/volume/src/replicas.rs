@@ -1,0 +1,74 @@
+//! Damage to some replicas of the metadata, found while a group is opened.
+//!
+//! The group needs one whole copy of each block, so such damage loses nothing, and the checkpoint
+//! that ends the recovery writes all replicas anew. It is told nevertheless: the next flipped bit
+//! could be in the last whole copy, and a medium that flips one will flip others.
+//!
+//! 1. A replica that the superblock names has every block of its checkpoint, and every block of the
+//!    journal that was durable; where another replica has the block whole, it is damaged here.
+//! 2. A pool that is dead when the journal is replayed may lack blocks, and is not looked at.
+//!
+//! Does not tell a torn superblock from a damaged one: a crash tears them.
+
+use crate::format::{BlockKind, Stamp, decode_records, open_block};
+use crate::group::Group;
+use crate::opening::Opening;
+use crate::pool::PoolState;
+use std::collections::BTreeMap;
+use std::fmt;
+use thermocline_units::PoolId;
+
+/// Blocks that are damaged on one pool, and whole on another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DamagedReplica {
+    /// Of the checkpoint in force.
+    pub checkpoint_blocks: u32,
+    /// Of the journal, among those that were durable.
+    pub journal_blocks: u32,
+}
+
+impl fmt::Display for DamagedReplica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DamagedReplica { checkpoint_blocks, journal_blocks } = self;
+        write!(f, "{checkpoint_blocks} blocks of the checkpoint, {journal_blocks} of the journal")
+    }
+}
+
+/// By pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct DamagedReplicas(BTreeMap<PoolId, DamagedReplica>);
+
+impl DamagedReplicas {
+    /// Takes note of the replicas that do not have a block whole, which one of them has.
+    pub(crate) fn note(
+        &mut self,
+        opening: &Opening,
+        kind: BlockKind,
+        stamp: Stamp,
+        at: u32,
+        chunk_size: u32,
+    ) {
+        for (pool, block) in opening.copies_by_pool(kind, at) {
+            let whole = open_block(kind, stamp, block)
+                .is_some_and(|payload| decode_records(payload, chunk_size).is_some());
+            if !whole {
+                let damaged = self.0.entry(pool).or_default();
+                match kind {
+                    BlockKind::Checkpoint => damaged.checkpoint_blocks += 1,
+                    BlockKind::Journal => damaged.journal_blocks += 1,
+                }
+            }
+        }
+    }
+}
+
+impl Group {
+    /// Pools whose metadata was damaged when the group was opened, while others had it whole.
+    pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
+        let damaged = self.damaged_replicas.0.iter().map(|(pool, damaged)| (*pool, *damaged));
+        damaged.filter(|(pool, _)| {
+            let state = self.pools.get(usize::from(pool.0)).map(|pool| pool.state);
+            !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
+        })
+    }
+}
