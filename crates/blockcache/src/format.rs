@@ -94,8 +94,8 @@ impl Label {
     }
 }
 
-/// Content that `decode` reads from a sector of which one bit flipped. CRC-32C tells all errors of up to
-/// five bits apart in a sector of 512 bytes, so two flipped bits are never taken for one.
+/// Content that `decode` reads from a sector of which one bit flipped. CRC-32C tells all errors of
+/// up to five bits apart in a sector of 512 bytes, so two flipped bits are never taken for one.
 pub(crate) fn with_one_bit_changed<T>(
     sector: &[u8],
     decode: impl Fn(&[u8]) -> Option<T>,

@@ -56,7 +56,7 @@ pub(crate) struct OutputFile {
     _backing: Option<OwnedFd>,
 }
 
-/// Who may read an output that is made.
+/// Users that may read an output that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// Everybody whom the process's umask allows.

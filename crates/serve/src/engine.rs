@@ -191,7 +191,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Tells of metadata that was damaged on some pools and whole on others; it is whole on all now.
+    /// Tells of metadata that was damaged on some pools only; it is whole on all now.
     fn tell_damaged_replicas(&mut self) {
         let damaged: Vec<_> = self.group.damaged_replicas().collect();
         for (pool, damaged) in damaged {

@@ -50,8 +50,8 @@ pub struct MemberLabel {
 
 impl Label {
     /// Reads the first [`LABEL_BYTES`] of a device; fewer are as good as none. Where neither
-    /// superblock is whole and one flipped bit is all that is wrong with one, the device is known by
-    /// it nevertheless: opening the group will say what is damaged.
+    /// superblock is whole, and one flipped bit is all that is wrong with one, the device is known
+    /// by it nevertheless: opening the group will say what is damaged.
     pub fn read(head: &[u8]) -> Label {
         let blocks = || head.chunks_exact(BLOCK_BYTES).take(2).filter(|block| is_superblock(block));
         let newest = |found: &mut dyn Iterator<Item = Superblock>| {

@@ -11,9 +11,7 @@
 //! Does not tell a torn superblock from a damaged one: a crash tears them.
 
 use crate::format::{BlockKind, Stamp, decode_records, open_block};
-use crate::group::Group;
 use crate::opening::Opening;
-use crate::pool::PoolState;
 use std::collections::BTreeMap;
 use std::fmt;
 use thermocline_units::PoolId;
@@ -39,6 +37,11 @@ impl fmt::Display for DamagedReplica {
 pub(crate) struct DamagedReplicas(BTreeMap<PoolId, DamagedReplica>);
 
 impl DamagedReplicas {
+    /// The damaged replicas, by pool.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
+        self.0.iter().map(|(pool, damaged)| (*pool, *damaged))
+    }
+
     /// Takes note of the replicas that do not have a block whole, which one of them has.
     pub(crate) fn note(
         &mut self,
@@ -59,16 +62,5 @@ impl DamagedReplicas {
                 }
             }
         }
-    }
-}
-
-impl Group {
-    /// Pools whose metadata was damaged when the group was opened, while others had it whole.
-    pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
-        let damaged = self.damaged_replicas.0.iter().map(|(pool, damaged)| (*pool, *damaged));
-        damaged.filter(|(pool, _)| {
-            let state = self.pools.get(usize::from(pool.0)).map(|pool| pool.state);
-            !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
-        })
     }
 }

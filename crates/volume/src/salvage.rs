@@ -18,10 +18,12 @@ use crate::format::{
 use crate::group::Group;
 use crate::map::{ChunkState, Place};
 use crate::opening::Opening;
+use crate::pool::PoolState;
+use crate::replicas::DamagedReplica;
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 use thermocline_ports::Geometry;
-use thermocline_units::ChunkId;
+use thermocline_units::{ChunkId, PoolId};
 
 /// Blocks that are searched for a flipped bit; each takes about 20 ms.
 const SEARCHES_MAX: u32 = 64;
@@ -156,7 +158,17 @@ impl Group {
         group
     }
 
-    /// What became of a damaged group; `None` if it was opened as a whole one.
+    /// Pools whose metadata was damaged when the group was opened, while others had it whole. Pools
+    /// that are dead may lack what came later.
+    pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
+        let lives = |pool: PoolId| {
+            let state = self.pools.get(usize::from(pool.0)).map(|pool| pool.state);
+            !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
+        };
+        self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
+    }
+
+    /// Outcome of opening a damaged group; `None` if it was opened as a whole one.
     pub fn salvage(&self) -> Option<&Salvage> {
         self.salvage.as_deref()
     }

@@ -325,8 +325,8 @@ impl World {
         }
     }
 
-    /// Sometimes breaks a sector of the table on copies of the devices, and sees that nobody believes
-    /// it unless one flipped bit is all that is wrong.
+    /// Sometimes breaks a sector of the table on copies of the devices, and sees that it is not
+    /// believed, unless one flipped bit is all that is wrong.
     fn damage(&mut self, whole: &SimDisk, slow: &SimDisk) {
         let mut fast = whole.clone();
         let sector = u64::from(SECTOR);

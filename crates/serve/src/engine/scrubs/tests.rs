@@ -1,4 +1,4 @@
-//! When a scrub is due.
+//! Scrubs that are due, and clocks that were wrong.
 
 use super::Scrubs;
 use std::time::Duration;
