@@ -416,11 +416,15 @@ impl Group {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_mut().expect("it was read");
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
-        if piece.spoiled || !self.settings.checksums {
+        if piece.spoiled || !self.keeps_checksums() {
             return true;
         }
         let known = self.seals.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
-        if !known {
+        // What one of several copies has need not be what was written: they are compared first.
+        let alone = self.map.copies(chunk).count() == 1 || mutant("one_copy_of_several_believed");
+        if !known && alone {
+            let copy = &mut self.copier.operations[index];
+            let piece = copy.piece.as_mut().expect("it was read");
             piece.sums = checksums(payload);
             let most = self.settings.limits.seals_cached;
             self.seals.is_copied(chunk, self.chunk_size, most, &self.map);

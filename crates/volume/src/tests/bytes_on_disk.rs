@@ -25,6 +25,7 @@ fn superblock() -> Superblock {
         reserve: 2,
         first_slot: 1 << 20,
         has_metadata_region: true,
+        checksums: true,
         extents: Default::default(),
     };
     Superblock {
@@ -35,14 +36,13 @@ fn superblock() -> Superblock {
         chunk_size: CHUNK,
         journal_blocks: 64,
         area_blocks: 99,
-        checksums: true,
         area: 1,
         checkpoint_blocks: 5,
         checkpoint_generation: 12,
         journal_generation: 8,
         journal_start: 1 << 33,
         homes: vec![PoolId(0), PoolId(1)],
-        pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), ..pool }],
+        pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), checksums: false, ..pool }],
         next_volume: 9,
         ranks: Ranks::of_order(vec![PoolId(1), PoolId(0)]).expect("two pools"),
     }

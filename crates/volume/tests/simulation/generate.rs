@@ -198,6 +198,7 @@ fn settings(dice: &mut Dice) -> Settings {
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
         checksums: dice.chance(0.85),
+        added_checksums: true,
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }
