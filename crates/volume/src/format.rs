@@ -371,7 +371,8 @@ impl Superblock {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.extend_from_slice(SUPER_MAGIC);
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.version_needed().to_le_bytes());
+        let version = self.version_needed();
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.this_pool.0.to_le_bytes());
         for value in [self.identity, self.sequence] {
             out.extend_from_slice(&value.to_le_bytes());
@@ -393,7 +394,7 @@ impl Superblock {
         }
         for pool in &self.pools {
             out.push(pool.membership as u8);
-            let checksums = pool.checksums && self.has_unlike_pools();
+            let checksums = pool.checksums && version >= VERSION_WITH_UNLIKE_POOLS;
             out.push(u8::from(pool.has_metadata_region) | u8::from(checksums) << 1);
             out.extend_from_slice(&pool.slots.to_le_bytes());
             out.extend_from_slice(&pool.reserve.to_le_bytes());
@@ -492,7 +493,7 @@ impl Superblock {
 
     /// The oldest version of the layout, of those that are written, that has all that this says.
     fn version_needed(&self) -> u16 {
-        if self.has_unlike_pools() {
+        if self.has_unlike_pools() && !mutant("unlike_pools_forgotten") {
             return VERSION_WITH_UNLIKE_POOLS;
         }
         let mut pools = self.pools.iter();

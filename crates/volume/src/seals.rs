@@ -410,7 +410,8 @@ impl Group {
     /// The copies of a chunk that have room for a table.
     pub(crate) fn table_places(&self, chunk: ChunkId) -> impl Iterator<Item = Place> + '_ {
         let places = self.map.copies(chunk).map(|copy| copy.place);
-        places.filter(|place| self.pool(place.pool).checksums)
+        let anywhere = mutant("table_where_there_is_no_room");
+        places.filter(move |place| self.pool(place.pool).checksums || anywhere)
     }
 
     /// True if a table of the chunk has room at one of its copies, and all of them are here.
@@ -423,7 +424,8 @@ impl Group {
     /// table any more. What it said stays known.
     pub(crate) fn drop_homeless_table(&mut self, chunk: ChunkId, state: &mut ChunkState) {
         let has_room = |copy: &ChunkCopy| self.pool(copy.place.pool).checksums;
-        if state.table != Table::None && !state.copies.iter().any(has_room) {
+        let homeless = state.table != Table::None && !state.copies.iter().any(has_room);
+        if homeless && !mutant("table_outlives_its_copies") {
             met("table of checksums went with its last copy");
             state.table = Table::None;
             self.break_seal(self.now, chunk);
@@ -435,7 +437,11 @@ impl Group {
         let (payload, sum) = encode_table(self.table_name(chunk), sums, self.chunk_size);
         let places: Vec<Place> = self.table_places(chunk).collect();
         assert!(!places.is_empty(), "a chunk without room for a table gets none");
-        met_if(places.len() < self.map.copies(chunk).count(), "table written beside a bare copy");
+        let bare = places.len() < self.map.copies(chunk).count();
+        met_if(bare, "table written beside a bare copy");
+        if bare && mutant("no_table_beside_a_bare_copy") {
+            return (0, sum);
+        }
         for &place in &places {
             self.write_table(now, place, payload.clone());
         }

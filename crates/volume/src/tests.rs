@@ -2,6 +2,7 @@
 //! part (`tests/simulation`).
 
 pub(crate) mod bytes_on_disk;
+mod changeover;
 mod damage;
 mod draining;
 mod far;
