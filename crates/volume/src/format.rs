@@ -22,7 +22,7 @@ use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 /// gets it when a pool grows so far. Version 5 says of each pool whether it has checksums; a group
 /// gets it with the first pool that is unlike the others.
 pub(crate) const VERSION: u16 = 5;
-/// What groups are that have neither.
+/// Version of groups that have neither.
 const VERSION_WITHOUT_GROWTH: u16 = 3;
 /// First version whose pools may be unlike in that they have tables of checksums.
 const VERSION_WITH_UNLIKE_POOLS: u16 = 5;

@@ -218,6 +218,21 @@ fn group(
         }
     }
     report.flaws.extend(group.fsck().iter().map(ToString::to_string));
+    pools_of(&group, &mut report);
+    volumes(&group, &mut report);
+    to_be_made(config, &mut report);
+    if contents_too {
+        contents(&mut group, &mut report);
+    }
+    match group.operations_pending() {
+        0 => {}
+        count => report.notes.push(format!("{count} operations go on at the next start")),
+    }
+    Ok(report)
+}
+
+/// Takes down what pools are doing, and what they lack.
+fn pools_of(group: &Group, report: &mut Report) {
     for (index, line) in report.pools.iter_mut().enumerate() {
         let Some(status) = group.pool_status(PoolId(index as u16)) else { continue };
         if line.path.is_some() {
@@ -233,16 +248,6 @@ fn group(
             report.flaws.push(format!("pool `{}` was given up: its device failed", line.name));
         }
     }
-    volumes(&group, &mut report);
-    to_be_made(config, &mut report);
-    if contents_too {
-        contents(&mut group, &mut report);
-    }
-    match group.operations_pending() {
-        0 => {}
-        count => report.notes.push(format!("{count} operations go on at the next start")),
-    }
-    Ok(report)
 }
 
 /// Notes the volumes of the configuration that are not there yet.

@@ -10,7 +10,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 const MINUTE: Nanos = Nanos::from_secs(60);
 
-/// What old groups are opened with.
+/// Settings of an old group.
 fn settings() -> Settings {
     Settings { added_checksums: true, ..Bench::settings() }
 }
@@ -76,7 +76,7 @@ fn reopen(bench: &mut Bench) {
     bench.crash();
 }
 
-/// How many chunks have tables.
+/// Number of chunks with tables.
 fn with_tables(bench: &Bench) -> u64 {
     bench.group.chunks_with_checksums().0
 }

@@ -184,9 +184,9 @@ fn mixed(seed: u64, settings: Settings) -> Settings {
     Settings { added_checksums, ..settings }
 }
 
-/// Where pools that are added are unlike the others in that they have checksums: chunks go to and
-/// fro between them, now and then until the power fails; pools are replaced, and bits flip. From
-/// dice of their own, as hints.
+/// Chunks go to and fro between pools with checksums and pools without, where those that are added
+/// are unlike the others; now and then until the power fails. Pools are replaced, and bits flip.
+/// From dice of their own, as hints.
 fn change_over(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
     let mut dice = Dice::seeded(seed ^ 0xc4a_40e8);
     if settings.checksums == settings.added_checksums {

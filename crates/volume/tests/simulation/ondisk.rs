@@ -51,7 +51,7 @@ pub(crate) struct Pool {
     /// Number of slots, of which these hold tables of checksums.
     slots: u32,
     tables: BTreeSet<u32>,
-    /// Where tables begin, and the slots whose tables stand before the first slot.
+    /// Offset of the first table, and number of slots whose tables stand before the first slot.
     head: u64,
     before: u32,
     /// True if it has tables of checksums.
@@ -195,7 +195,7 @@ impl OnDisk {
         Ok(())
     }
 
-    /// What the journal calls sealed has its tables.
+    /// Checks that chunks which the journal calls sealed have their tables.
     fn check_tables(&self, peek: &impl Peek) -> Result<(), String> {
         let bytes = table_bytes(self.chunk_size);
         for (chunk, sum) in &self.sealed {
@@ -395,8 +395,8 @@ fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
     Some(Pool { first_slot, slots, tables, head, before, checksums, has_region, lives, extents })
 }
 
-/// Where tables stand, on a pool with checksums. The slots that hold them: from the first slot whose table has no
-/// room before all slots, the first of each run that it has room for tables of.
+/// Says where tables stand, on a pool with checksums. Slots hold them from the first one on whose
+/// table has no room before all slots: the first slot of each run that it has room for tables of.
 fn add_tables(pool: &mut Pool, head_blocks: u64, chunk_size: u64) {
     let table = table_bytes(chunk_size);
     let region = if pool.has_region { head_blocks } else { 2 };
@@ -410,7 +410,7 @@ fn table_bytes(chunk_size: u64) -> u64 {
 }
 
 impl Pool {
-    /// Where the table of a slot stands.
+    /// Offset of a slot's table.
     fn table_of(&self, slot: u32, chunk_size: u64, table: u64) -> u64 {
         if slot < self.before {
             return self.head + u64::from(slot) * table;

@@ -1,5 +1,5 @@
-//! Groups without block checksums that are given pools with them, cut off at every event, and rot in
-//! what stands on both kinds of pools.
+//! Groups without block checksums that are given pools with them, cut off at every event; and rot
+//! in what stands on both kinds of pools.
 
 use super::{ALL, CHUNK, fails_with, plan_ends_well, pool, write};
 use crate::plan::{Plan, PoolPlan, Step};
@@ -39,7 +39,7 @@ fn rot_in_one_copy(seed: u64, copy: u8, bit: u32) -> Plan {
     old_group_then(seed, then)
 }
 
-/// What is known in memory only is forgotten.
+/// Forgets all that is known in memory only.
 const LOST_AND_READ: Step = Step::Crash { survival: Survival::Lost };
 
 #[test]
