@@ -103,6 +103,21 @@ fn a_superblock_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
 }
 
 #[test]
+fn a_superblock_is_of_the_oldest_version_that_can_say_which_pools_have_checksums() {
+    for (checksums, version) in [([true, true], 4), ([false, false], 3), ([false, true], 5)] {
+        let mut block = superblock();
+        for (pool, has) in block.pools.iter_mut().zip(checksums) {
+            pool.checksums = has;
+        }
+        let bytes = block.encode();
+        assert_eq!(bytes[12..14], [version, 0], "{checksums:?}");
+        assert_eq!(bytes[73], u8::from(version != 3), "some have them");
+        let read = Superblock::decode(&bytes).expect("as it was written");
+        assert_eq!(read, Superblock { version: version.into(), ..block });
+    }
+}
+
+#[test]
 fn a_superblock_without_an_order_of_pools_has_that_of_their_ids_and_a_wrong_order_is_refused() {
     let mut bytes = superblock().encode();
     let order = bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty") - 1;
