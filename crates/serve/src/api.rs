@@ -218,6 +218,9 @@ pub struct Pool {
     pub direct: bool,
     /// True if it is slowed to a profile.
     pub emulated: bool,
+    /// True if chunks get block checksums on it.
+    #[serde(default)]
+    pub checksums: bool,
     /// Chunks that it can hold.
     pub chunks_total: u64,
     /// Chunks that it holds.

@@ -291,7 +291,8 @@ impl Group {
             return Err(CreateError::PoolCount(self.pools.len() + 1).into());
         }
         let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
-        let pool = new_pool(self, spec, region <= spec.geometry.size.0 / 8)?;
+        let has_region = region <= spec.geometry.size.0 / 8;
+        let pool = new_pool(self, spec, has_region, self.settings.added_checksums)?;
         let extents: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
         let ranks = self.ranks.with_next(before);
         let ranks = std::mem::replace(&mut self.ranks, ranks);

@@ -368,7 +368,6 @@ impl Group {
             chunk_size: self.chunk_size,
             journal_blocks: self.settings.journal_blocks,
             area_blocks: self.area_blocks,
-            checksums: self.settings.checksums,
             area: self.coming_area(),
             checkpoint_blocks: self.checkpoint.written,
             checkpoint_generation: sequence,

@@ -206,19 +206,20 @@ impl Group {
         current.reads = true;
         self.read_all(now, |group, place| {
             let offset = group.pool(place.pool).address(place, range.start, group.chunk_size);
-            Io::Read { offset, length: range.end - range.start }
+            Some(Io::Read { offset, length: range.end - range.start })
         });
         true
     }
 
-    /// Sends a read to every copy.
-    fn read_all(&mut self, now: Nanos, read: impl Fn(&Group, Place) -> Io) {
+    /// Sends a read to every copy that has something to be read.
+    fn read_all(&mut self, now: Nanos, read: impl Fn(&Group, Place) -> Option<Io>) {
+        let places = self.comparison().places.clone();
+        let reads: Vec<Option<Io>> = places.iter().map(|&place| read(self, place)).collect();
         let current = self.comparison();
-        let places = current.places.clone();
         current.found = vec![None; places.len()];
-        current.outstanding = places.len() as u32;
-        for (index, place) in places.into_iter().enumerate() {
-            let io = read(self, place);
+        current.outstanding = reads.iter().flatten().count() as u32;
+        for (index, (place, io)) in places.into_iter().zip(reads).enumerate() {
+            let Some(io) = io else { continue };
             self.send(now, place.pool, Owner::Scrub { copy: index as u8 }, io);
         }
     }
@@ -252,9 +253,9 @@ impl Group {
             (current.sums, current.table) = (sums, table);
         } else {
             self.comparison().stage = Stage::Tables;
-            self.read_all(now, |group, place| Io::Read {
-                offset: group.seal_address(place),
-                length: bytes,
+            self.read_all(now, |group, place| {
+                let offset = group.seal_address(place);
+                group.pool(place.pool).checksums.then_some(Io::Read { offset, length: bytes })
             });
         }
         true
@@ -274,7 +275,8 @@ impl Group {
         };
         let mut outstanding = 0;
         for (&place, found) in places.iter().zip(found) {
-            let bytes = found.and_then(Result::ok).map(|bytes| bytes.to_vec()).unwrap_or_default();
+            let Some(found) = found else { continue }; // It has no room for one.
+            let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
             if decode_table(name, table, &bytes, self.chunk_size).is_none() {
                 self.write_table(now, place, right.clone());
                 self.scrub.status.tables_repaired += 1;

@@ -72,6 +72,7 @@ impl Group {
         self.uncount_prefetched(state.copies[0]);
         state.copies[0].prefetched = false;
         state.dirty &= state.may_differ();
+        self.drop_homeless_table(chunk, &mut state);
         self.map.set_state(chunk, &state);
         let durable = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, durable), chunk, &[copy.place]);
@@ -114,6 +115,7 @@ impl Group {
                 self.uncount_prefetched(first);
                 state.copies[0].prefetched = false;
             }
+            self.drop_homeless_table(chunk, &mut state);
             self.map.set_state(chunk, &state);
         }
         if !mutant("death_not_recorded") {
@@ -212,7 +214,7 @@ impl Group {
         self.map.set_state(chunk, &state);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();
-        if self.settings.checksums {
+        if self.keeps_checksums() {
             let most = self.settings.limits.seals_cached;
             self.seals.opened(chunk, self.chunk_size, most, &self.map);
             self.seals.write_begins(chunk, &range, self.parts_begun);

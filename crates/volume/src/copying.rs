@@ -27,6 +27,7 @@
 //! while the foreground uses the pool, up to a bound on their patience.
 
 use crate::flight::{Flight, Owner};
+use crate::foreground::bit;
 use crate::group::Group;
 use crate::map::{ChunkCopy, ChunkState, Place, Table};
 use crate::operation::{Operation, OperationId, OperationKind, Outcome};
@@ -276,7 +277,8 @@ impl Group {
             return;
         }
         let (chunk, failed) = (copy.what.chunk, copy.failed_sources);
-        let source = self.best_source(chunk, &range, to, failed);
+        let parting = self.parting_source(index, &range);
+        let source = parting.or_else(|| self.best_source(chunk, &range, to, failed));
         let Some(source) = source else {
             self.copier.operations[index].failed = true;
             return self.advance(now, index);
@@ -306,6 +308,20 @@ impl Group {
         };
         let traffic = self.map.entry(copy.what.chunk).traffic;
         overlay.blocks.is_at(goal) && !self.traffic[traffic].running.iter().any(leaves)
+    }
+
+    /// The copy that a move replaces, where nothing says what it must be and others stay: should
+    /// they differ, the move must not hide it. What is missing of it comes from the others.
+    fn parting_source(&self, index: u32, range: &Range<u32>) -> Option<Place> {
+        let copy = &self.copier.operations[index];
+        let (chunk, source) = (copy.what.chunk, copy.source);
+        let moves = copy.what.kind == OperationKind::Migrate && copy.goal.is_none();
+        let able = self.pool(source.pool).is_alive() && copy.failed_sources & bit(source.pool) == 0;
+        if !moves || !able || !self.keeps_checksums() || self.can_verify(chunk, range) {
+            return None;
+        }
+        let places = || self.map.copies(chunk).map(|copy| copy.place);
+        (places().count() > 1 && places().any(|place| place == source)).then_some(source)
     }
 
     /// A place to read a piece from; never the one that is being filled.
@@ -416,11 +432,15 @@ impl Group {
         let copy = &mut self.copier.operations[index];
         let piece = copy.piece.as_mut().expect("it was read");
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
-        if piece.spoiled || !self.settings.checksums {
+        if piece.spoiled || !self.keeps_checksums() {
             return true;
         }
         let known = self.seals.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
-        if !known {
+        // What one of several copies has need not be what was written: they are compared first.
+        let alone = self.map.copies(chunk).count() == 1;
+        if !known && alone {
+            let copy = &mut self.copier.operations[index];
+            let piece = copy.piece.as_mut().expect("it was read");
             piece.sums = checksums(payload);
             let most = self.settings.limits.seals_cached;
             self.seals.is_copied(chunk, self.chunk_size, most, &self.map);

@@ -19,10 +19,13 @@ use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 /// Version of the layout, written; those before it are read, later ones are refused. Version 2 has
 /// mirrored chunks. Version 3 says of each journal block which commit it belongs to, and continues
 /// checkpoint areas in slots. Version 4 has pools that grew, with checksums in slots; a group
-/// gets it when a pool grows so far.
-pub(crate) const VERSION: u16 = 4;
-/// What groups are that have no such pool.
+/// gets it when a pool grows so far. Version 5 says of each pool whether it has checksums; a group
+/// gets it with the first pool that is unlike the others.
+pub(crate) const VERSION: u16 = 5;
+/// Version of groups that have neither.
 const VERSION_WITHOUT_GROWTH: u16 = 3;
+/// First version whose pools may be unlike in that they have tables of checksums.
+const VERSION_WITH_UNLIKE_POOLS: u16 = 5;
 /// First version whose journal tells a torn end from damage before it.
 pub(crate) const VERSION_WITH_COMMITS: u16 = 3;
 /// First version whose pools may have tables of checksums in slots.
@@ -75,6 +78,8 @@ pub(crate) struct PoolRecord {
     pub(crate) first_slot: u64,
     /// True if the pool has room for journal and checkpoints before its first slot.
     pub(crate) has_metadata_region: bool,
+    /// True if chunks get tables of checksums on it. Up to version 4 all pools are alike.
+    pub(crate) checksums: bool,
     /// The slots that continue each of its checkpoint areas. Since version 3.
     pub(crate) extents: [Extents; 2],
 }
@@ -93,8 +98,6 @@ pub(crate) struct Superblock {
     pub(crate) journal_blocks: u32,
     /// Blocks of each of the two checkpoint areas.
     pub(crate) area_blocks: u32,
-    /// True if chunks that are not written are sealed with checksums.
-    pub(crate) checksums: bool,
     /// Which area holds the checkpoint: 0 or 1.
     pub(crate) area: u8,
     /// Blocks of the checkpoint.
@@ -378,7 +381,8 @@ impl Superblock {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.extend_from_slice(SUPER_MAGIC);
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.version_needed().to_le_bytes());
+        let version = self.version_needed();
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.this_pool.0.to_le_bytes());
         for value in [self.identity, self.sequence] {
             out.extend_from_slice(&value.to_le_bytes());
@@ -392,7 +396,7 @@ impl Superblock {
             out.extend_from_slice(&value.to_le_bytes());
         }
         out.push(self.area);
-        out.push(u8::from(self.checksums));
+        out.push(u8::from(self.pools.iter().any(|pool| pool.checksums)));
         out.push(self.homes.len() as u8);
         out.push(self.pools.len() as u8);
         for home in &self.homes {
@@ -400,7 +404,8 @@ impl Superblock {
         }
         for pool in &self.pools {
             out.push(pool.membership as u8);
-            out.push(u8::from(pool.has_metadata_region));
+            let checksums = pool.checksums && version >= VERSION_WITH_UNLIKE_POOLS;
+            out.push(u8::from(pool.has_metadata_region) | u8::from(checksums) << 1);
             out.extend_from_slice(&pool.slots.to_le_bytes());
             out.extend_from_slice(&pool.reserve.to_le_bytes());
             out.extend_from_slice(&pool.first_slot.to_le_bytes());
@@ -446,7 +451,10 @@ impl Superblock {
             return None;
         }
         let mut pools: Vec<PoolRecord> =
-            (0..pool_count).map(|_| decode_pool(&mut reader)).collect::<Option<_>>()?;
+            (0..pool_count).map(|_| decode_pool(&mut reader, version)).collect::<Option<_>>()?;
+        if version < VERSION_WITH_UNLIKE_POOLS {
+            pools.iter_mut().for_each(|pool| pool.checksums = checksums);
+        }
         let (mut next_volume, mut ranks) = (1, Ranks::by_id(pool_count));
         if version >= VERSION_WITH_EXTENTS {
             next_volume = reader.u64()?.max(1);
@@ -461,7 +469,6 @@ impl Superblock {
             chunk_size,
             journal_blocks,
             area_blocks,
-            checksums,
             area,
             checkpoint_blocks,
             checkpoint_generation,
@@ -496,11 +503,19 @@ impl Superblock {
 
     /// The oldest version of the layout, of those that are written, that has all that this says.
     fn version_needed(&self) -> u16 {
+        if self.has_unlike_pools() && !mutant("unlike_pools_forgotten") {
+            return VERSION_WITH_UNLIKE_POOLS;
+        }
         let mut pools = self.pools.iter();
         match pools.all(|pool| self.tables_of(pool).all_before(pool.slots)) {
             true => VERSION_WITHOUT_GROWTH,
-            false => VERSION,
+            false => VERSION_WITH_TABLE_SLOTS,
         }
+    }
+
+    /// True if some pools have checksums, and others have none.
+    fn has_unlike_pools(&self) -> bool {
+        self.pools.windows(2).any(|pair| pair[0].checksums != pair[1].checksums)
     }
 
     /// Where the tables of a pool's checksums stand.
@@ -509,7 +524,7 @@ impl Superblock {
             journal_blocks: self.journal_blocks,
             area_blocks: self.area_blocks,
             chunk_size: self.chunk_size,
-            checksums: self.checksums,
+            checksums: pool.checksums,
             has_region: pool.has_metadata_region,
             first_slot: pool.first_slot,
         })
@@ -548,7 +563,8 @@ impl Superblock {
     }
 }
 
-fn decode_pool(reader: &mut Reader<'_>) -> Option<PoolRecord> {
+/// Reads a pool; up to version 4 the superblock says whether it has checksums.
+fn decode_pool(reader: &mut Reader<'_>, version: u16) -> Option<PoolRecord> {
     let membership = match reader.u8()? {
         0 => Membership::Active,
         1 => Membership::Draining,
@@ -556,12 +572,25 @@ fn decode_pool(reader: &mut Reader<'_>) -> Option<PoolRecord> {
         3 => Membership::Removed,
         _ => return None,
     };
-    let has_metadata_region = reader.u8()? != 0;
+    let flags = reader.u8()?;
+    let (has_metadata_region, checksums) = match version {
+        VERSION_WITH_UNLIKE_POOLS.. => (flags & 1 == 1, flags >> 1 & 1 == 1),
+        _ => (flags != 0, false),
+    };
     let (slots, reserve, first_slot) = (reader.u32()?, reader.u32()?, reader.u64()?);
     let length = usize::from(reader.u8()?);
     let name = std::str::from_utf8(reader.take(length)?).ok()?.to_string();
     let extents = Default::default();
-    Some(PoolRecord { name, membership, slots, reserve, first_slot, has_metadata_region, extents })
+    Some(PoolRecord {
+        name,
+        membership,
+        slots,
+        reserve,
+        first_slot,
+        has_metadata_region,
+        checksums,
+        extents,
+    })
 }
 
 /// Reads what [`Superblock::encode_extents`] wrote into the pools that it is about.

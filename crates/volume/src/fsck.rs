@@ -57,6 +57,7 @@ impl Group {
         }
         self.check_slots(&owners, &mut flaws);
         self.check_counts(&mut flaws);
+        self.check_tables(&mut flaws);
         flaws
     }
 
@@ -68,6 +69,14 @@ impl Group {
             if let Some(overlay) = self.map.overlay(chunk) {
                 own(overlay.place, format!("the overlay of chunk {chunk}"));
             }
+        }
+    }
+
+    /// No chunk has a table where no copy has room for one.
+    fn check_tables(&self, flaws: &mut Vec<Flaw>) {
+        let sealed = self.map.chunks().filter(|&chunk| self.map.entry(chunk).is_sealed());
+        for chunk in sealed.filter(|&chunk| self.table_places(chunk).next().is_none()) {
+            flaws.push(Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")));
         }
     }
 

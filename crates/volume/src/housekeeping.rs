@@ -64,7 +64,7 @@ impl Group {
             || !self.housekeeping.dying_volumes.is_empty()
             || self.copier.has_wishes()
             || self.has_hint_wishes()
-            || self.settings.checksums && self.seals.has_watched()
+            || self.keeps_checksums() && self.seals.has_watched()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
         let probe = self.next_probe();

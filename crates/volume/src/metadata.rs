@@ -61,7 +61,7 @@ impl Group {
             journal_blocks: self.settings.journal_blocks,
             area_blocks: self.area_blocks,
             chunk_size: self.chunk_size,
-            checksums: self.settings.checksums,
+            checksums: pool.checksums,
             has_region: pool.has_metadata_region,
             first_slot: pool.first_slot,
         })

@@ -212,7 +212,7 @@ impl Group {
         let mut group = Group::empty(settings, identity);
         group.area_blocks = area_blocks;
         for (spec, has_region) in pools.iter().zip(regions) {
-            let pool = new_pool(&group, spec, has_region)?;
+            let pool = new_pool(&group, spec, has_region, settings.checksums)?;
             group.pools.push(pool);
         }
         group.ranks = Ranks::by_id(group.pools.len());
@@ -561,17 +561,18 @@ fn regions(settings: &Settings, area_blocks: u32, pools: &[PoolSpec]) -> Vec<boo
     regions
 }
 
-/// A pool as it is when it joins.
+/// A pool as it is when it joins, with or without tables of checksums.
 pub(crate) fn new_pool(
     group: &Group,
     spec: &PoolSpec,
     has_region: bool,
+    checksums: bool,
 ) -> Result<Pool, CreateError> {
     let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
     check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
     let head = layout::head_bytes(group.settings.journal_blocks, group.area_blocks, has_region);
-    let (size, seals) = (spec.geometry.size, group.settings.checksums);
-    let (slots, first) = layout::slots_behind(size, head, group.chunk_size, seals);
+    let size = spec.geometry.size;
+    let (slots, first) = layout::slots_behind(size, head, group.chunk_size, checksums);
     if slots == 0 {
         return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
     }
@@ -582,6 +583,7 @@ pub(crate) fn new_pool(
         reserve: spec.reserve_chunks,
         first_slot: first,
         has_metadata_region: has_region,
+        checksums,
         extents: Default::default(),
     };
     let tables = group.tables_of(&record);
@@ -596,6 +598,7 @@ fn unknown_pool() -> PoolRecord {
         reserve: 0,
         first_slot: 0,
         has_metadata_region: false,
+        checksums: false,
         extents: Default::default(),
     }
 }

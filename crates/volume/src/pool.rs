@@ -112,6 +112,8 @@ pub struct PoolStatus {
     pub in_flight: u32,
     /// True if it lies across a network, or is slowed to what does.
     pub far: bool,
+    /// True if chunks get tables of block checksums on it.
+    pub checksums: bool,
     /// Counts since opening.
     pub counters: PoolCounters,
 }
@@ -169,6 +171,8 @@ pub(crate) struct Pool {
     pub(crate) prefetched: u32,
     pub(crate) first_slot: u64,
     pub(crate) has_region: bool,
+    /// True if chunks get tables of checksums on it.
+    pub(crate) checksums: bool,
     /// The slots that continue each of its checkpoint areas.
     pub(crate) extents: [Extents; 2],
     /// Where the tables of its checksums stand.
@@ -224,6 +228,7 @@ impl Pool {
             prefetched: 0,
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
+            checksums: record.checksums,
             extents: record.extents.clone(),
             tables,
             held: Vec::new(),
@@ -390,6 +395,7 @@ impl Pool {
             reserve: self.reserve,
             first_slot: self.first_slot,
             has_metadata_region: self.has_region,
+            checksums: self.checksums,
             extents: self.extents.clone(),
         }
     }
@@ -406,6 +412,7 @@ impl Pool {
             full: self.is_full(),
             in_flight: self.in_flight,
             far: self.geometry.far,
+            checksums: self.checksums,
             counters: self.counters,
         }
     }

@@ -72,7 +72,8 @@ impl Group {
         payload: Payload,
     ) {
         let (chunk, order) = (self.parts[part].chunk, self.parts[part].order);
-        let wrong = self.wrong_blocks(chunk, at, &payload, order);
+        let bare = !self.pool(flight.pool).checksums && mutant("copy_without_table_believed");
+        let wrong = if bare { 0 } else { self.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
             return self.add_piece(part, at, payload);
         }

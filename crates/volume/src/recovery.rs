@@ -77,7 +77,7 @@ impl Group {
         self.chunk_size = superblock.chunk_size;
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
-        self.settings.checksums = superblock.checksums;
+        self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
         self.area_blocks = superblock.area_blocks;
         self.next_volume = superblock.next_volume;
         self.ranks = superblock.ranks.clone();
@@ -253,6 +253,7 @@ impl Group {
         for chunk in several {
             let mut state = self.map.state(chunk);
             if !state.lose_pool(pool).is_empty() {
+                self.drop_homeless_table(chunk, &mut state);
                 state.copies[0].prefetched = false;
                 self.map.set_state(chunk, &state);
             }
@@ -289,6 +290,7 @@ impl Group {
                     }
                 }
                 state.dirty = false;
+                self.drop_homeless_table(chunk, &mut state);
                 self.map.set_state(chunk, &state);
             }
             for copy in &state.copies {

@@ -267,10 +267,10 @@ impl Group {
         }
     }
 
-    /// True if a chunk may get tables: it has none, nobody is on it, and it is here.
+    /// True if a chunk may get tables: it has none, nobody is on it, it is here, and there is room.
     pub(crate) fn may_get_tables(&self, chunk: ChunkId) -> bool {
         let entry = self.map.entry(chunk);
         let idle = entry.traffic == NONE && !entry.is_sealed();
-        idle && self.settings.checksums && !self.has_far_copy(chunk)
+        idle && self.can_have_tables(chunk)
     }
 }

@@ -18,6 +18,10 @@
 //! rot, or get lost, before the tables are written, and whose sums are not in memory any more.
 //!
 //! Chunks with a copy across a network get no table: a bucket has checksums of its own.
+//!
+//! Pools of a group that was made without checksums have no room for tables; those that are added
+//! later have it. A chunk with a copy on such a pool gets its table there, and the sums are held
+//! against all its copies. When its last copy there goes, so does the table.
 
 use crate::finding::FindingKind;
 use crate::flight::Owner;
@@ -25,13 +29,15 @@ use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
 use crate::layout::seal_bytes;
-use crate::map::{ChunkMap, NONE, Place, Table};
+use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
+use crate::pool::PoolState;
 use crate::settings::BLOCK;
 use crate::sums::{SumStore, Sums};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, ChunkId, Nanos, Slab};
 
 /// Memory for the sums of chunks with tables: 64 GiB of data in chunks of 1 MiB.
@@ -266,7 +272,7 @@ impl Group {
         if table == Table::None || known {
             return true;
         }
-        if !self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_alive()) {
+        if !self.table_places(chunk).any(|place| self.pool(place.pool).is_alive()) {
             return true; // There is nothing to be read.
         }
         let load = self.seals.loads.insert(Load { chunk, table, tried: 0 });
@@ -279,7 +285,7 @@ impl Group {
     fn load_seal(&mut self, now: Nanos, load: u32) {
         let Load { chunk, tried, .. } = self.seals.loads[load];
         let able = |place: &Place| tried & bit(place.pool) == 0 && self.pool(place.pool).is_alive();
-        let untried = self.map.copies(chunk).map(|copy| copy.place).find(able);
+        let untried = self.table_places(chunk).find(able);
         match untried {
             Some(place) => {
                 self.seals.loads[load].tried |= bit(place.pool);
@@ -340,7 +346,7 @@ impl Group {
     /// The journal knows that the tables count no more. What they said stays known: contents change
     /// by writes only, and those say so.
     pub(crate) fn break_seal(&mut self, now: Nanos, chunk: ChunkId) {
-        if !self.settings.checksums {
+        if !self.keeps_checksums() {
             return;
         }
         self.seals.tableless.remove(&chunk);
@@ -357,15 +363,16 @@ impl Group {
 
     /// Notes a chunk that may get its tables when it has been quiet.
     pub(crate) fn watch(&mut self, now: Nanos, chunk: ChunkId) {
+        let keeps = self.keeps_checksums();
         let entry = self.map.entry_mut(chunk);
-        if self.settings.checksums && !entry.is_sealed() && !entry.set_watched(true) {
+        if keeps && !entry.is_sealed() && !entry.set_watched(true) {
             self.seals.watched.push_back(Watched { chunk, since: now, stamp: None });
         }
     }
 
     /// Hands chunks that were not written for a while to the scrub, which makes their tables.
     pub(crate) fn seal_quiet_chunks(&mut self, now: Nanos) {
-        if !self.settings.checksums {
+        if !self.keeps_checksums() {
             return;
         }
         for _ in 0..WATCHED_PER_ROUND {
@@ -389,20 +396,52 @@ impl Group {
             if !quiet {
                 entry.set_watched(true);
                 self.seals.watched.push_back(Watched { chunk, since: now, stamp: Some(stamp) });
-            } else if !self.has_far_copy(chunk) {
+            } else if self.can_have_tables(chunk) {
                 self.scrub.request_tables(chunk);
             }
         }
     }
 
-    pub(crate) fn has_far_copy(&self, chunk: ChunkId) -> bool {
-        self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_far())
+    /// True if some pool has tables of checksums: sums are made and verified then.
+    pub(crate) fn keeps_checksums(&self) -> bool {
+        self.pools.iter().any(|pool| pool.checksums && pool.state != PoolState::Removed)
+    }
+
+    /// The copies of a chunk that have room for a table.
+    pub(crate) fn table_places(&self, chunk: ChunkId) -> impl Iterator<Item = Place> + '_ {
+        let places = self.map.copies(chunk).map(|copy| copy.place);
+        let anywhere = mutant("table_where_there_is_no_room");
+        places.filter(move |place| self.pool(place.pool).checksums || anywhere)
+    }
+
+    /// True if a table of the chunk has room at one of its copies, and all of them are here.
+    pub(crate) fn can_have_tables(&self, chunk: ChunkId) -> bool {
+        let far = self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_far());
+        !far && self.table_places(chunk).next().is_some()
+    }
+
+    /// Copies of a chunk are gone: where none of those that stay has room for a table, there is no
+    /// table any more. What it said stays known.
+    pub(crate) fn drop_homeless_table(&mut self, chunk: ChunkId, state: &mut ChunkState) {
+        let has_room = |copy: &ChunkCopy| self.pool(copy.place.pool).checksums;
+        let homeless = state.table != Table::None && !state.copies.iter().any(has_room);
+        if homeless && !mutant("table_outlives_its_copies") {
+            met("table of checksums went with its last copy");
+            state.table = Table::None;
+            self.break_seal(self.now, chunk);
+        }
     }
 
     /// Writes a chunk's tables, to be told of as the scrub's; how many, and their checksum.
     pub(crate) fn write_seals(&mut self, now: Nanos, chunk: ChunkId, sums: &[u32]) -> (u32, u32) {
         let (payload, sum) = encode_table(self.table_name(chunk), sums, self.chunk_size);
-        let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
+        let places: Vec<Place> = self.table_places(chunk).collect();
+        assert!(!places.is_empty(), "a chunk without room for a table gets none");
+        let bare = places.len() < self.map.copies(chunk).count();
+        met_if(bare, "table written beside a bare copy");
+        if bare && mutant("no_table_beside_a_bare_copy") {
+            return (0, sum);
+        }
         for &place in &places {
             self.write_table(now, place, payload.clone());
         }

@@ -45,8 +45,11 @@ pub struct Settings {
     pub depth: u32,
     /// How operations copy.
     pub copying: Copying,
-    /// Keeps a checksum of each block of 4 KiB, verified on reading. Set at creation.
+    /// Keeps a checksum of each block of 4 KiB, verified on reading, on the pools that a group is
+    /// made with. Set at creation.
     pub checksums: bool,
+    /// The same, on pools that are added from now on, whatever the others have.
+    pub added_checksums: bool,
     /// Bounds of the metadata; [`Limits::REAL`] everywhere but in tests.
     pub limits: Limits,
 }
@@ -154,6 +157,7 @@ impl Default for Settings {
             depth: 256,
             copying: Copying::default(),
             checksums: true,
+            added_checksums: true,
             limits: Limits::REAL,
         }
     }

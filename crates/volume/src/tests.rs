@@ -2,6 +2,7 @@
 //! part (`tests/simulation`).
 
 pub(crate) mod bytes_on_disk;
+mod changeover;
 mod damage;
 mod draining;
 mod far;
@@ -57,7 +58,13 @@ impl Bench {
 
     pub(crate) fn settings() -> Settings {
         let chunk_size = Bytes(CHUNK);
-        Settings { chunk_size, journal_blocks: 64, checksums: false, ..Settings::default() }
+        Settings {
+            chunk_size,
+            journal_blocks: 64,
+            checksums: false,
+            added_checksums: false,
+            ..Settings::default()
+        }
     }
 
     pub(crate) fn with_settings(pools_mib: &[u64], reserve: u32, settings: Settings) -> Bench {

@@ -33,6 +33,9 @@ Examples:
 
 Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
 
+/// Help for a pool of before its group had block checksums.
+const GIVE_THEM: &str = "`thermocline pool replace` moves its chunks to a pool that has them";
+
 /// Options of the check.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -76,6 +79,8 @@ struct PoolLine {
     path: Option<PathBuf>,
     device: Option<Bytes>,
     slots: Option<(u32, u32)>,
+    /// True if chunks get block checksums on it.
+    checksums: Option<bool>,
     slowed: Option<String>,
 }
 
@@ -139,6 +144,7 @@ fn before_the_first_start(config: &Config, found: &[Found<'_, Look>]) -> Result<
             path: Some(found.config.device.path.clone()),
             device: size,
             slots: None,
+            checksums: None,
             slowed: found.config.device.emulate.as_ref().map(|emulation| emulation.name.clone()),
         });
         if let (Err(_), Some(size), None) = (&found.device, size, &found.config.device.bucket) {
@@ -186,6 +192,7 @@ fn group(
             path: seat.as_ref().map(|(_, pool)| pool.device.path.clone()),
             device: seat.as_ref().map(|(device, _)| device.geometry().size),
             slots: None,
+            checksums: None,
             slowed: seat
                 .as_ref()
                 .and_then(|(_, pool)| Some(pool.device.emulate.as_ref()?.name.clone())),
@@ -212,16 +219,7 @@ fn group(
     }
     report.flaws.extend(damaged_replicas(&group));
     report.flaws.extend(group.fsck().iter().map(ToString::to_string));
-    for (index, line) in report.pools.iter_mut().enumerate() {
-        let Some(status) = group.pool_status(PoolId(index as u16)) else { continue };
-        if line.path.is_some() {
-            line.state = format!("{:?}", status.state).to_lowercase();
-        }
-        line.slots = Some((status.slots_used, status.slots_total));
-        if line.path.is_some() && status.state == PoolState::Dead {
-            report.flaws.push(format!("pool `{}` was given up: its device failed", line.name));
-        }
-    }
+    pools_of(&group, &mut report);
     volumes(&group, &mut report);
     to_be_made(config, &mut report);
     if contents_too {
@@ -244,6 +242,25 @@ fn damaged_replicas(group: &Group) -> Vec<String> {
         )
     };
     group.damaged_replicas().map(told).collect()
+}
+
+/// Takes down what pools are doing, and what they lack.
+fn pools_of(group: &Group, report: &mut Report) {
+    for (index, line) in report.pools.iter_mut().enumerate() {
+        let Some(status) = group.pool_status(PoolId(index as u16)) else { continue };
+        if line.path.is_some() {
+            line.state = format!("{:?}", status.state).to_lowercase();
+        }
+        line.slots = Some((status.slots_used, status.slots_total));
+        line.checksums = Some(status.checksums);
+        if !status.checksums && status.state != PoolState::Removed {
+            let name = &line.name;
+            report.notes.push(format!("pool `{name}` has no block checksums: {GIVE_THEM}"));
+        }
+        if line.path.is_some() && status.state == PoolState::Dead {
+            report.flaws.push(format!("pool `{}` was given up: its device failed", line.name));
+        }
+    }
 }
 
 /// Notes the volumes of the configuration that are not there yet.
@@ -388,6 +405,7 @@ fn as_json(report: &Report) -> Value {
             "device_bytes": pool.device.map(|size| size.0),
             "slots_used": pool.slots.map(|slots| slots.0),
             "slots_total": pool.slots.map(|slots| slots.1),
+            "checksums": pool.checksums,
             "emulate": pool.slowed,
         })
     });

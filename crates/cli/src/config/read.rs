@@ -125,6 +125,8 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
         settings.journal_blocks = (size.value.0 / block) as u32;
     }
     settings.checksums = keys.flag("checksums")?.unwrap_or(settings.checksums);
+    let added = keys.flag("added-checksums")?;
+    settings.added_checksums = added.unwrap_or(settings.added_checksums);
     settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
     if let Some(fill) = keys.text("fill")? {
         settings.fill = match &*fill.value {

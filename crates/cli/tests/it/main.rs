@@ -6,6 +6,7 @@
 mod administrator;
 mod balance;
 mod calibrate;
+mod changeover;
 mod check;
 mod cloud;
 mod damage;

@@ -75,6 +75,7 @@ impl MachineOptions {
             copying: self.copying,
             // The laboratory's devices have no contents.
             checksums: false,
+            added_checksums: false,
             ..Settings::default()
         }
     }

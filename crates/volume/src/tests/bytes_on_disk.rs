@@ -25,6 +25,7 @@ fn superblock() -> Superblock {
         reserve: 2,
         first_slot: 1 << 20,
         has_metadata_region: true,
+        checksums: true,
         extents: Default::default(),
     };
     Superblock {
@@ -35,14 +36,13 @@ fn superblock() -> Superblock {
         chunk_size: CHUNK,
         journal_blocks: 64,
         area_blocks: 99,
-        checksums: true,
         area: 1,
         checkpoint_blocks: 5,
         checkpoint_generation: 12,
         journal_generation: 8,
         journal_start: 1 << 33,
         homes: vec![PoolId(0), PoolId(1)],
-        pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), ..pool }],
+        pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), checksums: false, ..pool }],
         next_volume: 9,
         ranks: Ranks::of_order(vec![PoolId(1), PoolId(0)]).expect("two pools"),
     }
@@ -99,6 +99,21 @@ fn a_superblock_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
         broken[at] ^= 0x40;
         assert_eq!(Superblock::decode(&broken), None, "byte {at}");
         assert_eq!(Superblock::decode(&bytes[..at]), None, "cut at {at}");
+    }
+}
+
+#[test]
+fn a_superblock_is_of_the_oldest_version_that_can_say_which_pools_have_checksums() {
+    for (checksums, version) in [([true, true], 4), ([false, false], 3), ([false, true], 5)] {
+        let mut block = superblock();
+        for (pool, has) in block.pools.iter_mut().zip(checksums) {
+            pool.checksums = has;
+        }
+        let bytes = block.encode();
+        assert_eq!(bytes[12..14], [version, 0], "{checksums:?}");
+        assert_eq!(bytes[73], u8::from(version != 3), "some have them");
+        let read = Superblock::decode(&bytes).expect("as it was written");
+        assert_eq!(read, Superblock { version: version.into(), ..block });
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each test's head tells what happened. Seeds mean something else whenever plans are drawn in
 //! another way; these plans stay what they are. A seed is given where the disks' latencies matter.
 
+mod changeover;
 mod planted;
 mod unseen;
 mod unseen_later;

@@ -184,6 +184,16 @@ impl Runner<'_> {
         let rotten = self.world.disk_mut(pool).peek(start, SECTOR);
         self.rot = Some(rot);
         self.mark("bits flipped");
+        let places = self.places_of(rot.chunk);
+        let bare = |place: &Place| {
+            let status = self.world.group().pool_status(place.pool);
+            status.is_some_and(|pool| !pool.checksums)
+        };
+        match bare(&rot.place) {
+            true => self.mark("bits flipped in a copy without a table"),
+            false if places.iter().any(bare) => self.mark("bits flipped beside a bare copy"),
+            false => {}
+        }
         self.world.tell(|| format!("a bit of {} flips on pool {pool}", rot.chunk));
         let volume = self.model.volumes().into_iter().find(|v| v.id == rot.chunk.volume);
         let birth = volume.expect("sealed chunks belong to volumes").birth;
@@ -205,7 +215,7 @@ impl Runner<'_> {
         let still = self.world.disk_mut(pool).peek(start, SECTOR) == rotten;
         if copies.contains(&rot.place) && still {
             let on_disk = self.world.on_disk()?.ok_or("the disks hold no group")?;
-            let sealed = on_disk.sealed.contains(&(rot.chunk.volume.0, rot.chunk.index));
+            let sealed = on_disk.sealed.contains_key(&(rot.chunk.volume.0, rot.chunk.index));
             if copies.len() > 1 && sealed {
                 return Err(format!(
                     "a scrub left the rotten copy {:?} of {}",
@@ -269,7 +279,7 @@ impl Runner<'_> {
         let volumes = self.model.volumes();
         let sealed: Vec<(u32, u32)> = disk
             .sealed
-            .iter()
+            .keys()
             .copied()
             .filter(|(volume, _)| volumes.iter().any(|living| living.id.0 == *volume))
             .collect();

@@ -48,7 +48,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
         let count = dice.one_of(&[1, 2, 2, 2, 3, 3, 4, 5]);
         (0..count).map(|index| pool(&mut dice, index < 2)).collect()
     };
-    let settings = settings(&mut dice);
+    let settings = mixed(seed, settings(&mut dice));
     let large = dice.chance(0.02).then(|| dice.magnitude(300..=2_500) as u32);
     let mut steps = Vec::new();
     while dice.chance(0.1) {
@@ -66,6 +66,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     move_away(seed, &mut pools, &mut steps);
     rank_and_undrain(seed, &mut steps);
     grow_pools(seed, &settings, &mut steps);
+    change_over(seed, &settings, &mut steps);
     Plan { seed, settings, pools, steps }
 }
 
@@ -175,6 +176,73 @@ fn add_hints(seed: u64, steps: &mut Vec<Step>) {
     }
 }
 
+/// In most groups without checksums pools that are added have them, and in a few it is the other
+/// way round. From dice of their own, as hints.
+fn mixed(seed: u64, settings: Settings) -> Settings {
+    let mut dice = Dice::seeded(seed ^ 0x5_ea15);
+    let added_checksums = dice.chance(if settings.checksums { 0.85 } else { 0.75 });
+    Settings { added_checksums, ..settings }
+}
+
+/// Chunks go to and fro between pools with checksums and pools without, where those that are added
+/// are unlike the others; now and then until the power fails. Pools are replaced, and bits flip.
+/// From dice of their own, as hints.
+fn change_over(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
+    let mut dice = Dice::seeded(seed ^ 0xc4a_40e8);
+    if settings.checksums == settings.added_checksums {
+        return;
+    }
+    let opened = |step: &Step| matches!(step, Step::CreateVolume { .. });
+    let first = steps.iter().position(opened).map_or(0, |at| at + 1);
+    let chunk_sectors = (settings.chunk_size.0 / SECTOR) as u32;
+    for round in 0..dice.between(1..=3) {
+        let at = dice.between(first as u64..=steps.len() as u64) as usize;
+        // Where chunks move all the time none comes to rest.
+        let mut row = vec![Step::Calm, Step::Place { seed: None }];
+        if round == 0 || dice.chance(0.5) {
+            row.push(Step::AddPool(pool(&mut dice, false)));
+            cut(&mut dice, 60, &mut row);
+        }
+        for _ in 0..dice.between(1..=3) {
+            use OperationKind::{Migrate, Mirror, Prefetch, Replicate};
+            let kind = dice.one_of(&[Migrate, Replicate, Replicate, Replicate, Prefetch, Mirror]);
+            let (chunk, any) = (dice.between(0..=3) as u32, dice.between(0..=255) as u8);
+            // The last of the pools that it is not on is often the one that was added.
+            let to = dice.one_of(&[any, u8::MAX, u8::MAX]);
+            let span = Span { volume: 0, sector: chunk * chunk_sectors, sectors: chunk_sectors };
+            let write = Step::Write { span, fua: dice.chance(0.3), patience: None };
+            row.extend([write, Step::Settle, Step::OperateOn { kind, volume: 0, chunk, to }]);
+        }
+        cut(&mut dice, 200, &mut row);
+        let us = dice.between(11_000_000..=25_000_000) as u32;
+        row.extend([Step::Settle, Step::Wait { us }]);
+        cut(&mut dice, 20, &mut row);
+        for _ in 0..dice.between(1..=4) {
+            let (nth, copy) = (dice.between(0..=255) as u32, dice.between(0..=255) as u8);
+            row.push(Step::Flip { nth, copy, bit: dice.between(0..=1 << 21) as u32 });
+        }
+        let (gone, anyone) = (dice.between(0..=255) as u8, dice.between(0..=255) as u8);
+        match dice.between(0..=3) {
+            0 => row.push(Step::Kill { pool: gone }),
+            1 => row.extend([Step::DrainPool { pool: gone }, Step::Wait { us: 2_000_000 }]),
+            2 => row.push(Step::FailCopy { volume: 0, chunk: 0, copy: anyone, nth: 1 }),
+            _ => {}
+        }
+        row.push(Step::RemovePool { pool: anyone });
+        cut(&mut dice, 60, &mut row);
+        steps.splice(at..at, row);
+    }
+}
+
+/// The power fails within so many events, in three of ten cases.
+fn cut(dice: &mut Dice, events: u64, row: &mut Vec<Step>) {
+    if dice.chance(0.3) {
+        row.push(Step::Events { count: dice.magnitude(1..=events) as u16 - 1 });
+        row.push(Step::Crash { survival: Survival::draw(&mut dice.0) });
+        row.push(Step::Verify { eighths: 8 });
+    }
+}
+
 fn settings(dice: &mut Dice) -> Settings {
     let chunk = dice.one_of(&[64, 64, 64, 128, 256]);
     let copying = Copying {
@@ -198,6 +266,7 @@ fn settings(dice: &mut Dice) -> Settings {
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
         checksums: dice.chance(0.85),
+        added_checksums: true,
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }

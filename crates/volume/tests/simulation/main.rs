@@ -84,7 +84,9 @@ const MUST_HAPPEN: [&str; 32] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 17] = [
+const RARE: [&str; 21] = [
+    "bits flipped beside a bare copy",
+    "bits flipped in a copy without a table",
     "drains taken back",
     "pools added before others",
     "both sides of a mirror failed a write",
@@ -100,6 +102,8 @@ const RARE: [&str; 17] = [
     "read failed on a side of a mirror under a write",
     "request handed back",
     "side of a mirror failed while the other was about to go",
+    "table of checksums went with its last copy",
+    "table written beside a bare copy",
     "two writes into one block of a mirror",
     "write waited for the record of a drop",
 ];

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 96] = [
+const MUTANTS: [(&str, &str, Caught); 101] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -84,6 +84,11 @@ const MUTANTS: [(&str, &str, Caught); 96] = [
     ("copies_equal_without_rest", "a rest before copies are called equal", Equivalent),
     ("copy_read_before_it_is_whole", "reading from a copy only what has arrived", Quickly),
     ("copy_stays_that_missed_a_write", "dropping a copy that missed a write", Quickly),
+    (
+        "copy_without_table_believed",
+        "holding copies without a table against that of another",
+        ByPlan,
+    ),
     ("dead_pool_believed", "distrusting what a dead pool answers", Seldom),
     (
         "death_in_recovery_not_recorded",
@@ -153,6 +158,11 @@ const MUTANTS: [(&str, &str, Caught); 96] = [
     ("loss_told_to_nobody", "telling clients who flush later what a dead pool lost", Quickly),
     ("losses_told_again", "telling a loss to whoever flushes first, and to nobody else", ByPlan),
     (
+        "no_table_beside_a_bare_copy",
+        "writing a chunk's table although a copy has no room for one",
+        ByPlan,
+    ),
+    (
         "old_copy_forgotten_at_once",
         "naming the old copy of a chunk in the record that moves it",
         ByPlan,
@@ -201,6 +211,12 @@ const MUTANTS: [(&str, &str, Caught); 96] = [
     ("scrub_adds_to_the_pile", "a scrub that waits while much is queued", Equivalent),
     ("scrub_ignores_checksums", "judging copies by their checksums", Seldom),
     (
+        "table_outlives_its_copies",
+        "dropping a table with the last copy that has room for it",
+        ByPlan,
+    ),
+    ("table_where_there_is_no_room", "writing tables only where pools have room for them", Quickly),
+    (
         "tables_not_flushed",
         "flushing tables of checksums before the record that names them",
         Seldom,
@@ -222,6 +238,7 @@ const MUTANTS: [(&str, &str, Caught); 96] = [
     ("switch_says_copies_are_equal", "saying that new copies may differ", Seldom),
     ("third_pool_not_flushed", "flushing the third pool and those behind it", Quickly),
     ("two_writes_into_one_block", "one write at a time in a block of a mirror", ByPlan),
+    ("unlike_pools_forgotten", "saying of each pool whether it has checksums", Quickly),
     ("unmapped_under_parts", "waiting for parts under way before a chunk is unmapped", Equivalent),
     ("write_before_its_intent", "waiting for the record that copies may differ", Seldom),
     ("write_before_the_drop", "waiting for the record that a copy was dropped", Quickly),
@@ -334,6 +351,7 @@ fn every_mutant_in_the_code_is_listed() {
 fn every_mutant_that_a_plan_must_catch_is_named_by_one() {
     let plans = concat!(
         include_str!("accidents.rs"),
+        include_str!("accidents/changeover.rs"),
         include_str!("accidents/planted.rs"),
         include_str!("accidents/unseen.rs"),
         include_str!("accidents/unseen_later.rs")

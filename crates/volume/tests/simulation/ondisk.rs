@@ -6,7 +6,8 @@
 //! 3. The journal is replayed from the noted start to the first block that no home has whole.
 //! 4. No slot may then belong to two chunks.
 //! 5. A journal block that was durable is on every home that lives; copies, and sides of mirrors,
-//!    that are called equal are equal, byte for byte.
+//!    that are called equal are equal, byte for byte. A chunk that is called sealed has its table
+//!    at each copy that has room for one, and there is one at least.
 //!
 //! It reads what a crash left, before the group does; and after an orderly end, when it must say
 //! exactly what the group said. It never writes.
@@ -31,8 +32,8 @@ pub(crate) struct OnDisk {
     dirty: BTreeSet<(u32, u32)>,
     /// Blocks that both sides of a mirrored chunk hold.
     shared: BTreeMap<(u32, u32), Vec<u64>>,
-    /// Chunks that are sealed.
-    pub(crate) sealed: BTreeSet<(u32, u32)>,
+    /// Chunks that are sealed, and the checksum of their table.
+    pub(crate) sealed: BTreeMap<(u32, u32), u32>,
     /// Slots of redirected parts.
     pub(crate) overlays: BTreeMap<(u32, u32), Slot>,
     pub(crate) pools: Vec<Pool>,
@@ -50,6 +51,11 @@ pub(crate) struct Pool {
     /// Number of slots, of which these hold tables of checksums.
     slots: u32,
     tables: BTreeSet<u32>,
+    /// Offset of the first table, and number of slots whose tables stand before the first slot.
+    head: u64,
+    before: u32,
+    /// True if it has tables of checksums.
+    checksums: bool,
     has_region: bool,
     /// True if it is neither dead nor removed.
     lives: bool,
@@ -113,6 +119,7 @@ pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String
     disk.check_slots()?;
     disk.check_journal(&root, &peek)?;
     disk.check_copies(root.chunk_size, &peek)?;
+    disk.check_tables(&peek)?;
     Ok(Some(disk))
 }
 
@@ -188,6 +195,32 @@ impl OnDisk {
         Ok(())
     }
 
+    /// Checks that chunks which the journal calls sealed have their tables.
+    fn check_tables(&self, peek: &impl Peek) -> Result<(), String> {
+        let bytes = table_bytes(self.chunk_size);
+        for (chunk, sum) in &self.sealed {
+            let copies = self.chunks.get(chunk).into_iter().flatten();
+            let living = copies.filter(|(pool, _)| self.lives(*pool));
+            let living: Vec<Slot> = living.copied().collect();
+            let has_room = |(pool, _): &&Slot| self.pools[usize::from(*pool)].checksums;
+            let places: Vec<Slot> = living.iter().filter(has_room).copied().collect();
+            let dies = living.len() < self.chunks.get(chunk).map_or(0, Vec::len);
+            if places.is_empty() && !dies {
+                return Err(format!("{chunk:?} is sealed where no copy has room for a table"));
+            }
+            for (pool, slot) in places {
+                let at = self.pools[usize::from(pool)].table_of(slot, self.chunk_size, bytes);
+                let Some(table) = peek(pool, at, bytes as usize) else { continue };
+                let table = written(&table);
+                let found = table.get(4..8).map(|crc| u32::from_le_bytes(crc.try_into().unwrap()));
+                if found != Some(*sum) || crc32c::crc32c(&table[8..]) != *sum {
+                    return Err(format!("{chunk:?} is sealed, and has no table on pool {pool}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_slots(&self) -> Result<(), String> {
         let mut owners: BTreeMap<Slot, (u32, u32)> = BTreeMap::new();
         for (index, pool) in self.pools.iter().enumerate() {
@@ -236,7 +269,7 @@ impl OnDisk {
                     self.overlays.retain(|(of, _), _| *of != volume);
                     self.shared.retain(|(of, _), _| *of != volume);
                     self.dirty.retain(|(of, _)| *of != volume);
-                    self.sealed.retain(|(of, _)| *of != volume);
+                    self.sealed.retain(|(of, _), _| *of != volume);
                 }
                 4 => {
                     self.dead.insert(bytes.u16()?);
@@ -259,9 +292,7 @@ impl OnDisk {
         let chunk = (bytes.u32()?, bytes.u32()?);
         let [.., flags] = *bytes.take(4)? else { return None };
         let mut slots = Vec::new();
-        if flags >> 3 & 1 == 1 {
-            bytes.take(4)?; // The checksum of its table.
-        }
+        let sum = if flags >> 3 & 1 == 1 { bytes.u32()? } else { 0 };
         for _ in 0..flags & 7 {
             slots.push((bytes.u16()?, bytes.u32()?));
             bytes.take(1)?;
@@ -280,7 +311,7 @@ impl OnDisk {
             self.shared.extend(known.then(|| (chunk, self.shared_blocks(bits))));
         }
         self.dirty.extend((known && flags >> 4 & 1 == 1).then_some(chunk));
-        self.sealed.extend((known && flags >> 6 & 1 == 1).then_some(chunk));
+        self.sealed.extend((known && flags >> 6 & 1 == 1).then_some((chunk, sum)));
         self.chunks.extend((known && !slots.is_empty()).then_some((chunk, slots)));
         Some(())
     }
@@ -308,7 +339,8 @@ fn root(block: &[u8]) -> Option<Root> {
     if magic != b"THERMOCL" || crc != crc32c::crc32c(&block[12..]) {
         return None;
     }
-    bytes.take(4)?; // Version, and whose copy it is.
+    let version = bytes.u16()?;
+    bytes.take(2)?; // Whose copy it is.
     let (identity, sequence) = (bytes.u64()?, bytes.u64()?);
     let chunk_size = bytes.u32()?.into();
     let [journal_blocks, area_blocks, checkpoint_blocks] =
@@ -318,9 +350,12 @@ fn root(block: &[u8]) -> Option<Root> {
     let &[area, checksums, homes, pools] = bytes.take(4)? else { return None };
     let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
     let mut pools: Vec<Pool> = (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?;
-    if checksums == 1 {
-        let head_blocks = 2 + journal_blocks + 2 * area_blocks;
-        pools.iter_mut().for_each(|pool| add_tables(pool, head_blocks, chunk_size));
+    let head_blocks = 2 + journal_blocks + 2 * area_blocks;
+    for pool in &mut pools {
+        pool.checksums = if version < 5 { checksums == 1 } else { pool.checksums };
+        if pool.checksums {
+            add_tables(pool, head_blocks, chunk_size);
+        }
     }
     bytes.take(8)?; // The next volume's identity.
     let &[lists] = bytes.take(1)? else { return None };
@@ -349,23 +384,41 @@ fn root(block: &[u8]) -> Option<Root> {
 
 fn pool(bytes: &mut Cursor<'_>) -> Option<Pool> {
     let lives = bytes.take(1)?[0] < 2;
-    let has_region = bytes.take(1)?[0] == 1;
+    let flags = bytes.take(1)?[0];
+    let (has_region, checksums) = (flags & 1 == 1, flags & 2 == 2);
     let (slots, _reserve) = (bytes.u32()?, bytes.u32()?);
     let first_slot = bytes.u64()?;
     let &[length] = bytes.take(1)? else { return None };
     bytes.take(length.into())?;
     let (tables, extents) = (BTreeSet::new(), [const { Vec::new() }; 2]);
-    Some(Pool { first_slot, slots, tables, has_region, lives, extents })
+    let (head, before) = (0, 0);
+    Some(Pool { first_slot, slots, tables, head, before, checksums, has_region, lives, extents })
 }
 
-/// The slots that hold tables, in a group with checksums: from the first slot whose table has no
-/// room before all slots, the first of each run that it has room for tables of.
+/// Says where tables stand, on a pool with checksums. Slots hold them from the first one on whose
+/// table has no room before all slots: the first slot of each run that it has room for tables of.
 fn add_tables(pool: &mut Pool, head_blocks: u64, chunk_size: u64) {
-    let table = (8 + chunk_size / BLOCK * 4).next_multiple_of(512);
+    let table = table_bytes(chunk_size);
     let region = if pool.has_region { head_blocks } else { 2 };
-    let head = (region * BLOCK).next_multiple_of(64 << 10);
-    let before = ((pool.first_slot - head) / table) as u32;
-    pool.tables = (before..pool.slots).step_by((chunk_size / table) as usize).collect();
+    pool.head = (region * BLOCK).next_multiple_of(64 << 10);
+    pool.before = ((pool.first_slot - pool.head) / table) as u32;
+    pool.tables = (pool.before..pool.slots).step_by((chunk_size / table) as usize).collect();
+}
+
+fn table_bytes(chunk_size: u64) -> u64 {
+    (8 + chunk_size / BLOCK * 4).next_multiple_of(512)
+}
+
+impl Pool {
+    /// Offset of a slot's table.
+    fn table_of(&self, slot: u32, chunk_size: u64, table: u64) -> u64 {
+        if slot < self.before {
+            return self.head + u64::from(slot) * table;
+        }
+        let within = u64::from(slot - self.before) % (chunk_size / table);
+        let run = u64::from(slot) - within;
+        self.first_slot + run * chunk_size + within * table
+    }
 }
 
 /// The records of a block, from the first home that has it whole.

@@ -86,7 +86,7 @@ impl Shrinker {
             }
         }
         let mut simpler = self.plan.clone();
-        simpler.settings.checksums = false;
+        (simpler.settings.checksums, simpler.settings.added_checksums) = (false, false);
         simpler.settings.copying = Copying { rate_per_second: None, ..Copying::default() };
         self.keeps_failing(simpler);
         for at in 0..self.plan.steps.len() {

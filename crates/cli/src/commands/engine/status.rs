@@ -131,7 +131,17 @@ pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
         ]);
     }
     table::align_numbers(&mut table);
-    format!("{table}\n{}{}", caches(pools), buckets(pools))
+    format!("{table}\n{}{}{}", bare(pools), caches(pools), buckets(pools))
+}
+
+/// Line about pools that have no block checksums; nothing when there are none.
+fn bare(pools: &[Pool]) -> String {
+    let bare = pools.iter().filter(|pool| pool.state != "removed" && !pool.checksums);
+    let bare: Vec<&str> = bare.map(|pool| pool.name.as_str()).collect();
+    match bare.is_empty() {
+        true => String::new(),
+        false => format!("no block checksums on {}\n", bare.join(", ")),
+    }
 }
 
 /// A line a bucket; nothing when there is none.

@@ -106,6 +106,7 @@ impl Desk<'_> {
             path: disk.map(|disk| disk.main().path().display().to_string()),
             direct: disk.is_some_and(|disk| disk.main().is_direct()),
             emulated: disk.is_some_and(|disk| disk.main().is_emulated()),
+            checksums: status.checksums,
             chunks_total: u64::from(status.slots_total),
             chunks_used: u64::from(status.slots_used),
             chunks_prefetched: u64::from(status.prefetched),
