@@ -11,6 +11,7 @@
 //! is not erased there: its position is below the boundary, and positions are never used again.
 
 use super::arrivals::{Arrivals, POSITION_END, rebase};
+use std::hint::select_unpredictable;
 use thermocline_units::LineId;
 
 /// In an index word: the line is in the second lane.
@@ -59,7 +60,7 @@ impl Lane {
     }
 
     /// True if the entry at `position` is the last that arrived.
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) fn is_last_arrival(&self, position: u32) -> bool {
         position + 1 == self.log.head()
     }
@@ -115,6 +116,22 @@ impl Lane {
         self.log.raise_tail(self.edge);
         self.resident -= 1;
         line
+    }
+
+    /// The entry at `position` leaves, or, when that is no resident's, the oldest resident does for
+    /// good: whether it was a resident's, and the line that left. There is a resident, and no
+    /// ghost. Which of the two it is cannot be foretold, so nothing here depends on a jump.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, position: u32) -> (bool, LineId) {
+        debug_assert_eq!(self.ghosts, 0, "ghosts are older than what is evicted");
+        let held = self.holds(position);
+        let oldest = self.log.first_live(self.edge);
+        let leaving = select_unpredictable(held, position, oldest);
+        self.log.kill(leaving);
+        self.edge = oldest + u32::from(!held);
+        self.log.raise_tail(self.edge);
+        self.resident -= 1;
+        (held, self.log.line(leaving))
     }
 
     /// Forgets the oldest ghost. There is one.

@@ -39,6 +39,20 @@ impl Lru {
     pub(crate) fn new(capacity: u32) -> Lru {
         Lru(Single::new(capacity, SLACK))
     }
+
+    /// An access while there is room.
+    #[cold]
+    fn fill(&mut self, line: LineId) -> Outcome {
+        let outcome = match self.0.find(line) {
+            Some(position) => {
+                self.0.lift(position);
+                Outcome::HIT
+            }
+            None => Outcome::ADMITTED,
+        };
+        self.0.arrive(line);
+        outcome
+    }
 }
 
 impl Replacement for Lru {
@@ -48,16 +62,7 @@ impl Replacement for Lru {
 
     #[inline(always)]
     fn access(&mut self, line: LineId) -> Outcome {
-        let outcome = match self.0.find(line) {
-            Some(position) if self.0.is_last_arrival(position) => return Outcome::HIT,
-            Some(position) => {
-                self.0.lift(position);
-                Outcome::HIT
-            }
-            None => self.0.evict_if_full().map_or(Outcome::ADMITTED, Outcome::evicting),
-        };
-        self.0.arrive(line);
-        outcome
+        if self.0.is_full() { self.0.renew(line) } else { self.fill(line) }
     }
 
     fn contains(&self, line: LineId) -> bool {

@@ -95,16 +95,20 @@ impl Sieve {
     fn remove(&mut self, position: u32) {
         self.queue.kill(position);
         self.resident -= 1;
-        if position == self.queue.tail() {
-            let none = self.resident == 0;
-            let tail = if none { self.queue.head() } else { self.queue.first_live(position + 1) };
-            self.queue.raise_tail(tail);
-        }
+    }
+
+    /// Raises the queue's lower bound, which evictions leave behind: where the victim is, is as
+    /// good as random, so they do not ask for the oldest.
+    fn raise_tail(&mut self) {
+        let none = self.resident == 0;
+        let tail = if none { self.queue.head() } else { self.queue.first_live(self.queue.tail()) };
+        self.queue.raise_tail(tail);
     }
 
     /// Makes room for an arrival.
     #[cold]
     fn make_room(&mut self) {
+        self.raise_tail();
         if self.queue.must_rebase() {
             let [by, _] = rebase(&mut self.index, [Some(&mut self.queue), None]);
             self.hand = self.hand.saturating_sub(by);

@@ -1,8 +1,10 @@
 //! One lane under one index: the body of FIFO and LRU.
 
+use super::Outcome;
 use super::arrivals::Arrivals;
 use super::lane::{Lane, make_room};
 use crate::Footprint;
+use std::hint::select_unpredictable;
 use thermocline_units::{LineId, prefetch};
 
 /// One lane without ghosts, bounded, and where each line is in it.
@@ -32,12 +34,6 @@ impl Single {
         self.lane.holds(position).then_some(position)
     }
 
-    /// True if the entry at `position` is the last that arrived.
-    #[inline(always)]
-    pub(crate) fn is_last_arrival(&self, position: u32) -> bool {
-        self.lane.is_last_arrival(position)
-    }
-
     /// The entry at `position` leaves, and its line arrives again next.
     #[inline(always)]
     pub(crate) fn lift(&mut self, position: u32) {
@@ -47,7 +43,25 @@ impl Single {
     /// Drops the oldest line if there is no room for another.
     #[inline(always)]
     pub(crate) fn evict_if_full(&mut self) -> Option<LineId> {
-        (self.lane.resident() == self.capacity).then(|| self.lane.evict())
+        self.is_full().then(|| self.lane.evict())
+    }
+
+    /// True if there is no room for another line.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.lane.resident() == self.capacity
+    }
+
+    /// `line` becomes the newest of a full lane, and the oldest leaves unless `line` was here: which
+    /// of these happened.
+    #[inline(always)]
+    pub(crate) fn renew(&mut self, line: LineId) -> Outcome {
+        if self.lane.needs_room() {
+            make_room(&mut self.lane, &mut self.index);
+        }
+        let (held, left) = self.lane.replace(self.index[line.index()]);
+        self.lane.push(line, &mut self.index);
+        select_unpredictable(held, Outcome::HIT, Outcome::evicting(left))
     }
 
     /// `line`, which is not resident, becomes the newest.

@@ -8,6 +8,7 @@
 use super::accounting::Accountant;
 use super::books::{Books, Fate, Requests, Runs};
 use crate::workload::{Head, Unit};
+use std::hint::select_unpredictable;
 use thermocline_policy::cache::Outcome;
 use thermocline_units::Bytes;
 
@@ -110,6 +111,66 @@ fn enter_sizes(
     }
 }
 
+/// Numbers of outcomes by kind. Loops of their own, because compilers make vectors of them.
+struct Kinds {
+    hits: u64,
+    passed: u64,
+    evicted: u64,
+}
+
+impl Kinds {
+    #[inline(always)]
+    fn of(outcomes: &[Outcome]) -> Kinds {
+        // At most a block's touches: sums fit 32 bits, and four of them a vector.
+        let count = |is: fn(&Outcome) -> bool| {
+            u64::from(outcomes.iter().map(|outcome| u32::from(is(outcome))).sum::<u32>())
+        };
+        Kinds {
+            hits: count(|outcome| *outcome == Outcome::HIT),
+            passed: count(|outcome| *outcome == Outcome::BYPASSED),
+            evicted: count(|outcome| outcome.evicted().is_some()),
+        }
+    }
+}
+
+/// Sums over reads, of what cannot be told from their number.
+#[derive(Default)]
+struct Sums {
+    asked_bytes: u64,
+    hit_bytes: u64,
+    passed_bytes: u64,
+    filled_bytes: u64,
+    sequential: Reads,
+}
+
+/// Sums up reads; those that pass the cache are looked for only where `PASSING`. The disk's head is
+/// moved from `place`.
+#[inline(always)]
+fn sum<const PASSING: bool>(
+    heads: &[Head],
+    outcomes: &[Outcome],
+    whole: impl Fn((u64, u64)) -> (u64, u64),
+    place: &mut (u32, u64),
+) -> Sums {
+    let mut sums = Sums::default();
+    let mut at = *place;
+    for (head, outcome) in heads.iter().zip(outcomes) {
+        let asked = (head.offset.0, u64::from(head.length));
+        let (volume, hit) = (head.tag.volume(), outcome.is_hit());
+        let resident = !PASSING || outcome.is_resident();
+        let from = if resident { whole(asked) } else { asked };
+        sums.asked_bytes += asked.1;
+        sums.hit_bytes += asked.1 & mask(hit);
+        sums.passed_bytes += asked.1 & mask(!resident);
+        sums.filled_bytes += from.1 & mask(resident & !hit);
+        sums.sequential.add_if(!hit & (at == (volume, from.0)), from.1);
+        let next = (volume, from.0 + from.1);
+        at = (select_unpredictable(hit, at.0, next.0), select_unpredictable(hit, at.1, next.1));
+    }
+    *place = at;
+    sums
+}
+
 /// `whole` makes of a range asked for (offset, bytes) the range that is read to admit it.
 #[inline(always)]
 fn enter(
@@ -118,29 +179,21 @@ fn enter(
     outcomes: &[Outcome],
     whole: impl Fn((u64, u64)) -> (u64, u64),
 ) {
-    let (mut hits, mut passed) = (Reads::default(), Reads::default());
-    let (mut all_bytes, mut filled_bytes, mut evicted) = (0, 0, 0);
-    let mut sequential = Reads::default();
+    let kinds = Kinds::of(outcomes);
     let first = heads[0].tag.volume();
-    let mut one_volume = true;
+    let others = heads.iter().fold(0, |others, head| others | head.tag.volume() ^ first);
     let mut place = books.disk_of(0).place();
-    for (head, outcome) in heads.iter().zip(outcomes) {
-        let asked = (head.offset.0, u64::from(head.length));
-        let volume = head.tag.volume();
-        let (hit, resident) = (outcome.is_hit(), outcome.is_resident());
-        let from = if resident { whole(asked) } else { asked };
-        all_bytes += asked.1;
-        hits.add_if(hit, asked.1);
-        passed.add_if(!resident, asked.1);
-        filled_bytes += from.1 & mask(resident & !hit);
-        evicted += u64::from(outcome.evicted().is_some());
-        sequential.add_if(!hit & (place == (volume, from.0)), from.1);
-        place = if hit { place } else { (volume, from.0 + from.1) };
-        one_volume &= volume == first;
-    }
+    let sums = if kinds.passed == 0 {
+        sum::<false>(heads, outcomes, whole, &mut place)
+    } else {
+        sum::<true>(heads, outcomes, whole, &mut place)
+    };
+    let Sums { asked_bytes, hit_bytes, passed_bytes, filled_bytes, sequential } = sums;
+    let hits = Reads { count: kinds.hits, bytes: hit_bytes };
+    let passed = Reads { count: kinds.passed, bytes: passed_bytes };
     let admitted = Reads {
         count: heads.len() as u64 - hits.count - passed.count,
-        bytes: all_bytes - hits.bytes - passed.bytes,
+        bytes: asked_bytes - hits.bytes - passed.bytes,
     };
     let from_disk =
         Reads { count: admitted.count + passed.count, bytes: filled_bytes + passed.bytes };
@@ -149,8 +202,8 @@ fn enter(
     books.singles(fate(true, true), hits, hits.bytes);
     books.singles(fate(false, true), admitted, filled_bytes);
     books.singles(fate(false, false), passed, 0);
-    books.evicted(0, evicted);
-    if one_volume {
+    books.evicted(0, kinds.evicted);
+    if others == 0 {
         books.volume(first, hits.count, 0);
         books.volume(first, heads.len() as u64 - hits.count, 1);
     } else {

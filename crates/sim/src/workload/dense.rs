@@ -12,13 +12,14 @@
 //!    by one.
 //! 5. A table seven eighths full doubles (a small one grows fourfold). A bucket's entries go to
 //!    neighbouring buckets, so old and new table are both passed through in order.
+//! 6. Where all addresses are of one volume, nobody asks each of them for its table.
 //!
 //! The table keeps no list of addresses by number: it hands new ones out, and `names.rs` keeps
 //! them. So a block can be numbered while replays look at the names of the one before.
 //!
 //! What bounds it is the processor's translation of addresses: a table half as large is worth more
 //! than emptier buckets. State: 15–29 B a distinct address; up to 59 while a table has less than
-//! 4 MiB.
+//! 256 KiB.
 
 use super::Unit;
 use std::hint::select_unpredictable;
@@ -31,6 +32,19 @@ pub(crate) struct Address {
     pub(crate) unit: u64,
 }
 
+/// Whatever has an address.
+pub(crate) trait Addressed {
+    /// Its address.
+    fn address(&self) -> Address;
+}
+
+impl Addressed for Address {
+    #[inline(always)]
+    fn address(&self) -> Address {
+        *self
+    }
+}
+
 /// Entries in a bucket.
 const WAYS: usize = 5;
 /// Neighbours that share a bucket, as a power of two; at most [`WAYS`].
@@ -39,8 +53,9 @@ const NEIGHBOURS_LOG2: u32 = 2;
 const FULL_MAX: (usize, usize) = (7, 8);
 /// Buckets to begin with: 256 B, because a trace may have thousands of volumes.
 const BUCKETS_MIN: usize = 1 << 2;
-/// Below 4 MiB a table grows fourfold: it is passed through half as often.
-const BUCKETS_MANY: usize = 1 << 16;
+/// Below 256 KiB a table grows fourfold: it is passed through half as often. A larger one doubles,
+/// so that it stays in the processor's caches as long as it can.
+const BUCKETS_MANY: usize = 1 << 12;
 /// Addresses in a group: looking them up takes longer than a load from memory. From 64 to 256 it is
 /// the same.
 const GROUP: usize = 128;
@@ -99,21 +114,15 @@ struct Table {
     neighbours_log2: u32,
 }
 
-/// End of a search for a unit.
-enum Place {
-    /// Its id.
-    Holds(u32),
-    /// It is not in the table; it belongs into this bucket, at this entry.
-    Vacant(usize, usize),
+/// A table to look things up in.
+#[derive(Debug, Clone, Copy)]
+struct View<'a> {
+    buckets: &'a [Bucket],
+    shift: u32,
+    neighbours_log2: u32,
 }
 
-impl Table {
-    fn new(neighbours_log2: u32) -> Table {
-        let mut table = Table { buckets: Vec::new(), count: 0, shift: 0, neighbours_log2 };
-        table.replace(BUCKETS_MIN);
-        table
-    }
-
+impl View<'_> {
     /// Its upper bits name the bucket where the search for a unit begins.
     #[inline(always)]
     fn hash(&self, unit: u64) -> u64 {
@@ -141,6 +150,28 @@ impl Table {
             at = (at + 1) & (self.buckets.len() - 1);
         }
     }
+}
+
+/// End of a search for a unit.
+enum Place {
+    /// Its id.
+    Holds(u32),
+    /// It is not in the table; it belongs into this bucket, at this entry.
+    Vacant(usize, usize),
+}
+
+impl Table {
+    #[inline(always)]
+    fn view(&self) -> View<'_> {
+        let Table { buckets, shift, neighbours_log2, .. } = self;
+        View { buckets, shift: *shift, neighbours_log2: *neighbours_log2 }
+    }
+
+    fn new(neighbours_log2: u32) -> Table {
+        let mut table = Table { buckets: Vec::new(), count: 0, shift: 0, neighbours_log2 };
+        table.replace(BUCKETS_MIN);
+        table
+    }
 
     /// Enters a unit that is not in the table at the place that a search has found.
     #[inline(always)]
@@ -158,7 +189,8 @@ impl Table {
         let times = if self.buckets.len() < BUCKETS_MANY { 4 } else { 2 };
         let smaller = self.replace(self.buckets.len() * times);
         for (unit, id) in smaller.iter().flat_map(Bucket::entries) {
-            if let Place::Vacant(at, way) = self.find(unit, self.hash(unit)) {
+            let view = self.view();
+            if let Place::Vacant(at, way) = view.find(unit, view.hash(unit)) {
                 self.buckets[at].units[way] = unit;
                 self.buckets[at].ids[way] = id + 1;
             }
@@ -208,83 +240,91 @@ impl DenseIds {
 
     /// Appends the id of every address to `ids`. Addresses never seen get new ids, in order, and
     /// are appended to `new`.
-    pub(crate) fn number(
+    pub(crate) fn number<T: Addressed>(
         &mut self,
-        addresses: &[Address],
+        addresses: &[T],
         ids: &mut Vec<LineId>,
         new: &mut Vec<Address>,
     ) -> Result<(), TooMany> {
         if u64::from(self.len()) + addresses.len() as u64 > u64::from(LineId::MAX.0) {
             return Err(TooMany);
         }
-        let volumes = addresses.iter().map(|address| address.volume as usize + 1).max();
-        if volumes.is_some_and(|volumes| volumes > self.tables.len()) {
+        let volumes = || addresses.iter().map(|addressed| addressed.address().volume);
+        let Some(first) = volumes().next() else { return Ok(()) };
+        let others = volumes().fold(0, |others, volume| others | volume ^ first);
+        let last = if others == 0 { first } else { volumes().max().unwrap_or(first) } as usize;
+        if last >= self.tables.len() {
             let neighbours_log2 = self.neighbours_log2;
-            self.tables.resize_with(volumes.unwrap_or(0), || Table::new(neighbours_log2));
+            self.tables.resize_with(last + 1, || Table::new(neighbours_log2));
         }
+        let alone = (others == 0).then_some(last);
         let mut groups = addresses.chunks(GROUP);
         let mut group = groups.next().unwrap_or_default();
-        let mut hashes = self.expect(group);
+        let mut hashes = self.expect(group, alone);
         while !group.is_empty() {
             let coming = groups.next().unwrap_or_default();
-            let coming_hashes = self.expect(coming);
-            self.number_group(group, &hashes, ids, new);
+            let coming_hashes = self.expect(coming, alone);
+            self.number_group(group, &hashes, alone, ids, new);
             (group, hashes) = (coming, coming_hashes);
         }
         Ok(())
     }
 
+    /// The table of an address's volume.
+    #[inline(always)]
+    fn table(&self, addressed: &impl Addressed) -> View<'_> {
+        self.tables[addressed.address().volume as usize].view()
+    }
+
     /// Numbers a group of addresses: first, without a branch, those that are in the bucket where
     /// they belong, then one by one those that overflowed or are new.
     #[inline(always)]
-    fn number_group(
+    fn number_group<T: Addressed>(
         &mut self,
-        group: &[Address],
+        group: &[T],
         hashes: &[u64; GROUP],
+        alone: Option<usize>,
         ids: &mut Vec<LineId>,
         new: &mut Vec<Address>,
     ) {
         let start = ids.len();
         let mut missing = [0; GROUP];
-        let mut count = 0;
-        ids.extend(group.iter().zip(hashes).enumerate().map(|(i, (address, hash))| {
-            let table = &self.tables[address.volume as usize];
-            let at = table.home(*hash);
-            let entry = table.buckets[at].entry(address.unit);
-            missing[count] = i as u8;
-            count += usize::from(entry == 0);
-            prefetch(&table.buckets, at + usize::from(entry == 0));
-            LineId(entry.wrapping_sub(1))
-        }));
+        let count = match alone {
+            Some(volume) => {
+                let table = self.tables[volume].view();
+                number_known(group, hashes, |_| table, ids, &mut missing)
+            }
+            None => number_known(group, hashes, |own| self.table(own), ids, &mut missing),
+        };
         for i in &missing[..count] {
             let i = usize::from(*i);
-            ids[start + i] = LineId(self.id_of(&group[i], hashes[i], new));
+            ids[start + i] = LineId(self.id_of(group[i].address(), hashes[i], new));
         }
     }
 
     /// Asks for the buckets of a group of addresses, whose volumes have tables; their hashes.
     #[inline(always)]
-    fn expect(&self, group: &[Address]) -> [u64; GROUP] {
-        let mut hashes = [0; GROUP];
-        for (hash, address) in hashes.iter_mut().zip(group) {
-            let table = &self.tables[address.volume as usize];
-            *hash = table.hash(address.unit);
-            prefetch(&table.buckets, table.home(*hash));
+    fn expect<T: Addressed>(&self, group: &[T], alone: Option<usize>) -> [u64; GROUP] {
+        match alone {
+            Some(volume) => {
+                let table = self.tables[volume].view();
+                ask_for(group, |_| table)
+            }
+            None => ask_for(group, |own| self.table(own)),
         }
-        hashes
     }
 
     /// The id of an address of a volume that has a table, a new one if it has none.
     #[inline(always)]
-    fn id_of(&mut self, address: &Address, hash: u64, new: &mut Vec<Address>) -> u32 {
+    fn id_of(&mut self, address: Address, hash: u64, new: &mut Vec<Address>) -> u32 {
         let table = &mut self.tables[address.volume as usize];
-        match table.find(address.unit, hash) {
+        match table.view().find(address.unit, hash) {
             Place::Holds(id) => id,
             Place::Vacant(at, way) => {
                 let id = self.count;
                 table.enter((at, way), address.unit, id);
                 self.count += 1;
-                new.push(*address);
+                new.push(address);
                 id
             }
         }
@@ -292,7 +332,7 @@ impl DenseIds {
 
     /// The id of an address, if it has one.
     pub(crate) fn get(&self, address: Address) -> Option<LineId> {
-        let table = self.tables.get(address.volume as usize)?;
+        let table = self.tables.get(address.volume as usize)?.view();
         match table.find(address.unit, table.hash(address.unit)) {
             Place::Holds(id) => Some(LineId(id)),
             Place::Vacant(..) => None,
@@ -304,4 +344,41 @@ impl DenseIds {
         let buckets = self.tables.get(volume as usize).into_iter().flat_map(|t| &t.buckets);
         buckets.flat_map(Bucket::entries).map(|(unit, id)| (unit, LineId(id)))
     }
+}
+
+/// Asks for the buckets of a group of addresses; their hashes.
+#[inline(always)]
+fn ask_for<'a, T: Addressed>(group: &[T], table: impl Fn(&T) -> View<'a>) -> [u64; GROUP] {
+    let mut hashes = [0; GROUP];
+    for (hash, addressed) in hashes.iter_mut().zip(group) {
+        let table = table(addressed);
+        *hash = table.hash(addressed.address().unit);
+        prefetch(table.buckets, table.home(*hash));
+    }
+    hashes
+}
+
+/// Appends the ids of a group of addresses, and notes in `missing` which of them are not in the
+/// bucket where they belong; how many. What is appended for those means nothing.
+#[inline(always)]
+fn number_known<'a, T: Addressed>(
+    group: &[T],
+    hashes: &[u64; GROUP],
+    table: impl Fn(&T) -> View<'a>,
+    ids: &mut Vec<LineId>,
+    missing: &mut [u8; GROUP],
+) -> usize {
+    let mut count = 0;
+    ids.extend(group.iter().zip(hashes).enumerate().map(|(i, (addressed, hash))| {
+        let table = table(addressed);
+        let entry = table.buckets[table.home(*hash)].entry(addressed.address().unit);
+        missing[count % GROUP] = i as u8;
+        count += usize::from(entry == 0);
+        LineId(entry.wrapping_sub(1))
+    }));
+    for i in missing[..count].iter().map(|i| usize::from(*i)) {
+        let table = table(&group[i]);
+        prefetch(table.buckets, table.home(hashes[i]) + 1);
+    }
+    count
 }

@@ -1,6 +1,6 @@
 //! A trace as a stream of blocks: what is replayed without ever being held whole.
 
-use super::dense::{Address, DenseIds};
+use super::dense::{Address, Addressed, DenseIds};
 use super::{Block, Cut, Head, Mix, Touches, Unit, WorkloadError};
 use std::ops::Range;
 use thermocline_policy::cache::Tag;
@@ -29,6 +29,9 @@ pub struct Stream<'a> {
     block_requests: usize,
     pending_lines: Vec<Address>,
     pending_chunks: Vec<Address>,
+    /// Heads of the block whose objects have numbers. Objects wait in their heads, lines in
+    /// `pending_lines`.
+    numbered: usize,
     /// Requests of the trace so far, of every kind.
     seen: u64,
     flushes: u64,
@@ -47,6 +50,7 @@ impl<'a> Stream<'a> {
             block_requests: BLOCK_REQUESTS,
             pending_lines: Vec::new(),
             pending_chunks: Vec::new(),
+            numbered: 0,
             seen: 0,
             flushes: 0,
         }
@@ -58,6 +62,7 @@ impl<'a> Stream<'a> {
     /// When the trace cannot be read or is larger than the numbers.
     pub fn fill(&mut self, block: &mut Block) -> Result<bool, WorkloadError> {
         block.clear();
+        self.numbered = 0;
         while block.heads.len() < self.block_requests && block.lines.ids.len() < BLOCK_TOUCHES {
             let mut batch = std::mem::take(&mut self.batch);
             self.reader.read_batch(&mut batch)?;
@@ -73,7 +78,7 @@ impl<'a> Stream<'a> {
                     requests = others;
                 }
             }
-            if self.pending_lines.len() >= PENDING_TOUCHES {
+            if self.pending(block) >= PENDING_TOUCHES {
                 self.settle(block).map_err(|error| error.in_input(self.reader))?;
             }
             self.batch = batch;
@@ -109,33 +114,36 @@ impl<'a> Stream<'a> {
         self.reader.repairs()
     }
 
+    /// Touches of lines that wait for their numbers.
+    fn pending(&self, block: &Block) -> usize {
+        match self.unit {
+            Unit::Objects => block.heads.len() - self.numbered,
+            Unit::Lines(_) => self.pending_lines.len(),
+        }
+    }
+
     /// Takes reads and writes of objects, column by column, up to the first request that needs
     /// more thought; how many.
     fn take_objects(&mut self, requests: &[Request], block: &mut Block) -> usize {
         if self.unit != Unit::Objects || self.chunks.is_some() {
             return 0;
         }
-        let requests = plain_ones(requests);
-        self.seen += requests.len() as u64;
-        let before = (block.lines.ids.len() + self.pending_lines.len()) as u32;
-        block.lines.ends.extend((1..=requests.len() as u32).map(|i| before + i));
-        self.pending_lines.extend(
-            requests
-                .iter()
-                .map(|request| Address { volume: request.volume.0, unit: request.offset.0 }),
-        );
-        let tag = |request: &Request| Tag::new(request.volume.0, request.op == Op::Write);
-        let tags = block.tags.len();
-        block.tags.extend(requests.iter().map(tag));
-        block.mix.writes |= requests.iter().any(|request| request.op == Op::Write);
-        block.heads.extend(requests.iter().zip(&block.tags[tags..]).map(|(request, tag)| Head {
-            time: request.time,
-            offset: request.offset,
-            length: request.length.0 as u32,
-            tag: *tag,
-            discard: false,
-        }));
-        requests.len()
+        let start = block.heads.len();
+        let mut taken = requests.len();
+        let strange = take_heads(requests, &mut block.heads);
+        if strange != 0 {
+            block.heads.truncate(start);
+            let plain = plain_ones(requests);
+            taken = plain.len();
+            take_heads(plain, &mut block.heads);
+        }
+        self.seen += taken as u64;
+        let before = (block.lines.ids.len() + start - self.numbered) as u32;
+        block.lines.ends.extend((1..=taken as u32).map(|i| before + i));
+        let tags = block.heads[start..].iter().map(|head| head.tag);
+        block.tags.extend(tags.clone());
+        block.mix.writes |= tags.fold(false, |writes, tag| writes | tag.is_write());
+        taken
     }
 
     fn take(&mut self, request: &Request, block: &mut Block) -> Result<(), WorkloadError> {
@@ -148,17 +156,20 @@ impl<'a> Stream<'a> {
             return Err(WorkloadError::Volumes { place: String::new(), max: Tag::VOLUME_MAX + 1 });
         }
         check_length(self.unit, request, self.seen)?;
-        let before = block.lines.ids.len() + self.pending_lines.len();
+        let before = block.lines.ids.len() + self.pending(block);
+        let object = usize::from(self.unit == Unit::Objects && request.op != Op::Trim);
         if request.op == Op::Trim {
             self.discard(request, block)?;
         } else {
-            add(self.unit, request, &mut self.pending_lines);
+            if object == 0 {
+                add(self.unit, request, &mut self.pending_lines);
+            }
             if let (Some((unit, _)), Some(chunks)) = (&self.chunks, &mut block.chunks) {
                 add(*unit, request, &mut self.pending_chunks);
                 chunks.ends.push((chunks.ids.len() + self.pending_chunks.len()) as u32);
             }
         }
-        let after = block.lines.ids.len() + self.pending_lines.len();
+        let after = block.lines.ids.len() + self.pending(block) + object;
         block.lines.ends.push(after as u32);
         let tag = Tag::new(request.volume.0, request.op == Op::Write);
         block.tags.extend(std::iter::repeat_n(tag, after.saturating_sub(before)));
@@ -172,6 +183,9 @@ impl<'a> Stream<'a> {
             tag,
             discard: request.op == Op::Trim,
         });
+        if request.op == Op::Trim {
+            self.numbered = block.heads.len();
+        }
         Ok(())
     }
 
@@ -190,8 +204,13 @@ impl<'a> Stream<'a> {
     fn settle(&mut self, block: &mut Block) -> Result<(), WorkloadError> {
         let too_many = |_| WorkloadError::Lines { place: String::new(), max: LineId::MAX.0 };
         let Touches { ids, new, .. } = &mut block.lines;
-        self.lines.number(&self.pending_lines, ids, new).map_err(too_many)?;
-        self.pending_lines.clear();
+        if self.unit == Unit::Objects {
+            self.lines.number(&block.heads[self.numbered..], ids, new).map_err(too_many)?;
+            self.numbered = block.heads.len();
+        } else {
+            self.lines.number(&self.pending_lines, ids, new).map_err(too_many)?;
+            self.pending_lines.clear();
+        }
         if let (Some((_, numbers)), Some(chunks)) = (&mut self.chunks, &mut block.chunks) {
             let Touches { ids, new, .. } = chunks;
             numbers.number(&self.pending_chunks, ids, new).map_err(too_many)?;
@@ -201,10 +220,37 @@ impl<'a> Stream<'a> {
     }
 }
 
+impl Addressed for Head {
+    /// The address of a read or write of an object.
+    #[inline(always)]
+    fn address(&self) -> Address {
+        Address { volume: self.tag.volume(), unit: self.offset.0 }
+    }
+}
+
 /// The requests before the first that needs more thought than an object's plain read or write.
 fn plain_ones(requests: &[Request]) -> &[Request] {
     let plain = requests.iter().take_while(|request| strangeness(request) == 0).count();
     &requests[..plain]
+}
+
+/// Appends the heads of reads and writes of objects. They mean nothing unless what it returns is 0:
+/// then no request needs more thought.
+#[inline(always)]
+fn take_heads(requests: &[Request], heads: &mut Vec<Head>) -> u64 {
+    let mut strange = 0;
+    heads.extend(requests.iter().map(|request| {
+        strange |= strangeness(request);
+        let volume = request.volume.0 & Tag::VOLUME_MAX;
+        Head {
+            time: request.time,
+            offset: request.offset,
+            length: request.length.0 as u32,
+            tag: Tag::new(volume, request.op == Op::Write),
+            discard: false,
+        }
+    }));
+    strange
 }
 
 /// Zero for a read or write of 1 to 2³² − 1 bytes below byte 2⁶³ of a volume that a tag can carry.
