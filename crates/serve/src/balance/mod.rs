@@ -23,6 +23,7 @@ mod front;
 mod headers;
 mod interim;
 mod journal;
+mod memory;
 mod probing;
 mod proxy;
 pub mod report;
