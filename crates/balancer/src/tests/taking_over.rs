@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What becomes of `old` when a new process takes over at this time, on a clock of its own.
+/// The dispatcher of a process that takes over from `old` at this time, on a clock of its own.
 fn taken_over(old: &Dispatcher, now: Nanos, settings: Settings, names: &[&str]) -> Dispatcher {
     let mut new = least(settings, names);
     new.remember(Nanos(5), &old.memories(now));

@@ -48,7 +48,7 @@ pub(super) struct Client {
     asked: AtomicU64,
     /// Interim answers of servers, for a client of HTTP/1.1.
     pub(super) interim: Arc<Interim>,
-    /// What is being written to a client of HTTP/1.1.
+    /// State of what is being written to a client of HTTP/1.1.
     pub(super) outgoing: Arc<Outgoing>,
     /// Of HTTP/2: its streams.
     streams: Mutex<Streams>,

@@ -34,8 +34,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Requests at once on one connection.
 const STREAMS_MAX: u32 = 128;
-/// Bytes of bodies on their way here, of a stream and of a connection. The smallest that HTTP/2
-/// allows would halve the rate of uploads over 10 ms.
+/// Bytes of bodies on their way here, of a stream and of a connection: 100 MB/s over 10 ms.
 const WINDOW: u32 = 1 << 20;
 /// Bytes of answers that wait to be sent, for each stream.
 const SEND_BUFFER_MAX: usize = 400 * 1024;

@@ -89,7 +89,7 @@ impl ReqBody {
 }
 
 impl Sending {
-    /// What hyper gets of fields behind the body: `None` where it would not write them.
+    /// The frame of fields behind the body; `None` where hyper would not write them.
     fn trailers(&self, mut fields: hyper::HeaderMap) -> Option<Frame<Bytes>> {
         outgoing::strip(&mut fields);
         let Some(outgoing) = &self.outgoing else {

@@ -235,9 +235,10 @@ fn an_upload_that_keeps_moving_has_the_time_that_it_takes() {
     run(async {
         let mut client = Http2::new(&proxy).await;
         let (answer, mut sender) = client.send("POST", false).await;
+        let mut pace = tokio::time::interval(Duration::from_millis(100));
         for piece in 0..20 {
+            pace.tick().await;
             sender.send_data("x".into(), piece == 19).unwrap();
-            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let answer = answer.await.unwrap();
         assert_eq!((answer.status().as_u16(), body(answer).await.0), (200, b"20".to_vec()));
@@ -259,17 +260,17 @@ fn an_upload_that_is_reset_does_not_come_to_an_end() {
             let (_answer, mut sender) = client.send("POST", false).await;
             sender.send_data("hello".into(), false).unwrap();
             while server.heads().is_empty() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                tokio::task::yield_now().await;
             }
             sender.send_reset(reason);
             while proxy.desk().status().backends[0].outstanding > 0 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                tokio::task::yield_now().await;
             }
         });
         assert_eq!(tell.recv_timeout(PATIENCE).unwrap(), None, "{reason:?}");
         server.heads.lock().unwrap().clear();
     }
-    let counters = proxy.desk().status().backends[0].counters.clone();
+    let counters = proxy.desk().status().backends[0].counters;
     assert_eq!((counters.abandoned, counters.broken), (2, 0), "{counters:?}");
 }
 
