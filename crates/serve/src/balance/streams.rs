@@ -150,7 +150,9 @@ fn begin(
     let is_head = request.method() == Method::HEAD;
     let request = request.map(|frames| Inbound::http2(frames, &watch));
     let asked = Asked { request, current, alarm, interim: Some(interim.clone()) };
-    let stream = answer(exchange(client.clone(), asked), interim, respond, is_head);
+    // In a box: a task has room for what it is given twice, once on its way to be pinned.
+    let exchange = Box::pin(exchange(client.clone(), asked));
+    let stream = answer(exchange, interim, respond, is_head);
     async move {
         let _active = active;
         let mut stream = pin!(stream);
@@ -161,28 +163,26 @@ fn begin(
 
 /// Answers a request with what `exchange` comes to; `None`: the client has gone.
 async fn answer<E>(
-    exchange: impl Future<Output = Result<Response<AnswerBody>, E>>,
+    mut exchange: Pin<Box<impl Future<Output = Result<Response<AnswerBody>, E>>>>,
     interim: Arc<Interim>,
     mut respond: SendResponse<Bytes>,
     is_head: bool,
 ) -> Option<()> {
-    let response = {
-        let mut exchange = pin!(exchange);
-        std::future::poll_fn(|cx| {
-            let polled = exchange.as_mut().poll(cx);
-            for (status, fields) in interim.take_some() {
-                let mut hint = Response::new(());
-                (*hint.status_mut(), *hint.headers_mut()) = (status, fields);
-                // A client that has gone away is told of below.
-                let _ = respond.send_informational(hint);
-            }
-            match polled {
-                Poll::Ready(response) => Poll::Ready(response.ok()),
-                Poll::Pending => respond.poll_reset(cx).map(|_| None),
-            }
-        })
-        .await?
-    };
+    let response = std::future::poll_fn(|cx| {
+        let polled = exchange.as_mut().poll(cx);
+        for (status, fields) in interim.take_some() {
+            let mut hint = Response::new(());
+            (*hint.status_mut(), *hint.headers_mut()) = (status, fields);
+            // A client that has gone away is told of below.
+            let _ = respond.send_informational(hint);
+        }
+        match polled {
+            Poll::Ready(response) => Poll::Ready(response.ok()),
+            Poll::Pending => respond.poll_reset(cx).map(|_| None),
+        }
+    })
+    .await?;
+    drop(exchange);
     let (parts, body) = response.into_parts();
     let mut head = Response::from_parts(parts, ());
     if !body.is_end_stream()

@@ -6,11 +6,11 @@ use std::process::Command;
 
 /// Answer that curl shows, head and body, with these arguments; `None`: it is not there, or too
 /// old.
+#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
 fn curl(proxy: &Proxy, arguments: &[&str]) -> Option<String> {
     let version = Command::new("curl").arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     if !version.is_ok_and(|text| text.contains("HTTP2")) {
-        #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
         println!("SKIPPED: no curl that speaks HTTP/2");
         return None;
     }
