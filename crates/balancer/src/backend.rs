@@ -7,6 +7,7 @@
 //! server that still starts is not flooded.
 
 use crate::health::Health;
+use crate::memory::Memory;
 use crate::outlier::Record;
 use crate::reports::Trust;
 use crate::settings::{BackendSettings, Settings};
@@ -65,6 +66,8 @@ pub(crate) struct Backend {
     pub(crate) gone: bool,
     /// Beginning of its slow start.
     ramp_since: Option<Nanos>,
+    /// Time that its slow start had taken before, at another dispatcher.
+    ramped_before: Nanos,
     /// Since when it has been fit, as of the last look.
     pub(crate) fit_since: Option<Nanos>,
     /// The part of its weight that the balancer has been told.
@@ -84,6 +87,7 @@ impl Backend {
             draining: false,
             gone: false,
             ramp_since: None,
+            ramped_before: Nanos(0),
             fit_since: None,
             share: 1.0,
             counters: Counters::default(),
@@ -118,13 +122,43 @@ impl Backend {
     /// Begins a slow start, where there is one.
     pub(crate) fn begin_ramp(&mut self, now: Nanos, settings: &Settings) {
         self.ramp_since = (settings.slow_start.0 > 0).then_some(now);
+        self.ramped_before = Nanos(0);
+    }
+
+    /// Time that its slow start has taken so far.
+    fn ramped_for(&self, now: Nanos) -> Option<Nanos> {
+        let since = now.saturating_sub(self.ramp_since?);
+        Some(Nanos(since.0.saturating_add(self.ramped_before.0)))
+    }
+
+    /// Knowledge for a dispatcher that takes over.
+    pub(crate) fn memory(&self, now: Nanos) -> Memory {
+        Memory {
+            name: self.settings.name.clone(),
+            draining: self.draining,
+            fit: self.health.fit(),
+            out_for: self.record.out_until().map(|until| until.saturating_sub(now)),
+            ejections: self.record.ejections(),
+            ramped_for: self.ramped_for(now),
+        }
+    }
+
+    /// Goes on from what another dispatcher knows.
+    pub(crate) fn remember(&mut self, now: Nanos, memory: &Memory, settings: &Settings) {
+        self.draining |= memory.draining;
+        self.health.believe(memory.fit);
+        self.record.go_on(now, memory.out_for, memory.ejections, &settings.outliers);
+        if let Some(before) = memory.ramped_for {
+            self.begin_ramp(now, settings);
+            self.ramped_before = before;
+        }
     }
 
     /// Of its weight, what counts now, in steps.
     pub(crate) fn ramp(&mut self, now: Nanos, settings: &Settings) -> f64 {
-        let Some(since) = self.ramp_since else { return 1.0 };
+        let Some(time) = self.ramped_for(now) else { return 1.0 };
         let length = settings.slow_start.as_secs_f64();
-        let part = now.saturating_sub(since).as_secs_f64() / length.max(f64::MIN_POSITIVE);
+        let part = time.as_secs_f64() / length.max(f64::MIN_POSITIVE);
         if part >= 1.0 {
             self.ramp_since = None;
             return 1.0;

@@ -18,6 +18,7 @@ pub use probing::Asked;
 use crate::backend::{Backend, State};
 use crate::budget::Budget;
 use crate::event::Event;
+use crate::memory::Memory;
 use crate::outlier::Window;
 use crate::queue::{Grant, Queue, Ticket};
 use crate::reports::{LoadReport, ReportError};
@@ -209,6 +210,23 @@ impl Dispatcher {
             None => self.backends.push(backend),
         }
         self.say(Event::Added(settings.name.clone()));
+    }
+
+    /// Knowledge for a dispatcher that takes over, of the backends that there is some of.
+    pub fn memories(&self, now: Nanos) -> Vec<Memory> {
+        let there = self.backends.iter().filter(|backend| !backend.gone);
+        there.map(|backend| backend.memory(now)).filter(Memory::tells).collect()
+    }
+
+    /// Goes on from what the dispatcher before has known; backends that are not here are passed
+    /// over. To be called once, at the start.
+    pub fn remember(&mut self, now: Nanos, memories: &[Memory]) {
+        for memory in memories {
+            if let Some(site) = self.site_of(&memory.name) {
+                self.backends[site.index()].remember(now, memory, &self.settings);
+            }
+        }
+        self.refit(now);
     }
 
     /// Sends a backend nothing new.

@@ -30,6 +30,11 @@ impl Health {
         self.fit
     }
 
+    /// Takes another's verdict for its own, while it has none. The next check is due as before.
+    pub(crate) fn believe(&mut self, fit: Option<bool>) {
+        self.fit = self.fit.or(fit);
+    }
+
     /// True if a check is due; if so, the next is an interval later.
     pub(crate) fn take_due(&mut self, now: Nanos, checks: &Checks, rng: &mut Rng) -> bool {
         if now < self.due {

@@ -112,6 +112,24 @@ impl Record {
         until
     }
 
+    /// Ejections that are not forgiven.
+    pub(crate) fn ejections(&self) -> u32 {
+        self.ejections
+    }
+
+    /// Goes on from what another has seen of it; it is not out for longer than it could be.
+    pub(crate) fn go_on(
+        &mut self,
+        now: Nanos,
+        out_for: Option<Nanos>,
+        ejections: u32,
+        outliers: &Outliers,
+    ) {
+        self.ejections = ejections.min(DOUBLINGS_MAX);
+        let until = |time: Nanos| Nanos(now.0.saturating_add(time.min(outliers.ejection_max).0));
+        self.out_until = out_for.map(until);
+    }
+
     /// Brings it back when its time is up; `true` when it was.
     pub(crate) fn return_if_due(&mut self, now: Nanos) -> bool {
         let due = self.out_until.is_some_and(|until| until <= now);

@@ -2,6 +2,7 @@
 
 mod failures;
 mod probing;
+mod taking_over;
 mod world;
 
 use crate::*;

@@ -207,12 +207,13 @@ impl Drop for Orphan {
 }
 
 /// The listening socket was closed at once when a balancer stopped: whoever came before the next
-/// one listened was refused.
+/// one listened was refused. A server that an administrator had taken out had requests again.
 #[test]
 fn a_new_process_takes_over_without_a_refused_connection() {
     let folder = program::folder("balance-upgrade");
-    let one = server("one");
-    let mut balance = Balance::start(&folder, &format!("--listen 127.0.0.1:0 --to {one}"));
+    let (one, two) = (server("one"), server("two"));
+    let mut balance = Balance::start(&folder, &format!("--listen 127.0.0.1:0 --to {one},{two}"));
+    program::run(&folder, &format!("balance drain {two}")).succeeded();
     let (address, over) = (balance.address.clone(), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4)
         .map(|_| {

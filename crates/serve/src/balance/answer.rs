@@ -7,10 +7,12 @@
 use super::client::{Alarm, Client, Spoken};
 use super::core::{Current, Sent};
 use super::journal::Journal;
+use super::outgoing;
 use super::upload::{Fate, Upload};
 use super::upstream::Http1;
 use super::watch::Phase;
 use bytes::Bytes;
+use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub(super) struct Flow {
     pub(super) fate: Option<Arc<Fate>>,
     /// True if the server's connection may be used again.
     pub(super) is_kept: bool,
+    /// True if the client can be sent fields behind the body, and wants them.
+    pub(super) takes_trailers: bool,
     /// The reason that it failed, once it has, until that has been told.
     pub(super) failed: Option<&'static str>,
 }
@@ -110,6 +114,10 @@ impl Flow {
             None => Pin::new(body).poll_frame(cx),
         };
         match polled {
+            Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => {
+                let fields = frame.into_trailers().unwrap_or_default();
+                Poll::Ready(self.trailers(cx, fields).map(Ok))
+            }
             Poll::Ready(Some(Ok(frame))) => {
                 self.journal.bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
                 self.alarm.watch.progress();
@@ -125,11 +133,33 @@ impl Flow {
             Poll::Ready(Some(Err(_))) => {
                 self.fail(cx, Outcome::Broken, "the server broke its answer off")
             }
-            Poll::Pending if self.alarm.poll_over(cx) => {
+            Poll::Pending if self.is_over(cx) => {
                 self.fail(cx, Outcome::TimedOut, "the server's answer stopped")
             }
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// True if nothing has moved for too long, in either direction.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.conn.as_mut().is_some_and(|conn| conn.has_written()) {
+            self.alarm.watch.progress();
+        }
+        self.alarm.poll_over(cx)
+    }
+
+    /// The answer has ended, with these fields. hyper does not get them for HTTP/1.1.
+    fn trailers(&mut self, cx: &mut Context<'_>, mut fields: HeaderMap) -> Option<Frame<Bytes>> {
+        outgoing::strip(&mut fields);
+        self.end(cx);
+        if fields.is_empty() || !self.takes_trailers {
+            return None;
+        }
+        if self.client.spoken == Spoken::Http2 {
+            return Some(Frame::trailers(fields));
+        }
+        self.client.outgoing.leave(&fields);
+        None
     }
 
     /// The whole answer has come.

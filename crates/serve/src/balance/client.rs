@@ -4,6 +4,7 @@ use super::core::Shared;
 use super::crowd::Member;
 use super::headers::Caller;
 use super::interim::Interim;
+use super::outgoing::Outgoing;
 use super::upstream::Pool;
 use super::watch::{Phase, Watch};
 use hyper::header::HeaderValue;
@@ -47,14 +48,14 @@ pub(super) struct Client {
     asked: AtomicU64,
     /// Interim answers of servers, for a client of HTTP/1.1.
     pub(super) interim: Arc<Interim>,
+    /// State of what is being written to a client of HTTP/1.1.
+    pub(super) outgoing: Arc<Outgoing>,
     /// Of HTTP/2: its streams.
     streams: Mutex<Streams>,
 }
 
 /// Streams of an HTTP/2 connection.
 struct Streams {
-    /// The one that has just been made, until it runs.
-    opened: Option<Arc<Watch>>,
     active: u32,
     /// Since when none is active.
     idle_since: Instant,
@@ -93,21 +94,19 @@ impl Client {
             watch,
             asked: AtomicU64::new(0),
             interim: Arc::default(),
-            streams: Mutex::new(Streams { opened: None, active: 0, idle_since: Instant::now() }),
+            outgoing: Arc::default(),
+            streams: Mutex::new(Streams { active: 0, idle_since: Instant::now() }),
         }
     }
 
     /// Alarm of a request: the connection's watch, or one of its own.
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
-        if self.spoken == Spoken::Http1 {
-            self.watch.enter(Phase::Exchange, limit);
-            self.asked.fetch_add(1, Relaxed);
-            return Alarm { watch: self.watch.clone(), timer: None };
-        }
-        let watch = Arc::new(Watch::new(&self.thread.shared.ticks, limit));
-        watch.enter(Phase::Exchange, limit);
         self.asked.fetch_add(1, Relaxed);
-        self.streams().opened = Some(watch.clone());
+        let watch = match self.spoken {
+            Spoken::Http1 => self.watch.clone(),
+            Spoken::Http2 => Arc::new(Watch::new(&self.thread.shared.ticks, limit)),
+        };
+        watch.enter(Phase::Exchange, limit);
         Alarm { watch, timer: None }
     }
 
@@ -115,14 +114,10 @@ impl Client {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The watch of the stream that was made last, if it has not been taken yet; from then on it
-    /// counts as active.
-    pub(super) fn take_opened(self: &Arc<Client>) -> Option<(Arc<Watch>, Active)> {
-        let mut streams = self.streams();
-        let watch = streams.opened.take()?;
-        streams.active += 1;
-        drop(streams);
-        Some((watch, Active(self.clone())))
+    /// Counts a stream as active, for as long as what is returned lives.
+    pub(super) fn begin_stream(self: &Arc<Client>) -> Active {
+        self.streams().active += 1;
+        Active(self.clone())
     }
 
     /// Number of requests that have come on the connection.

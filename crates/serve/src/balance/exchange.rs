@@ -23,6 +23,8 @@ use super::answer::{AnswerBody, Flow};
 use super::client::{Alarm, Client, Spoken};
 use super::core::{Current, NoPlace, Sent};
 use super::headers::{self, BadRequest, Framing};
+use super::inbound::Inbound;
+use super::interim::Interim;
 use super::journal::Journal;
 use super::report;
 use super::tunnel;
@@ -31,7 +33,7 @@ use super::upstream::{self, Conn, ConnectError, Http1, Unanswered};
 use super::watch::{Phase, nanos};
 use hyper::body::{Body, Incoming};
 use hyper::header::{
-    CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, UPGRADE,
+    CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
@@ -111,9 +113,33 @@ struct Exchange {
     spare: Option<Box<Parts>>,
     /// State of the request's body; `None`: it has none.
     fate: Option<Arc<Fate>>,
-    /// True if the client knows interim answers, and can be sent them.
-    takes_interim: bool,
+    /// Place for interim answers; `None`: the client knows none.
+    interim: Option<Arc<Interim>>,
+    /// True if the client wants fields behind the body.
+    takes_trailers: bool,
     tried: Vec<SiteId>,
+}
+
+/// A request that has come, and what it is answered with the help of.
+pub(super) struct Asked {
+    pub(super) request: Request<Inbound>,
+    pub(super) current: Arc<Current>,
+    pub(super) alarm: Alarm,
+    pub(super) interim: Option<Arc<Interim>>,
+}
+
+/// Answers a request of HTTP/1.1.
+pub(super) fn exchange_http1(
+    client: Arc<Client>,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> + use<> {
+    // What was left for the answer before has been written by now, or never will be.
+    client.outgoing.begin();
+    let current = client.thread.shared.current();
+    let alarm = client.alarm(current.live.timeouts.first_byte);
+    let interim = (request.version() == Version::HTTP_11).then(|| client.interim.clone());
+    let request = request.map(Inbound::Http1);
+    exchange(client, Asked { request, current, alarm, interim })
 }
 
 /// Answers a request.
@@ -123,18 +149,16 @@ struct Exchange {
 /// what few requests come to.
 pub(super) fn exchange(
     client: Arc<Client>,
-    request: Request<Incoming>,
+    asked: Asked,
 ) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> + use<> {
-    let current = client.thread.shared.current();
-    let timeouts = &current.live.timeouts;
-    let alarm = client.alarm(timeouts.first_byte);
+    let Asked { request, current, alarm, interim } = asked;
     let shared = &client.thread.shared;
     let latest = |limit| Nanos(shared.now().0.saturating_add(nanos(limit).0));
-    alarm.watch.set_latest(timeouts.request.map(latest));
+    alarm.watch.set_latest(current.live.timeouts.request.map(latest));
     let journal = Journal::new(&client, &request);
-    let (spare, fate, tried) = (None, None, Vec::new());
+    let (spare, fate, tried, takes_trailers) = (None, None, Vec::new(), false);
     let mut exchange =
-        Exchange { client, current, alarm, journal, spare, fate, takes_interim: false, tried };
+        Exchange { client, current, alarm, journal, spare, fate, interim, takes_trailers, tried };
     let ready = exchange.prepare(request);
     async move {
         let answered = match ready {
@@ -159,25 +183,29 @@ pub(super) fn exchange(
 
 impl Exchange {
     /// Makes a client's request a server's.
-    fn prepare(&mut self, mut request: Request<Incoming>) -> Result<Ready, BadRequest> {
+    fn prepare(&mut self, mut request: Request<Inbound>) -> Result<Ready, BadRequest> {
         let switch = request.headers().contains_key(UPGRADE);
         let switch = switch.then(|| hyper::upgrade::on(&mut request));
         let (mut parts, body) = request.into_parts();
         let forwarded = self.current.live.forwarded;
-        self.takes_interim =
-            self.client.spoken == Spoken::Http1 && parts.version == Version::HTTP_11;
+        let may_have_trailers = parts.version == Version::HTTP_11;
         let upgrade = headers::to_server(&mut parts, &self.client.caller, forwarded)?;
+        // HTTP/2 has frames for them, which cannot be taken for anything else.
+        self.takes_trailers = self.client.spoken == Spoken::Http2
+            || (may_have_trailers && parts.headers.contains_key(TE));
         let body = if body.is_end_stream() {
             self.spare = Some(Box::new(parts.clone()));
             ReqBody::None
         } else {
             // hyper sends a GET without a body when neither length nor coding is there.
-            if !parts.headers.contains_key(CONTENT_LENGTH) {
+            let is_chunked = !parts.headers.contains_key(CONTENT_LENGTH);
+            if is_chunked {
                 parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
             }
             let fate = Arc::<Fate>::default();
-            self.fate = Some(fate.clone());
-            ReqBody::Of(body, fate)
+            let body = ReqBody::of(body, &fate, is_chunked);
+            self.fate = Some(fate);
+            body
         };
         let request = Box::new(Request::from_parts(parts, body));
         Ok(Ready { request, switch: switch.filter(|_| upgrade.is_some()) })
@@ -310,23 +338,26 @@ impl Exchange {
     ) -> Result<Answered, Trouble> {
         match conn {
             Conn::Http1(mut conn) => {
-                if self.takes_interim {
-                    let interim = self.client.interim.clone();
+                if let Some(interim) = self.interim.clone() {
                     hyper::ext::on_informational(&mut *request, move |answer| {
                         interim.push(answer.status(), answer.headers());
                     });
                 }
                 let mut answer = pin!(upstream::send_http1(&mut conn, *request));
-                let (alarm, interim) = (&mut self.alarm, &self.client.interim);
+                let (alarm, interim) = (&mut self.alarm, self.interim.as_deref());
                 let mut told = false;
                 let answer = std::future::poll_fn(|cx| {
                     let driven = conn.drive_for(cx, |cx| answer.as_mut().poll(cx));
-                    let is_waiting = interim.is_waiting();
+                    let is_waiting = interim.is_some_and(Interim::is_waiting);
                     if driven.is_pending() && is_waiting && !told {
                         // The connection writes it when it is polled next.
                         cx.waker().wake_by_ref();
                     }
                     told = is_waiting;
+                    if driven.is_pending() && conn.has_written() {
+                        // The server takes what it is sent.
+                        alarm.watch.progress();
+                    }
                     match driven {
                         Poll::Ready(answer) => Poll::Ready(Some(answer)),
                         Poll::Pending if alarm.poll_over(cx) => Poll::Ready(None),
@@ -402,6 +433,10 @@ impl Exchange {
             tunnel::switch(switch, conn, sent, self.alarm.watch, self.journal, admission);
             return Response::from_parts(parts, AnswerBody::empty());
         }
+        // A length is written in the head, be it known there or of the body.
+        let is_chunked =
+            !parts.headers.contains_key(CONTENT_LENGTH) && body.size_hint().exact().is_none();
+        let is_http2 = self.client.spoken == Spoken::Http2;
         let flow = Box::new(Flow {
             body,
             conn,
@@ -412,6 +447,7 @@ impl Exchange {
             journal: self.journal,
             fate: self.fate,
             is_kept: framing == Framing::Plain,
+            takes_trailers: self.takes_trailers && (is_http2 || is_chunked),
             failed: None,
         });
         Response::from_parts(parts, AnswerBody::of(flow, cx))
@@ -439,7 +475,7 @@ impl Exchange {
 
     /// The final answer comes: interim ones go directly before it, or never.
     fn end_interim(&self) {
-        if !self.client.watch.is_flushed() {
+        if self.client.spoken == Spoken::Http1 && !self.client.watch.is_flushed() {
             self.client.interim.take();
         }
     }

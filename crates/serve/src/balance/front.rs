@@ -5,24 +5,22 @@
 //! its [`Watch`]: idle too long, or too slow with a head or a body, and it is closed. A request
 //! that waits for a server minds the same deadline itself, because it owes an answer.
 //!
-//! Of HTTP/2 each stream has a watch of its own ([`Streams`]). The connection itself must bring its
-//! first request within the time for a head, and later ones within the time for keeping it;
-//! frames that are no requests do not count.
+//! HTTP/2 is in [`streams`].
 
 use super::client::{Admission, Client, Spoken, Thread};
 use super::config::FIELDS_MAX;
 use super::core::NoPlace;
-use super::exchange::exchange;
+use super::exchange::exchange_http1;
 use super::journal::Journal;
 use super::proxy::Stop;
 use super::stream::{Stream, Wire};
-use super::tunnel;
 use super::watch::{Phase, Watch};
+use super::{streams, tunnel};
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -36,16 +34,10 @@ use tokio::time::Sleep;
 /// First bytes of an HTTP/2 connection, with which nothing else begins (RFC 9113 §3.4): `PRI` is no
 /// method.
 const PREFACE_START: &[u8] = b"PRI";
-/// Requests at once on one HTTP/2 connection.
-const STREAMS_MAX: u32 = 128;
-/// Time between two questions to a silent HTTP/2 client whether it is there, and the time it has to
-/// answer.
-const PING: Duration = Duration::from_secs(30);
-const PONG: Duration = Duration::from_secs(20);
 /// A pause before a client is looked at again that has begun to say what it speaks.
 const BREATH: Duration = Duration::from_millis(5);
 /// Bytes of a request's head.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves HTTP to a client until one of both has enough.
 pub(super) async fn serve_http(
@@ -66,11 +58,13 @@ pub(super) async fn serve_http(
     let client = Arc::new(Client::new(&thread, peer, encrypted, spoken, watch.clone(), admission));
     match spoken {
         Spoken::Http1 => {
-            let stream = Stream::client(wire, Some(watch)).with_interim(&client.interim);
+            let stream = Stream::client(wire, Some(watch))
+                .with_interim(&client.interim)
+                .with_outgoing(&client.outgoing);
             serve_http1(client, stream, &stop).await;
         }
         Spoken::Http2 => {
-            Box::pin(serve_http2(client, Stream::client(wire, None), &stop)).await;
+            Box::pin(streams::serve(client, Stream::client(wire, None), &stop)).await;
         }
     }
 }
@@ -105,7 +99,8 @@ async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
 async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
     let (watch, of) = (client.watch.clone(), client.clone());
     let fields_max = client.thread.shared.current().live.limits.fields_max;
-    let service = service_fn(move |request: Request<Incoming>| exchange(client.clone(), request));
+    let service =
+        service_fn(move |request: Request<Incoming>| exchange_http1(client.clone(), request));
     let mut builder = http1::Builder::new();
     builder.auto_date_header(false).header_read_timeout(None).max_header_size(HEAD_BYTES_MAX);
     // Another number than hyper's own costs an allocation for each head.
@@ -137,7 +132,7 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
 
 /// Drives what a watch is kept of, and gives it up when its time is over. A request that waits for
 /// a server answers by itself when it sees that: it is polled once more when the timer rings.
-fn poll_in_time(
+pub(super) fn poll_in_time(
     cx: &mut Context<'_>,
     mut work: Pin<&mut impl Future>,
     watch: &Watch,
@@ -156,78 +151,6 @@ fn poll_in_time(
         }
         timer.as_mut().reset(watch.instant());
     }
-}
-
-/// Runs the streams of an HTTP/2 connection, each until it ends or its time is over. A stream whose
-/// client takes nothing of its answer is not polled by hyper; this is who ends it.
-#[derive(Clone)]
-struct Streams(Arc<Client>);
-
-impl<F> hyper::rt::Executor<F> for Streams
-where
-    F: Future + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        // hyper runs what it has just had the service make.
-        let opened = self.0.take_opened();
-        tokio::spawn(async move {
-            let Some((watch, _counted)) = opened else {
-                stream.await;
-                return;
-            };
-            let mut stream = pin!(stream);
-            let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
-            std::future::poll_fn(|cx| poll_in_time(cx, stream.as_mut(), &watch, timer.as_mut()))
-                .await;
-        });
-    }
-}
-
-async fn serve_http2(client: Arc<Client>, stream: Stream, stop: &Stop) {
-    let of = client.clone();
-    let service = service_fn(move |request: Request<Incoming>| exchange(of.clone(), request));
-    let mut builder = http2::Builder::new(Streams(client.clone()));
-    builder
-        .timer(TokioTimer::new())
-        .auto_date_header(false)
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEAD_BYTES_MAX as u32)
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PONG);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut stopping = pin!(stop.stopped());
-    let mut timer = pin!(tokio::time::sleep_until(client.http2_deadline().0));
-    let (mut is_stopping, mut is_told, mut is_last) = (false, false, false);
-    std::future::poll_fn(|cx| {
-        is_stopping = is_stopping || stopping.as_mut().poll(cx).is_ready();
-        let was_new = client.asked() == 0;
-        if is_stopping && !is_told && !was_new {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        if connection.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        if is_stopping && was_new && client.asked() > 0 {
-            cx.waker().wake_by_ref();
-        }
-        while timer.as_mut().poll(cx).is_ready() {
-            let (deadline, header) = client.http2_deadline();
-            if deadline > tokio::time::Instant::now() {
-                timer.as_mut().reset(deadline);
-            } else if is_last || client.asked() == 0 {
-                return Poll::Ready(());
-            } else {
-                // It may say goodbye: requests that are on their way have this time.
-                (is_told, is_last) = (true, true);
-                connection.as_mut().graceful_shutdown();
-                cx.waker().wake_by_ref();
-                timer.as_mut().reset(tokio::time::Instant::now() + header);
-            }
-        }
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Joins a client with a server, whatever they speak.

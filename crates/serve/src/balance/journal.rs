@@ -6,7 +6,6 @@ use super::access::Entry;
 use super::client::{Client, Spoken};
 use super::core::{Shared, Target};
 use hyper::Request;
-use hyper::body::Incoming;
 use hyper::header::HOST;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,7 +41,7 @@ fn short(text: &str) -> String {
 }
 
 impl Journal {
-    pub(super) fn new(client: &Client, request: &Request<Incoming>) -> Journal {
+    pub(super) fn new<B>(client: &Client, request: &Request<B>) -> Journal {
         let shared = &client.thread.shared;
         let head = shared.log.is_on().then(|| {
             let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());

@@ -12,6 +12,7 @@ use super::probing;
 use super::upkeep;
 use super::upstream::{Connector, Pool};
 use super::{front, trust};
+use crate::api::Severity;
 use crate::tls::{TlsError, tls};
 use rustls::ServerConfig;
 use std::io;
@@ -137,7 +138,20 @@ impl Proxy {
     pub fn start(
         config: &Config,
         seed: u64,
+        inherited: Vec<TcpListener>,
+    ) -> Result<Proxy, BalanceError> {
+        Proxy::take_over(config, seed, inherited, None)
+    }
+
+    /// The same, going on from what another process has told of the servers ([`Desk::memories`]).
+    ///
+    /// # Errors
+    /// As for [`Proxy::start`].
+    pub fn take_over(
+        config: &Config,
+        seed: u64,
         mut inherited: Vec<TcpListener>,
+        memories: Option<&str>,
     ) -> Result<Proxy, BalanceError> {
         let start = Instant::now();
         let rule = rule(&config.live.policy)?;
@@ -156,6 +170,10 @@ impl Proxy {
             threads: Vec::new(),
             beside: Vec::new(),
         };
+        if let Some(Err(error)) = memories.map(|text| proxy.desk.remember(text)) {
+            let text = format!("what the process before knew of servers cannot be read: {error}");
+            proxy.desk.note(Severity::Warning, "balancer", text);
+        }
         let mut doors = Vec::new();
         for listen in &config.listen {
             let door = open(listen, &mut inherited)?;

@@ -2,7 +2,8 @@
 //! every byte.
 
 use super::interim::Interim;
-use super::watch::Watch;
+use super::outgoing::{LAST_CHUNK, Outgoing};
+use super::watch::{Phase, Watch};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,8 +32,12 @@ pub(super) struct Stream {
     is_client: bool,
     /// Messages that are written between two others; `None`: none ever is.
     interim: Option<Arc<Interim>>,
-    /// Of that, what is being written, and how much has been.
+    /// Fields for the last chunk of a body, and a count of what was written; `None`: neither.
+    outgoing: Option<Arc<Outgoing>>,
+    /// Bytes to be written before any others, and how many of them have been.
     sending: (Vec<u8>, usize),
+    /// The last bytes that came, while the last chunk is waited for.
+    tail: Vec<u8>,
     /// True if writing to a neighbour that has closed is no error: it may have answered before.
     is_forgiving: bool,
 }
@@ -61,7 +66,8 @@ impl Stream {
 
     fn new(wire: Wire, watch: Option<Arc<Watch>>, is_client: bool) -> Stream {
         let sending = (Vec::new(), 0);
-        Stream { wire, watch, is_client, interim: None, sending, is_forgiving: false }
+        let (interim, outgoing, tail) = (None, None, Vec::new());
+        Stream { wire, watch, is_client, interim, outgoing, sending, tail, is_forgiving: false }
     }
 
     /// Writes what comes to `interim` between two messages.
@@ -70,33 +76,76 @@ impl Stream {
         self
     }
 
-    /// Writes interim answers, if this is a moment for them. Ready when none is half written.
-    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(interim) = &self.interim else { return Poll::Ready(Ok(())) };
-        let is_flushed = self.watch.as_ref().is_some_and(|watch| watch.is_flushed());
-        if is_flushed && self.sending.0.is_empty() && interim.is_waiting() {
+    /// Puts fields that are left there into the last chunk of a body, and counts what is written.
+    pub(super) fn with_outgoing(mut self, outgoing: &Arc<Outgoing>) -> Stream {
+        self.outgoing = Some(outgoing.clone());
+        self
+    }
+
+    /// Writes interim answers, if this is a moment for them, and all else that is to be written
+    /// first. Ready when nothing of it is left.
+    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(interim) = &self.interim
+            && interim.is_waiting()
+            && self.sending.0.is_empty()
+            && self.watch.as_ref().is_some_and(|watch| watch.is_flushed())
+        {
             self.sending = (interim.take(), 0);
+        }
+        if self.sending.0.is_empty() {
+            return Poll::Ready(Ok(()));
         }
         while self.sending.1 < self.sending.0.len() {
             let (bytes, from) = (std::mem::take(&mut self.sending.0), self.sending.1);
             let slice = &bytes[from..];
             let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, slice));
-            self.sending.0 = bytes;
-            match result {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => self.sending.1 += count,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
+            // An interim answer is not what the request waits for.
+            if self.watch.as_ref().is_none_or(|watch| watch.phase() != Phase::Exchange) {
+                self.wrote(&result);
             }
-            if self.sending.1 == self.sending.0.len() {
-                self.sending = (Vec::new(), 0);
-                let flushed = on_wire!(self, stream => Pin::new(stream).poll_flush(cx));
-                if let Poll::Ready(Err(error)) = flushed {
-                    return Poll::Ready(Err(error));
-                }
+            let result = self.forgive(result, slice.len());
+            self.sending.0 = bytes;
+            match ready!(result)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.sending.1 += count,
             }
         }
-        Poll::Ready(Ok(()))
+        self.sending = (Vec::new(), 0);
+        match on_wire!(self, stream => Pin::new(stream).poll_flush(cx)) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// True while the last bytes are held back: fields are left for the last chunk.
+    fn is_holding(&self) -> bool {
+        !self.tail.is_empty() || self.outgoing.as_ref().is_some_and(|outgoing| outgoing.is_left())
+    }
+
+    /// Takes bytes, and holds the last of them back.
+    fn hold(&mut self, bytes: &[u8]) -> usize {
+        self.tail.extend(bytes);
+        let sure = self.tail.len().saturating_sub(LAST_CHUNK.len());
+        let held = self.tail.split_off(sure);
+        self.sending = (std::mem::replace(&mut self.tail, held), 0);
+        bytes.len()
+    }
+
+    /// Lets go of what was held back, when all of a message has come: with the fields that were
+    /// left, which belong into the last chunk and nowhere else.
+    fn let_go(&mut self) -> io::Result<()> {
+        let lines = self.outgoing.as_ref().map(|outgoing| outgoing.take()).unwrap_or_default();
+        let tail = std::mem::take(&mut self.tail);
+        if lines.is_empty() {
+            self.sending.0.extend(tail);
+            return Ok(());
+        }
+        if tail != LAST_CHUNK {
+            return Err(io::Error::other("fields were left behind what is no last chunk"));
+        }
+        let (before, behind) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+        self.sending.0.extend([before, &lines, behind].concat());
+        Ok(())
     }
 
     /// A server's.
@@ -133,12 +182,21 @@ impl Stream {
     }
 
     fn wrote(&self, result: &Poll<io::Result<usize>>) {
-        if let (Poll::Ready(Ok(count)), Some(watch)) = (result, &self.watch)
+        let Poll::Ready(Ok(count)) = result else { return };
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.wrote(*count);
+        }
+        if let Some(watch) = &self.watch
             && *count > 0
         {
             watch.progress();
         }
     }
+}
+
+/// All of these bytes in one piece.
+fn gather(slices: &[io::IoSlice<'_>]) -> Vec<u8> {
+    slices.iter().flat_map(|slice| slice.iter().copied()).collect()
 }
 
 impl AsyncRead for Stream {
@@ -148,7 +206,7 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Whoever waits for an answer reads.
-        if let Poll::Ready(Err(error)) = self.poll_interim(cx) {
+        if let Poll::Ready(Err(error)) = self.poll_first(cx) {
             return Poll::Ready(Err(error));
         }
         let before = buffer.filled().len();
@@ -168,8 +226,11 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_interim(cx))?;
+        ready!(self.poll_first(cx))?;
         self.set_flushed(false);
+        if self.is_holding() {
+            return Poll::Ready(Ok(self.hold(bytes)));
+        }
         let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, bytes));
         self.wrote(&result);
         self.forgive(result, bytes.len())
@@ -182,7 +243,11 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         if total > GATHERED_MAX {
-            ready!(self.poll_interim(cx))?;
+            ready!(self.poll_first(cx))?;
+            if self.is_holding() {
+                self.set_flushed(false);
+                return Poll::Ready(Ok(self.hold(&gather(slices))));
+            }
             self.set_flushed(false);
             let result = on_wire!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices));
             self.wrote(&result);
@@ -205,8 +270,13 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_holding() {
+            ready!(self.poll_first(cx))?;
+            self.let_go()?;
+        }
+        ready!(self.poll_first(cx))?;
         let result = on_wire!(self, stream => Pin::new(stream).poll_flush(cx));
-        if matches!(result, Poll::Ready(Ok(()))) && self.sending.0.is_empty() {
+        if matches!(result, Poll::Ready(Ok(()))) {
             self.set_flushed(true);
         }
         result

@@ -5,8 +5,10 @@
 //! body writes down where it stands ([`Upload`]), and whoever judges a failure asks it
 //! ([`Fate::upload`]).
 
+use super::inbound::{BodyError, Inbound};
+use super::outgoing::{self, Outgoing};
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
@@ -60,12 +62,54 @@ impl Fate {
 /// Body that a server is sent behind the head.
 pub(super) enum ReqBody {
     None,
-    Of(Incoming, Arc<Fate>),
+    Of(Sending),
+}
+
+/// A body on its way to a server.
+pub(super) struct Sending {
+    body: Inbound,
+    fate: Arc<Fate>,
+    /// Place for fields behind the body; `None`: it goes on as HTTP/2, which has frames for them.
+    outgoing: Option<Arc<Outgoing>>,
+    /// True if it goes to servers of HTTP/1.1 in chunks; behind others no fields can stand.
+    is_chunked: bool,
+}
+
+impl ReqBody {
+    pub(super) fn of(body: Inbound, fate: &Arc<Fate>, is_chunked: bool) -> ReqBody {
+        ReqBody::Of(Sending { body, fate: fate.clone(), outgoing: None, is_chunked })
+    }
+
+    /// It is sent on this connection of HTTP/1.1, or on one of HTTP/2.
+    pub(super) fn go_on(&mut self, connection: Option<&Arc<Outgoing>>) {
+        if let ReqBody::Of(sending) = self {
+            sending.outgoing = connection.cloned();
+        }
+    }
+}
+
+impl Sending {
+    /// The frame of fields behind the body; `None` where hyper would not write them.
+    fn trailers(&self, mut fields: hyper::HeaderMap) -> Option<Frame<Bytes>> {
+        outgoing::strip(&mut fields);
+        let Some(outgoing) = &self.outgoing else {
+            return (!fields.is_empty()).then(|| Frame::trailers(fields));
+        };
+        if self.is_chunked {
+            outgoing.leave(&fields);
+        }
+        None
+    }
 }
 
 /// Tells a client that hung up from one that sent what is no HTTP.
-fn fault(error: &hyper::Error) -> Upload {
-    let mut source = error.source();
+fn fault(error: &BodyError) -> Upload {
+    let mut source = match error {
+        BodyError::Http1(error) => error.source(),
+        // Frames that do not come to the length that the head said, for instance.
+        BodyError::Http2(error) if error.is_library() => return Upload::Malformed,
+        BodyError::Http2(_) => return Upload::BrokenOff,
+    };
     while let Some(cause) = source {
         if let Some(cause) = cause.downcast_ref::<io::Error>() {
             return match cause.kind() {
@@ -80,30 +124,39 @@ fn fault(error: &hyper::Error) -> Upload {
 
 impl Body for ReqBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let ReqBody::Of(body, fate) = &mut *self else { return Poll::Ready(None) };
-        let polled = Pin::new(body).poll_frame(cx);
-        fate.set(match &polled {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let ReqBody::Of(sending) = &mut *self else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut sending.body).poll_frame(cx);
+        sending.fate.set(match &polled {
             Poll::Pending => Upload::Awaited,
             Poll::Ready(Some(Ok(_))) => Upload::Moving,
             Poll::Ready(Some(Err(error))) => fault(error),
             Poll::Ready(None) => Upload::Whole,
         });
-        polled
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => match frame.into_trailers() {
+                Ok(fields) => {
+                    sending.fate.set(Upload::Whole);
+                    Poll::Ready(sending.trailers(fields).map(Ok))
+                }
+                Err(frame) => Poll::Ready(Some(Ok(frame))),
+            },
+            other => other,
+        }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             ReqBody::None => true,
-            ReqBody::Of(body, fate) => {
-                let is_end = body.is_end_stream();
+            ReqBody::Of(sending) => {
+                let is_end = sending.body.is_end_stream();
                 if is_end {
-                    fate.set(Upload::Whole);
+                    sending.fate.set(Upload::Whole);
                 }
                 is_end
             }
@@ -113,7 +166,8 @@ impl Body for ReqBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             ReqBody::None => SizeHint::with_exact(0),
-            ReqBody::Of(body, _) => body.size_hint(),
+            // A length is said in the head, if there is one.
+            ReqBody::Of(_) => SizeHint::default(),
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use super::config::{FIELDS_MAX, Live};
 use super::core::Target;
+use super::outgoing::Outgoing;
 use super::stream::{Stream, Wire};
 use super::upload::ReqBody;
 use bytes::Bytes;
@@ -46,6 +47,9 @@ pub(super) struct Http1 {
     bell: Arc<Bell>,
     waker: Waker,
     is_over: bool,
+    pub(super) outgoing: Arc<Outgoing>,
+    /// Bytes that had been written at the last look.
+    written: u64,
 }
 
 /// Most rounds that a connection is driven on its own ringing before others have their turn.
@@ -99,9 +103,20 @@ impl Bell {
 }
 
 impl Http1 {
-    fn new(sender: http1::SendRequest<ReqBody>, driver: H1Driver) -> Http1 {
+    fn new(
+        sender: http1::SendRequest<ReqBody>,
+        driver: H1Driver,
+        outgoing: Arc<Outgoing>,
+    ) -> Http1 {
         let bell = Arc::new(Bell::default());
-        Http1 { sender, driver, waker: bell.clone().into(), bell, is_over: false }
+        let waker = bell.clone().into();
+        Http1 { sender, driver, waker, bell, is_over: false, outgoing, written: 0 }
+    }
+
+    /// True if the server's system has taken bytes since the last time that this was asked.
+    pub(super) fn has_written(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.written, self.outgoing.written());
+        before != self.written
     }
 
     /// Lets it move; afterwards whatever the connection can do now is done.
@@ -171,16 +186,19 @@ pub(super) type Unanswered = hyper::client::conn::TrySendError<Request<ReqBody>>
 /// Sends a request on an HTTP/1.1 connection.
 pub(super) fn send_http1(
     conn: &mut Http1,
-    request: Request<ReqBody>,
+    mut request: Request<ReqBody>,
 ) -> impl Future<Output = Result<Response<Incoming>, Unanswered>> + use<> {
+    conn.outgoing.begin();
+    request.body_mut().go_on(Some(&conn.outgoing));
     conn.sender.try_send_request(request)
 }
 
 /// Sends a request on an HTTP/2 connection.
 pub(super) fn send_http2(
     sender: &mut http2::SendRequest<ReqBody>,
-    request: Request<ReqBody>,
+    mut request: Request<ReqBody>,
 ) -> impl Future<Output = Result<Response<Incoming>, Unanswered>> + use<> {
+    request.body_mut().go_on(None);
     sender.try_send_request(request)
 }
 
@@ -272,9 +290,10 @@ impl Connector {
         if self.fields_max != FIELDS_MAX {
             builder.max_headers(self.fields_max);
         }
-        let stream = TokioIo::new(stream.forgiving());
+        let outgoing = Arc::default();
+        let stream = TokioIo::new(stream.forgiving().with_outgoing(&outgoing));
         let (sender, driver) = builder.handshake(stream).await?;
-        Ok(Conn::Http1(Box::new(Http1::new(sender, driver))))
+        Ok(Conn::Http1(Box::new(Http1::new(sender, driver, outgoing))))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod changing;
 mod clients;
+mod curl;
 mod encrypted;
 mod failing;
 mod framing;
@@ -15,6 +16,7 @@ mod servers;
 mod smuggling;
 mod spoiled;
 mod stalled;
+mod streams;
 mod tcp;
 
 use clients::Client;

@@ -104,6 +104,40 @@ fn a_server_that_does_not_take_an_upload_is_to_blame() {
     sending.join().unwrap();
 }
 
+/// A client stops sending while much of what it sent still waits for a slow server: nothing came
+/// for `first-byte`, and the server that took byte after byte all the time was blamed with 504.
+#[test]
+fn a_client_that_stops_sending_to_a_slow_server_is_to_blame() {
+    /// Bytes that the server takes in a second.
+    const RATE: f64 = 3_000_000.0;
+    let server = Server::new(|mut connection| {
+        connection.head();
+        let (since, mut taken, mut piece) = (Instant::now(), 0, vec![0; 32 * 1024]);
+        loop {
+            while (taken as f64) < RATE * since.elapsed().as_secs_f64() {
+                match std::io::Read::read(connection.reader.get_mut(), &mut piece) {
+                    Ok(count @ 1..) => taken += count,
+                    _ => return,
+                }
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    });
+    let mut live = live(&[&server]);
+    live.timeouts.first_byte = Duration::from_secs(1);
+    live.settings.outliers.consecutive = 0;
+    let proxy = proxy(live);
+    let mut client = client(&proxy);
+    client.write("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
+    client.write(vec![b'x'; 12 << 20]);
+    let (head, text) = client.answer();
+    assert_eq!(
+        (status(&head), text.as_str()),
+        (408, "the client took too long to send its request\n")
+    );
+    assert_blameless(&proxy, 1);
+}
+
 /// The answer has begun when the client breaks its upload off.
 #[test]
 fn an_upload_that_breaks_off_behind_an_early_answer_ejects_nobody() {

@@ -121,7 +121,9 @@ impl Running {
         let enough = open_files(config.proxy.connections_max);
         let inherited = upgrade::inherit().map_err(CliError::failed)?;
         let (predecessor, sockets) = inherited.unzip();
-        let proxy = Proxy::start(&config.proxy, doors::random()?, sockets.unwrap_or_default());
+        let memories = predecessor.as_ref().and_then(|predecessor| predecessor.memories.as_deref());
+        let sockets = sockets.unwrap_or_default();
+        let proxy = Proxy::take_over(&config.proxy, doors::random()?, sockets, memories);
         let proxy = proxy.map_err(CliError::failed)?;
         let desk = proxy.desk();
         let mut running = Running { config, is_simple, proxy, desk, http: None };
@@ -174,7 +176,8 @@ impl Running {
 
     /// Has a new process take over; `false`: it did not come up, and this one goes on.
     fn hand_over(&mut self) -> bool {
-        match self.proxy.listeners().and_then(|sockets| upgrade::start(&sockets)) {
+        let memories = self.desk.memories();
+        match self.proxy.listeners().and_then(|sockets| upgrade::start(&sockets, &memories)) {
             Ok(successor) => {
                 let text = format!("process {} goes on", successor.process);
                 self.desk.note(Severity::Info, "balancer", text);

@@ -5,7 +5,7 @@
 //! no connection is refused and none is lost in between:
 //!
 //! 1. The new process gets one end of a socket pair as its standard input, and the listening
-//!    sockets through it (`SCM_RIGHTS`).
+//!    sockets through it (`SCM_RIGHTS`). What is known of servers is in a variable.
 //! 2. It reads its configuration, accepts clients, and says so.
 //! 3. The old one closes its API, says so, stops accepting, lets what is under way finish, and
 //!    ends. The new one opens the API.
@@ -27,6 +27,9 @@ use std::time::Duration;
 
 /// Tells a new process that its standard input is a socket, and which process it follows.
 const VARIABLE: &str = "THERMOCLINE_BALANCE_FOLLOWS";
+/// Knowledge of the old process about its servers. A variable, because a program of another version
+/// that does not know it starts all the same.
+const MEMORIES: &str = "THERMOCLINE_BALANCE_MEMORIES";
 /// Longest time until the new process is up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Most listening sockets that are handed over; more than the kernel takes in one message.
@@ -42,6 +45,8 @@ pub(super) struct Predecessor {
     stream: UnixStream,
     /// Its number, for people.
     pub(super) process: String,
+    /// Its knowledge of the servers, where it has told it.
+    pub(super) memories: Option<String>,
 }
 
 /// The new process, as the old one sees it.
@@ -75,7 +80,8 @@ pub(super) fn inherit() -> io::Result<Option<(Predecessor, Vec<TcpListener>)>> {
         let text = format!("process {process} handed no listening sockets over");
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    Ok(Some((Predecessor { stream, process }, listeners)))
+    let memories = std::env::var(MEMORIES).ok();
+    Ok(Some((Predecessor { stream, process, memories }, listeners)))
 }
 
 impl Predecessor {
@@ -86,11 +92,12 @@ impl Predecessor {
     }
 }
 
-/// Starts this program anew, with these sockets; returns when it accepts clients on them.
+/// Starts this program anew, with these sockets and this knowledge; returns when it accepts clients
+/// on them.
 ///
 /// # Errors
 /// When it cannot be started, or ends or is silent before it serves.
-pub(super) fn start(listeners: &[TcpListener]) -> io::Result<Successor> {
+pub(super) fn start(listeners: &[TcpListener], memories: &str) -> io::Result<Successor> {
     let (stream, other) = UnixStream::pair()?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut arguments = std::env::args_os();
@@ -98,6 +105,7 @@ pub(super) fn start(listeners: &[TcpListener]) -> io::Result<Successor> {
     let mut child = Command::new(arguments.next().ok_or_else(none)?)
         .args(arguments)
         .env(VARIABLE, std::process::id().to_string())
+        .env(MEMORIES, memories)
         .stdin(Stdio::from(OwnedFd::from(other)))
         .spawn()?;
     let started = hand_over(&stream, listeners).and_then(|()| expect(&mut &stream, SERVING));
