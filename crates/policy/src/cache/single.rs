@@ -52,8 +52,8 @@ impl Single {
         self.lane.resident() == self.capacity
     }
 
-    /// `line` becomes the newest of a full lane, and the oldest leaves unless `line` was here: which
-    /// of these happened.
+    /// `line` becomes the newest of a full lane, and the oldest leaves unless `line` was here:
+    /// which of these happened.
     #[inline(always)]
     pub(crate) fn renew(&mut self, line: LineId) -> Outcome {
         if self.lane.needs_room() {

@@ -212,8 +212,8 @@ impl OnDisk {
                 let at = self.pools[usize::from(pool)].table_of(slot, self.chunk_size, bytes);
                 let Some(table) = peek(pool, at, bytes as usize) else { continue };
                 let table = written(&table);
-                let found = table.get(4..8).map(|crc| u32::from_le_bytes(crc.try_into().unwrap()));
-                if found != Some(*sum) || crc32c::crc32c(&table[8..]) != *sum {
+                let found = u32::from_le_bytes(table[4..8].try_into().expect("four bytes"));
+                if found != *sum || crc32c::crc32c(&table[8..]) != *sum {
                     return Err(format!("{chunk:?} is sealed, and has no table on pool {pool}"));
                 }
             }

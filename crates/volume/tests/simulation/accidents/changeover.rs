@@ -26,7 +26,7 @@ fn operate(kind: OperationKind, chunk: u32, to: u8) -> Step {
 /// Two chunks on a pool without checksums, and a pool with them, to which something happens.
 fn old_group_then(seed: u64, then: impl IntoIterator<Item = Step>) -> Plan {
     let begin = [CREATE, write(0, 2 * CHUNK, false), FLUSH, Step::Settle];
-    let added = Step::AddPool(PoolPlan { zeroed: seed % 2 == 0, ..pool(40, 70) });
+    let added = Step::AddPool(PoolPlan { zeroed: seed.is_multiple_of(2), ..pool(40, 70) });
     let steps = begin.into_iter().chain([added]).chain(then).collect();
     Plan { seed, settings: settings(), pools: vec![pool(12, 100)], steps }
 }
