@@ -212,8 +212,9 @@ impl OnDisk {
                 let at = self.pools[usize::from(pool)].table_of(slot, self.chunk_size, bytes);
                 let Some(table) = peek(pool, at, bytes as usize) else { continue };
                 let table = written(&table);
-                let found = u32::from_le_bytes(table[4..8].try_into().expect("four bytes"));
-                if found != *sum || crc32c::crc32c(&table[8..]) != *sum {
+                let crc = table.get(4..8).and_then(|crc| crc.try_into().ok());
+                if crc.map(u32::from_le_bytes) != Some(*sum) || crc32c::crc32c(&table[8..]) != *sum
+                {
                     return Err(format!("{chunk:?} is sealed, and has no table on pool {pool}"));
                 }
             }
