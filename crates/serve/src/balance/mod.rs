@@ -3,9 +3,9 @@
 //! Which server gets a request is decided by the dispatcher machine (`thermocline_balancer`), which
 //! holds the same `policy::balance` objects as the laboratory. Here is what the machine may not
 //! have: sockets, clocks, threads. Start at [`Proxy`]; `exchange` is the way of a request, `front`
-//! clients' connections, `upstream` servers', `core` what threads share, `upkeep` what happens by
-//! the clock, `probing` what is asked of servers beside the requests, `desk` what an administrator
-//! may ask.
+//! clients' connections, `streams` those of HTTP/2, `upstream` servers', `core` what threads share,
+//! `upkeep` what happens by the clock, `probing` what is asked of servers beside the requests,
+//! `desk` what an administrator may ask.
 //!
 //! Not here: the configuration's text, which is the command line's.
 
