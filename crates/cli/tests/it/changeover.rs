@@ -91,8 +91,10 @@ fn an_old_group_gets_checksums_by_replacing_its_pools_while_it_runs() {
     let up = start(&folder);
     ask(&up, "pool replace hdd late.img --name late --size 64MiB --wait").unwrap();
     assert!(!ask(&up, "status").unwrap().contains("no block checksums"));
-    rests(&up, 1);
-    assert_eq!(up.stop("-KILL"), None);
+    // What had another copy has lost the one on the pool that went.
+    ask(&up, "migrate v0 --do replicate --to late --offset 0 --length 1MiB --wait").unwrap();
+    up.wait_for(|up| json(up, "scrub --show")["written_tables"].as_i64() >= Some(1));
+    assert_eq!(up.stop("-TERM"), Some(0));
     configure(&folder, ["new", "late"]);
     one_copy_is_mended(&folder, "late", "late.img");
 
