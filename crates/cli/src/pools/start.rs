@@ -83,6 +83,8 @@ impl DataFolder {
 /// When a device is missing, in use, or has something else on it; when the group cannot be made of
 /// these pools. Nothing is left behind that was not there before.
 pub(crate) fn start(config: &Config, may: Permission<'_>) -> Result<Started, CliError> {
+    std::fs::create_dir_all(&config.data)
+        .map_err(|error| CliError::failed(format!("{}: {error}", config.data.display())))?;
     let ways = Ways::to_run();
     match arrange(survey(config, &ways, may.erase)?)? {
         Arranged::Fresh(found) => first_start(config, &ways, found),

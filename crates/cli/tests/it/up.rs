@@ -274,7 +274,7 @@ const OTHER: &str = r#"
 data = "other"
 [[pool]]
 name = "scm"
-path = "pools/scm.pool"
+path = "../pools/scm.pool"
 "#;
 
 #[test]
