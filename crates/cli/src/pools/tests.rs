@@ -210,7 +210,7 @@ fn a_pool_and_its_cache_are_found_again_and_one_without_the_other_is_refused() {
     std::fs::write(&path, &whole[..1 << 20]).unwrap();
     assert!(refusal(&with).contains("hdd.cache"), "{}", refusal(&with));
     let mut torn = whole.clone();
-    torn[4096 + 20] ^= 1;
+    torn[4096 + 20] ^= 3; // One flipped bit would be set right.
     std::fs::write(&path, &torn).unwrap();
     let said = refusal(&with);
     assert!(said.contains("sector 0 of the table of dirty lines is damaged"), "{said}");

@@ -275,6 +275,8 @@ data = "other"
 [[pool]]
 name = "scm"
 path = "../pools/scm.pool"
+[[volume]]
+size = "64MiB"
 "#;
 
 #[test]
