@@ -94,21 +94,6 @@ impl Label {
     }
 }
 
-/// Content that `decode` reads from a sector of which one bit flipped. CRC-32C tells all errors of
-/// up to five bits apart in a sector of 512 bytes, so two flipped bits are never taken for one.
-pub(crate) fn with_one_bit_changed<T>(
-    sector: &[u8],
-    decode: impl Fn(&[u8]) -> Option<T>,
-) -> Option<T> {
-    let mut sector = sector.to_vec();
-    (0..sector.len() * 8).find_map(|bit| {
-        sector[bit / 8] ^= 1 << (bit % 8);
-        let found = decode(&sector);
-        sector[bit / 8] ^= 1 << (bit % 8);
-        found
-    })
-}
-
 /// True if a block begins as a label does, whole or not, of whatever version.
 pub(crate) fn is_label(block: &[u8]) -> bool {
     block.starts_with(LABEL_MAGIC)

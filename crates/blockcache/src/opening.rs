@@ -20,7 +20,7 @@ use thermocline_policy::cache::Sets;
 use thermocline_ports::{Device, DeviceError, Io, Payload, SECTOR};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::{Bytes, Nanos, with_one_bit_changed};
 
 /// Sectors of the table that are read or written at once: 512 KiB.
 const RUN_SECTORS: u32 = 1024;
@@ -203,7 +203,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let block = payload.to_vec();
         let corrected = || {
             let sector = block.get(..SECTOR as usize).filter(|block| is_label(block))?;
-            format::with_one_bit_changed(sector, Label::decode)
+            with_one_bit_changed(sector, Label::decode)
         };
         match Label::decode(&block).or_else(corrected) {
             Some(label) if label.side == side => Ok(label),
@@ -241,7 +241,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         for (sector, bytes) in sectors.clone().zip(bytes.chunks(SECTOR as usize)) {
             let decode = |bytes: &[u8]| format::decode_table(self.identity, sector, bytes);
             let corrected = || {
-                let named = format::with_one_bit_changed(bytes, decode);
+                let named = with_one_bit_changed(bytes, decode);
                 met_if(named.is_some(), "a flipped bit of the table is set right");
                 named
             };

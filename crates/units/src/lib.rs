@@ -5,6 +5,7 @@
 //! reads a clock, a file or the environment.
 
 mod bytes;
+mod flips;
 mod ids;
 mod latencies;
 pub mod mutants;
@@ -16,6 +17,7 @@ pub mod situations;
 mod slab;
 
 pub use bytes::Bytes;
+pub use flips::with_one_bit_changed;
 pub use ids::{ChunkId, LineId, PoolId, SiteId, VolumeId};
 pub use latencies::Latencies;
 pub use nanos::Nanos;

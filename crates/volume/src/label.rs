@@ -5,8 +5,7 @@
 
 use crate::format::{BLOCK_BYTES, Membership, Superblock, is_damaged_superblock, is_superblock};
 use crate::layout;
-use crate::salvage::with_one_bit_changed;
-use thermocline_units::{Bytes, PoolId};
+use thermocline_units::{Bytes, PoolId, with_one_bit_changed};
 
 /// Bytes at a device's start that say what is on it.
 pub const LABEL_BYTES: usize = 2 * BLOCK_BYTES;
@@ -57,10 +56,7 @@ impl Label {
         let newest = |found: &mut dyn Iterator<Item = Superblock>| {
             found.filter(layout::holds).max_by_key(|superblock| superblock.sequence)
         };
-        let corrected = |block: &[u8]| {
-            let right = |block: &[u8]| Superblock::decode(block).is_some();
-            with_one_bit_changed(block, right).and_then(|block| Superblock::decode(&block))
-        };
+        let corrected = |block: &[u8]| with_one_bit_changed(block, Superblock::decode);
         let whole = newest(&mut blocks().filter_map(Superblock::decode));
         let damaged = || blocks().filter(|block| is_damaged_superblock(block));
         match whole.or_else(|| newest(&mut damaged().filter_map(corrected))) {

@@ -23,7 +23,7 @@ use crate::replicas::DamagedReplica;
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 use thermocline_ports::Geometry;
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{ChunkId, PoolId, with_one_bit_changed};
 
 /// Blocks that are searched for a flipped bit; each takes about 20 ms.
 const SEARCHES_MAX: u32 = 64;
@@ -49,22 +49,6 @@ pub struct Salvage {
     /// The last chunk that the checkpoint named, and whether blocks are missing since.
     last: Option<ChunkId>,
     in_gap: bool,
-}
-
-/// The block with one bit changed that makes `is_right` true, if there is one.
-pub(crate) fn with_one_bit_changed(
-    block: &[u8],
-    is_right: impl Fn(&[u8]) -> bool,
-) -> Option<Vec<u8>> {
-    let mut block = block.to_vec();
-    for bit in 0..block.len() * 8 {
-        block[bit / 8] ^= 1 << (bit % 8);
-        if is_right(&block) {
-            return Some(block);
-        }
-        block[bit / 8] ^= 1 << (bit % 8);
-    }
-    None
 }
 
 impl Salvage {
@@ -111,13 +95,13 @@ impl Salvage {
         }
     }
 
-    /// The block with one bit changed that makes `is_right` true.
-    fn correct(&mut self, block: &[u8], is_right: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    /// Content that `decode` reads from a block of which one bit flipped.
+    fn correct<T>(&mut self, block: &[u8], decode: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         if self.searches == SEARCHES_MAX {
             return None;
         }
         self.searches += 1;
-        let right = with_one_bit_changed(block, is_right)?;
+        let right = with_one_bit_changed(block, decode)?;
         self.corrected += 1;
         Some(right)
     }
@@ -132,20 +116,18 @@ impl Salvage {
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
         opening.copies_of(kind, at).find_map(|block| {
-            let right = |block: &[u8]| open_block(kind, stamp, block).is_some();
-            let block = self.correct(block, right)?;
-            decode_records(open_block(kind, stamp, &block)?, chunk_size)
+            let payload = |block: &[u8]| open_block(kind, stamp, block).map(<[u8]>::to_vec);
+            decode_records(&self.correct(block, payload)?, chunk_size)
         })
     }
 
     /// A superblock that one flipped bit damaged.
     pub(crate) fn corrected_superblock(&mut self, block: &[u8]) -> Option<Superblock> {
-        let right = |block: &[u8]| Superblock::decode(block).is_some();
         let is_empty = block.iter().all(|&byte| byte == 0);
-        if is_empty || block.len() < BLOCK_BYTES || right(block) {
+        if is_empty || block.len() < BLOCK_BYTES || Superblock::decode(block).is_some() {
             return None;
         }
-        self.correct(block, right).and_then(|block| Superblock::decode(&block))
+        self.correct(block, Superblock::decode)
     }
 }
 

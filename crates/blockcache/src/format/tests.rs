@@ -1,6 +1,7 @@
 //! The bytes: round trips, every bit that matters, and that everything has its place.
 
 use super::*;
+use thermocline_units::with_one_bit_changed;
 
 const LABEL: Label = Label { side: Side::Origin, identity: 77, slots: 4096, lines: 1 << 20 };
 
