@@ -3,7 +3,8 @@
 //! Every change of the map is queued as a record, in the order in which it became true. A cycle
 //!
 //! 1. takes the records queued so far, with the blocks that arrived in overlays;
-//! 2. flushes every pool that was written since its last flush;
+//! 2. flushes every pool that was written since its last flush, unless all records only say that
+//!    writes are to come;
 //! 3. writes the records to the journal on all its homes, forced to the medium;
 //! 4. tells everybody who waited, and lets go of the slots that the records free.
 //!
@@ -17,6 +18,7 @@ use crate::group::{Group, payload};
 use crate::layout::journal_offset;
 use crate::map::{ChunkState, Place};
 use crate::opening::OpenError;
+use crate::regions::Region;
 use crate::request::RequestError;
 use std::collections::{BTreeSet, VecDeque};
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -47,6 +49,8 @@ pub(crate) enum Waiter {
     Intent(ChunkId),
     /// Writes to a chunk that has lost a copy.
     Dropped(ChunkId),
+    /// Writes to a region of chunks.
+    Region(Region),
     /// Parts that must not add to what is queued.
     Room(ChunkId),
     /// A part that found no free slot.
@@ -61,6 +65,8 @@ pub(crate) enum Waiter {
 #[derive(Debug)]
 struct Change {
     bytes: Vec<u8>,
+    /// True if what was written before must be durable before it.
+    needs_flush: bool,
     /// Slots that nobody refers to once the record is durable.
     left: Vec<(ChunkId, Place)>,
 }
@@ -147,18 +153,35 @@ impl Commit {
         }
     }
 
-    fn queue(&mut self, record: Record, chunk: ChunkId, left: &[Place]) {
+    fn queue(&mut self, record: &Record, chunk: ChunkId, left: &[Place]) {
         let mut bytes = Vec::with_capacity(24);
-        encode_record(&record, &mut bytes);
+        encode_record(record, &mut bytes);
         let left = left.iter().map(|&place| (chunk, place)).collect();
         self.queued_bytes += bytes.len();
         self.records += 1;
-        self.queue.push_back(Change { bytes, left });
+        self.queue.push_back(Change { bytes, needs_flush: true, left });
+    }
+
+    /// Queues a record that says that writes are to come; whether what was written before must be
+    /// durable before it.
+    pub(crate) fn queue_announcement(&mut self, record: &Record, needs_flush: bool) {
+        self.queue(record, ChunkId::default(), &[]);
+        let change = self.queue.back_mut().expect("just queued");
+        change.needs_flush = needs_flush;
+    }
+
+    /// True if the cycle under way says only that writes are to come, and tells nobody else.
+    fn only_announces(&self) -> bool {
+        let waits_for_word = |waiter: &Waiter| {
+            matches!(waiter, Waiter::Intent(_) | Waiter::Region(_) | Waiter::Room(_))
+        };
+        let told = self.waiters.iter().all(waits_for_word);
+        told && !self.taken.is_empty() && !self.taken.iter().any(|change| change.needs_flush)
     }
 
     /// Queues a record that frees nothing.
     pub(crate) fn queue_record(&mut self, record: Record) {
-        self.queue(record, ChunkId::default(), &[]);
+        self.queue(&record, ChunkId::default(), &[]);
     }
 
     /// Queues a record in front of all others that are not yet on their way to the journal:
@@ -166,7 +189,7 @@ impl Commit {
     pub(crate) fn queue_death(&mut self, pool: PoolId) {
         let mut bytes = Vec::new();
         encode_record(&Record::PoolDead(pool), &mut bytes);
-        let change = Change { bytes, left: Vec::new() };
+        let change = Change { bytes, needs_flush: true, left: Vec::new() };
         if self.stage == Stage::Flushing {
             met_if(!self.taken.is_empty(), "death record in front of a commit under way");
             match mutant("death_record_last") {
@@ -310,14 +333,18 @@ impl Group {
             }
             return;
         }
-        self.commit.wanted = false;
+        let due = std::mem::take(&mut self.commit.wanted);
         if mutant("blocks_of_sides_not_saved") {
             self.copier.unsaved_overlays.clear();
         }
         self.save_overlays();
         self.take_changes();
         self.commit.stage = Stage::Flushing;
-        self.flush_dirty_pools();
+        let announces = !due && self.commit.only_announces();
+        met_if(announces && self.any_dirty(), "commit without a flush");
+        if !announces {
+            self.flush_dirty_pools();
+        }
         if self.commit.outstanding == 0 {
             self.write_journal();
         }
@@ -346,13 +373,13 @@ impl Group {
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.
     pub(crate) fn change(&mut self, record: Record, chunk: ChunkId, left: &[Place]) {
         if mutant("slot_reused_before_the_record") {
-            self.commit.queue(record, chunk, &[]);
+            self.commit.queue(&record, chunk, &[]);
             for &place in left {
                 self.leave(self.now, chunk, place);
             }
             return;
         }
-        self.commit.queue(record, chunk, left);
+        self.commit.queue(&record, chunk, left);
     }
 
     /// Blocks in use, as a share of the ring.
@@ -630,6 +657,7 @@ impl Group {
                 }
                 Waiter::Intent(chunk) => self.intent_durable(now, chunk),
                 Waiter::Dropped(chunk) => self.drop_durable(now, chunk),
+                Waiter::Region(region) => self.region_opened(now, region),
                 Waiter::Room(chunk) => {
                     // Who waited may have gone with the mirror that it would have announced.
                     if self.map.is_busy(chunk) {

@@ -251,7 +251,8 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.push(state.tag.pattern);
             let overlay = u8::from(state.overlay.is_some());
             let dirty = u8::from(state.dirty);
-            let (right, summed) = match state.table {
+            let table = if state.unsaid { Table::None } else { state.table };
+            let (right, summed) = match table {
                 Table::None => (0, 0),
                 Table::Plain => (1, 0),
                 Table::Summed(_) => (1, 1),
@@ -259,7 +260,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             let pinned = u8::from(state.tag.pinned);
             let count = state.copies.len() as u8;
             out.push(count | summed << 3 | dirty << 4 | overlay << 5 | right << 6 | pinned << 7);
-            if let Table::Summed(sum) = state.table {
+            if let Table::Summed(sum) = table {
                 out.extend_from_slice(&sum.to_le_bytes());
             }
             for copy in &state.copies {
@@ -339,7 +340,7 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
                 return None; // It lies over a copy.
             }
             let dirty = flags >> 4 & 1 == 1;
-            let state = ChunkState { copies, dirty, table, tag, overlay };
+            let state = ChunkState { copies, dirty, table, unsaid: false, tag, overlay };
             Some(Record::Chunk(chunk, state))
         }
         2 => {

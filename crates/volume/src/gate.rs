@@ -2,8 +2,10 @@
 //!
 //! Reads wait for nothing but a slot being opened and a locking copy. A write waits for
 //! - writes under way that it overlaps: copies would otherwise end up different;
-//! - the journal, when it is the first since the chunk's copies were last known to be equal, and
-//!   when the journal still calls a copy equal that has been dropped: a crash would bring it back;
+//! - the journal, when it is the first since the chunk's copies were last known to be equal, when
+//!   the journal calls the chunk's table of checksums right, or has not yet opened its region
+//!   ([`crate::regions`]), and when it still calls a copy equal that has been dropped: a crash would
+//!   bring it back;
 //! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
 //!   it too often or go to the same place: one request's service time;
 //! - blocks of the chunk that are being repaired, and checksums that are being read.
@@ -75,7 +77,14 @@ impl Group {
         }
         // What a write waits for is fetched while the journal is being told.
         let at_hand = self.seal_is_at_hand(now, chunk);
-        (!writes || self.journal_expects_writes(chunk)) && at_hand
+        if !writes {
+            return at_hand;
+        }
+        let may_write = self.journal_expects_writes(now, chunk) && at_hand;
+        if may_write {
+            self.take_table(now, chunk);
+        }
+        may_write
     }
 
     /// The chunk's parts are looked at again when the journal has taken what is queued.
@@ -111,24 +120,39 @@ impl Group {
 
     /// True if the journal knows that the chunk's copies may differ, where there are several, and
     /// that its seal is broken, where it had one.
-    fn journal_expects_writes(&mut self, chunk: ChunkId) -> bool {
-        if !self.is_called_equal_or_sealed(chunk) {
-            return true;
+    fn journal_expects_writes(&mut self, now: Nanos, chunk: ChunkId) -> bool {
+        if self.needs_announcement(chunk) {
+            self.announce_writes(chunk);
+            if self.map.entry(chunk).is_sealed() {
+                self.open_regions(now, chunk);
+            }
+            return mutant("write_before_its_intent");
         }
-        self.announce_writes(chunk);
-        mutant("write_before_its_intent")
+        !self.waits_for_region(chunk)
     }
 
-    fn is_called_equal_or_sealed(&self, chunk: ChunkId) -> bool {
+    /// True if the journal says something of the chunk that a write would make false.
+    fn needs_announcement(&self, chunk: ChunkId) -> bool {
         let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
         let equal = self.map.may_differ(chunk) && !announced;
-        equal || self.map.entry(chunk).is_sealed() && !mutant("write_before_unsealing")
+        let entry = self.map.entry(chunk);
+        let right = entry.is_sealed() && !entry.is_unsaid();
+        equal || right && !mutant("write_before_unsealing")
     }
 
     /// True if a write to the chunk would have to queue a record first.
     fn lacks_announcement(&self, chunk: ChunkId) -> bool {
         let traffic = self.map.entry(chunk).traffic;
-        !self.traffic[traffic].intent && self.is_called_equal_or_sealed(chunk)
+        !self.traffic[traffic].intent && self.needs_announcement(chunk)
+    }
+
+    /// Queues the record of a chunk to which writes are to come. Beside that it says only what
+    /// earlier records have said. So no pool need be flushed for it, unless blocks have changed
+    /// sides of which there is no record yet.
+    pub(crate) fn announce_only(&mut self, chunk: ChunkId) {
+        let state = self.durable_state(chunk);
+        let moved = self.map.overlay(chunk).is_some_and(|overlay| overlay.unsaved);
+        self.commit.queue_announcement(&Record::Chunk(chunk, state), moved);
     }
 
     /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
@@ -136,8 +160,7 @@ impl Group {
     pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
         let traffic = self.traffic_of(chunk);
         if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
-            let state = self.durable_state(chunk);
-            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            self.announce_only(chunk);
             // Who waits for it may go before it is told, when a mirror ends meanwhile.
             self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
             self.commit.join(Waiter::Intent(chunk));

@@ -37,6 +37,7 @@ use crate::pool::{Pool, PoolState};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::rank::Ranks;
+use crate::regions::Regions;
 use crate::replicas::DamagedReplicas;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
@@ -111,6 +112,7 @@ pub struct Group {
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) seals: Seals,
+    pub(crate) regions: Regions,
     pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
     /// What becomes of a damaged group that is opened nevertheless.
@@ -391,6 +393,7 @@ impl Group {
             return;
         }
         self.bury_volumes();
+        self.close_regions();
         let dirty = self.any_dirty() && !mutant("closed_with_volatile_writes");
         if !self.commit.is_settled() || self.has_changes() || dirty {
             self.commit.wanted = true;

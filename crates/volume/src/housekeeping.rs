@@ -65,6 +65,7 @@ impl Group {
             || self.copier.has_wishes()
             || self.has_hint_wishes()
             || self.keeps_checksums() && self.seals.has_watched()
+            || !self.regions.is_empty()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
         let probe = self.next_probe();
@@ -85,11 +86,13 @@ impl Group {
         self.housekeeping.round = Nanos(now.0 + ROUND.0);
         self.housekeeping.rounds += 1;
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
-            self.commit.wanted = true;
+            // What clients wrote and did not flush is no reason: on some disks each flush is felt.
+            self.commit.wanted |= self.has_changes();
             self.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);
         self.seal_quiet_chunks(now);
+        self.close_quiet_regions(now);
         self.bury_volumes();
         for _ in 0..WISHES_PER_ROUND {
             let Some(wish) = self.copier.take_wish() else { break };

@@ -50,6 +50,7 @@ mod proposal;
 mod rank;
 mod reading;
 mod recovery;
+mod regions;
 mod replicas;
 mod report;
 mod request;

@@ -58,10 +58,14 @@ pub(crate) enum Table {
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Bits of an entry: its chunk's table is right; its checksum is known; the chunk stands in the
-/// list of those that may get one.
+/// list of those that may get one; the journal does not say that the table is right; the chunk was
+/// written since its rest was last looked at, and since that of its region was.
 const RIGHT: u8 = 1;
 const SUMMED: u8 = 2;
 const WATCHED: u8 = 4;
+const UNSAID: u8 = 8;
+const WRITTEN: u8 = 16;
+const REGION_WRITTEN: u8 = 32;
 
 /// One chunk in memory.
 #[derive(Debug, Clone, Copy)]
@@ -105,9 +109,18 @@ impl Entry {
         (self.slot != NONE).then_some(Place { pool: PoolId(self.pool.into()), slot: self.slot })
     }
 
-    /// Changes with every write.
-    pub(crate) fn write_stamp(&self) -> (u16, u32) {
-        (self.epoch, self.writes)
+    /// True if a write to the chunk has come since this was last asked of it.
+    pub(crate) fn take_written(&mut self) -> bool {
+        let written = self.bits & WRITTEN != 0;
+        self.bits &= !WRITTEN;
+        written
+    }
+
+    /// The same, asked of its region.
+    pub(crate) fn take_region_written(&mut self) -> bool {
+        let written = self.bits & REGION_WRITTEN != 0;
+        self.bits &= !REGION_WRITTEN;
+        written
     }
 
     /// True if the tables of checksums at its slots are right.
@@ -123,8 +136,26 @@ impl Entry {
         }
     }
 
+    /// True if the table is right, but the journal does not say so: it expects writes to the chunk
+    /// ([`crate::regions`]).
+    pub(crate) fn is_unsaid(&self) -> bool {
+        self.bits & UNSAID != 0
+    }
+
+    /// From now on the journal is told that the table is right, or is not.
+    ///
+    /// # Panics
+    /// When a table that is not right shall be unsaid.
+    pub(crate) fn set_unsaid(&mut self, unsaid: bool) {
+        assert!(!unsaid || self.is_sealed(), "there is nothing to be left unsaid");
+        self.bits = if unsaid { self.bits | UNSAID } else { self.bits & !UNSAID };
+    }
+
     pub(crate) fn set_table(&mut self, table: Table) {
         self.bits &= !(RIGHT | SUMMED);
+        if table == Table::None {
+            self.bits &= !UNSAID;
+        }
         self.bits |= match table {
             Table::None => 0,
             Table::Plain => RIGHT,
@@ -150,6 +181,9 @@ impl Entry {
     pub(crate) fn heat(&mut self, epoch: u16, write: bool) {
         if self.epoch != epoch {
             (self.epoch, self.reads, self.writes) = (epoch, 0, 0);
+        }
+        if write {
+            self.bits |= WRITTEN | REGION_WRITTEN;
         }
         let count = if write { &mut self.writes } else { &mut self.reads };
         *count = count.saturating_add(1);
@@ -182,6 +216,8 @@ pub(crate) struct ChunkState {
     pub(crate) dirty: bool,
     /// Whether the tables of checksums at its slots are right.
     pub(crate) table: Table,
+    /// True if the journal shall not say that they are.
+    pub(crate) unsaid: bool,
     pub(crate) tag: Tag,
     pub(crate) overlay: Option<(Place, Blocks)>,
 }
@@ -354,6 +390,7 @@ impl ChunkMap {
             copies: self.copies(chunk).collect(),
             dirty: extra.is_some_and(|extra| extra.dirty),
             table: self.entry(chunk).table(),
+            unsaid: self.entry(chunk).is_unsaid(),
             tag: self.entry(chunk).tag,
             overlay: extra
                 .and_then(|extra| extra.overlay.as_ref())
@@ -367,6 +404,7 @@ impl ChunkMap {
         let entry = self.entry_mut(chunk);
         entry.tag = state.tag;
         entry.set_table(state.table);
+        entry.set_unsaid(state.unsaid && state.table != Table::None);
         let place = first.map_or((0, NONE), |c| (c.place.pool.0 as u8, c.place.slot));
         (entry.pool, entry.slot) = place;
         if state.copies.len() <= 1 && state.overlay.is_none() {

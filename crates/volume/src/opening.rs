@@ -29,6 +29,7 @@ use crate::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::rank::Ranks;
+use crate::regions::Regions;
 use crate::replicas::DamagedReplicas;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
@@ -310,6 +311,7 @@ impl Group {
             proposal: Proposal::default(),
             scrub: Scrub::default(),
             seals: Seals::default(),
+            regions: Regions::default(),
             findings: Findings::default(),
             opening: None,
             salvage: None,
@@ -430,16 +432,28 @@ fn by_block(steps: &[Step]) -> BTreeMap<(BlockKind, u32), Vec<u32>> {
 }
 
 impl Opening {
-    /// The records of a block that some home has whole.
+    /// The records of a block that some replica has whole, and the pools that do not have it so.
     pub(crate) fn block(
         &self,
         kind: BlockKind,
         stamp: Stamp,
         at: u32,
         chunk_size: u32,
-    ) -> Option<Vec<Record>> {
-        let whole = |block: &[u8]| decode_records(open_block(kind, stamp, block)?, chunk_size);
-        self.copies_of(kind, at).find_map(whole)
+    ) -> Option<(Vec<Record>, Vec<PoolId>)> {
+        let read = |block: &[u8]| decode_records(open_block(kind, stamp, block)?, chunk_size);
+        let mut whole: Option<(&[u8], Vec<Record>)> = None;
+        let mut damaged = Vec::new();
+        for (pool, block) in self.copies_by_pool(kind, at) {
+            if whole.as_ref().is_some_and(|(known, _)| *known == block) {
+                continue;
+            }
+            match read(block) {
+                Some(records) if whole.is_none() => whole = Some((block, records)),
+                Some(_) => {}
+                None => damaged.push(pool),
+            }
+        }
+        whole.map(|(_, records)| (records, damaged))
     }
 
     /// Copies of a block, as the replicas have them.
@@ -528,7 +542,8 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     }
     let limits = settings.limits;
     let fits = limits.record < limits.block_payload && limits.block_payload <= PAYLOAD_BYTES;
-    if !fits || limits.volumes > VOLUMES_MAX || limits.checkpoint_batch == 0 {
+    let none = limits.checkpoint_batch == 0 || limits.region_chunks == 0;
+    if !fits || limits.volumes > VOLUMES_MAX || none {
         return Err(CreateError::Limits(limits));
     }
     if pools.is_empty() || pools.len() > POOLS_MAX {

@@ -118,10 +118,11 @@ impl Group {
                 sequence: u64::from(block),
             };
             let kind = BlockKind::Checkpoint;
-            let mut records = opening.block(kind, stamp, block, self.chunk_size);
-            if records.is_some() {
-                self.damaged_replicas.note(&opening, kind, stamp, block, self.chunk_size);
-            }
+            let found = opening.block(kind, stamp, block, self.chunk_size);
+            let mut records = found.map(|(records, damaged)| {
+                self.damaged_replicas.note(kind, &damaged);
+                records
+            });
             if let Some(salvage) = &mut self.salvage {
                 let search =
                     || salvage.corrected_block(&opening, kind, stamp, block, self.chunk_size);
@@ -182,11 +183,14 @@ impl Group {
                 sequence,
             };
             let (kind, at) = (BlockKind::Journal, (sequence % ring) as u32);
-            let mut records = opening.block(kind, stamp, at, self.chunk_size);
+            let found = opening.block(kind, stamp, at, self.chunk_size);
             let durable = evidence.durable_before > sequence;
-            if durable && records.is_some() {
-                self.damaged_replicas.note(opening, kind, stamp, at, self.chunk_size);
-            }
+            let mut records = found.map(|(records, damaged)| {
+                if durable {
+                    self.damaged_replicas.note(kind, &damaged);
+                }
+                records
+            });
             if let Some(salvage) = self.salvage.as_mut().filter(|_| durable) {
                 let search = || salvage.corrected_block(opening, kind, stamp, at, self.chunk_size);
                 records = records.or_else(search);
@@ -268,6 +272,7 @@ impl Group {
             }
         }
         for chunk in self.chunks_to_settle() {
+            self.distrust_table(chunk);
             let mut state = self.map.state(chunk);
             if self.gives_up_displaced(chunk, &state) {
                 continue;

@@ -10,8 +10,7 @@
 //!
 //! Does not tell a torn superblock from a damaged one: a crash tears them.
 
-use crate::format::{BlockKind, Stamp, decode_records, open_block};
-use crate::opening::Opening;
+use crate::format::BlockKind;
 use std::collections::BTreeMap;
 use std::fmt;
 use thermocline_units::PoolId;
@@ -42,24 +41,13 @@ impl DamagedReplicas {
         self.0.iter().map(|(pool, damaged)| (*pool, *damaged))
     }
 
-    /// Takes note of the replicas that do not have a block whole, which one of them has.
-    pub(crate) fn note(
-        &mut self,
-        opening: &Opening,
-        kind: BlockKind,
-        stamp: Stamp,
-        at: u32,
-        chunk_size: u32,
-    ) {
-        for (pool, block) in opening.copies_by_pool(kind, at) {
-            let whole = open_block(kind, stamp, block)
-                .is_some_and(|payload| decode_records(payload, chunk_size).is_some());
-            if !whole {
-                let damaged = self.0.entry(pool).or_default();
-                match kind {
-                    BlockKind::Checkpoint => damaged.checkpoint_blocks += 1,
-                    BlockKind::Journal => damaged.journal_blocks += 1,
-                }
+    /// Takes note of the pools that do not have a block whole, which another one has.
+    pub(crate) fn note(&mut self, kind: BlockKind, pools: &[PoolId]) {
+        for pool in pools {
+            let damaged = self.0.entry(*pool).or_default();
+            match kind {
+                BlockKind::Checkpoint => damaged.checkpoint_blocks += 1,
+                BlockKind::Journal => damaged.journal_blocks += 1,
             }
         }
     }

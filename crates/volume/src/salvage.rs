@@ -16,7 +16,7 @@ use crate::format::{
     BLOCK_BYTES, BlockKind, Record, Stamp, Superblock, decode_records, open_block,
 };
 use crate::group::Group;
-use crate::map::{ChunkState, Place};
+use crate::map::{ChunkState, Place, Table};
 use crate::opening::Opening;
 use crate::pool::PoolState;
 use crate::replicas::DamagedReplica;
@@ -163,6 +163,15 @@ impl Group {
             chunks.sort_by_key(|chunk| std::cmp::Reverse(salvage.named.get(chunk).copied()));
         }
         chunks
+    }
+
+    /// Forgets the table of a chunk whose writes a lost record may have announced: what was written
+    /// since would look rotten.
+    pub(crate) fn distrust_table(&mut self, chunk: ChunkId) {
+        let lacks = |salvage: &Salvage| salvage.older_session || !salvage.journal_blocks.is_empty();
+        if self.salvage.as_deref().is_some_and(lacks) {
+            self.map.entry_mut(chunk).set_table(Table::None);
+        }
     }
 
     /// Gives up a chunk of a damaged group whose place another one has; true if it had to be.

@@ -6,12 +6,13 @@
 //! 2. A chunk that was not written for a while gets its tables: the scrub reads what is not known,
 //!    all copies of it, and compares; the tables are written; then a record says that they are
 //!    right, with the checksum of the table itself. The commit cycle of the record flushes data and
-//!    tables first.
+//!    tables first. In an open region ([`crate::regions`]) the record waits until that is closed.
 //! 3. Reads of such a chunk are verified block by block, those of operations too. A copy that does
 //!    not agree does not count: another one serves, and the scrub mends it.
 //! 4. Before the first write to such a chunk a record says durably that its tables are not right
-//!    any more. So no crash leaves a right table beside contents that it does not know. What the
-//!    table said stays known in memory, but for what is written.
+//!    any more, and with it those of its neighbours ([`crate::regions`]). So no crash leaves a right
+//!    table beside contents that it does not know. What the table said stays known in memory, but
+//!    for what is written.
 //!
 //! The record has the table's checksum, and the table names its group, volume and chunk: a table
 //! that was written elsewhere, or never, is not taken for this one. What is open: contents that
@@ -90,8 +91,8 @@ struct Load {
 struct Watched {
     chunk: ChunkId,
     since: Nanos,
-    /// The stamp of its writes then, once it was taken.
-    stamp: Option<(u16, u32)>,
+    /// True if its writes have been looked for since then.
+    looked_at: bool,
 }
 
 /// See the module.
@@ -366,7 +367,7 @@ impl Group {
         let keeps = self.keeps_checksums();
         let entry = self.map.entry_mut(chunk);
         if keeps && !entry.is_sealed() && !entry.set_watched(true) {
-            self.seals.watched.push_back(Watched { chunk, since: now, stamp: None });
+            self.seals.watched.push_back(Watched { chunk, since: now, looked_at: false });
         }
     }
 
@@ -376,10 +377,10 @@ impl Group {
             return;
         }
         for _ in 0..WATCHED_PER_ROUND {
-            let Some(&Watched { chunk, since, stamp: then }) = self.seals.watched.front() else {
+            let Some(&Watched { chunk, since, looked_at }) = self.seals.watched.front() else {
                 break;
             };
-            if now.saturating_sub(since) < QUIET && then.is_some() {
+            if now.saturating_sub(since) < QUIET && looked_at {
                 break;
             }
             self.seals.watched.pop_front();
@@ -388,14 +389,13 @@ impl Group {
             }
             let entry = self.map.entry_mut(chunk);
             entry.set_watched(false);
-            let stamp = entry.write_stamp();
-            let quiet = entry.traffic == NONE && then == Some(stamp);
+            let quiet = !entry.take_written() && entry.traffic == NONE && looked_at;
             if entry.first().is_none() || entry.is_sealed() {
                 continue;
             }
             if !quiet {
                 entry.set_watched(true);
-                self.seals.watched.push_back(Watched { chunk, since: now, stamp: Some(stamp) });
+                self.seals.watched.push_back(Watched { chunk, since: now, looked_at: true });
             } else if self.can_have_tables(chunk) {
                 self.scrub.request_tables(chunk);
             }
@@ -463,6 +463,10 @@ impl Group {
         self.seals.tables.put(chunk, all, most, |other| map.is_busy(other));
         self.seals.status.sealed += 1;
         self.seals.status.unread += u64::from(unread);
+        if self.is_in_open_region(chunk) {
+            met("table without a record");
+            return self.map.entry_mut(chunk).set_unsaid(true);
+        }
         let state = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
     }

@@ -76,6 +76,10 @@ pub struct Limits {
     /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
     /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
     pub seals_cached: usize,
+    /// Chunks of a region in which the first write to data at rest speaks for all, at least 1.
+    pub region_chunks: u32,
+    /// Such regions that may be open at once.
+    pub regions_open: usize,
     /// Requests in flight in one group, at least 2 and at most [`REQUESTS_IN_FLIGHT_MAX`].
     pub requests: usize,
 }
@@ -91,6 +95,8 @@ impl Limits {
         volumes: VOLUMES_MAX,
         volume_name: VOLUME_NAME_BYTES_MAX,
         seals_cached: 1 << 16,
+        region_chunks: 64,
+        regions_open: 4096,
         requests: REQUESTS_IN_FLIGHT_MAX,
     };
 

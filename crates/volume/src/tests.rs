@@ -17,6 +17,7 @@ mod pacing;
 mod parts;
 mod promises;
 mod ranks;
+mod regions;
 mod requests;
 mod seals;
 mod shadows;

@@ -26,6 +26,11 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const HEADER_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of a client that can wait to be understood; more than any option of the handshake has.
 const INBOX_BYTES: usize = 256 << 10;
+/// A write of so many bytes is large: what arrives of it in the inbox is copied once more, which
+/// costs more than another call to the kernel.
+const LARGE_WRITE: u32 = 64 << 10;
+/// Bytes taken into the inbox while large writes arrive: the next header, and little behind it.
+const BEHIND_LARGE: usize = 4 << 10;
 
 #[derive(Debug)]
 enum Stage {
@@ -48,6 +53,8 @@ pub struct Session {
     used: usize,
     /// A write whose contents are arriving, and how many have.
     write: Option<(RequestHeader, Aligned, usize)>,
+    /// True if the last request was a large write: another one may follow.
+    large_writes: bool,
     out: Outbox,
     in_flight: usize,
     holding: Holding,
@@ -73,6 +80,7 @@ impl Session {
             filled: 0,
             used: 0,
             write: None,
+            large_writes: false,
             out,
             in_flight: 0,
             holding: Holding::default(),
@@ -216,7 +224,9 @@ impl Session {
             Some((_, contents, have)) => &mut contents.as_mut_slice()[*have..],
             None => &mut [],
         };
-        [IoSliceMut::new(contents), IoSliceMut::new(&mut self.inbox[self.filled..])]
+        let most = if self.large_writes { BEHIND_LARGE } else { INBOX_BYTES };
+        let end = self.inbox.len().min(self.filled + most);
+        [IoSliceMut::new(contents), IoSliceMut::new(&mut self.inbox[self.filled..end])]
     }
 
     /// Takes note that the first `count` bytes of [`Session::space`] were filled.
@@ -316,6 +326,7 @@ impl Session {
                 return None;
             }
             self.postponed = 0;
+            self.large_writes = header.command == command::WRITE && header.length >= LARGE_WRITE;
             self.used += REQUEST_BYTES;
             self.holding.hold(u64::from(header.held()));
             if header.command != command::WRITE {

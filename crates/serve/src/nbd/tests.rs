@@ -352,3 +352,25 @@ fn replies_headers_pile_up_to_a_bound() {
     assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
     assert!(session.has_unsent(), "the rest is answered when there is room");
 }
+
+/// What arrives in the inbox is copied once more.
+#[test]
+fn contents_of_large_writes_hardly_pass_through_the_inbox() {
+    const LARGE: u32 = 512 << 10;
+    let mut session = transmission(false);
+    let room = |session: &mut Session| session.space().map(|slice| slice.len());
+    assert_eq!(room(&mut session), [0, 256 << 10]);
+    for _ in 0..2 {
+        session.feed(&request(0, 1, 0, LARGE));
+        session.feed(&[1]);
+        assert!(next(&mut session, &exports()).is_none());
+        assert_eq!(room(&mut session), [LARGE as usize - 1, 4 << 10], "into their buffer");
+        session.feed(&vec![1; LARGE as usize - 1]);
+        let (cookie, _) = next(&mut session, &exports()).expect("a write");
+        session.done(&cookie);
+        assert_eq!(room(&mut session), [0, 4 << 10], "another one may follow");
+    }
+    session.feed(&request(0, 0, 0, 512));
+    assert!(next(&mut session, &exports()).is_some());
+    assert_eq!(room(&mut session), [0, 256 << 10], "small requests come many at a time");
+}

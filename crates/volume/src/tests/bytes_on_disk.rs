@@ -56,6 +56,7 @@ fn records() -> Vec<Record> {
     mirrored.copied(&(8192..65_536));
     mirrored.written(Side::Base, &(8192..9000));
     let state = ChunkState {
+        unsaid: false,
         copies: vec![
             ChunkCopy { place: place(0, 5), prefetched: false },
             ChunkCopy { place: place(3, 6), prefetched: true },

@@ -283,6 +283,8 @@ fn small(dice: &mut Dice) -> Limits {
         volumes: 64,
         volume_name: 8,
         seals_cached: dice.one_of(&[1, 2, 4, 16]),
+        region_chunks: dice.one_of(&[1, 2, 4, 64]),
+        regions_open: dice.one_of(&[1, 2, 4096]),
         requests: dice.one_of(&[8, 64, 4096, 4096, 4096, 4096]),
     }
 }

@@ -84,7 +84,14 @@ const MUST_HAPPEN: [&str; 32] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 21] = [
+const RARE: [&str; 28] = [
+    "region opened ahead",
+    "write waited for its region",
+    "commit without a flush",
+    "region closed",
+    "region opened for more than one chunk",
+    "table without a record",
+    "write without an announcement of its own",
     "bits flipped beside a bare copy",
     "bits flipped in a copy without a table",
     "drains taken back",
@@ -110,7 +117,8 @@ const RARE: [&str; 21] = [
 
 /// Situations that no run has to meet: one seed in hundreds or thousands does, and a plan each
 /// (`accidents::planted`).
-const SELDOM: [&str; 6] = [
+const SELDOM: [&str; 7] = [
+    "region closed in parts",
     "checkpoint took in what the journal had no room for",
     "checkpoint began anew for a larger map",
     "commit waited for a younger superblock",

@@ -31,7 +31,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 101] = [
+const MUTANTS: [(&str, &str, Caught); 103] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -221,6 +221,11 @@ const MUTANTS: [(&str, &str, Caught); 101] = [
         "flushing tables of checksums before the record that names them",
         Seldom,
     ),
+    (
+        "region_opened_for_one_chunk",
+        "telling the journal of every chunk of a region that is opened",
+        Quickly,
+    ),
     ("seal_sought_once", "seeking checksums on every copy", ByPlan),
     ("sealed_though_unreadable", "checksums of all blocks, or none", Seldom),
     ("sealed_though_written", "checksums only of what was not written meanwhile", Seldom),
@@ -244,6 +249,11 @@ const MUTANTS: [(&str, &str, Caught); 101] = [
     ("write_before_the_drop", "waiting for the record that a copy was dropped", Quickly),
     ("write_before_unsealing", "waiting for the record that checksums are void", Quickly),
     ("write_misses_a_copy_in_part", "writing to the blocks that a copy has already", Seldom),
+    (
+        "written_before_its_region_is_open",
+        "waiting for the record that checksums of a region are void",
+        Seldom,
+    ),
     ("write_sent_to_a_parting_side", "keeping writes from a side that is about to go", Seldom),
 ];
 

@@ -83,6 +83,7 @@ fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
         Step::Events { count: 2 },
         operate(OperationKind::Replicate, 43, 190),
         Step::Wait { us: 10_728_228 },
+        Step::Flush { volume: 0 },
         Step::Unplug { pool: 236 },
         Step::Events { count: 3 },
         Step::Crash { survival: Survival::Kept },
