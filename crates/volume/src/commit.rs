@@ -301,6 +301,12 @@ impl Commit {
 }
 
 impl Group {
+    /// Wants a cycle for what is queued, although nobody waits for it.
+    pub(crate) fn want_commit_of_changes(&mut self) {
+        let queued = !self.commit.queue.is_empty();
+        self.commit.wanted |= queued || !self.copier.unsaved_overlays.is_empty();
+    }
+
     /// True if the map in memory is ahead of the journal.
     pub(crate) fn has_changes(&self) -> bool {
         self.commit.has_records() || !self.copier.unsaved_overlays.is_empty()
@@ -333,14 +339,14 @@ impl Group {
             }
             return;
         }
-        let due = std::mem::take(&mut self.commit.wanted);
+        self.commit.wanted = false;
         if mutant("blocks_of_sides_not_saved") {
             self.copier.unsaved_overlays.clear();
         }
         self.save_overlays();
         self.take_changes();
         self.commit.stage = Stage::Flushing;
-        let announces = !due && self.commit.only_announces();
+        let announces = self.commit.only_announces();
         met_if(announces && self.any_dirty(), "commit without a flush");
         if !announces {
             self.flush_dirty_pools();
@@ -365,9 +371,21 @@ impl Group {
 
     /// True if so much is queued that nobody may add to it before the next cycle.
     pub(crate) fn records_pile_up(&self) -> bool {
+        self.bytes_queued() > self.bytes_queued_max()
+    }
+
+    /// True if records that nobody waits for must leave the rest of the room to others.
+    pub(crate) fn records_half_pile_up(&self) -> bool {
+        self.bytes_queued() > self.bytes_queued_max() / 2
+    }
+
+    fn bytes_queued(&self) -> usize {
+        self.commit.queued_bytes + self.commit.openings * OPENING_BYTES
+    }
+
+    fn bytes_queued_max(&self) -> usize {
         let blocks = (u64::from(self.settings.journal_blocks) / 8).min(COMMIT_BLOCKS_MAX / 2);
-        let coming = self.commit.openings * OPENING_BYTES;
-        self.commit.queued_bytes + coming > blocks as usize * self.settings.limits.usable()
+        blocks as usize * self.settings.limits.usable()
     }
 
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.

@@ -472,7 +472,7 @@ impl Group {
         if copy.goal.is_some() {
             self.blocks_copied(chunk, &range);
         } else {
-            copy.presence.insert(&range);
+            copy.presence.mark(&range);
         }
     }
 

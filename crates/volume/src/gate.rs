@@ -4,8 +4,8 @@
 //! - writes under way that it overlaps: copies would otherwise end up different;
 //! - the journal, when it is the first since the chunk's copies were last known to be equal, when
 //!   the journal calls the chunk's table of checksums right, or has not yet opened its region
-//!   ([`crate::regions`]), and when it still calls a copy equal that has been dropped: a crash would
-//!   bring it back;
+//!   ([`crate::regions`]), and when it still calls a copy equal that has been dropped: a crash
+//!   would bring it back;
 //! - the piece that an operation is copying just now, when it overlaps, and the writes have spoiled
 //!   it too often or go to the same place: one request's service time;
 //! - blocks of the chunk that are being repaired, and checksums that are being read.
@@ -123,7 +123,8 @@ impl Group {
     fn journal_expects_writes(&mut self, now: Nanos, chunk: ChunkId) -> bool {
         if self.needs_announcement(chunk) {
             self.announce_writes(chunk);
-            if self.map.entry(chunk).is_sealed() {
+            let entry = self.map.entry(chunk);
+            if entry.is_sealed() && !entry.is_unsaid() {
                 self.open_regions(now, chunk);
             }
             return mutant("write_before_its_intent");

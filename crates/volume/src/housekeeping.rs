@@ -87,7 +87,7 @@ impl Group {
         self.housekeeping.rounds += 1;
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             // What clients wrote and did not flush is no reason: on some disks each flush is felt.
-            self.commit.wanted |= self.has_changes();
+            self.want_commit_of_changes();
             self.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);

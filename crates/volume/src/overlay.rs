@@ -161,11 +161,11 @@ impl Blocks {
         };
         let changed = self.runs(&blocks).iter().any(|(_, holder)| *holder != Holder::Only(side));
         if let Some(shared) = self.shared.as_mut().filter(|_| !mutant("other_side_not_stale")) {
-            shared.remove(&blocks);
+            shared.unmark(&blocks);
         }
         match side {
-            Side::Above => _ = self.above.insert(&blocks),
-            Side::Base => self.above.remove(&blocks),
+            Side::Above => _ = self.above.mark(&blocks),
+            Side::Base => self.above.unmark(&blocks),
         }
         changed
     }
@@ -174,8 +174,8 @@ impl Blocks {
     /// a redirected chunk is above from then on.
     pub(crate) fn copied(&mut self, bytes: &Range<u32>) -> bool {
         match &mut self.shared {
-            Some(shared) => self.above.insert(bytes) | shared.insert(bytes),
-            None => self.above.insert(bytes),
+            Some(shared) => self.above.mark(bytes) | shared.mark(bytes),
+            None => self.above.mark(bytes),
         }
     }
 
@@ -185,9 +185,9 @@ impl Blocks {
         for block in 0..shared.blocks() {
             let bytes = block * BLOCK..(block + 1) * BLOCK;
             if shared.holds(block) {
-                shared.remove(&bytes);
+                shared.unmark(&bytes);
                 if side == Side::Base {
-                    self.above.remove(&bytes);
+                    self.above.unmark(&bytes);
                 }
             }
         }

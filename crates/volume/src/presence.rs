@@ -51,7 +51,7 @@ impl Presence {
     }
 
     /// Marks the blocks that lie wholly inside `bytes` present; whether any was not before.
-    pub(crate) fn insert(&mut self, bytes: &Range<u32>) -> bool {
+    pub(crate) fn mark(&mut self, bytes: &Range<u32>) -> bool {
         let before = self.absent;
         for block in bytes.start.div_ceil(BLOCK)..bytes.end / BLOCK {
             if !self.holds(block) {
@@ -63,7 +63,7 @@ impl Presence {
     }
 
     /// Marks every block that `bytes` touches absent.
-    pub(crate) fn remove(&mut self, bytes: &Range<u32>) {
+    pub(crate) fn unmark(&mut self, bytes: &Range<u32>) {
         for block in touched(bytes) {
             if self.holds(block) {
                 self.words[(block / 64) as usize] &= !(1 << (block % 64));
@@ -95,7 +95,7 @@ impl Presence {
         }
         for block in 0..presence.blocks {
             if bytes[(block / 8) as usize] >> (block % 8) & 1 == 1 {
-                presence.insert(&(block * BLOCK..(block + 1) * BLOCK));
+                presence.mark(&(block * BLOCK..(block + 1) * BLOCK));
             }
         }
         Some(presence)

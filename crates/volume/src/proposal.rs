@@ -71,7 +71,7 @@ impl Proposal {
         !self.stuck && !self.moves.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.moves.len()
     }
 }
@@ -86,7 +86,7 @@ impl Group {
     /// Moves that the placement has proposed and that have not ended.
     pub fn moves_pending(&self) -> usize {
         let under_way = self.copier.operations.iter().filter(|(_, copy)| copy.proposed);
-        self.proposal.len() + under_way.count()
+        self.proposal.waiting() + under_way.count()
     }
 
     /// Takes a proposal over at the end of an epoch.

@@ -201,7 +201,7 @@ impl Group {
 
     /// Operations queued and under way, with the moves that a placement still wants.
     pub fn operations_pending(&self) -> usize {
-        self.copier.count() + self.proposal.len()
+        self.copier.count() + self.proposal.waiting()
     }
 
     /// Parts of requests queued: (for the foreground, for the background).

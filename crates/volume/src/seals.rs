@@ -10,9 +10,9 @@
 //! 3. Reads of such a chunk are verified block by block, those of operations too. A copy that does
 //!    not agree does not count: another one serves, and the scrub mends it.
 //! 4. Before the first write to such a chunk a record says durably that its tables are not right
-//!    any more, and with it those of its neighbours ([`crate::regions`]). So no crash leaves a right
-//!    table beside contents that it does not know. What the table said stays known in memory, but
-//!    for what is written.
+//!    any more, and with it those of its neighbours ([`crate::regions`]). So no crash leaves a
+//!    right table beside contents that it does not know. What the table said stays known in memory,
+//!    but for what is written.
 //!
 //! The record has the table's checksum, and the table names its group, volume and chunk: a table
 //! that was written elsewhere, or never, is not taken for this one. What is open: contents that
@@ -24,6 +24,7 @@
 //! later have it. A chunk with a copy on such a pool gets its table there, and the sums are held
 //! against all its copies. When its last copy there goes, so does the table.
 
+use crate::commit::Waiter;
 use crate::finding::FindingKind;
 use crate::flight::Owner;
 use crate::foreground::bit;
@@ -32,6 +33,7 @@ use crate::group::Group;
 use crate::layout::seal_bytes;
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
 use crate::pool::PoolState;
+use crate::regions::{Region, Regions};
 use crate::settings::BLOCK;
 use crate::sums::{SumStore, Sums};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,6 +51,8 @@ const KNOWN_BYTES_MAX: u64 = 16 << 20;
 const QUIET: Nanos = Nanos(10_000_000_000);
 /// Chunks that one round of housekeeping looks at.
 const WATCHED_PER_ROUND: usize = 256;
+/// Regions that one round of housekeeping looks at.
+const LOOKS_PER_ROUND: usize = 64;
 
 const TABLE_MAGIC: &[u8; 4] = b"TCSM";
 /// Magic 4, CRC 4, group 8, volume 4, chunk 4, volume's identity 8, zero 8.
@@ -132,7 +136,7 @@ impl Seals {
 
     /// What is known of a chunk's blocks.
     pub(crate) fn sums(&self, chunk: ChunkId) -> Option<&Sums> {
-        self.tables.get(chunk).or_else(|| self.known.get(chunk))
+        self.tables.sums_of(chunk).or_else(|| self.known.sums_of(chunk))
     }
 
     /// A chunk reads as zeroes from now on; what is known is kept of so many chunks at most.
@@ -142,14 +146,14 @@ impl Seals {
 
     /// A write begins; so many parts have been begun.
     pub(crate) fn write_begins(&mut self, chunk: ChunkId, range: &Range<u32>, begun: u64) {
-        if let Some(sums) = self.known.get_mut(chunk) {
+        if let Some(sums) = self.known.sums_of_mut(chunk) {
             sums.forget(range, begun);
         }
     }
 
     /// A write succeeded on all copies; so many parts have been begun.
     pub(crate) fn written(&mut self, chunk: ChunkId, at: u32, payload: &Payload, begun: u64) {
-        if let Some(sums) = self.known.get_mut(chunk) {
+        if let Some(sums) = self.known.sums_of_mut(chunk) {
             sums.written(at, payload, begun);
         }
     }
@@ -157,7 +161,7 @@ impl Seals {
     /// An operation copied blocks from byte `at` on, and nobody wrote to them meanwhile; so many
     /// parts have been begun.
     pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32], begun: u64) {
-        if let Some(known) = self.known.get_mut(chunk) {
+        if let Some(known) = self.known.sums_of_mut(chunk) {
             known.read(at, sums, begun);
         }
     }
@@ -463,12 +467,134 @@ impl Group {
         self.seals.tables.put(chunk, all, most, |other| map.is_busy(other));
         self.seals.status.sealed += 1;
         self.seals.status.unread += u64::from(unread);
-        if self.is_in_open_region(chunk) {
+        if self.regions.has(self.region_of(chunk)) {
             met("table without a record");
             return self.map.entry_mut(chunk).set_unsaid(true);
         }
         let state = self.durable_state(chunk);
         self.change(Record::Chunk(chunk, state), chunk, &[]);
+    }
+
+    fn region_of(&self, chunk: ChunkId) -> Region {
+        Regions::of(chunk, self.chunk_size, self.settings.limits.region_chunks)
+    }
+
+    fn chunks_of(&self, region: Region) -> impl Iterator<Item = ChunkId> + use<> {
+        let volume = self.map.volume(region.volume());
+        region.chunks(volume.map_or(0, |volume| volume.entries.len() as u32))
+    }
+
+    /// Opens the region of a chunk whose writes are being announced, for the other chunks in it,
+    /// and regions ahead of it.
+    pub(crate) fn open_regions(&mut self, now: Nanos, chunk: ChunkId) {
+        let region = self.region_of(chunk);
+        let ahead = self.regions.ahead_of(region);
+        self.open_region(now, region, Some(chunk));
+        for region in ahead {
+            if !self.records_pile_up() && self.chunks_of(region).next().is_some() {
+                met("region opened ahead");
+                self.open_region(now, region, None);
+            }
+        }
+    }
+
+    /// Opens a region for all its chunks but the one whose writes have been announced.
+    fn open_region(&mut self, now: Nanos, region: Region, announced: Option<ChunkId>) {
+        if !self.regions.begin(region, now, self.settings.limits.regions_open) {
+            return;
+        }
+        for other in self.chunks_of(region) {
+            let has_table = Some(other) != announced && self.map.entry(other).is_sealed();
+            if has_table && !self.records_pile_up() {
+                met("region opened for more than one chunk");
+                self.map.entry_mut(other).set_unsaid(true);
+                if !mutant("region_opened_for_one_chunk") {
+                    self.announce_only(other);
+                }
+            }
+        }
+        self.commit.join(Waiter::Region(region));
+    }
+
+    /// Lets writes go on that waited for a region: its commit is durable. Another commit follows
+    /// soon, so that damage to this one is not taken for the journal's end.
+    pub(crate) fn region_opened(&mut self, now: Nanos, region: Region) {
+        let mut chunks = self.chunks_of(region);
+        let chunk = chunks.find(|&chunk| self.map.entry(chunk).first().is_some());
+        if let Some(chunk) = chunk.filter(|_| !self.records_pile_up()) {
+            self.announce_only(chunk);
+        }
+        for chunk in self.regions.opened(region) {
+            if self.map.is_busy(chunk) {
+                self.traffic_eased(now, chunk);
+            }
+        }
+    }
+
+    /// True if a write to the chunk must wait until its region is open; it is told then.
+    pub(crate) fn waits_for_region(&mut self, chunk: ChunkId) -> bool {
+        if !self.map.entry(chunk).is_unsaid() || mutant("written_before_its_region_is_open") {
+            return false;
+        }
+        let waits = self.regions.awaits(self.region_of(chunk), chunk);
+        met_if(waits, "write waited for its region");
+        waits
+    }
+
+    /// Makes the table of a chunk in an open region count no more: a write begins.
+    pub(crate) fn take_table(&mut self, now: Nanos, chunk: ChunkId) {
+        if self.map.entry(chunk).is_unsaid() {
+            met("write without an announcement of its own");
+            self.break_seal(now, chunk);
+        }
+    }
+
+    /// Closes regions in which nobody has written for a while.
+    pub(crate) fn close_quiet_regions(&mut self, now: Nanos) {
+        for _ in 0..LOOKS_PER_ROUND {
+            let Some(region) = self.regions.due(now) else { return };
+            let mut written = false;
+            for chunk in self.chunks_of(region) {
+                written |= self.map.entry_mut(chunk).take_region_written();
+            }
+            if !written && !self.close_region(region) {
+                return; // It comes again when there is room for its records.
+            }
+            self.regions.looked_at(region, now, !written);
+        }
+    }
+
+    /// Closes regions as far as there is room for their records: the group closes.
+    pub(crate) fn close_regions(&mut self) {
+        while let Some(region) = self.regions.first() {
+            if !self.close_region(region) {
+                return;
+            }
+            self.regions.looked_at(region, self.now, true);
+        }
+    }
+
+    /// Tells the journal which tables of the region are right; false while it is being opened, or
+    /// the journal has no room.
+    fn close_region(&mut self, region: Region) -> bool {
+        if !self.regions.may_close(region) {
+            return false;
+        }
+        for chunk in self.chunks_of(region) {
+            if !self.map.entry(chunk).is_unsaid() {
+                continue;
+            }
+            if self.records_half_pile_up() {
+                met("region closed in parts");
+                self.want_commit_of_changes();
+                return false;
+            }
+            self.map.entry_mut(chunk).set_unsaid(false);
+            let state = self.durable_state(chunk);
+            self.change(Record::Chunk(chunk, state), chunk, &[]);
+        }
+        met("region closed");
+        true
     }
 }
 

@@ -62,7 +62,7 @@ impl Sums {
     pub(crate) fn all(of: Box<[u32]>) -> Sums {
         let bytes = of.len() as u32 * BLOCK;
         let mut known = Presence::none(bytes);
-        known.insert(&(0..bytes));
+        known.mark(&(0..bytes));
         Sums { of, known, changed: 0, hashed: 0 }
     }
 
@@ -89,7 +89,7 @@ impl Sums {
 
     /// A write of `bytes` begins, or may have happened; so many parts have been begun.
     pub(crate) fn forget(&mut self, bytes: &Range<u32>, begun: u64) {
-        self.known.remove(bytes);
+        self.known.unmark(bytes);
         self.changed = begun;
     }
 
@@ -117,7 +117,7 @@ impl Sums {
     pub(crate) fn learn(&mut self, at: u32, sums: &[u32]) {
         let first = (at / BLOCK) as usize;
         self.of[first..first + sums.len()].copy_from_slice(sums);
-        self.known.insert(&(at..at + sums.len() as u32 * BLOCK));
+        self.known.mark(&(at..at + sums.len() as u32 * BLOCK));
     }
 
     /// True if contents read by a part of this number can be held against what is known now.
@@ -164,11 +164,11 @@ impl SumStore {
         SumStore { chunks, order, came: 0, bytes: 0, bytes_max }
     }
 
-    pub(crate) fn get(&self, chunk: ChunkId) -> Option<&Sums> {
+    pub(crate) fn sums_of(&self, chunk: ChunkId) -> Option<&Sums> {
         self.chunks.get(&chunk).map(|(_, sums)| sums)
     }
 
-    pub(crate) fn get_mut(&mut self, chunk: ChunkId) -> Option<&mut Sums> {
+    pub(crate) fn sums_of_mut(&mut self, chunk: ChunkId) -> Option<&mut Sums> {
         self.chunks.get_mut(&chunk).map(|(_, sums)| sums)
     }
 

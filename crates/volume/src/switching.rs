@@ -53,7 +53,7 @@ impl Group {
         }
         match copy.stage {
             Stage::Copying if missed => copy.failed = true,
-            Stage::Copying => copy.presence.remove(range),
+            Stage::Copying => copy.presence.unmark(range),
             Stage::Switching => {
                 met("copies disagreed while switching");
                 if !mutant("switch_not_taken_back") {

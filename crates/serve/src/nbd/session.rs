@@ -26,8 +26,8 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const HEADER_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of a client that can wait to be understood; more than any option of the handshake has.
 const INBOX_BYTES: usize = 256 << 10;
-/// A write of so many bytes is large: what arrives of it in the inbox is copied once more, which
-/// costs more than another call to the kernel.
+/// Bytes of a write from which on it is large: what arrives of it in the inbox is copied once more,
+/// which costs more than another call to the kernel.
 const LARGE_WRITE: u32 = 64 << 10;
 /// Bytes taken into the inbox while large writes arrive: the next header, and little behind it.
 const BEHIND_LARGE: usize = 4 << 10;

@@ -353,7 +353,7 @@ fn replies_headers_pile_up_to_a_bound() {
     assert!(session.has_unsent(), "the rest is answered when there is room");
 }
 
-/// What arrives in the inbox is copied once more.
+/// Bytes that arrive in the inbox are copied once more.
 #[test]
 fn contents_of_large_writes_hardly_pass_through_the_inbox() {
     const LARGE: u32 = 512 << 10;

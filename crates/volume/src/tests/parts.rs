@@ -48,10 +48,10 @@ proptest! {
             let range = start..(start + length).min(size);
             let inner = whole_blocks(&range);
             if insert {
-                presence.insert(&range);
+                presence.mark(&range);
                 model.extend(inner.start / BLOCK..inner.end / BLOCK);
             } else {
-                presence.remove(&range);
+                presence.unmark(&range);
                 let outer = start / BLOCK..range.end.div_ceil(BLOCK);
                 model.retain(|block| !outer.contains(block));
             }

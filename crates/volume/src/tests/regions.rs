@@ -4,7 +4,7 @@
 use super::{Bench, CHUNK};
 use crate::layout::journal_offset;
 use crate::settings::Limits;
-use crate::{Group, Service, Settings};
+use crate::{Group, OpenError, Service, Settings};
 use thermocline_ports::Device;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
@@ -183,7 +183,7 @@ fn regions_that_rest_are_closed_one_after_the_other_whatever_the_room_in_the_jou
     bench.check();
 }
 
-/// What was written without an announcement of its own looked rotten when the record that had
+/// Writes without an announcement of their own looked like rot when the record that had
 /// opened the region was lost.
 #[test]
 fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten() {
@@ -206,4 +206,38 @@ fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten(
     assert_eq!(bench.read(4096, 512), Ok(vec![2; 512]));
     assert_eq!(bench.read(CHUNK + 4096, 512), Ok(vec![3; 512]));
     bench.check();
+}
+
+/// The commit that opened a region was the last one for as long as writes went on, and damage to
+/// the last one passes for a torn write: what had been flushed since looked rotten.
+#[test]
+fn damage_to_the_commit_that_opened_a_region_is_refused_a_second_later() {
+    let mut bench = at_rest(Limits::REAL);
+    let opening = bench.group.commit.next;
+    bench.write(4096, 2, 4096);
+    bench.write(CHUNK + 4096, 3, 4096);
+    bench.flush();
+    bench.pass(Nanos::from_secs(2));
+    bench.disks[0].crash(&mut Rng::seeded(5), Survival::Lost);
+    let block = journal_offset(opening % u64::from(bench.settings.journal_blocks)).0;
+    bench.disks[0].flip_bit(Bytes(block + 40), 3);
+    let devices = [Some(bench.disks[0].geometry())];
+    bench.group = Group::open(bench.settings, &devices);
+    bench.run();
+    let refused = |service: &Service| matches!(service, Service::Failed(OpenError::Journal { .. }));
+    assert!(refused(bench.group.service()), "{:?}", bench.group.service());
+}
+
+/// Each second of writes had a flush, because some chunk was always being watched.
+#[test]
+fn the_clock_flushes_nothing_that_only_clients_wrote() {
+    let mut bench = at_rest(Limits::REAL);
+    scatter(&mut bench, 2);
+    bench.pass(Nanos::from_secs(3));
+    let flushed = flushes(&bench);
+    for round in 0..5 {
+        scatter(&mut bench, round);
+        bench.pass(Nanos::from_secs(1));
+    }
+    assert_eq!(flushes(&bench), flushed);
 }
