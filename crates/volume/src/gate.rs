@@ -123,8 +123,7 @@ impl Group {
     fn journal_expects_writes(&mut self, now: Nanos, chunk: ChunkId) -> bool {
         if self.needs_announcement(chunk) {
             self.announce_writes(chunk);
-            let entry = self.map.entry(chunk);
-            if entry.is_sealed() && !entry.is_unsaid() {
+            if self.map.entry(chunk).is_called_right() {
                 self.open_regions(now, chunk);
             }
             return mutant("write_before_its_intent");
@@ -136,8 +135,7 @@ impl Group {
     fn needs_announcement(&self, chunk: ChunkId) -> bool {
         let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
         let equal = self.map.may_differ(chunk) && !announced;
-        let entry = self.map.entry(chunk);
-        let right = entry.is_sealed() && !entry.is_unsaid();
+        let right = self.map.entry(chunk).is_called_right();
         equal || right && !mutant("write_before_unsealing")
     }
 

@@ -142,6 +142,11 @@ impl Entry {
         self.bits & UNSAID != 0
     }
 
+    /// True if the journal says that the table is right, or is about to.
+    pub(crate) fn is_called_right(&self) -> bool {
+        self.is_sealed() && !self.is_unsaid()
+    }
+
     /// From now on the journal is told that the table is right, or is not.
     ///
     /// # Panics

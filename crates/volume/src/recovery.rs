@@ -118,11 +118,7 @@ impl Group {
                 sequence: u64::from(block),
             };
             let kind = BlockKind::Checkpoint;
-            let found = opening.block(kind, stamp, block, self.chunk_size);
-            let mut records = found.map(|(records, damaged)| {
-                self.damaged_replicas.note(kind, &damaged);
-                records
-            });
+            let mut records = self.records_of(&opening, kind, stamp, block, true);
             if let Some(salvage) = &mut self.salvage {
                 let search =
                     || salvage.corrected_block(&opening, kind, stamp, block, self.chunk_size);
@@ -163,6 +159,23 @@ impl Group {
         Ok(())
     }
 
+    /// Records of a block that some replica has whole. Where it was `durable`, replicas that do not
+    /// have it so are damaged.
+    fn records_of(
+        &mut self,
+        opening: &Opening,
+        kind: BlockKind,
+        stamp: Stamp,
+        at: u32,
+        durable: bool,
+    ) -> Option<Vec<Record>> {
+        let (records, damaged) = opening.block(kind, stamp, at, self.chunk_size)?;
+        if durable {
+            self.damaged_replicas.note(kind, &damaged);
+        }
+        Some(records)
+    }
+
     /// The journal's part of step 3.
     fn replay_journal(
         &mut self,
@@ -183,14 +196,8 @@ impl Group {
                 sequence,
             };
             let (kind, at) = (BlockKind::Journal, (sequence % ring) as u32);
-            let found = opening.block(kind, stamp, at, self.chunk_size);
             let durable = evidence.durable_before > sequence;
-            let mut records = found.map(|(records, damaged)| {
-                if durable {
-                    self.damaged_replicas.note(kind, &damaged);
-                }
-                records
-            });
+            let mut records = self.records_of(opening, kind, stamp, at, durable);
             if let Some(salvage) = self.salvage.as_mut().filter(|_| durable) {
                 let search = || salvage.corrected_block(opening, kind, stamp, at, self.chunk_size);
                 records = records.or_else(search);
