@@ -48,7 +48,7 @@ impl Group {
     }
 
     fn is_paced(&self) -> bool {
-        self.settings.copying.percentile.is_some() && self.promises.any()
+        self.settings.copying.percentile.is_some() && self.promises.are_made()
     }
 
     /// When the rate is set anew; `None` when nothing is to be kept.

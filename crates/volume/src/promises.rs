@@ -52,7 +52,7 @@ impl Promises {
         }
     }
 
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn are_made(&self) -> bool {
         !self.0.is_empty()
     }
 

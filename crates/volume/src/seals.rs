@@ -329,7 +329,7 @@ impl Group {
                     let Seals { tables, known, .. } = &mut self.seals;
                     let store = if sealed { tables } else { known };
                     let (most, map) = (self.settings.limits.seals_cached, &self.map);
-                    store.put(chunk, Sums::all(sums), most, |other| map.is_busy(other));
+                    store.put(chunk, Sums::of_all(sums), most, |other| map.is_busy(other));
                     if tried.count_ones() > 1 {
                         self.mend(chunk);
                     }
@@ -461,7 +461,7 @@ impl Group {
     pub(crate) fn seal(&mut self, chunk: ChunkId, sums: &[u32], table: u32, unread: bool) {
         self.map.entry_mut(chunk).set_table(Table::Summed(table));
         let known = self.seals.known.take(chunk).filter(|known| known.whole() == Some(sums));
-        let mut all = known.unwrap_or_else(|| Sums::all(sums.into()));
+        let mut all = known.unwrap_or_else(|| Sums::of_all(sums.into()));
         all.rest();
         let (most, map) = (self.settings.limits.seals_cached, &self.map);
         self.seals.tables.put(chunk, all, most, |other| map.is_busy(other));

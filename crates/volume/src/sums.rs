@@ -59,7 +59,7 @@ impl Sums {
     }
 
     /// Of all blocks, in their order.
-    pub(crate) fn all(of: Box<[u32]>) -> Sums {
+    pub(crate) fn of_all(of: Box<[u32]>) -> Sums {
         let bytes = of.len() as u32 * BLOCK;
         let mut known = Presence::none(bytes);
         known.mark(&(0..bytes));
@@ -68,7 +68,7 @@ impl Sums {
 
     /// Of a chunk that reads as zeroes.
     pub(crate) fn zeroes(chunk_size: u32) -> Sums {
-        Sums::all(vec![zero_block(); (chunk_size / BLOCK) as usize].into_boxed_slice())
+        Sums::of_all(vec![zero_block(); (chunk_size / BLOCK) as usize].into_boxed_slice())
     }
 
     /// Those of all blocks, when all are known.

@@ -6,6 +6,7 @@
 use crate::run::{Extras, run};
 use crate::{THREADS, generate, number};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thermocline_units::mutants::plant;
@@ -335,16 +336,20 @@ fn quick_mutants_are_caught() {
 
 /// The strings that follow each `call` in the machine's code.
 pub(crate) fn names_after(call: &str) -> BTreeSet<String> {
-    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
-    let sources = sources.expect("the crate's sources are there").map(|entry| {
-        let path = entry.expect("a folder can be read").path();
-        std::fs::read_to_string(path).unwrap_or_default() // Folders of tests have no mutants.
-    });
+    let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
     let mut names = BTreeSet::new();
-    for source in sources {
-        for (at, _) in source.match_indices(call) {
-            let after = source[at..].split('"').nth(1);
-            names.extend(after.map(str::to_string));
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(folder).expect("the crate's sources are there");
+        for path in entries.map(|entry| entry.expect("a folder can be read").path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(path).expect("a source can be read");
+            for (at, _) in source.match_indices(call) {
+                let after = source[at..].split('"').nth(1);
+                names.extend(after.map(str::to_string));
+            }
         }
     }
     names
