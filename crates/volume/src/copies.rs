@@ -79,6 +79,29 @@ impl Group {
         !copy.prefetched
     }
 
+    /// Makes an ordinary copy of the prefetched one on `pool`. On request the chunk moves there: it
+    /// is the first copy, and the one that was first is dropped.
+    pub(crate) fn keep_prefetched(&mut self, chunk: ChunkId, pool: PoolId, moves: bool) {
+        let mut state = self.map.state(chunk);
+        let home = state.copies[0].place.pool;
+        let found = state.copies.iter().position(|copy| copy.place.pool == pool);
+        let index = found.expect("the caller found it");
+        self.uncount_prefetched(state.copies[index]);
+        state.copies[index].prefetched = mutant("kept_copy_still_prefetched");
+        if moves {
+            let copy = state.copies.remove(index);
+            state.copies.insert(0, copy);
+        }
+        self.map.set_state(chunk, &state);
+        if moves {
+            // One record says both: after a crash the old copy shall not count as asked for.
+            self.drop_copy(chunk, home, false);
+        } else {
+            let durable = self.durable_state(chunk);
+            self.change(Record::Chunk(chunk, durable), chunk, &[]);
+        }
+    }
+
     fn uncount_prefetched(&mut self, copy: ChunkCopy) {
         if copy.prefetched {
             self.pool_mut(copy.place.pool).prefetched -= 1;

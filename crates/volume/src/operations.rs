@@ -10,6 +10,7 @@ use crate::pool::{Evacuation, PoolState};
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 use crate::trial::Trial;
+use thermocline_units::situations::met;
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
 impl Group {
@@ -32,8 +33,7 @@ impl Group {
         if let Some(at) = self.copier.queue.iter().position(|(queued, _)| *queued == id) {
             let (_, operation) = self.copier.queue.remove(at).expect("just found");
             self.copier.chunks.remove(&operation.chunk);
-            let (outcome, from, proposed) = (Outcome::Cancelled, None, false);
-            self.finished_out.push(Finished { id, operation, outcome, from, proposed });
+            self.end_at_once(id, operation, Outcome::Cancelled, None, false);
             return true;
         }
         let copying = |copy: &Copy| copy.id == id && copy.is_copying();
@@ -91,10 +91,11 @@ impl Group {
                 None => Err(Refusal::InTwoParts),
             };
         }
-        if self.map.copies(chunk).any(|copy| copy.place.pool == operation.to) {
+        let there = self.map.copies(chunk).any(|copy| copy.place.pool == operation.to);
+        if there && !self.is_prefetched_there(operation) {
             return Err(Refusal::AlreadyThere);
         }
-        let copies = self.map.copies(chunk).count();
+        let copies = self.map.copies(chunk).filter(|copy| copy.place.pool != operation.to).count();
         let adds = matches!(operation.kind, OperationKind::Replicate | OperationKind::Prefetch);
         let redirects = matches!(operation.kind, OperationKind::Redirect | OperationKind::Mirror);
         if adds && copies >= COPIES_MAX || redirects && copies > 1 {
@@ -121,6 +122,13 @@ impl Group {
             _ => pool.free_beside_reserve() == 0,
         };
         if full || pool.is_full() { Err(Refusal::NoRoom) } else { Ok(()) }
+    }
+
+    /// True if a prefetched copy is where a chunk shall have an ordinary one: nothing is to copy.
+    fn is_prefetched_there(&self, operation: &Operation) -> bool {
+        let stays = matches!(operation.kind, OperationKind::Migrate | OperationKind::Replicate);
+        let mut copies = self.map.copies(operation.chunk);
+        stays && copies.any(|copy| copy.prefetched && copy.place.pool == operation.to)
     }
 
     /// What an operation would strive for on a chunk that is in two parts already; `None` when it
@@ -167,32 +175,25 @@ impl Group {
         if let Err(refusal) = self.refuse(&what) {
             let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
             let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
-            self.finished_out.push(Finished { id, operation: what, outcome, from: None, proposed });
-            return;
+            return self.end_at_once(id, what, outcome, None, proposed);
+        }
+        if self.is_prefetched_there(&what) {
+            met("prefetched copy kept");
+            let from = self.pool_of(what.chunk);
+            self.keep_prefetched(what.chunk, what.to, what.kind == OperationKind::Migrate);
+            return self.end_at_once(id, what, Outcome::Done, from, proposed);
         }
         let chunk = what.chunk;
         self.copier.chunks.insert(chunk, id);
         let base = self.map.entry(chunk).first().expect("refused otherwise");
-        let mut goal = self.goal_of(&what);
+        let goal = self.goal_of(&what);
         let above = self.map.overlay(chunk).map(|overlay| overlay.place);
         let above = above.unwrap_or_else(|| {
             let slots = &mut self.pools[usize::from(what.to.0)].slots;
             let (slot, _) = slots.take().expect("refused otherwise");
             Place { pool: what.to, slot }
         });
-        let blocks = match what.kind {
-            _ if goal.is_some() => None,
-            OperationKind::Redirect => Some((Goal::Above, Blocks::redirected(self.chunk_size))),
-            OperationKind::Mirror => Some((Goal::Both, Blocks::mirrored(self.chunk_size))),
-            _ => None,
-        };
-        if let Some((begun, blocks)) = blocks {
-            goal = Some(begun);
-            let overlay = Overlay { place: above, blocks, unsaved: true };
-            self.map.extra_mut(chunk).overlay = Some(overlay);
-            self.copier.unsaved_overlays.push(chunk);
-            self.copier.overlays += 1;
-        }
+        let goal = goal.or_else(|| self.begin_sides(&what, above));
         let (source, destination) =
             if goal == Some(Goal::Base) { (above, base) } else { (base, above) };
         if what.kind == OperationKind::Prefetch {
@@ -221,6 +222,33 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].operation = Some(index);
         self.advance(now, index);
+    }
+
+    /// Puts a chunk in two parts, of which `above` is one, where that is what an operation does;
+    /// what it strives for then.
+    fn begin_sides(&mut self, what: &Operation, above: Place) -> Option<Goal> {
+        let (goal, blocks) = match what.kind {
+            OperationKind::Redirect => (Goal::Above, Blocks::redirected(self.chunk_size)),
+            OperationKind::Mirror => (Goal::Both, Blocks::mirrored(self.chunk_size)),
+            _ => return None,
+        };
+        let overlay = Overlay { place: above, blocks, unsaved: true };
+        self.map.extra_mut(what.chunk).overlay = Some(overlay);
+        self.copier.unsaved_overlays.push(what.chunk);
+        self.copier.overlays += 1;
+        Some(goal)
+    }
+
+    /// Ends an operation for which nothing was to be copied.
+    fn end_at_once(
+        &mut self,
+        id: OperationId,
+        operation: Operation,
+        outcome: Outcome,
+        from: Option<PoolId>,
+        proposed: bool,
+    ) {
+        self.finished_out.push(Finished { id, operation, outcome, from, proposed });
     }
 
     /// A pool died: operations that fill a copy there fail.

@@ -11,7 +11,8 @@
 //!    to each of the director's, so that neither starves the other.
 //!
 //! A chunk below its first choice rises when it can; one above it, on a pool that its class names,
-//! too, stays. No chunk is moved twice in an epoch.
+//! too, stays. One with further copies stays as well: the move would be refused for ever where one
+//! of them is, and its room waited for. No chunk is moved twice in an epoch.
 //!
 //! Source: HintStor's levels 1 and 2 (Ge et al. 2022 §4.2), with bounds that are ours. O(chunks log
 //! chunks) an epoch; nothing where there are no hints.
@@ -158,8 +159,6 @@ impl<'a> Board<'a> {
             if one.home == PoolId(0) {
                 *board.fastest.entry(class).or_insert(0) += 1;
             }
-            // A further copy may be where the chunk would go: the move would be refused for ever,
-            // and the room waited for.
             let movable = hint.is_none_or(|hint| !hint.pinned) && !view.is_replicated(one.chunk);
             if movable {
                 let at_home = hints.names(class, one.home, view);
@@ -179,7 +178,7 @@ impl<'a> Board<'a> {
         claims.retain(|claim| {
             let stays =
                 claim.wanted > claim.home && self.hints.allows(claim, claim.home, self.view);
-            claim.home != claim.wanted && !stays
+            claim.home != claim.wanted && !stays && !self.view.is_replicated(claim.chunk)
         });
         // Those who rise, the most important first; then those who fall.
         claims.sort_by_key(|claim| {

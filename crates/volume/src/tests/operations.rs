@@ -2,7 +2,7 @@
 
 use super::{Bench, CHUNK};
 use crate::settings::{Copying, Fill};
-use crate::{OperationKind, Outcome, Refusal, Settings};
+use crate::{Operation, OperationKind, Outcome, Refusal, Settings};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
 use thermocline_ports::faulty::{Background, Faults};
@@ -186,6 +186,58 @@ fn wanted_up(copying: Copying) -> Bench {
     bench.flush();
     bench.group.set_placement(Some(Box::new(AllTo(PoolId(0)))));
     bench
+}
+
+/// A chunk on the slow pool with a prefetched copy on the fast one.
+fn prefetched() -> Bench {
+    let mut bench = Bench::with_reserve(&[8, 8], 2);
+    bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
+    bench.write(0, 1, CHUNK as usize);
+    bench.write(0, 2, 4096);
+    bench.flush();
+    assert_eq!(bench.operate(OperationKind::Migrate, 0, 1), Outcome::Done);
+    assert_eq!(bench.operate(OperationKind::Prefetch, 0, 0), Outcome::Done);
+    assert_eq!(bench.pools_of(0), [1, 0]);
+    bench
+}
+
+fn prefetched_on(bench: &Bench, pool: u16) -> u32 {
+    bench.group.pool_status(PoolId(pool)).expect("it exists").prefetched
+}
+
+#[test]
+fn a_chunk_moves_to_its_prefetched_copy_without_being_copied() {
+    let mut bench = prefetched();
+    let copied = |bench: &Bench| {
+        let status = bench.group.pool_status(PoolId(1)).expect("it exists");
+        status.counters.copied_out_bytes
+    };
+    let before = copied(&bench);
+    assert_eq!(bench.operate(OperationKind::Migrate, 0, 0), Outcome::Done);
+    assert_eq!((bench.pools_of(0), copied(&bench)), (vec![0], before));
+    assert_eq!(prefetched_on(&bench, 0), 0);
+    bench.flush();
+    bench.crash();
+    assert_eq!(bench.pools_of(0), [0]);
+    assert_eq!(prefetched_on(&bench, 0), 0);
+    holds_the_data(&mut bench);
+}
+
+#[test]
+fn a_replica_where_a_prefetched_copy_is_stays() {
+    let mut bench = prefetched();
+    assert_eq!(bench.operate(OperationKind::Replicate, 0, 0), Outcome::Done);
+    assert_eq!((bench.pools_of(0), prefetched_on(&bench, 0)), (vec![1, 0], 0));
+    let again = Operation {
+        kind: OperationKind::Replicate,
+        chunk: ChunkId { volume: VolumeId(0), index: 0 },
+        to: PoolId(0),
+    };
+    assert_eq!(bench.group.start(Nanos(0), again), Err(Refusal::AlreadyThere));
+    bench.flush();
+    bench.crash();
+    assert_eq!(prefetched_on(&bench, 0), 0);
+    holds_the_data(&mut bench);
 }
 
 #[test]

@@ -32,7 +32,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 103] = [
+const MUTANTS: [(&str, &str, Caught); 104] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -155,6 +155,7 @@ const MUTANTS: [(&str, &str, Caught); 103] = [
     ("journal_not_forced", "forcing the journal to the medium", Quickly),
     ("journal_space_early", "keeping the journal until the checkpoint is in force", Seldom),
     ("journal_start_at_the_end", "replaying the journal from where the checkpoint began", Seldom),
+    ("kept_copy_still_prefetched", "making a prefetched copy an ordinary one", Seldom),
     ("last_block_not_replayed", "the last block of the journal", Quickly),
     ("loss_told_to_nobody", "telling clients who flush later what a dead pool lost", Quickly),
     ("losses_told_again", "telling a loss to whoever flushes first, and to nobody else", ByPlan),

@@ -79,6 +79,19 @@ fn a_chunk_with_further_copies_does_not_make_room() {
     assert_eq!(direct(&mut hints, &view, &[]).0, [to(0, 1), to(1, 0)]);
 }
 
+/// Of three pools: the move of chunk 0 would be refused where its copy is, and chunk 1 would wait
+/// for its room for ever.
+#[test]
+fn a_chunk_with_further_copies_is_not_carried_where_one_of_them_may_be() {
+    let mut view = Pools::new(&[9, 1, 9], &[(0, 1), (1, 2)]);
+    let mut hints = Hints::default();
+    say(&mut hints, 0, 1, &Facts { metadata: true, ..Facts::default() }, Wishes::default());
+    view.replicated = vec![0];
+    assert_eq!(direct(&mut hints, &view, &[]).0, []);
+    view.replicated.clear();
+    assert_eq!(direct(&mut hints, &view, &[]).0, [to(0, 0)]);
+}
+
 #[test]
 fn a_placement_does_not_undo_what_hints_want() {
     let view = Pools::new(&[3, 9, 9], &[(0, 0), (1, 2), (2, 1), (3, 2), (4, 2)]);
