@@ -28,6 +28,9 @@ pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 /// Bytes of the record by which a chunk gets its first slot.
 const OPENING_BYTES: usize = 20;
 
+/// Switches of operations that wait for one another before a cycle starts for them alone.
+pub(crate) const SWITCHES_TOGETHER: usize = 16;
+
 /// Blocks by which a cycle may grow when one of its flushes ends a pool.
 const FOR_A_DEATH: u64 = 1;
 
@@ -207,12 +210,22 @@ impl Commit {
 
     /// True if a waiter is served by a cycle that starts now. Who waits for room is not when no
     /// record is queued and slots that are being made ready take the room: an empty cycle would let
-    /// it look again, find no room and wait, for ever.
-    fn someone_waits(&self, has_changes: bool) -> bool {
+    /// it look again, find no room and wait, for ever. A switch waits for others, for each cycle
+    /// flushes pools that clients use: `hurried` says that no other is on its way.
+    fn someone_waits(&self, has_changes: bool, hurried: bool) -> bool {
         let room_comes = has_changes || self.openings == 0;
-        let for_room = |waiter: &Waiter| matches!(waiter, Waiter::Room(_) | Waiter::Space(_));
-        let served = |waiter: &Waiter| room_comes || !for_room(waiter);
+        let together = hurried || self.switches_waiting() >= SWITCHES_TOGETHER;
+        let served = |waiter: &Waiter| match waiter {
+            Waiter::Room(_) | Waiter::Space(_) => room_comes,
+            Waiter::Switch(_) => together,
+            _ => true,
+        };
         !self.later_waiters.is_empty() || self.next_waiters.iter().any(served)
+    }
+
+    /// Operations whose switch no cycle has begun to make durable.
+    pub(crate) fn switches_waiting(&self) -> usize {
+        self.next_waiters.iter().filter(|waiter| matches!(waiter, Waiter::Switch(_))).count()
     }
 
     /// Moves the waiters into the cycle whose records are all taken. Whoever has come since a cycle

@@ -15,8 +15,9 @@
 //! a mirrored chunk is brought together on one of them by MIGRATE. No piece is started that a write
 //! under way overlaps.
 //!
-//! *Switching.* With all blocks present, the record that names the destination is queued. Until it
-//! is durable writes go to both places, so that either map is right; a write that fails on the
+//! *Switching.* With all blocks present, the record that names the destination is queued. It waits
+//! for up to a tenth of a second for those of others, because each commit flushes both pools. Until
+//! it is durable writes go to both places, so that either map is right; a write that fails on the
 //! destination meanwhile queues a second record, which takes the first one back. The record of a
 //! move names the old copy behind the new one, as one that may differ: the new pool may die in that
 //! very commit. When it is durable another record drops the old copy, and its slot is free after
@@ -26,6 +27,7 @@
 //! The throttle: bytes a second and requests in flight for each pool, and operations hold back
 //! while the foreground uses the pool, up to a bound on their patience.
 
+use crate::commit::SWITCHES_TOGETHER;
 use crate::flight::{Flight, Owner};
 use crate::foreground::bit;
 use crate::group::Group;
@@ -186,6 +188,11 @@ impl Copier {
         !self.queue.is_empty()
     }
 
+    /// True if an operation will come to its switch.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.operations.iter().any(|(_, copy)| copy.is_copying())
+    }
+
     pub(crate) fn is_busy(&self) -> bool {
         !self.operations.is_empty() || !self.queue.is_empty()
     }
@@ -228,7 +235,7 @@ impl Group {
     /// Starts queued operations, and takes the next step of those under way.
     pub(crate) fn pump_operations(&mut self, now: Nanos) {
         self.copier.wake = None;
-        while self.copier.operations.len() < self.settings.copying.concurrent as usize {
+        while self.has_turn() {
             if let Some((id, operation)) = self.copier.queue.pop_front() {
                 self.begin_operation(now, id, operation, false);
             } else if let Some((id, operation)) = self.next_move() {
@@ -246,6 +253,19 @@ impl Group {
                 self.advance(now, index);
             }
         }
+    }
+
+    /// True if another operation may begin beside those under way. Those that wait for their switch
+    /// to be durable do not count among the `concurrent`, while there is room for their records.
+    pub(crate) fn has_turn(&self) -> bool {
+        let concurrent = self.settings.copying.concurrent as usize;
+        let all = self.copier.operations.iter();
+        let copying = all.filter(|(_, copy)| copy.is_copying()).count();
+        let most = match self.records_half_pile_up() {
+            true => concurrent,
+            false => concurrent + SWITCHES_TOGETHER,
+        };
+        copying < concurrent && self.copier.operations.len() < most
     }
 
     /// Takes the next step of an operation that is not waiting for a device or the journal.

@@ -244,7 +244,7 @@ impl Group {
 
     fn operation_can_begin(&self) -> bool {
         let waiting = self.copier.has_queued() || self.proposal.is_worth_a_look();
-        waiting && self.copier.operations.len() < self.settings.copying.concurrent as usize
+        waiting && self.has_turn()
     }
 
     /// Sends a request to a device.

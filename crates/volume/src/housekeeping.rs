@@ -85,6 +85,7 @@ impl Group {
         }
         self.housekeeping.round = Nanos(now.0 + ROUND.0);
         self.housekeeping.rounds += 1;
+        self.commit.wanted |= self.commit.switches_waiting() > 0;
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             // What clients wrote and did not flush is no reason: on some disks each flush is felt.
             self.want_commit_of_changes();

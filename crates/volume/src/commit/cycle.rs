@@ -27,7 +27,8 @@ impl Group {
 
     /// True if somebody wants a cycle and none is under way.
     fn cycle_is_wanted(&self) -> bool {
-        let someone = self.commit.someone_waits(self.has_changes());
+        let hurried = !self.copier.is_copying();
+        let someone = self.commit.someone_waits(self.has_changes(), hurried);
         let wanted = self.commit.wanted && (self.has_changes() || self.any_dirty());
         self.commit.stage == Stage::Idle && (someone || wanted)
     }

@@ -240,6 +240,31 @@ fn a_replica_where_a_prefetched_copy_is_stays() {
     holds_the_data(&mut bench);
 }
 
+/// Each commit flushes the pools, and clients' requests wait behind that: moves that end at about
+/// the same time share one.
+#[test]
+fn moves_share_the_flushes_of_their_commits() {
+    const CHUNKS: u32 = 32;
+    let copying = Copying { rate_per_second: None, ..Copying::default() };
+    let mut bench = Bench::with_settings(&[48, 48], 0, Settings { copying, ..Bench::settings() });
+    bench.group.create_volume(Nanos(0), Bytes(u64::from(CHUNKS) * CHUNK)).expect("a volume");
+    (0..u64::from(CHUNKS)).for_each(|chunk| bench.write(chunk * CHUNK, 1, CHUNK as usize));
+    bench.flush();
+    let flushes =
+        |bench: &Bench| bench.group.pool_status(PoolId(1)).expect("it exists").counters.flushes;
+    let before = flushes(&bench);
+    for index in 0..CHUNKS {
+        let chunk = ChunkId { volume: VolumeId(0), index };
+        let operation = Operation { kind: OperationKind::Migrate, chunk, to: PoolId(1) };
+        bench.group.start(bench.now(), operation).expect("accepted");
+    }
+    bench.pass(Nanos::from_secs(5));
+    assert!((0..CHUNKS).all(|chunk| bench.pools_of(chunk) == [1]));
+    let flushed = flushes(&bench) - before;
+    assert!(flushed <= u64::from(CHUNKS) / 8, "{flushed} flushes for {CHUNKS} moves");
+    bench.check();
+}
+
 #[test]
 fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
     let rate_per_second = Some(Bytes(CHUNK / 8));
