@@ -28,13 +28,14 @@ VOLUME_MIB = 512
 USED_MIB = 448
 POLICIES = "static,baseline,iops-only,edt,chew:top=1.2:low=0.04:very-intense=2,benefit,hemem,colloid"
 EPOCH = "3s"
+PIECE = "128KiB"
 
 
 def configuration(folder, policy):
     text = f'data = "{folder}"\n'
     for name, profile, mib in POOLS:
         text += f'[[pool]]\nname = "{name}"\nsize = "{mib}MiB"\nemulate = "{profile}"\n'
-    text += f'[[volume]]\nsize = "{VOLUME_MIB}MiB"\n'
+    text += f'[[volume]]\nsize = "{VOLUME_MIB}MiB"\n[copying]\npiece = "{PIECE}"\n'
     name, *settings = policy.split(":")
     text += f'[policy]\nname = "{name}"\nepoch = "{EPOCH}"\n'
     if settings:
@@ -105,8 +106,8 @@ def forecast(args, record, first, chunks, policy, place):
     pools = place / "pools.toml"
     pools.write_text("".join(f'[[pool]]\nname = "{name}"\nprofile = "{profile}"\nsize = "{count}MiB"\n'
                              for (name, profile, _), count in zip(POOLS, chunks)))
-    command = [args.binary, "lab", "volume", "--trace", str(record), "--pools", str(pools), "--policy", policy, "--epoch", EPOCH, "--thin",
-               "--json"]
+    command = [args.binary, "lab", "volume", "--trace", str(record), "--pools", str(pools), "--policy", policy, "--epoch", EPOCH, "--piece", PIECE,
+               "--thin", "--json"]
     run = json.loads(subprocess.check_output(command))["runs"][0]
     # Time is cut into slices; the one in which the load began is left out.
     after = [slice for slice in run["slices"] if slice["start_s"] >= first]
