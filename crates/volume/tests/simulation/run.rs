@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Nanos, PoolId, situations};
-use thermocline_volume::{Operation, OperationId, OperationKind, Outcome, Reply, Service};
+use thermocline_volume::{
+    Finished, Operation, OperationId, OperationKind, Outcome, Reply, Service,
+};
 
 /// Virtual time in which everything under way must end once nothing misbehaves.
 pub(crate) const PATIENCE: Nanos = Nanos::from_secs(3600);
@@ -354,7 +356,7 @@ impl<'a> Runner<'a> {
         for reply in said.replies {
             self.answer(reply)?;
         }
-        for finished in said.finished {
+        for (at, finished) in said.finished.iter().enumerate() {
             if !self.ended.insert(finished.id) {
                 return Err(format!("{finished:?} has ended before"));
             }
@@ -379,7 +381,10 @@ impl<'a> Runner<'a> {
                 (Outcome::Cancelled, _) => "operations cancelled",
                 (Outcome::Failed, _) => "operations failed",
             });
-            let moved = finished.outcome == Outcome::Done;
+            // Where a prefetched copy is, a move begins and ends in one moment: behind another one.
+            let later = |next: &Finished| next.operation.chunk == finished.operation.chunk;
+            let moved_on = said.finished[at + 1..].iter().any(later);
+            let moved = finished.outcome == Outcome::Done && !moved_on;
             if moved && !zeroing.contains(&finished.operation.chunk) {
                 self.check_moved(&finished.operation)?;
             }
