@@ -60,7 +60,7 @@ enum Command {
     Top(commands::engine::top::Args),
     /// Volumes of a running engine: list, create, grow, delete, map.
     Volume(commands::engine::volume::Args),
-    /// Pools of a running engine: list, add, drain, remove.
+    /// Pools of a running engine: list, add, grow, drain, replace, remove.
     Pool(commands::engine::pool::Args),
     /// Read and verify what a running engine's pools hold, and repair what is wrong.
     Scrub(commands::engine::scrub::Args),
