@@ -49,6 +49,22 @@ const TEXTS: [(&str, &str); 13] = [
     ("csv", "offset=0,size=fixed:4KiB,hashes=1\n0,00ff;01\n4096,\n"),
 ];
 
+/// Caches of a tunnel without and with a chunk; their checksums are the target's to add.
+fn saved_caches() -> io::Result<[Vec<u8>; 2]> {
+    let mut empty = Vec::new();
+    thermocline_tunnel::Cache::new(Bytes::from_kib(64), [1; 16], 1).write_saved(&mut empty)?;
+    empty.truncate(empty.len() - 8);
+    let mut one = empty.clone();
+    one[56] = 1;
+    one[64] = 1;
+    let (name, fingerprint, length) = (0_u64, 7_u64, 5_u32);
+    one.extend(name.to_le_bytes());
+    one.extend(fingerprint.to_le_bytes());
+    one.extend(length.to_le_bytes());
+    one.extend(b"chunk");
+    Ok([empty, one])
+}
+
 fn main() -> io::Result<()> {
     let mut seeds: Vec<(&str, Vec<u8>)> =
         TEXTS.iter().map(|(target, text)| (*target, text.as_bytes().to_vec())).collect();
@@ -64,6 +80,7 @@ fn main() -> io::Result<()> {
     for said in [advice, Said::ReadAhead, Said::Life(2), priority, Said::Hint(hint)] {
         seeds.push(("advice", Datagram { offset, length, unsent, said }.encode().to_vec()));
     }
+    seeds.extend(saved_caches()?.map(|saved| ("tunnel_cache", saved)));
     seeds.push(("load_report", b"queue=3, arrivals=1207, balancers=2, age=0.25".to_vec()));
     seeds.push(("load_report", br#"{"queue": 3, "arrivals": 1207, "age_s": 0.25}"#.to_vec()));
     for placement in [0, 2, 4, 6, 8, 10] {

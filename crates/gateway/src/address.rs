@@ -59,9 +59,12 @@ impl Host {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Host::from(address));
         }
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        // The dot of a complete name is dropped. What is told must be read as the same host again.
         let name = text.strip_suffix('.').unwrap_or(text);
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain) {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_plain);
+        let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
+        if !is_name || name.parse::<IpAddr>().is_ok() {
             return Err(refused(text, "a host: an address, or a name of at most 253 letters"));
         }
         Ok(Host::Name(name.to_ascii_lowercase()))

@@ -3,6 +3,7 @@
 use crate::address::{HostPort, Rule};
 use crate::keys::KeyFiles;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use thermocline_tunnel::Sharing;
@@ -64,6 +65,8 @@ pub struct Common {
     pub keys: KeyFiles,
     /// Bytes of the cache; an exit has one for each key that it meets.
     pub cache: Bytes,
+    /// A folder in which caches outlive a stop; `None`: every start begins with empty ones.
+    pub keep: Option<PathBuf>,
     /// The controller, by its name in the registry.
     pub policy: String,
     /// Time that a client's bytes wait for more; 1 ms.
@@ -80,6 +83,7 @@ impl Common {
         Common {
             keys,
             cache: Bytes::from_mib(256),
+            keep: None,
             policy: thermocline_policy::tunnel::DEFAULT.to_string(),
             linger: Duration::from_millis(1),
             limits: Limits::default(),

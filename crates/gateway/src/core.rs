@@ -1,6 +1,7 @@
 //! What all tasks of a gateway share: its settings, what it counts, whom it tells.
 
 use crate::config::{Common, Event, Limits, OnEvent, Severity};
+use crate::keep::Keep;
 use crate::keys::{Fingerprint, KeyFiles, Keys, PROTOCOL};
 use crate::status::Status;
 use crate::{StartError, WhenDown};
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) linger: Duration,
     pub(crate) began: Instant,
     cache: Bytes,
+    keep: Option<Keep>,
     policy: String,
     fingerprint: Fingerprint,
     on_event: OnEvent,
@@ -80,6 +82,7 @@ impl Core {
             linger: common.linger,
             began: Instant::now(),
             cache: common.cache,
+            keep: common.keep.as_deref().map(Keep::new).transpose()?,
             policy: common.policy.clone(),
             fingerprint,
             on_event: common.on_event.clone(),
@@ -99,12 +102,58 @@ impl Core {
         Ok(core)
     }
 
-    /// An empty cache of a run of its own.
+    /// The cache that was kept for a connection with `peer`, or an empty one of a run of its own.
+    /// Reads a file of the cache's size. `peer` is `None` for an enter, which has one connection.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub(crate) fn cache(&self) -> io::Result<Cache> {
+    pub(crate) fn cache(&self, peer: Option<&Fingerprint>) -> io::Result<Cache> {
+        let name = self.name_of_cache(peer);
+        let kept = self.keep.as_ref().map(|keep| (keep, keep.take(&name, self.cache)));
+        match kept {
+            Some((keep, Ok(Some(cache)))) => {
+                let (path, chunks) = (keep.path(&name), cache.chunks());
+                let text = format!("{}: {chunks} chunks were read", path.display());
+                self.tell(Severity::Info, "cache", text);
+                return Ok(cache);
+            }
+            Some((keep, Err(error))) => {
+                let path = keep.path(&name);
+                let text = format!("{}: {error}; begins with an empty cache", path.display());
+                self.tell(Severity::Warning, "cache", text);
+            }
+            Some((_, Ok(None))) | None => {}
+        }
         Ok(Cache::new(self.cache, system_random()?, random_number()?))
+    }
+
+    /// Saves a cache, if caches are to be kept.
+    pub(crate) fn save(&self, peer: Option<&Fingerprint>, cache: &Cache) {
+        let Some(keep) = &self.keep else { return };
+        let name = self.name_of_cache(peer);
+        let (path, chunks) = (keep.path(&name), cache.chunks());
+        match keep.save(&name, cache) {
+            Ok(()) => {
+                let text = format!("{}: {chunks} chunks were saved", path.display());
+                self.tell(Severity::Info, "cache", text);
+            }
+            Err(error) => {
+                let text = format!(
+                    "{}: {error}; not saved: the next start begins with an empty cache",
+                    path.display()
+                );
+                self.tell(Severity::Warning, "cache", text);
+            }
+        }
+    }
+
+    /// Own key and the other end's, so that ends which share a folder do not share files.
+    fn name_of_cache(&self, peer: Option<&Fingerprint>) -> String {
+        let hex = |key: &Fingerprint| key.to_string().replace("sha256:", "");
+        match peer {
+            None => format!("enter-{}", hex(&self.fingerprint)),
+            Some(peer) => format!("exit-{}-{}", hex(&self.fingerprint), hex(peer)),
+        }
     }
 
     /// The end of a new connection.

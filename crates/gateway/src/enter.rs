@@ -15,8 +15,8 @@ use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thermocline_tunnel::{Cache, Sharing, Target};
 use thermocline_wire::Role;
@@ -39,6 +39,8 @@ pub(crate) struct Enter {
     pub(crate) to: HostPort,
     pub(crate) when_down: WhenDown,
     pub(crate) sharing: Sharing,
+    /// `None` before the first connection is tried, and while one is there, which has it then.
+    pub(crate) cache: Mutex<Option<Cache>>,
 }
 
 /// The destination of a door's clients.
@@ -55,6 +57,36 @@ impl Enter {
         let mut status = self.core.status("enter", Some(self.when_down));
         status.links.extend(self.hub.status());
         status
+    }
+
+    fn lock_cache(&self) -> MutexGuard<'_, Option<Cache>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the cache of the run before, or begins with an empty one; the runtime does not wait
+    /// for the device.
+    async fn first_cache(&self) -> io::Result<()> {
+        let core = self.core.clone();
+        let cache = tokio::task::spawn_blocking(move || core.cache(None)).await??;
+        *self.lock_cache() = Some(cache);
+        Ok(())
+    }
+
+    /// A connection, when there is a cache for it.
+    async fn prepare(&self) -> Result<(TlsStream<TcpStream>, String, Fingerprint), String> {
+        let is_first = self.lock_cache().is_none();
+        if is_first {
+            self.first_cache().await.map_err(|error| error.to_string())?;
+        }
+        self.connect().await
+    }
+
+    /// Saves the cache. No connection is carried any more.
+    pub(crate) fn save(&self) {
+        let cache = self.lock_cache().take().or_else(|| self.hub.take_cache());
+        if let Some(cache) = cache {
+            self.core.save(None, &cache);
+        }
     }
 
     /// Serves a door's clients.
@@ -211,15 +243,14 @@ impl Enter {
     }
 
     /// Keeps a connection to the exit until the enter stops.
-    pub(crate) async fn keep_link(self: Arc<Enter>, mut cache: Cache) {
+    pub(crate) async fn keep_link(self: Arc<Enter>) {
         let mut back_off = BACK_OFF_MIN;
         let mut told = String::new();
         while !self.core.is_stopping() {
             let began = Instant::now();
-            let why = match self.connect().await {
+            let why = match self.prepare().await {
                 Ok((stream, peer, key)) => {
-                    let (was_up, why, kept) = self.carry(stream, peer, key, cache).await;
-                    cache = kept;
+                    let (was_up, why) = self.carry(stream, peer, key).await;
                     if was_up {
                         told.clear();
                     }
@@ -265,14 +296,14 @@ impl Enter {
         Ok((TlsStream::Client(stream), format!("{peer} {key}"), key))
     }
 
-    /// Carries bytes until the connection ends; whether it was ever up, why it ended, the cache.
+    /// Carries bytes until the connection ends; whether it was ever up, why it ended.
     async fn carry(
         &self,
         mut stream: TlsStream<TcpStream>,
         peer: String,
         key: Fingerprint,
-        cache: Cache,
-    ) -> (bool, String, Cache) {
+    ) -> (bool, String) {
+        let cache = self.lock_cache().take().expect("there is one connection at a time");
         let end = self.core.end(Role::Connector, cache, self.hub.now());
         let end = end.expect("these settings were tried at the start");
         let number = self.hub.install(end, peer.clone(), key);
@@ -293,8 +324,8 @@ impl Enter {
             },
             Err(why) => why,
         };
-        let cache = self.hub.remove(number).expect("it was installed above");
-        (was_up, why, cache)
+        *self.lock_cache() = Some(self.hub.remove(number).expect("it was installed above"));
+        (was_up, why)
     }
 }
 

@@ -32,7 +32,7 @@ struct Peer {
     clients: AtomicUsize,
     /// Address from which it connected last.
     from: Mutex<Option<SocketAddr>>,
-    /// Held while a connection is there.
+    /// Held while a connection is there; `None` before the first one.
     cache: tokio::sync::Mutex<Option<Cache>>,
 }
 
@@ -155,7 +155,7 @@ impl Exit {
         if let Some(peer) = peers.get(key) {
             return Ok(peer.clone());
         }
-        let cache = tokio::sync::Mutex::new(Some(self.core.cache()?));
+        let cache = tokio::sync::Mutex::new(None);
         let (clients, from) = (AtomicUsize::new(0), Mutex::new(None));
         let peer = Arc::new(Peer { hub: Hub::new(self.core.began), clients, from, cache });
         peers.insert(key.clone(), peer.clone());
@@ -171,7 +171,13 @@ impl Exit {
     ) {
         self.take_place(&peer, from, &key);
         let mut place = peer.cache.lock().await;
-        let cache = place.take().expect("whoever held the place put the cache back");
+        let cache = match place.take() {
+            Some(cache) => cache,
+            None => match self.first_cache(&key).await {
+                Ok(cache) => cache,
+                Err(error) => return self.refuse(from, &error.to_string()),
+            },
+        };
         let end = self.core.end(Role::Acceptor, cache, peer.hub.now());
         let end = end.expect("these settings were tried at the start");
         let number = peer.hub.install(end, format!("{from} {key}"), key.clone());
@@ -194,6 +200,22 @@ impl Exit {
             self.core.link_is_down(None);
         }
         self.core.tell(Severity::Warning, "link", format!("{from}: down: {why}"));
+    }
+
+    /// The cache for the first connection of a key; the runtime does not wait for the device.
+    async fn first_cache(&self, key: &Fingerprint) -> io::Result<Cache> {
+        let (core, key) = (self.core.clone(), key.clone());
+        tokio::task::spawn_blocking(move || core.cache(Some(&key))).await?
+    }
+
+    /// Saves the caches of all keys. No connection is carried any more.
+    pub(crate) fn save(&self) {
+        for (key, peer) in self.peers().iter() {
+            let at_rest = peer.cache.try_lock().ok().and_then(|mut place| place.take());
+            if let Some(cache) = at_rest.or_else(|| peer.hub.take_cache()) {
+                self.core.save(Some(key), &cache);
+            }
+        }
     }
 
     /// Ends the connection that this key has, if any, and tells both ends when they stand at two

@@ -307,6 +307,11 @@ impl Hub {
         Some(live.end.into_cache())
     }
 
+    /// Takes the end of whatever connection is there, when nobody is served any more.
+    pub(crate) fn take_cache(&self) -> Option<Cache> {
+        Some(self.lock().live.take()?.end.into_cache())
+    }
+
     /// Ends the connection that is there, if any.
     pub(crate) fn abandon(&self, why: &str) {
         let mut state = self.lock();

@@ -5,12 +5,13 @@ use crate::core::Core;
 use crate::enter::{Door, Enter};
 use crate::exit::Exit;
 use crate::hub::Hub;
+use crate::keep::KeepError;
 use crate::keys::KeyError;
 use crate::status::Status;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thermocline_tunnel::SettingsError;
@@ -30,6 +31,9 @@ pub enum StartError {
     /// Keys.
     #[error(transparent)]
     Keys(#[from] KeyError),
+    /// The folder of caches.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
     /// Nobody could be met.
     #[error("no other end is named; name its key with --peer NAME.pub")]
     NoPeers,
@@ -96,6 +100,14 @@ impl Kind {
         }
     }
 
+    /// Saves what was sent, so that the next start knows it.
+    fn save(&self) {
+        match self {
+            Kind::Enter(enter) => enter.save(),
+            Kind::Exit(exit) => exit.save(),
+        }
+    }
+
     /// True when nobody is connected any more.
     fn is_idle(&self) -> bool {
         match self {
@@ -135,7 +147,6 @@ impl Gateway {
     /// Settings, keys or addresses that do not work.
     pub fn enter(mut config: EnterConfig) -> Result<Gateway, StartError> {
         let core = Arc::new(Core::new(&config.common, Role::Connector)?);
-        let cache = core.cache()?;
         let mut doors = Vec::new();
         for (address, target) in std::mem::take(&mut config.forward) {
             doors.push((listen(address)?, Door::Forward(target)));
@@ -155,6 +166,7 @@ impl Gateway {
             to: config.to,
             when_down: config.when_down,
             sharing: config.sharing,
+            cache: Mutex::new(None),
         });
         let kind = Kind::Enter(enter.clone());
         start(kind, addresses, move || {
@@ -164,7 +176,7 @@ impl Gateway {
                 tasks.push(tokio::spawn(enter.clone().serve(listener, door)));
             }
             // It ends by itself when the connection does.
-            tokio::spawn(enter.keep_link(cache));
+            tokio::spawn(enter.keep_link());
             Ok(tasks)
         })
     }
@@ -207,7 +219,8 @@ impl Gateway {
     }
 }
 
-/// Everything stops where it is, as if the process had died.
+/// Everything stops where it is, as if the process had died; but caches that are to be kept are
+/// saved.
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.phase.send_replace(Phase::Cut);
@@ -263,6 +276,8 @@ fn start(
             let Ok(doors) = begin() else { return false };
             until_end(&of_thread, &mut phases, doors).await
         });
+        // No task runs any more, so nothing is named while it is saved.
+        of_thread.save();
         // A name that is being looked up must not hold up the end.
         runtime.shutdown_background();
         is_clean

@@ -11,6 +11,7 @@
 //!   other), `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
 //! - `shadow`: what choices that are not in force would have saved, from a sample.
 //! - `config`: settings, targets, the cache that outlives connections.
+//! - `saved`: a cache as bytes that outlive the process.
 //! - `format`: the bytes, drawn in `docs/formats/tunnel.md`.
 //! - [`Trial`]: the sending half alone, to say what a tunnel would save.
 //!
@@ -23,6 +24,7 @@ mod encoder;
 mod end;
 mod flow;
 mod format;
+mod saved;
 mod shadow;
 mod shared;
 mod store;
@@ -37,5 +39,6 @@ pub use encoder::{Encoded, Limits};
 pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};
 pub use flow::FlowReport;
 pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
+pub use saved::SavedError;
 pub use store::{CHUNK_BYTES_MAX, Name, Owner, Store, StoreCounts};
 pub use trial::Trial;

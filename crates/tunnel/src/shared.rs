@@ -42,6 +42,21 @@ impl Shared {
         self.next_name - 1
     }
 
+    /// The number that the next chunk will have, while none is named.
+    pub(crate) fn next_name(&self) -> u64 {
+        self.next_name
+    }
+
+    /// Names chunks from this number on.
+    pub(crate) fn go_on_from(&mut self, next_name: u64) {
+        self.next_name = next_name;
+    }
+
+    /// The number that fingerprints are made with.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// One zstd frame; `None` if zstd refuses.
     pub(crate) fn compress(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.compressor.compress(bytes).ok()

@@ -24,8 +24,10 @@ fn addresses_are_read_and_told_alike() {
     assert_eq!(mapped.to_string(), "10.0.0.7:80");
     assert_eq!("WEB.Internal.:80".parse::<HostPort>().unwrap().to_string(), "web.internal:80");
     let long = format!("{}:80", "a".repeat(254));
-    for wrong in ["", "web", ":80", "web:0", "web:65536", "fd00::7:80", "a b:80", "[web]:80", &long]
-    {
+    let wrong = ["", "web", ":80", "web:0", "web:65536", "fd00::7:80", "a b:80", "[web]:80", &long];
+    // Found by fuzzing: told and read again, these were other hosts.
+    let empty_labels = ["web..:80", "a..web:80", ".web:80", ".:80", "10.0.0.7.:80"];
+    for wrong in wrong.into_iter().chain(empty_labels) {
         let error = wrong.parse::<HostPort>().unwrap_err().to_string();
         assert!(error.contains("HOST:PORT"), "{error}");
     }

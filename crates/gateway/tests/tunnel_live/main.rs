@@ -7,6 +7,7 @@ mod hostile;
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -353,6 +354,70 @@ fn a_cache_outlives_its_connection() {
     wait_until("the flow is over", || exit.status().clients == 0);
     let link = exit.status().links[0].clone();
     assert!(link.sent_bytes < data.len() as u64 / 20, "{link:?}");
+}
+
+/// The names of saved caches in a folder, which are whole and their owner's alone.
+fn saved(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let mut names: Vec<String> = files
+        .map(|file| {
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            file.file_name().into_string().unwrap()
+        })
+        .collect();
+    names.sort();
+    assert!(names.iter().all(|name| name.ends_with(".cache")), "{names:?}");
+    names
+}
+
+#[test]
+fn a_kept_cache_outlives_both_ends() {
+    let data = noise(8, 4 * MIB);
+    let scene = Scene::new();
+    let folder = scene.path().join("caches");
+    let served = data.clone();
+    let target = server(move |mut stream| stream.write_all(&served));
+    let sent = || {
+        let mut config = scene.exit_config(any(), "127.0.0.1:*");
+        config.common.keep = Some(folder.clone());
+        let exit = Gateway::exit(config).unwrap();
+        let mut config = scene.enter_config(exit.addresses[0], target);
+        config.common.keep = Some(folder.clone());
+        let enter = Gateway::enter(config).unwrap();
+        wait_until("the link is up", || is_up(&enter));
+        assert_eq!(saved(&folder), [""; 0], "a file that is in use could be read twice");
+        assert!(read_all(&mut connect(enter.addresses[0])).unwrap() == data);
+        wait_until("the flow is over", || exit.status().clients == 0);
+        let sent = exit.status().links[0].sent_bytes;
+        assert!(enter.stop(FOR_EVER) && exit.stop(FOR_EVER));
+        sent
+    };
+    assert!(sent() > data.len() as u64, "random bytes cannot be compressed");
+    let names = saved(&folder);
+    assert!(names.len() == 2 && names[0].starts_with("enter-") && names[1].starts_with("exit-"));
+    assert!(sent() < data.len() as u64 / 20, "{}", scene.log);
+    assert_eq!(saved(&folder), names);
+
+    // A bit rots in one of them: that end begins with an empty cache, and says so.
+    let path = folder.join(&names[1]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100_000] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert!(sent() > data.len() as u64);
+    let log = scene.log.to_string();
+    assert!(log.contains("the checksum is not that of the bytes before it; begins with"), "{log}");
+}
+
+#[test]
+fn a_folder_that_others_may_enter_keeps_no_caches() {
+    let scene = Scene::new();
+    let folder = scene.path().join("open");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut config = scene.exit_config(any(), "");
+    config.common.keep = Some(folder);
+    let error = Gateway::exit(config).err().unwrap().to_string();
+    assert!(error.contains("chmod 700"), "{error}");
 }
 
 /// A line between two ends that can be cut.

@@ -54,12 +54,12 @@ pub struct Name {
 }
 
 impl Name {
-    fn packed(self) -> u64 {
+    pub(crate) fn packed(self) -> u64 {
         assert!(self.number < 1 << 63, "names last for 2^63 chunks");
         self.number << 1 | u64::from(self.owner == Owner::Peer)
     }
 
-    fn unpacked(packed: u64) -> Name {
+    pub(crate) fn unpacked(packed: u64) -> Name {
         let owner = if packed & 1 == 1 { Owner::Peer } else { Owner::Us };
         Name { owner, number: packed >> 1 }
     }
@@ -93,6 +93,16 @@ struct Entry {
     fingerprint: u64,
     name: u64,
     extent: Extent,
+}
+
+/// A chunk as it lies in a store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk<'a> {
+    pub(crate) name: Name,
+    pub(crate) fingerprint: u64,
+    /// It was used since it came, and moves once instead of being overwritten.
+    pub(crate) is_used: bool,
+    pub(crate) bytes: &'a [u8],
 }
 
 /// Counts of a store.
@@ -208,6 +218,24 @@ impl Store {
         self.head += bytes.len();
         self.counts.inserted += 1;
         self.append(Entry { fingerprint, name: name.packed(), extent });
+    }
+
+    /// All chunks, the oldest one first.
+    pub(crate) fn all_chunks(&self) -> impl Iterator<Item = Chunk<'_>> {
+        self.entries.iter().map(|entry| Chunk {
+            name: Name::unpacked(entry.name),
+            fingerprint: entry.fingerprint,
+            is_used: entry.extent.is_used(),
+            bytes: self.bytes_of(entry),
+        })
+    }
+
+    /// Keeps a chunk of another store as that one had it.
+    pub(crate) fn take_in(&mut self, chunk: &Chunk<'_>) {
+        self.insert(chunk.name, chunk.fingerprint, chunk.bytes);
+        if chunk.is_used {
+            let _ = self.get(chunk.name);
+        }
     }
 
     /// Starts fetching where a chunk of this fingerprint would be found, which is to be asked for

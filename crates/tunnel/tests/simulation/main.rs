@@ -14,7 +14,7 @@ use thermocline_units::situations;
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 9] = [
+const SITUATIONS: [&str; 10] = [
     "chunks were missing",
     "the other end asked for chunks",
     "a segment waits for the connection",
@@ -22,6 +22,7 @@ const SITUATIONS: [&str; 9] = [
     "the connection broke",
     "a cache was lost",
     "a cache of an older run came back",
+    "a cache was saved and read by another process",
     "a flow waits for the other end",
     "a flow was dropped whose client has everything",
 ];
@@ -31,13 +32,14 @@ const SITUATIONS: [&str; 9] = [
 const NEVER: &str = "a chunk of the store went bad";
 
 /// Bugs that a seed must catch.
-const MUTANTS: [&str; 6] = [
+const MUTANTS: [&str; 7] = [
     "retained_until_sent_only",
     "names_of_an_older_peer_are_kept",
     "reference_without_a_look_at_the_bytes",
     "the_last_chunk_is_not_flushed",
     "end_before_fills",
     "no_credit_for_a_long_segment",
+    "next_name_is_not_saved",
 ];
 
 /// Seeds in which a mutant must be caught.

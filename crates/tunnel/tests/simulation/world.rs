@@ -357,14 +357,15 @@ impl World {
         self.lines.iter().all(VecDeque::is_empty) && self.ends.iter().all(nothing)
     }
 
-    /// The connection breaks; each end keeps its cache, loses it, or finds an older one.
+    /// The connection breaks; each end keeps its cache, loses it, finds an older one, or reads the
+    /// one that it saved.
     fn break_off(&mut self) {
         met("the connection broke");
         let mut caches = Vec::new();
         for side in 0..2 {
             let end = self.ends[side].take().expect("both ends are there");
             let cache = end.into_cache();
-            caches.push(match self.rng.below(4) {
+            caches.push(match self.rng.below(5) {
                 0 => {
                     met("a cache was lost");
                     self.old_caches[side] = Some(cache);
@@ -373,6 +374,13 @@ impl World {
                 1 if self.old_caches[side].is_some() => {
                     met("a cache of an older run came back");
                     self.old_caches[side].replace(cache).expect("it is there")
+                }
+                2 => {
+                    met("a cache was saved and read by another process");
+                    let mut saved = Vec::new();
+                    cache.write_saved(&mut saved).expect("memory takes it");
+                    let kib = [8, 64, 1024][self.rng.below(3) as usize];
+                    Cache::read_saved(&saved[..], Bytes::from_kib(kib)).expect("it was just saved")
                 }
                 _ => cache,
             });

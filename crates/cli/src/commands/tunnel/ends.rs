@@ -54,6 +54,9 @@ struct CommonArgs {
     /// Memory for chunks; the exit has as much for each key that it meets.
     #[arg(long, value_name = "BYTES", default_value = "256MiB")]
     cache: Bytes,
+    /// Folder in which the cache outlives a stop; without it, each start begins with an empty one.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
     /// Policy that decides how flows are cut.
     #[arg(long, value_name = "POLICY", default_value = thermocline_policy::tunnel::DEFAULT)]
     policy: String,
@@ -223,6 +226,7 @@ fn common(args: &CommonArgs) -> Result<(Common, Arc<Desk>), CliError> {
     let keys = KeyFiles { key: args.key.clone(), peers: args.peer.clone() };
     let mut common = Common::new(keys);
     common.cache = args.cache;
+    common.keep.clone_from(&args.keep);
     common.policy.clone_from(&args.policy);
     common.linger = Duration::from_millis(args.linger_ms);
     common.limits.clients_max = args.clients_max.into();

@@ -1,0 +1,101 @@
+//! Caches that outlive the process: a file each, in a folder that only its owner can read.
+//!
+//! 1. A file is taken away before what was in it is used: were it read twice, names would be given
+//!    twice. So an end that is killed begins with an empty cache.
+//! 2. A stopping end writes its cache under another name, forces it to the device, and renames it:
+//!    there is a whole file or none.
+
+use rustix::fs::OFlags;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use thermocline_tunnel::{Cache, SavedError};
+use thermocline_units::Bytes;
+
+/// Bytes that are read or written at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A reason that a folder cannot keep caches.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// Others could read chunks there, or put other ones in their place.
+    #[error("{}: others may enter it; chmod 700 it, or name another folder", .0.display())]
+    Open(PathBuf),
+    /// Not a folder, or it cannot be made or looked into.
+    #[error("{}: {error}", .folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// The system's word.
+        error: io::Error,
+    },
+}
+
+/// A folder of caches.
+#[derive(Debug, Clone)]
+pub(crate) struct Keep {
+    folder: PathBuf,
+}
+
+impl Keep {
+    /// Makes the folder, or looks whether one that is there is its owner's alone.
+    pub(crate) fn new(folder: &Path) -> Result<Keep, KeepError> {
+        let failed = |error| KeepError::Io { folder: folder.to_path_buf(), error };
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        if fs::metadata(folder).map_err(failed)?.mode() & 0o077 != 0 {
+            return Err(KeepError::Open(folder.to_path_buf()));
+        }
+        Ok(Keep { folder: folder.to_path_buf() })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.cache"))
+    }
+
+    /// The cache that was saved under `name`, which is not there afterwards; `None` if none was.
+    ///
+    /// # Errors
+    /// The file cannot be read, or was damaged; it is gone then, unless it could not be taken away.
+    pub(crate) fn take(&self, name: &str, capacity: Bytes) -> Result<Option<Cache>, SavedError> {
+        let path = self.path(name);
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        if !file.metadata()?.is_file() {
+            let text = "not a regular file; move it away";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
+        }
+        fs::remove_file(&path)?;
+        self.force()?;
+        Cache::read_saved(BufReader::with_capacity(BUFFER_BYTES, file), capacity).map(Some)
+    }
+
+    /// Saves a cache under `name`.
+    pub(crate) fn save(&self, name: &str, cache: &Cache) -> io::Result<()> {
+        let path = self.path(name);
+        let unfinished = path.with_extension("unfinished");
+        let saved = write(&unfinished, cache).and_then(|()| fs::rename(&unfinished, &path));
+        if saved.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        saved.and_then(|()| self.force())
+    }
+
+    /// Forces the folder's own changes to the device.
+    fn force(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+fn write(path: &Path, cache: &Cache) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    cache.write_saved(BufWriter::with_capacity(BUFFER_BYTES, &file))?;
+    file.sync_all()
+}
