@@ -8,7 +8,7 @@
 - `speed`: processor time a request, throughput and latency beside HAProxy and nginx.
 - `fibonacci`: the experiment of 001 §3.3: eight workers that compute Fibonacci numbers, clients in bursts, reports each second.
 - `connections`: thousands of open connections; and servers that die, hang, answer garbage, lie and flap.
-- `conformance`: what becomes of messages at the edges of HTTP/1.1, beside HAProxy and nginx.
+- `conformance`: what becomes of messages at the edges of HTTP/1.1 and HTTP/2, beside HAProxy and nginx.
 
 What is measured, and how, is told at the head of each part's file. Prints JSON; its `table` is what people read.
 """

@@ -1,9 +1,9 @@
-"""What a proxy makes of messages at the edges of HTTP/1.1, beside HAProxy and nginx.
+"""What a proxy makes of messages at the edges of HTTP/1.1 and HTTP/2, beside HAProxy and nginx.
 
 Each message goes, byte for byte, to each proxy, before a server of raw bytes that writes down what it was sent. A cell tells the status of
 each answer, how many requests the server saw (x2 when it was not one), `…` behind an answer that was cut off, and `open` when the proxy
 neither answered nor closed within a second. There is no right or wrong here, but two columns that millions use: the last line counts where
-ours is alone. HAProxy and nginx run with their defaults, and kept connections to servers.
+ours is alone. HAProxy and nginx run with their defaults, and kept connections to servers. balance_frames.py has the messages of HTTP/2.
 """
 
 import re
@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 
+import balance_frames
 import balance_speed
 from balance_processes import Programs, free_ports, machine, need
 
@@ -207,18 +208,33 @@ def row(name, message, proxies):
     return [name, *cells, "alone" if alone else ""]
 
 
+def proxies(programs, args, name, http2):
+    """A server behind each proxy: [(port, server)]."""
+    ports, servers = free_ports(3), [Server() for _ in range(3)]
+    core = args.proxy_cores
+    programs.balancer(args.binary, name, ports[0], [servers[0].port], "[outliers]\nconsecutive = 0\n", cores=core)
+    balance_speed.haproxy(programs, ports[1], [servers[1].port], core, protocol=" proto h2" * http2)
+    balance_speed.nginx(programs, ports[2], [servers[2].port], core, " http2" * http2)
+    return list(zip(ports, servers))
+
+
+def table(rows):
+    alone = sum(cells[-1] == "alone" for cells in rows)
+    text = "| message | thermocline | HAProxy | nginx | |\n|---|---|---|---|---|\n"
+    text += "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    return text + f"\nOurs differs from both in {alone} of {len(rows)} rows.\n"
+
+
 def run(args, folder):
     need("haproxy", "nginx")
     with Programs(folder) as programs:
-        ports, servers = free_ports(3), [Server() for _ in range(3)]
-        core = args.proxy_cores
-        programs.balancer(args.binary, "ours", ports[0], [servers[0].port], "[outliers]\nconsecutive = 0\n", cores=core)
-        balance_speed.haproxy(programs, ports[1], [servers[1].port], core)
-        balance_speed.nginx(programs, ports[2], [servers[2].port], core)
-        proxies = list(zip(ports, servers))
-        rows = [row(name, message, proxies) for name, message in REQUESTS]
-        rows += [row(f"answer: {path.replace('-', ' ')}", get(f"/{path}", WANTS), proxies) for path in ANSWERS]
-    text = f"{machine()}\n\n| message | thermocline | HAProxy | nginx | |\n|---|---|---|---|---|\n"
-    text += "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
-    alone = sum(cells[-1] == "alone" for cells in rows)
-    return text + f"\nOurs differs from both in {alone} of {len(rows)} rows.\n", rows
+        these = proxies(programs, args, "ours", http2=False)
+        rows = [row(name, message, these) for name, message in REQUESTS]
+        rows += [row(f"answer: {path.replace('-', ' ')}", get(f"/{path}", WANTS), these) for path in ANSWERS]
+    with Programs(folder) as programs:
+        frames = list(balance_frames.rows(proxies(programs, args, "ours2", http2=True)))
+    bad = [sum(word in cells[at] for cells in frames for word in (" in a request", " lost")) for at in (1, 2, 3)]
+    text = (f"{machine()}\n\n## HTTP/1.1\n\n{table(rows)}\n## HTTP/2 in front, frame by frame\n\n{table(frames)}"
+            "Requests out of another's bytes, and connections that were not served afterwards: "
+            f"thermocline {bad[0]}, HAProxy {bad[1]}, nginx {bad[2]}.\n")
+    return text, {"http1": rows, "http2": frames}

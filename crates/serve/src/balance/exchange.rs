@@ -415,10 +415,13 @@ impl Exchange {
         let (mut parts, body) = response.into_parts();
         self.take_report(&sent, &mut parts.headers);
         let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
-        let Some(framing) = headers::to_client(&mut parts.headers, switches) else {
-            sent.target.failed("answered with a transfer coding that nobody asked for".to_string());
-            sent.finish(Outcome::Broken);
-            return self.refuse(&Refusal::Broken);
+        let framing = match headers::to_client(&mut parts.headers, switches) {
+            Ok(framing) => framing,
+            Err(bad) => {
+                sent.target.failed(bad.to_string());
+                sent.finish(Outcome::Broken);
+                return self.refuse(&Refusal::Broken);
+            }
         };
         parts.version = Version::HTTP_11;
         self.journal.backend = Some(sent.target.clone());

@@ -3,8 +3,10 @@
 //! 1. Hop-by-hop fields go: those of RFC 9110 §7.6.1 and RFC 9112, and whatever `Connection` names.
 //!    Framing is hyper's: it reads one length or chunks, refuses what is ambiguous, and writes its
 //!    own on the other side, so that two neighbours cannot disagree on where a message ends.
+//!    A length that came several times is passed on once, and two that differ are refused.
 //! 2. A request for a whole URI (`GET http://host/path`) becomes one for a path, and its host the
-//!    one that counts (RFC 9112 §3.2.2). Requests without a host, or with two, are refused.
+//!    one that counts (RFC 9112 §3.2.2). Requests without a host, or with two, are refused. So are
+//!    requests of HTTP/2 whose `:authority` and `host` differ (RFC 9113 §8.3.1).
 //! 3. Cookies that HTTP/2 brought in pieces are joined (RFC 9113 §8.2.3).
 //! 4. `X-Forwarded-For` and `X-Forwarded-Proto` as the configuration says.
 //!
@@ -115,6 +117,17 @@ pub(super) enum BadRequest {
     Target,
     #[error("of all transfer codings only `chunked` is understood")]
     Coding,
+    #[error("the request states two lengths")]
+    TwoLengths,
+}
+
+/// A reason that a server's answer cannot be passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadAnswer {
+    #[error("answered with a transfer coding that nobody asked for")]
+    Coding,
+    #[error("answered with two lengths")]
+    TwoLengths,
 }
 
 /// Framing of a message: how it said where it ends.
@@ -140,6 +153,9 @@ pub(super) fn to_server(
     let hops = Hops::of(&parts.headers);
     if hops.has(Hops::CODING) && !is_chunked(&parts.headers) {
         return Err(BadRequest::Coding);
+    }
+    if !leave_one_length(&mut parts.headers) {
+        return Err(BadRequest::TwoLengths);
     }
     let upgrade = hops.has(Hops::UPGRADE).then(|| wanted_upgrade(parts)).flatten();
     let trailers = hops.has(Hops::TE) && takes_trailers(&parts.headers);
@@ -171,19 +187,25 @@ pub(super) fn to_server(
     Ok(upgrade)
 }
 
-/// Makes a server's head the one that a client gets. `None`: its body is coded in a way that was
-/// not asked for and cannot be undone.
-pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) -> Option<Framing> {
+/// Makes a server's head the one that a client gets.
+///
+/// # Errors
+///
+/// The body is coded in a way that was not asked for and cannot be undone, or has two lengths.
+pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) -> Result<Framing, BadAnswer> {
     let upgrade = switches.then(|| headers.get(UPGRADE).cloned()).flatten();
     let hops = Hops::of(headers);
     let mut framing = Framing::Plain;
     if hops.has(Hops::CODING) {
         if !is_chunked(headers) {
-            return None;
+            return Err(BadAnswer::Coding);
         }
         if headers.remove(CONTENT_LENGTH).is_some() {
             framing = Framing::Doubtful;
         }
+    }
+    if !leave_one_length(headers) {
+        return Err(BadAnswer::TwoLengths);
     }
     hops.strip(headers);
     if switches {
@@ -192,7 +214,19 @@ pub(super) fn to_client(headers: &mut HeaderMap, switches: bool) -> Option<Frami
             headers.insert(UPGRADE, upgrade);
         }
     }
-    Some(framing)
+    Ok(framing)
+}
+
+/// Leaves one of several equal lengths. False: they differ.
+fn leave_one_length(headers: &mut HeaderMap) -> bool {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let (Some(first), Some(second)) = (lengths.next(), lengths.next()) else { return true };
+    if first != second || lengths.any(|length| length != first) {
+        return false;
+    }
+    let length = first.clone();
+    headers.insert(CONTENT_LENGTH, length);
+    true
 }
 
 /// Returns true if `chunked` is the only transfer coding.
@@ -228,9 +262,19 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 
 /// Leaves a path for the target, and one host.
 fn name_host(parts: &mut Parts) -> Result<(), BadRequest> {
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let named = hosts.next();
+    if hosts.next().is_some() {
+        return Err(BadRequest::TwoHosts);
+    }
     if let Some(authority) = parts.uri.authority() {
         // User and password are not a host's.
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        // In HTTP/1.1 the target's host counts, whatever the field says.
+        let differs = || named.is_some_and(|named| !named.as_bytes().eq_ignore_ascii_case(host.as_bytes()));
+        if parts.version == Version::HTTP_2 && differs() {
+            return Err(BadRequest::TwoHosts);
+        }
         let host = HeaderValue::from_str(host).map_err(|_| BadRequest::Target)?;
         parts.headers.insert(HOST, host);
         let path = parts.uri.path_and_query().cloned();
@@ -239,17 +283,15 @@ fn name_host(parts: &mut Parts) -> Result<(), BadRequest> {
     } else if !parts.uri.path().starts_with('/') && parts.uri.path() != "*" {
         return Err(BadRequest::Target);
     }
-    let mut hosts = parts.headers.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
-        (Some(_), None) => Err(BadRequest::NoSuchHost),
-        (None, _) if parts.version == Version::HTTP_10 => {
+    match parts.headers.get(HOST) {
+        Some(host) if is_host(host.as_bytes()) => Ok(()),
+        Some(_) => Err(BadRequest::NoSuchHost),
+        None if parts.version == Version::HTTP_10 => {
             // HTTP/1.1, which servers are spoken to, needs the field, not a name in it.
             parts.headers.insert(HOST, HeaderValue::from_static(""));
             Ok(())
         }
-        (None, _) => Err(BadRequest::NoHost),
-        (Some(_), Some(_)) => Err(BadRequest::TwoHosts),
+        None => Err(BadRequest::NoHost),
     }
 }
 

@@ -46,7 +46,7 @@ impl Interim {
         }
         let mut fields = fields.clone();
         // One that names a coding is not of HTTP, and no body follows any of them.
-        if headers::to_client(&mut fields, false).is_none() {
+        if headers::to_client(&mut fields, false).is_err() {
             return;
         }
         fields.remove(CONTENT_LENGTH);

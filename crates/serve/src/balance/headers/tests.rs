@@ -115,6 +115,37 @@ fn one_host_is_needed_and_no_connect() {
 }
 
 #[test]
+fn two_hosts_are_refused_over_http_2_too() {
+    let host = |version, request, fields: &[&str]| {
+        let mut parts = head(request, fields);
+        parts.version = version;
+        told(&mut parts, Forwarded::Keep).map(|_| parts.headers[HOST].clone())
+    };
+    let whole = "GET http://A.example/";
+    assert_eq!(host(Version::HTTP_2, whole, &[]).unwrap(), "A.example");
+    assert_eq!(host(Version::HTTP_2, whole, &["host: a.example"]).unwrap(), "A.example");
+    assert_eq!(host(Version::HTTP_2, whole, &["host: b.example"]), Err(BadRequest::TwoHosts));
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let twice = ["host: a.example", "host: a.example"];
+        assert_eq!(host(version, whole, &twice), Err(BadRequest::TwoHosts));
+    }
+}
+
+#[test]
+fn a_length_is_passed_on_once() {
+    let lengths = ["content-length: 3", "content-length: 3", "content-length: 3"];
+    assert_eq!(sent(&lengths), ["content-length: 3"]);
+    let mut answer = head("GET /", &lengths).headers;
+    assert_eq!(to_client(&mut answer, false), Ok(Framing::Plain));
+    assert_eq!(fields(&answer), ["content-length: 3"]);
+    let differing = ["host: a", "content-length: 3", "content-length: 3", "content-length: 4"];
+    let mut request = head("POST /", &differing);
+    assert_eq!(told(&mut request, Forwarded::Keep), Err(BadRequest::TwoLengths));
+    let mut answer = head("GET /", &differing).headers;
+    assert_eq!(to_client(&mut answer, false), Err(BadAnswer::TwoLengths));
+}
+
+#[test]
 fn what_servers_are_told_of_clients_is_as_configured() {
     let came = ["host: a", "x-forwarded-for: 10.0.0.9", "x-forwarded-proto: http"];
     let told = |forwarded| {
@@ -144,10 +175,10 @@ fn answers_lose_their_hops_and_keep_a_switch() {
     let answer =
         ["connection: close, x-hop", "x-hop: 1", "transfer-encoding: chunked", "accept: a"];
     let mut headers = head("GET /", &answer).headers;
-    to_client(&mut headers, false);
+    assert_eq!(to_client(&mut headers, false), Ok(Framing::Plain));
     assert_eq!(headers.len(), 1);
     assert!(headers.contains_key(ACCEPT));
     let mut headers = head("GET /", &["connection: Upgrade", "upgrade: websocket"]).headers;
-    to_client(&mut headers, true);
+    to_client(&mut headers, true).unwrap();
     assert_eq!(fields(&headers), ["connection: upgrade", "upgrade: websocket"]);
 }
