@@ -1,13 +1,14 @@
 """A set of files and its next version through a tunnel over a slow link, beside plain TCP and the laboratory's forecast.
 
-    tunnel.py tunnel BINARY KEPT [--rounds N] [--mbit N] [--ms N] [--loss PER_MILLION,…] [--policy P] [--first FILE --second FILE] [--binary PATH] [--link PATH]
+    tunnel.py tunnel BINARY KEPT [--rounds N] [--mbit N] [--ms N] [--loss PER_MILLION,…] [--policy P] [--congestion WHICH] [--first FILE --second FILE]
+              [--binary PATH] [--link PATH]
 
 1. Two network namespaces with a TUN device between them, which the example `link` of thermocline-ports-os gives a rate, a delay each way
    and a loss. A server in one sends files, a client in the other takes them and compares SHA-256.
 2. A round starts both ends anew, with empty caches, and takes in turn: both files by plain TCP, the first through the tunnel, the second.
    The kernel's counters of the devices say how many bytes went over the link; both ends' processor time comes from /proc.
-3. `lab tunnel` sends the same files over a modelled link of that rate and delay: what it says of the second is what both take less what
-   the first takes.
+3. `lab tunnel` sends the same files over a modelled link of that rate, delay and loss, with the congestion control that the kernel has: what
+   it says of the second is what both take less what the first takes. What it says of plain TCP stands beside what the kernel took.
 
 Without --first, the set is made of this machine's /usr/share/doc and /usr/lib/python3 (a tar of at most 110 MB), and the second version
 has other times everywhere and 20 to 400 bytes put into one file of twenty. Needs root. Prints JSON; its `table` is what people read.
@@ -47,11 +48,11 @@ def run(*words, **more):
 class Link:
     """The namespaces and what runs between them."""
 
-    def __init__(self, program, mbit, ms, loss):
+    def __init__(self, program, mbit, ms, loss, seed=1):
         self.close()
         for name in (NEAR, FAR):
             run("ip", "netns", "add", name)
-        words = [str(program), "tcl0", "tcl1", str(mbit), str(ms), str(loss)]
+        words = [str(program), "tcl0", "tcl1", str(mbit), str(ms), str(loss), str(seed)]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         if not self.process.stdout.readline().startswith("link"):
             raise SystemExit("the link does not start; it says why above")
@@ -85,10 +86,11 @@ def inside(namespace):
             raise OSError(ctypes.get_errno(), f"setns {namespace}")
 
 
-def serve(files, ready):
+def serve(files, ready, congestion):
     """A connection asks by a byte, 0 or 1, and gets a length and that file."""
     inside(FAR)
     listener = socket.create_server((FAR_ADDRESS, FILES), backlog=16)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
     ready.set()
     while True:
         connection, _ = listener.accept()
@@ -191,24 +193,25 @@ def made_set():
     return first.getvalue(), second.getvalue()
 
 
-def forecast(args, paths, ms):
-    """Seconds that the laboratory says the second file takes."""
-    def took(names):
-        words = [args.binary, "lab", "tunnel", *names, "--policy", args.policy, "--rate", f"{args.mbit}Mbit", "--delay", f"{ms}ms", "--json"]
-        return json.loads(subprocess.check_output([str(word) for word in words]))[0]["took_s"]
+def forecast(args, paths, loss):
+    """What the laboratory says: seconds of both files through the tunnel, and of the second by plain TCP."""
+    def play(names):
+        words = [args.binary, "lab", "tunnel", *names, "--policy", args.policy, "--rate", f"{args.mbit}Mbit", "--delay", f"{args.ms}ms"]
+        words += ["--loss", f"{loss / 10_000}%", "--congestion", args.congestion, "--json"]
+        return json.loads(subprocess.check_output([str(word) for word in words]))[0]
 
-    first = took(paths[:1])
-    return first, took(paths) - first
+    first, both, plain = play(paths[:1]), play(paths), play(paths[1:])
+    return {"plain_s": plain["plain_tcp_s"], "first_s": first["took_s"], "second_s": both["took_s"] - first["took_s"]}
 
 
 def one_loss(args, files, folder, loss):
     digests = [hashlib.sha256(contents).digest() for contents in files]
     rows = []
     for number in range(args.rounds):
-        link = Link(args.link, args.mbit, args.ms, loss)
+        link = Link(args.link, args.mbit, args.ms, loss, number + 1)
         try:
             ready = threading.Event()
-            threading.Thread(target=serve, args=(files, ready), daemon=True).start()
+            threading.Thread(target=serve, args=(files, ready, args.congestion), daemon=True).start()
             ready.wait()
             row = {}
             before = link.carried()
@@ -245,8 +248,11 @@ def table(measured, args, sizes, told):
         cells = [spread(rows, "plain_s", "{:.2f}"), spread(rows, "first_s", "{:.2f}"), spread(rows, "second_s", "{:.2f}"), spread(rows, "times", "{:.1f}")]
         cells += [spread(rows, "second_bytes", "{:,.0f}"), spread(rows, "second_processor_s", "{:.2f}")]
         lines.append(f"| {int(loss) / 10_000} % | " + " | ".join(cells) + " |")
-    if told:
-        lines += ["", f"The laboratory, without loss: first {told[0]:.2f} s, second {told[1]:.2f} s."]
+    lines += ["", "| loss | | live, s | the laboratory, s | beside live |", "|---|---|---:|---:|---:|"]
+    for loss, rows in measured.items():
+        for key, name in (("plain_s", "plain TCP, second"), ("first_s", "tunnel, first"), ("second_s", "tunnel, second")):
+            live = statistics.median(row[key] for row in rows)
+            lines.append(f"| {int(loss) / 10_000} % | {name} | {live:.2f} | {told[loss][key]:.2f} | {told[loss][key] / live - 1:+.0%} |")
     return "\n".join(lines) + "\n"
 
 
@@ -262,6 +268,8 @@ def main():
     parser.add_argument("--ms", type=int, default=20)
     parser.add_argument("--loss", default="0,1000,10000")
     parser.add_argument("--policy", default="content:size=2KiB")
+    parser.add_argument("--congestion", default=pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip(),
+                        help="of plain TCP and of the forecast; the tunnel's ends have what the kernel gives")
     parser.add_argument("--first")
     parser.add_argument("--second")
     args = parser.parse_args()
@@ -280,7 +288,7 @@ def main():
         paths = [folder / "old.tar", folder / "new.tar"]
         for path, contents in zip(paths, files):
             path.write_bytes(contents)
-        told = forecast(args, paths, args.ms)
+        told = {loss: forecast(args, paths, int(loss)) for loss in args.loss.split(",")}
         measured = {loss: one_loss(args, files, folder, int(loss)) for loss in args.loss.split(",")}
     sizes = [len(contents) for contents in files]
     print(json.dumps({"rounds": measured, "forecast_s": told, "bytes": sizes, "table": table(measured, args, sizes, told)}))

@@ -29,4 +29,4 @@ pub use file::{
     FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file, take_back_file,
 };
 pub use patience::{Health, Patience};
-pub use shaper::{Carried, Flaws, Shaper};
+pub use shaper::{Carried, Shaper};

@@ -1,14 +1,14 @@
 //! A live link: packets between two TUN devices take the time that a `LinkProfile` says.
 //!
-//! The code is that of the laboratory's link. Losses and the end of the queue are added here.
+//! The code is that of the laboratory's link, losses and the end of the queue included.
 
 use crate::tun;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use thermocline_ports::model::{LaneModel, LinkProfile, ModelLink};
+use thermocline_ports::model::{LinkProfile, ModelLink};
 use thermocline_ports::{Link, Packet, Payload};
-use thermocline_units::{Nanos, Rng};
+use thermocline_units::Nanos;
 
 /// Bytes of a packet, at most.
 const PACKET_BYTES_MAX: usize = 64 << 10;
@@ -17,15 +17,6 @@ const IN_A_ROW: usize = 64;
 /// Longest time between two looks at whether to go on.
 const GLANCE: Nanos = Nanos::from_micros(100_000);
 
-/// Flaws of a link beyond its profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flaws {
-    /// A packet that would wait longer for those before it is dropped, as a router drops it.
-    pub queue_max: Nanos,
-    /// Packets of a million that are lost, each by itself.
-    pub lost_per_million: u32,
-}
-
 /// Packets that a direction carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Carried {
@@ -33,9 +24,9 @@ pub struct Carried {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or a device that did not take them.
     pub dropped: u64,
-    /// Packets that were lost by the flaws.
+    /// Packets that were lost behind the queue.
     pub lost: u64,
     /// Packets that came out.
     pub delivered: u64,
@@ -46,34 +37,23 @@ pub struct Shaper {
     devices: [File; 2],
     /// Links: packets into the first device come out of the second, and the other way round.
     links: [ModelLink; 2],
-    /// The links' lanes once more, for how long a packet would wait.
-    lanes: [LaneModel; 2],
-    flaws: Flaws,
-    rng: Rng,
-    carried: [Carried; 2],
+    /// Packets of each link that came out, and that the device behind it did not take.
+    handed_out: [(u64, u64); 2],
     buffer: Vec<u8>,
     arrived: Vec<Packet>,
 }
 
 impl Shaper {
-    /// A link by `profile` with `flaws`, in both directions, between the TUN devices of these
-    /// names, which are made if they are not there. `seed` decides jitter and losses.
+    /// A link by `profile`, in both directions, between the TUN devices of these names, which are
+    /// made if they are not there. `seed` decides jitter and losses.
     ///
     /// # Errors
     /// The system refuses the devices: it takes CAP_NET_ADMIN, and `/dev/net/tun`.
-    pub fn new(
-        names: [&str; 2],
-        profile: LinkProfile,
-        flaws: Flaws,
-        seed: u64,
-    ) -> io::Result<Shaper> {
+    pub fn new(names: [&str; 2], profile: LinkProfile, seed: u64) -> io::Result<Shaper> {
         Ok(Shaper {
             devices: [tun::open(names[0])?, tun::open(names[1])?],
             links: [ModelLink::new(profile, seed), ModelLink::new(profile, seed ^ u64::MAX)],
-            lanes: [LaneModel::new(&profile.lane); 2],
-            flaws,
-            rng: Rng::seeded(seed),
-            carried: [Carried::default(); 2],
+            handed_out: [(0, 0); 2],
             buffer: vec![0; PACKET_BYTES_MAX],
             arrived: Vec::new(),
         })
@@ -81,7 +61,17 @@ impl Shaper {
 
     /// Packets from the first device to the second, and from the second to the first.
     pub fn carried(&self) -> [Carried; 2] {
-        self.carried
+        [0, 1].map(|from| {
+            let counts = self.links[from].counts();
+            let (delivered, not_taken) = self.handed_out[from];
+            Carried {
+                packets: counts.packets,
+                bytes: counts.bytes,
+                dropped: counts.dropped + not_taken,
+                lost: counts.lost,
+                delivered,
+            }
+        })
     }
 
     /// Carries packets as long as `goes_on` says, by this clock.
@@ -112,21 +102,8 @@ impl Shaper {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            let (link, carried) = (&mut self.links[from], &mut self.carried[from]);
-            carried.packets += 1;
-            carried.bytes += length as u64;
-            let waits = { self.lanes[from] }.pass(now, 0).saturating_sub(now);
-            if waits > self.flaws.queue_max {
-                carried.dropped += 1;
-                continue;
-            }
-            self.lanes[from].pass(now, length as u64);
-            if self.rng.below(1_000_000) < u64::from(self.flaws.lost_per_million) {
-                carried.lost += 1;
-                continue;
-            }
             let data = Payload::Bytes(self.buffer[..length].to_vec().into());
-            link.send(now, Packet { tag: 0, data });
+            self.links[from].send(now, Packet { tag: 0, data });
         }
         Ok(())
     }
@@ -137,9 +114,9 @@ impl Shaper {
             let length = packet.data.len() as usize;
             packet.data.copy_to(&mut self.buffer[..length]);
             match self.devices[1 - from].write(&self.buffer[..length]) {
-                Ok(_) => self.carried[from].delivered += 1,
+                Ok(_) => self.handed_out[from].0 += 1,
                 // The system has no room, or the device is down: packets get lost.
-                Err(error) if is_loss(&error) => self.carried[from].dropped += 1,
+                Err(error) if is_loss(&error) => self.handed_out[from].1 += 1,
                 Err(error) => return Err(error),
             }
         }

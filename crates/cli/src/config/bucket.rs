@@ -3,7 +3,7 @@
 use super::keys::{At, ConfigError, Keys};
 use super::{BucketConfig, DeviceConfig};
 use std::path::{Path, PathBuf};
-use thermocline_ports::model::{Lane, LinkProfile};
+use thermocline_ports::model::LinkProfile;
 use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::format::{EXTENT_BYTES, EXTENTS_MAX};
 use thermocline_ports_os::objects::{BucketOptions, Limits, Prices};
@@ -137,8 +137,7 @@ fn link(keys: &mut Keys<'_>) -> Result<Option<LinkProfile>, ConfigError> {
     let wrong = "`link` must be a bandwidth from 1kbps to 1000Gbps, such as \"1Gbps\"";
     let bytes_per_s = bandwidth(&value).ok_or_else(|| keys.file.problem(line, wrong))?;
     let latency = latency.map_or(Nanos(0), |latency| latency.value);
-    let lane = Lane { bytes_per_s, command: Nanos(0) };
-    Ok(Some(LinkProfile { latency, jitter: Nanos(0), lane }))
+    Ok(Some(LinkProfile::new(bytes_per_s, latency)))
 }
 
 /// Bytes a second of a text such as `200Mbps`.

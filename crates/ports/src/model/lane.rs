@@ -23,6 +23,11 @@ impl LaneModel {
         }
     }
 
+    /// Time that whatever comes at `now` waits for what came before it.
+    pub fn wait(&self, now: Nanos) -> Nanos {
+        self.free.saturating_sub(now)
+    }
+
     /// Time at which `bytes` that come at `now` are through. Calls come in the order of time.
     #[inline]
     pub fn pass(&mut self, now: Nanos, bytes: u64) -> Nanos {

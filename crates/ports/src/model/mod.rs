@@ -36,7 +36,7 @@ pub use accelerator::{AcceleratorProfile, Compute, ModelAccelerator};
 pub use counters::{Counters, FlashCounters, OperationCounters, ShingleCounters};
 pub use keys::ProfileError;
 pub use lane::LaneModel;
-pub use link::{LinkProfile, ModelLink};
+pub use link::{LinkCounts, LinkProfile, ModelLink};
 pub mod published;
 pub use profile::{Disk, Flash, Lane, Medium, Object, Parallel, Profile, Shingles};
 pub use spread::Spread;

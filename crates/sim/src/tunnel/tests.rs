@@ -1,7 +1,6 @@
 //! What a tunnel on a modelled link must do, by arithmetic.
 
 use super::*;
-use thermocline_ports::model::Lane;
 use thermocline_units::Rng;
 
 const FREE: Costs = Costs {
@@ -13,9 +12,9 @@ const FREE: Costs = Costs {
 };
 
 fn scene(controller: &str, bytes_per_s: u64) -> Scene {
-    let lane = Lane { bytes_per_s, command: Nanos(0) };
     Scene {
-        link: LinkProfile { latency: Nanos::from_micros(20_000), jitter: Nanos(0), lane },
+        link: LinkProfile::new(bytes_per_s, Nanos::from_micros(20_000)),
+        tcp: None,
         cache: Size::from_mib(64),
         controller: controller.to_string(),
         sharing: Sharing::All,
@@ -81,4 +80,45 @@ fn flows_one_after_the_other_on_a_link_that_is_never_the_limit_all_end() {
         let played = play(&scene("content:size=512B", bytes_per_s), flows).unwrap();
         assert_eq!(played.bytes, Size((0..40).map(|n| 200_000 + n * 7919).sum()));
     }
+}
+
+#[test]
+fn over_tcp_the_same_takes_headers_records_and_slow_start_more() {
+    let of = |tcp| {
+        let scene = Scene { tcp, ..scene("none", 12_500_000) };
+        play(&scene, [flow(80, random(10_000_000, 4))]).unwrap()
+    };
+    let queue = of(None);
+    for congestion in [Congestion::Cubic, Congestion::Bbr] {
+        let tcp = of(Some(congestion));
+        let added = tcp.carried.0 as f64 / queue.carried.0 as f64;
+        let wanted = 1500.0 / 1448.0 * (1.0 + 22.0 / 16_384.0);
+        assert!((wanted - 0.001..wanted + 0.006).contains(&added), "{added}");
+        let slower = tcp.took.as_secs_f64() - queue.took.as_secs_f64();
+        assert!((0.03..0.4).contains(&slower), "{congestion:?}: {slower} s more");
+    }
+}
+
+#[test]
+fn a_link_that_loses_packets_delivers_every_flow() {
+    let mut scene = scene("content:size=2KiB", 12_500_000);
+    scene.link.lost_per_million = 20_000;
+    scene.link.queue = Some(Nanos::from_micros(30_000));
+    for congestion in [Congestion::Cubic, Congestion::Bbr] {
+        scene.tcp = Some(congestion);
+        let flows = (0..4).map(|n| flow(80, random(400_000, n % 2)));
+        let played = play(&scene, flows).unwrap();
+        assert_eq!(played.bytes, Size(1_600_000));
+        assert!(played.totals().references > 300, "the third and the fourth were sent before");
+    }
+}
+
+#[test]
+fn plain_tcp_takes_a_handshake_a_request_and_its_bytes() {
+    let link = LinkProfile::new(12_500_000, Nanos::from_micros(20_000));
+    let one = plain(link, Congestion::Cubic, [1000], 1).as_secs_f64();
+    // A round trip, the request's way, the answer's.
+    assert!((one - 0.080).abs() < 0.001, "{one} s");
+    let three = plain(link, Congestion::Cubic, [1000, 1000, 1000], 1).as_secs_f64();
+    assert!((three - 0.240).abs() < 0.001, "{three} s");
 }

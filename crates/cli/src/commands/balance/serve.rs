@@ -236,7 +236,7 @@ impl SimpleArgs {
     }
 }
 
-/// Opens the doors of the API; how they are reached.
+/// Opens the listeners of the API; how they are reached.
 fn open_desk(
     config: &BalanceConfig,
     is_simple: bool,

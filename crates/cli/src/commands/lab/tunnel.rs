@@ -7,9 +7,9 @@ use crate::table;
 use serde_json::json;
 use std::fs::File;
 use std::path::PathBuf;
-use thermocline_ports::model::{Lane, LinkProfile};
+use thermocline_ports::model::LinkProfile;
 use thermocline_sim::format::{Quantity, count, seconds, share};
-use thermocline_sim::tunnel::{Offered, Outcome, Scene, SceneError, play};
+use thermocline_sim::tunnel::{Congestion, Offered, Outcome, Scene, SceneError, plain, play};
 use thermocline_tunnel::{Costs, Sharing};
 use thermocline_units::{Bytes, Nanos};
 
@@ -18,6 +18,7 @@ Examples:
   thermocline lab tunnel releases/ --rate 100Mbit --delay 20ms
   thermocline lab tunnel old.tar new.tar --policy none,content:size=2KiB,goodput --rate 10Mbit
   thermocline lab tunnel images/ --rate 1Gbit --parallel 8 --json
+  thermocline lab tunnel images/ --rate 100Mbit --loss 0.1% --congestion bbr
 
 Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix.";
 
@@ -37,6 +38,16 @@ pub(crate) struct Args {
     /// Time from one end to the other.
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     delay: Nanos,
+    /// Congestion control of the ends' TCP connection: cubic, bbr, or none for a link that loses
+    /// nothing and has neither TCP nor TLS.
+    #[arg(long, value_name = "WHICH", default_value = "cubic", value_parser = congestion)]
+    congestion: Tcp,
+    /// Packets that are lost, each by itself, up to 50%.
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = loss)]
+    loss: Loss,
+    /// Longest time that a packet waits in the link's queue; what would wait longer is dropped.
+    #[arg(long, value_name = "TIME", default_value = "50ms")]
+    queue: Nanos,
     /// Bytes of chunks that each end keeps.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     cache: Bytes,
@@ -47,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = sharing)]
     share: Sharing,
     /// Processor time of the sending end in nanoseconds: for a byte relayed, a byte cut, a chunk, a
-    /// byte of literals compressed, a byte that shadows see.
+    /// byte of literals compressed, a byte that shadows see. The receiving end relays at the first.
     #[arg(long, value_name = "NS,NS,NS,NS,NS", value_delimiter = ',', num_args = 5,
           default_values_t = [0.3, 0.5, 150.0, 3.0, 0.5])]
     costs: Vec<f64>,
@@ -76,6 +87,33 @@ fn rate(text: &str) -> Result<Rate, String> {
     Ok(Rate { bytes_per_s: bytes_per_s as u64, text: text.to_string() })
 }
 
+/// The carrier between the ends.
+#[derive(Debug, Clone, Copy)]
+struct Tcp(Option<Congestion>);
+
+fn congestion(text: &str) -> Result<Tcp, String> {
+    match text {
+        "cubic" => Ok(Tcp(Some(Congestion::Cubic))),
+        "bbr" => Ok(Tcp(Some(Congestion::Bbr))),
+        "none" => Ok(Tcp(None)),
+        _ => Err("write cubic, bbr or none".to_string()),
+    }
+}
+
+/// A share of packets, in millionths.
+#[derive(Debug, Clone, Copy)]
+struct Loss(u32);
+
+fn loss(text: &str) -> Result<Loss, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match percent {
+        Some(percent) if (0.0..=50.0).contains(&percent) => {
+            Ok(Loss((percent * 10_000.0).round() as u32))
+        }
+        _ => Err("write it like 0.1%: up to 50%".to_string()),
+    }
+}
+
 fn sharing(text: &str) -> Result<Sharing, String> {
     match text {
         "flow" => Ok(Sharing::Flow),
@@ -86,33 +124,11 @@ fn sharing(text: &str) -> Result<Sharing, String> {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    if args.cache.0 == 0 || args.cache.0 >= 1 << 40 || !(1..=1000).contains(&args.parallel) {
-        let message = "--cache must be above 0 and below 1 TiB, --parallel from 1 to 1000";
-        return Err(CliError::input(message));
-    }
-    let [relay, cut, chunk, compress, shadow] = args.costs[..] else {
-        return Err(CliError::input("--costs takes five numbers"));
-    };
-    let costs = Costs {
-        relay_per_byte: relay,
-        cut_per_byte: cut,
-        per_chunk: chunk,
-        compress_per_byte: compress,
-        shadow_per_byte: shadow,
-    };
+    let scene = scene(&args)?;
     let files = files::below_all(&args.paths)?;
-    let lane = Lane { bytes_per_s: args.rate.bytes_per_s, command: Nanos(0) };
     let mut outcomes = Vec::new();
     for policy in &args.policy {
-        let scene = Scene {
-            link: LinkProfile { latency: args.delay, jitter: Nanos(0), lane },
-            cache: args.cache,
-            controller: policy.clone(),
-            sharing: args.share,
-            costs,
-            parallel: args.parallel,
-            seed: 0,
-        };
+        let scene = Scene { controller: policy.clone(), ..scene.clone() };
         let (classes, suffixes) = classes(&files);
         let flows = files.iter().zip(classes).map(|((path, _), class)| Offered {
             name: path.display().to_string(),
@@ -125,8 +141,51 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         })?;
         outcomes.push((policy.clone(), played, suffixes));
     }
-    let text = if args.json { as_json(&outcomes)? } else { as_table(&args, &outcomes) };
+    // Several connections at once would share the link, which the laboratory does not play.
+    let alone = scene.tcp.filter(|_| args.parallel == 1);
+    let sizes = files.iter().map(|(_, bytes)| *bytes);
+    let plain = alone.map(|congestion| plain(scene.link, congestion, sizes, scene.seed));
+    let text = if args.json {
+        as_json(&outcomes, plain)?
+    } else {
+        as_table(&args, &outcomes, plain)
+    };
     output::print(&text)
+}
+
+/// The scene without its controller.
+fn scene(args: &Args) -> Result<Scene, CliError> {
+    if args.cache.0 == 0 || args.cache.0 >= 1 << 40 || !(1..=1000).contains(&args.parallel) {
+        let message = "--cache must be above 0 and below 1 TiB, --parallel from 1 to 1000";
+        return Err(CliError::input(message));
+    }
+    if args.congestion.0.is_none() && args.loss.0 > 0 {
+        let message = "--loss needs a --congestion: without TCP nobody sends again what is lost";
+        return Err(CliError::input(message));
+    }
+    let [relay, cut, chunk, compress, shadow] = args.costs[..] else {
+        return Err(CliError::input("--costs takes five numbers"));
+    };
+    Ok(Scene {
+        link: LinkProfile {
+            queue: Some(args.queue),
+            lost_per_million: args.loss.0,
+            ..LinkProfile::new(args.rate.bytes_per_s, args.delay)
+        },
+        tcp: args.congestion.0,
+        cache: args.cache,
+        controller: String::new(),
+        sharing: args.share,
+        costs: Costs {
+            relay_per_byte: relay,
+            cut_per_byte: cut,
+            per_chunk: chunk,
+            compress_per_byte: compress,
+            shadow_per_byte: shadow,
+        },
+        parallel: args.parallel,
+        seed: 0,
+    })
 }
 
 /// A file that is opened when its flow begins.
@@ -160,14 +219,16 @@ fn classes(files: &[(PathBuf, u64)]) -> (Vec<u16>, Vec<String>) {
 
 type Played = (String, Outcome, Vec<String>);
 
-fn as_table(args: &Args, outcomes: &[Played]) -> String {
-    let heading = ["policy", "time", "goodput", "on the link", "saved", "processor", "chunks"];
+fn as_table(args: &Args, outcomes: &[Played], plain: Option<Nanos>) -> String {
+    let mut heading = vec!["policy", "time", "goodput", "on the link", "saved"];
+    heading.extend(["processor", "chunks"]);
+    heading.extend(plain.map(|_| "plain TCP / it"));
     let mut out = table::plain(heading);
     let mut reasons = String::new();
     for (policy, played, suffixes) in outcomes {
         let totals = played.totals();
         let carried = played.carried.0 as f64 / played.bytes.0.max(1) as f64;
-        out.add_row([
+        let mut row = vec![
             policy.clone(),
             seconds(played.took.as_secs_f64()),
             format!("{}/s", Quantity::Bytes.show(played.goodput())),
@@ -175,7 +236,10 @@ fn as_table(args: &Args, outcomes: &[Played]) -> String {
             share(totals.saved as f64 / totals.bytes.max(1) as f64),
             seconds(played.spent.as_secs_f64()),
             count(totals.chunks),
-        ]);
+        ];
+        let took = played.took.as_secs_f64().max(1e-9);
+        row.extend(plain.map(|plain| format!("{:.2}", plain.as_secs_f64() / took)));
+        out.add_row(row);
         for class in &played.classes {
             let suffix = suffixes.get(usize::from(class.class)).map_or("", String::as_str);
             let suffix = if suffix.is_empty() { "without suffix" } else { suffix };
@@ -184,10 +248,12 @@ fn as_table(args: &Args, outcomes: &[Played]) -> String {
     }
     table::align_numbers(&mut out);
     let bytes = outcomes.first().map_or(Bytes(0), |(_, played, _)| played.bytes);
-    format!("{bytes} over {} a second, {} each way\n{out}\n{reasons}", args.rate.text, args.delay)
+    let link = format!("{bytes} over {} a second, {} each way", args.rate.text, args.delay);
+    let plain = plain.map(|plain| format!("; plain TCP takes {}", seconds(plain.as_secs_f64())));
+    format!("{link}{}\n{out}\n{reasons}", plain.unwrap_or_default())
 }
 
-fn as_json(outcomes: &[Played]) -> Result<String, CliError> {
+fn as_json(outcomes: &[Played], plain: Option<Nanos>) -> Result<String, CliError> {
     let rows: Vec<_> = outcomes
         .iter()
         .map(|(policy, played, suffixes)| {
@@ -209,6 +275,7 @@ fn as_json(outcomes: &[Played]) -> Result<String, CliError> {
             json!({
                 "policy": policy,
                 "took_s": played.took.as_secs_f64(),
+                "plain_tcp_s": plain.map(Nanos::as_secs_f64),
                 "processor_s": played.spent.as_secs_f64(),
                 "bytes": played.bytes.0,
                 "carried_bytes": played.carried.0,

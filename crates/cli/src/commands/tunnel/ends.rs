@@ -88,16 +88,17 @@ pub(crate) struct EnterArgs {
     /// The exit.
     #[arg(long, value_name = "HOST:PORT")]
     to: HostPort,
-    /// A door and the server that it leads to.
+    /// A listener and the server that it leads to.
     #[arg(long, value_name = "[ADDRESS:]PORT=HOST:PORT", value_parser = forward)]
     forward: Vec<(SocketAddr, HostPort)>,
-    /// A door for clients that say where they want to go.
+    /// A listener for clients that say where they want to go.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
     socks5: Vec<SocketAddr>,
-    /// A door for clients that the system brings here on their way elsewhere (TPROXY).
+    /// A listener for clients that the system brings here on their way elsewhere (TPROXY).
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
     transparent: Vec<SocketAddr>,
-    /// Let others than this machine come in at doors: whoever reaches them reaches the servers.
+    /// Let listeners accept connections from other machines: whoever reaches them reaches the
+    /// servers.
     #[arg(long)]
     expose: bool,
     /// Treatment of clients while the exit is not there.
@@ -245,7 +246,7 @@ fn tell(log: LogFormat, desk: &Desk, event: Event) {
     doors::tell(log, &desk.note(severity, &subject, text));
 }
 
-/// Opens the doors of the API; how they are reached.
+/// Opens the listeners of the API; how they are reached.
 fn open_desk(args: &CommonArgs, desk: Arc<Desk>) -> Result<(Http, String), CliError> {
     let token = format!("{:016x}{:016x}", doors::random()?, doors::random()?);
     let address = SocketAddr::from(([127, 0, 0, 1], args.dashboard));

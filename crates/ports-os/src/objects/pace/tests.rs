@@ -25,9 +25,7 @@ fn a_budget_of_requests_and_bytes_spreads_them_over_time() {
 #[test]
 fn a_request_waits_for_what_went_before_it_and_for_the_link() {
     let runtime = super::super::runtime().expect("a runtime");
-    let lane = Lane { bytes_per_s: 1 << 30, command: Nanos(0) };
-    let latency = Nanos::from_micros(3_000);
-    let link = LinkProfile { latency, jitter: Nanos(0), lane };
+    let link = LinkProfile::new(1 << 30, Nanos::from_micros(3_000));
     let limits = Limits { requests_per_s: Some(1000), ..Limits::default() };
     let pace = Pace::new(&limits, Some(link));
     runtime.block_on(async {
@@ -39,7 +37,7 @@ fn a_request_waits_for_what_went_before_it_and_for_the_link() {
         }
         let took = pace.now().saturating_sub(from);
         // At least: three times both ways, and a MiB three times at a GiB a second.
-        let least = 6 * latency.0 + 3 * (1_000_000_000 / 1024);
+        let least = 6 * link.latency.0 + 3 * (1_000_000_000 / 1024);
         assert!(took.0 >= least, "{took:?} is faster than the link");
     });
 }
