@@ -271,7 +271,8 @@ fn name_host(parts: &mut Parts) -> Result<(), BadRequest> {
         // User and password are not a host's.
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
         // In HTTP/1.1 the target's host counts, whatever the field says.
-        let differs = || named.is_some_and(|named| !named.as_bytes().eq_ignore_ascii_case(host.as_bytes()));
+        let differs =
+            || named.is_some_and(|named| !named.as_bytes().eq_ignore_ascii_case(host.as_bytes()));
         if parts.version == Version::HTTP_2 && differs() {
             return Err(BadRequest::TwoHosts);
         }

@@ -20,8 +20,8 @@ pub use tcp::Congestion;
 use carrier::{BURST_BYTES, Carrier};
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use thermocline_policy::tunnel::Conditions;
 use tcp::Side;
+use thermocline_policy::tunnel::Conditions;
 use thermocline_ports::model::LinkProfile;
 use thermocline_tunnel::{
     Cache, ClassReport, Costs, Encoded, End, FlowEvent, FlowId, Settings, SettingsError, Sharing,

@@ -145,11 +145,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let alone = scene.tcp.filter(|_| args.parallel == 1);
     let sizes = files.iter().map(|(_, bytes)| *bytes);
     let plain = alone.map(|congestion| plain(scene.link, congestion, sizes, scene.seed));
-    let text = if args.json {
-        as_json(&outcomes, plain)?
-    } else {
-        as_table(&args, &outcomes, plain)
-    };
+    let text =
+        if args.json { as_json(&outcomes, plain)? } else { as_table(&args, &outcomes, plain) };
     output::print(&text)
 }
 

@@ -64,8 +64,7 @@ fn losses_have_their_share_follow_their_seed_and_take_bandwidth() {
 #[test]
 fn packets_are_counted() {
     let queue = Some(Nanos::from_micros(100));
-    let mut link =
-        ModelLink::new(LinkProfile { queue, lost_per_million: 1_000_000, ..GIGABIT }, 1);
+    let mut link = ModelLink::new(LinkProfile { queue, lost_per_million: 1_000_000, ..GIGABIT }, 1);
     for tag in 0..20 {
         link.send(Nanos(0), Packet { tag, data: Payload::Zeroes(1250) });
     }

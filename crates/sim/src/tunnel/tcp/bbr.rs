@@ -18,7 +18,8 @@ const REMEMBERED: usize = 10;
 /// The link is full when the rate has not grown by a quarter in three rounds.
 const GROWTH: f64 = 1.25;
 const ROUNDS_WITHOUT: u32 = 3;
-/// Segments under way while the round trip of an empty queue is looked for, for how long, how often.
+/// Segments under way while the round trip of an empty queue is looked for; for how long, how
+/// often.
 const LOOK_SEGMENTS: usize = 4;
 const LOOK_FOR: Nanos = Nanos::from_micros(200_000);
 const LOOK_EVERY: Nanos = Nanos::from_secs(10);

@@ -47,7 +47,7 @@ struct Curve {
     reno: f64,
 }
 
-/// What HyStart knows of the round.
+/// The round, as HyStart sees it.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     began: Nanos,

@@ -55,7 +55,7 @@ impl Side {
 
 /// A connection.
 pub(super) struct Connection {
-    /// What each side sends.
+    /// The two directions, by the side that sends.
     ways: [Way; 2],
     /// The link that carries packets away from each side.
     links: [ModelLink; 2],
@@ -168,7 +168,7 @@ struct Flight {
     has_arrived: bool,
 }
 
-/// What one side sends, and the other receives.
+/// One direction: a sender and its receiver.
 struct Way {
     window: Window,
     /// The stream from the first byte on that has not been delivered.
@@ -176,7 +176,7 @@ struct Way {
     /// Place in the stream up to which everything is delivered, and the next byte to send first.
     delivered_to: u64,
     sent_to: u64,
-    /// What is to be taken on the other side.
+    /// Bytes in order that the other side has not taken yet.
     delivered: Vec<u8>,
     /// Segments that arrived behind a lost one: where they end by where they begin.
     ahead: BTreeMap<u64, u64>,
@@ -256,7 +256,14 @@ impl Way {
         };
         self.heard_at = heard_at;
         let (sent, has_arrived) = (now, false);
-        self.flights.push_back(Flight { segment, sent, heard_bytes, heard_at, is_idle, has_arrived });
+        self.flights.push_back(Flight {
+            segment,
+            sent,
+            heard_bytes,
+            heard_at,
+            is_idle,
+            has_arrived,
+        });
         self.in_flight += segment.bytes;
         self.moved = now;
         let pace = self.window.pace(segment.bytes + HEADER_BYTES);
