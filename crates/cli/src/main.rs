@@ -21,7 +21,7 @@ mod source;
 mod stderr;
 mod table;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -88,6 +88,10 @@ enum Command {
     Host(commands::host::Command),
     /// List the policies that there are, with source and settings; `policy` is a running engine's.
     Policies(commands::policies::Args),
+    /// Print a script by which a shell completes the words of commands.
+    Completions(commands::shell::CompletionsArgs),
+    /// Print a manual page, or write all of them.
+    Man(commands::shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -117,6 +121,8 @@ fn main() -> ExitCode {
         Command::Store(command) => commands::store::run(command),
         Command::Host(command) => commands::host::run(command),
         Command::Policies(args) => commands::policies::run(args),
+        Command::Completions(args) => commands::shell::completions(&args, Cli::command()),
+        Command::Man(args) => commands::shell::man(&args, Cli::command()),
     };
     stderr::flush();
     match result {

@@ -10,6 +10,7 @@ pub(crate) mod fs;
 pub(crate) mod host;
 pub(crate) mod lab;
 pub(crate) mod policies;
+pub(crate) mod shell;
 pub(crate) mod store;
 pub(crate) mod trace;
 pub(crate) mod tunnel;

@@ -37,6 +37,7 @@ mod record_real;
 mod redis;
 mod scrub;
 mod shadows;
+mod shell;
 mod trace_chunks;
 mod trace_convert;
 mod trace_stat;
