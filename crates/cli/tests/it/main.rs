@@ -18,6 +18,7 @@ mod hosting;
 mod interop;
 mod lab_balance;
 mod lab_cache;
+mod lab_tunnel;
 mod lab_volume;
 mod listeners;
 mod metrics;

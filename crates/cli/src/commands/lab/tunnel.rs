@@ -22,6 +22,9 @@ Examples:
 
 Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix.";
 
+/// The longest delay and the longest queue of a link.
+const SPAN_MAX: Nanos = Nanos::from_secs(600);
+
 /// Options of a scene.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -156,6 +159,9 @@ fn scene(args: &Args) -> Result<Scene, CliError> {
         let message = "--cache must be above 0 and below 1 TiB, --parallel from 1 to 1000";
         return Err(CliError::input(message));
     }
+    if args.delay > SPAN_MAX || args.queue > SPAN_MAX {
+        return Err(CliError::input(format!("--delay and --queue must be at most {SPAN_MAX}")));
+    }
     if args.congestion.0.is_none() && args.loss.0 > 0 {
         let message = "--loss needs a --congestion: without TCP nobody sends again what is lost";
         return Err(CliError::input(message));
@@ -219,7 +225,7 @@ type Played = (String, Outcome, Vec<String>);
 fn as_table(args: &Args, outcomes: &[Played], plain: Option<Nanos>) -> String {
     let mut heading = vec!["policy", "time", "goodput", "on the link", "saved"];
     heading.extend(["processor", "chunks"]);
-    heading.extend(plain.map(|_| "plain TCP / it"));
+    heading.extend(plain.map(|_| "plain TCP takes"));
     let mut out = table::plain(heading);
     let mut reasons = String::new();
     for (policy, played, suffixes) in outcomes {
@@ -235,7 +241,7 @@ fn as_table(args: &Args, outcomes: &[Played], plain: Option<Nanos>) -> String {
             count(totals.chunks),
         ];
         let took = played.took.as_secs_f64().max(1e-9);
-        row.extend(plain.map(|plain| format!("{:.2}", plain.as_secs_f64() / took)));
+        row.extend(plain.map(|plain| format!("{:.2} ×", plain.as_secs_f64() / took)));
         out.add_row(row);
         for class in &played.classes {
             let suffix = suffixes.get(usize::from(class.class)).map_or("", String::as_str);
