@@ -94,8 +94,10 @@ fn over_tcp_the_same_takes_headers_records_and_slow_start_more() {
         let added = tcp.carried.0 as f64 / queue.carried.0 as f64;
         let wanted = 1500.0 / 1448.0 * (1.0 + 22.0 / 16_384.0);
         assert!((wanted - 0.001..wanted + 0.006).contains(&added), "{added}");
+        // Headers take 0.03 s. The window doubles while the flow's own does, within a dozen round
+        // trips; BBR then waits for three without growth, and drains the queue that it made.
         let slower = tcp.took.as_secs_f64() - queue.took.as_secs_f64();
-        assert!((0.03..0.4).contains(&slower), "{congestion:?}: {slower} s more");
+        assert!((0.03..0.6).contains(&slower), "{congestion:?}: {slower} s more");
     }
 }
 
