@@ -220,6 +220,8 @@ def main():
                                  "threads": len(list(pathlib.Path(f"/proc/{end.pid}/task").iterdir()))}
                 samples.append(row)
                 print(json.dumps(row), file=sys.stderr, flush=True)
+            # What the end of the ends breaks off is no error.
+            errors = list(load.errors)
         finally:
             for end in ends.values():
                 end.kill()
@@ -232,8 +234,8 @@ def main():
         rise, error = slope([(row["at_s"], row[name]["resident"]) for row in warm])
         lines.append(f"| {name} | {memory[0]:.1f} | {memory[-1]:.1f} | {max(memory):.1f} | {rise:+.2f} ± {2 * error:.2f} | {min(files)} to {max(files)} | {max(row[name]['threads'] for row in warm)} |")
     done = ", ".join(f"{name} {count:,}" for name, count in sorted(load.counts.items()))
-    lines += ["", f"Done: {done}. {load.bytes / 1e9:.2f} GB compared. Errors: {len(load.errors)}" + (f", the first: {load.errors[0]}" if load.errors else "") + "."]
-    print(json.dumps({"samples": samples, "errors": load.errors[:100], "table": "\n".join(lines) + "\n"}))
+    lines += ["", f"Done: {done}. {load.bytes / 1e9:.2f} GB compared. Errors: {len(errors)}" + (f", the first: {errors[0]}" if errors else "") + "."]
+    print(json.dumps({"samples": samples, "errors": errors[:100], "table": "\n".join(lines) + "\n"}))
 
 
 main()
