@@ -235,7 +235,7 @@ pub(crate) fn chunking(choice: Choice) -> Chunking {
     match choice {
         Choice::None => Chunking::NONE,
         Choice::Fixed(size) => sized(Method::Fixed, size.bytes()),
-        Choice::Content(size) if Engine::fastest() == Engine::Avx512 => {
+        Choice::Content(size) if Engine::fastest() != Engine::Scalar => {
             sized(Method::Rabin16, size.bytes())
         }
         Choice::Content(size) => sized(Method::Gear, size.bytes()),

@@ -88,37 +88,76 @@ mod x86 {
     /// Doubles the windows of all values: `value(i) += value(i − BACK) · x^(8·BACK)`.
     #[target_feature(enable = "avx2")]
     fn double<const BACK: usize>(products: &Products, planes: &mut Planes, registers: usize) {
-        let tables = products.0.each_ref().map(|of| [load(&of[0]), load(&of[1])]);
-        let nibble = _mm256_set1_epi8(15);
+        let low_tables = products.0.each_ref().map(|of| load(&of[0]));
+        let high_tables = products.0.each_ref().map(|of| load(&of[1]));
         for register in (0..registers).rev() {
             let at = MARGIN + register * 32;
-            let low = load_at(&planes.low, at - BACK);
-            let high = load_at(&planes.high, at - BACK);
-            let parts = [
-                _mm256_and_si256(low, nibble),
-                _mm256_and_si256(_mm256_srli_epi16::<4>(low), nibble),
-                _mm256_and_si256(high, nibble),
-                _mm256_and_si256(_mm256_srli_epi16::<4>(high), nibble),
-            ];
-            let mut sums = [load_at(&planes.low, at), load_at(&planes.high, at)];
-            for (part, tables) in parts.into_iter().zip(&tables) {
-                for (sum, table) in sums.iter_mut().zip(tables) {
-                    *sum = _mm256_xor_si256(*sum, _mm256_shuffle_epi8(*table, part));
-                }
-            }
+            let parts =
+                nibbles(load_at(&planes.low, at - BACK), load_at(&planes.high, at - BACK));
+            let low = add(load_at(&planes.low, at), low_tables, parts);
+            let high = add(load_at(&planes.high, at), high_tables, parts);
             let whole = "a plane goes on for 32 bytes";
-            store(planes.low[at..].first_chunk_mut().expect(whole), sums[0]);
-            store(planes.high[at..].first_chunk_mut().expect(whole), sums[1]);
+            store(planes.low[at..].first_chunk_mut().expect(whole), low);
+            store(planes.high[at..].first_chunk_mut().expect(whole), high);
         }
     }
 
+    /// Four registers that each hold one nibble of 32 values, the lowest first.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn zero_bits(low: __m256i, high: __m256i, test: u16) -> u32 {
-        let low = _mm256_and_si256(low, _mm256_set1_epi8(test as u8 as i8));
-        let high = _mm256_and_si256(high, _mm256_set1_epi8((test >> 8) as u8 as i8));
-        let is_zero = _mm256_cmpeq_epi8(_mm256_or_si256(low, high), _mm256_setzero_si256());
-        _mm256_movemask_epi8(is_zero) as u32
+    fn nibbles(low: __m256i, high: __m256i) -> [__m256i; 4] {
+        let nibble = _mm256_set1_epi8(15);
+        [
+            _mm256_and_si256(low, nibble),
+            _mm256_and_si256(_mm256_srli_epi16::<4>(low), nibble),
+            _mm256_and_si256(high, nibble),
+            _mm256_and_si256(_mm256_srli_epi16::<4>(high), nibble),
+        ]
+    }
+
+    /// The sum of a value's byte and the products of four nibbles, for 32 values.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn add(byte: __m256i, tables: [__m256i; 4], parts: [__m256i; 4]) -> __m256i {
+        let products = tables.into_iter().zip(parts);
+        products.fold(byte, |sum, (table, part)| {
+            _mm256_xor_si256(sum, _mm256_shuffle_epi8(table, part))
+        })
+    }
+
+    /// One bit for each of 32 bytes that has none of the bits of `test`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn zero_bits(bytes: __m256i, test: u8) -> u32 {
+        let bits = _mm256_and_si256(bytes, _mm256_set1_epi8(test as i8));
+        _mm256_movemask_epi8(_mm256_cmpeq_epi8(bits, _mm256_setzero_si256())) as u32
+    }
+
+    /// The last doubling, from 16 bytes to 32, and the tests. Most registers have no value whose
+    /// low byte passes, so the high bytes are computed for few.
+    #[target_feature(enable = "avx2")]
+    fn test(products: &Products, planes: &Planes, registers: usize, tests: Tests, marks: &mut Marks) {
+        const BACK: usize = 16;
+        let low_tables = products.0.each_ref().map(|of| load(&of[0]));
+        let [loose_low, loose_high] = tests.loose.to_le_bytes();
+        let [strict_low, strict_high] = tests.strict.to_le_bytes();
+        for register in 0..registers {
+            let at = MARGIN + register * 32;
+            let parts =
+                nibbles(load_at(&planes.low, at - BACK), load_at(&planes.high, at - BACK));
+            let low = add(load_at(&planes.low, at), low_tables, parts);
+            let passes = zero_bits(low, loose_low);
+            if passes == 0 {
+                continue;
+            }
+            let high_tables = products.0.each_ref().map(|of| load(&of[1]));
+            let high = add(load_at(&planes.high, at), high_tables, parts);
+            let loose = passes & zero_bits(high, loose_high);
+            let strict = zero_bits(low, strict_low) & zero_bits(high, strict_high);
+            let shift = 32 * (register % 2);
+            marks.loose[register / 2] |= u64::from(loose) << shift;
+            marks.strict[register / 2] |= u64::from(loose & strict) << shift;
+        }
     }
 
     #[target_feature(enable = "avx2")]
@@ -133,18 +172,7 @@ mod x86 {
         double::<2>(&STEPS[0], &mut planes, registers);
         double::<4>(&STEPS[1], &mut planes, registers);
         double::<8>(&STEPS[2], &mut planes, registers);
-        double::<16>(&STEPS[3], &mut planes, registers);
-        for register in 0..registers {
-            let at = MARGIN + register * 32;
-            let (low, high) = (load_at(&planes.low, at), load_at(&planes.high, at));
-            let loose = zero_bits(low, high, tests.loose);
-            if loose != 0 {
-                let shift = 32 * (register % 2);
-                let strict = u64::from(zero_bits(low, high, tests.strict));
-                marks.loose[register / 2] |= u64::from(loose) << shift;
-                marks.strict[register / 2] |= strict << shift;
-            }
-        }
+        test(&STEPS[3], &planes, registers, tests, marks);
     }
 }
 
