@@ -1,6 +1,7 @@
 //! Settings of a gateway: plain data.
 
 use crate::address::{HostPort, Rule};
+use crate::disk::DiskTier;
 use crate::keys::KeyFiles;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -67,6 +68,8 @@ pub struct Common {
     pub cache: Bytes,
     /// A folder in which caches outlive a stop; `None`: every start begins with empty ones.
     pub keep: Option<PathBuf>,
+    /// Room for chunks that memory gives up; `None`: they are forgotten.
+    pub disk: Option<DiskTier>,
     /// The controller, by its name in the registry.
     pub policy: String,
     /// Time that a client's bytes wait for more; 1 ms.
@@ -84,6 +87,7 @@ impl Common {
             keys,
             cache: Bytes::from_mib(256),
             keep: None,
+            disk: None,
             policy: thermocline_policy::tunnel::DEFAULT.to_string(),
             linger: Duration::from_millis(1),
             limits: Limits::default(),

@@ -1,6 +1,8 @@
 //! What all tasks of a gateway share: its settings, what it counts, whom it tells.
 
 use crate::config::{Common, Event, Limits, OnEvent, Severity};
+use crate::disk::DiskTier;
+use crate::hub::Hub;
 use crate::keep::Keep;
 use crate::keys::{Fingerprint, KeyFiles, Keys, PROTOCOL};
 use crate::status::Status;
@@ -44,6 +46,7 @@ pub(crate) struct Core {
     pub(crate) began: Instant,
     cache: Bytes,
     keep: Option<Keep>,
+    disk: Option<DiskTier>,
     policy: String,
     fingerprint: Fingerprint,
     on_event: OnEvent,
@@ -76,6 +79,9 @@ impl Core {
             Role::Connector => keys.client(PROTOCOL).map(drop)?,
             Role::Acceptor => keys.server(PROTOCOL).map(drop)?,
         }
+        if let Some(disk) = &common.disk {
+            disk.check()?;
+        }
         let core = Core {
             keys: common.keys.clone(),
             limits: common.limits,
@@ -83,6 +89,7 @@ impl Core {
             began: Instant::now(),
             cache: common.cache,
             keep: common.keep.as_deref().map(Keep::new).transpose()?,
+            disk: common.disk.clone(),
             policy: common.policy.clone(),
             fingerprint,
             on_event: common.on_event.clone(),
@@ -125,6 +132,23 @@ impl Core {
             Some((_, Ok(None))) | None => {}
         }
         Ok(Cache::new(self.cache, system_random()?, random_number()?))
+    }
+
+    /// Gives a hub's cache its second tier, if there is to be one.
+    pub(crate) fn with_disk(self: &Arc<Core>, cache: Cache, hub: &Arc<Hub>) -> Cache {
+        let Some(disk) = &self.disk else { return cache };
+        match disk.begin(self, hub) {
+            Ok(jobs) => {
+                hub.set_disk(jobs);
+                cache.with_disk(disk.bytes)
+            }
+            Err(error) => {
+                let folder = disk.folder.display();
+                let text = format!("{folder}: {error}; goes on without chunks on disk");
+                self.tell(Severity::Warning, "cache", text);
+                cache
+            }
+        }
     }
 
     /// Saves a cache, if caches are to be kept.
@@ -272,7 +296,7 @@ impl Drop for Place {
 }
 
 /// A number that nobody can guess.
-fn random_number() -> io::Result<u64> {
+pub(crate) fn random_number() -> io::Result<u64> {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&system_random()?[..8]);
     Ok(u64::from_le_bytes(bytes))

@@ -66,8 +66,9 @@ impl Enter {
     /// Reads the cache of the run before, or begins with an empty one; the runtime does not wait
     /// for the device.
     async fn first_cache(&self) -> io::Result<()> {
-        let core = self.core.clone();
-        let cache = tokio::task::spawn_blocking(move || core.cache(None)).await??;
+        let (core, hub) = (self.core.clone(), self.hub.clone());
+        let read = move || Ok::<_, io::Error>(core.with_disk(core.cache(None)?, &hub));
+        let cache = tokio::task::spawn_blocking(read).await??;
         *self.lock_cache() = Some(cache);
         Ok(())
     }

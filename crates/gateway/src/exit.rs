@@ -173,7 +173,7 @@ impl Exit {
         let mut place = peer.cache.lock().await;
         let cache = match place.take() {
             Some(cache) => cache,
-            None => match self.first_cache(&key).await {
+            None => match self.first_cache(&key, &peer.hub).await {
                 Ok(cache) => cache,
                 Err(error) => return self.refuse(from, &error.to_string()),
             },
@@ -203,9 +203,10 @@ impl Exit {
     }
 
     /// The cache for the first connection of a key; the runtime does not wait for the device.
-    async fn first_cache(&self, key: &Fingerprint) -> io::Result<Cache> {
-        let (core, key) = (self.core.clone(), key.clone());
-        tokio::task::spawn_blocking(move || core.cache(Some(&key))).await?
+    async fn first_cache(&self, key: &Fingerprint, hub: &Arc<Hub>) -> io::Result<Cache> {
+        let (core, hub, key) = (self.core.clone(), hub.clone(), key.clone());
+        let read = move || Ok(core.with_disk(core.cache(Some(&key))?, &hub));
+        tokio::task::spawn_blocking(read).await?
     }
 
     /// Saves the caches of all keys. No connection is carried any more.

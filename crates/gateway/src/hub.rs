@@ -1,8 +1,9 @@
 //! Where the link and the clients of one connection meet: the `End`, behind one lock.
 //!
 //! All tasks of a gateway run on one thread, so nobody waits for the lock but who asks for the
-//! status. It is never held across an `await`. A client's bytes go from its socket into the end,
-//! and from the end to its socket, without a queue between: what the end has room for is the bound.
+//! status, and the thread of the cache's second tier when it hands over what it has read. It is
+//! never held across an `await`. A client's bytes go from its socket into the end, and from the end
+//! to its socket, without a queue between: what the end has room for is the bound.
 //!
 //! A connection has a number. A flow of an earlier one finds that it is cut.
 
@@ -11,11 +12,12 @@ use crate::status::{ClassStatus, FLOWS_TOLD_MAX, FlowStatus, LinkStatus, OfClien
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use thermocline_policy::tunnel::Conditions;
-use thermocline_tunnel::{Cache, End, FlowEvent, FlowId, Target};
+use thermocline_tunnel::{Cache, DiskDone, DiskJob, End, FlowEvent, FlowId, Target};
 use thermocline_units::Nanos;
 use thermocline_wire::OpenError;
 use tokio::net::TcpStream;
@@ -204,6 +206,10 @@ struct State {
     number: u64,
     scratch: Vec<u8>,
     link: Option<Waker>,
+    /// The device of the cache's second tier.
+    disk: Option<Sender<DiskJob>>,
+    /// Its answers since the last connection.
+    answers: VecDeque<DiskDone>,
     /// Bytes that clients have not taken yet of flows that came to their end before the connection
     /// did, by connection and flow.
     left_over: BTreeMap<(u64, FlowId), Mailbox>,
@@ -228,6 +234,10 @@ impl State {
     fn settle(&mut self) {
         let Some(live) = &mut self.live else { return };
         live.dispatch();
+        while let (Some(disk), Some(job)) = (&self.disk, live.end.next_disk_job()) {
+            // Its thread lives as long as this hub.
+            let _ = disk.send(job);
+        }
         if (live.end.wants_transmit() || live.failed.is_some())
             && let Some(waker) = self.link.take()
         {
@@ -269,11 +279,33 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The device that the end's cache writes to from now on.
+    pub(crate) fn set_disk(&self, jobs: Sender<DiskJob>) {
+        self.lock().disk = Some(jobs);
+    }
+
+    /// The device has done a job.
+    pub(crate) fn disk_done(&self, done: DiskDone) {
+        let mut state = self.lock();
+        match &mut state.live {
+            Some(live) => {
+                let done = live.end.disk_done(done);
+                live.note(done);
+            }
+            None => state.answers.push_back(done),
+        }
+        state.settle();
+    }
+
     /// Puts a new connection's end in; its number.
-    pub(crate) fn install(&self, end: End, peer: String, key: Fingerprint) -> u64 {
+    pub(crate) fn install(&self, mut end: End, peer: String, key: Fingerprint) -> u64 {
         let mut state = self.lock();
         assert!(state.live.is_none(), "one connection at a time");
         state.number += 1;
+        for done in std::mem::take(&mut state.answers) {
+            // Those who waited for it are gone, but the cache learns what it has.
+            end.disk_done(done).expect("no flow waits for it");
+        }
         state.scratch.resize(PULL_BYTES, 0);
         // What was counted on earlier connections is not of this one's first second.
         let goodput = end.reports().map(|report| (report.class, (report.sent.bytes, 0)));
@@ -453,6 +485,7 @@ impl Hub {
     /// The connection as it is now; `None` when there is none.
     pub(crate) fn status(&self) -> Option<LinkStatus> {
         let mut state = self.lock();
+        let has_disk = state.disk.is_some();
         let live = state.live.as_mut()?;
         let classes = live.end.reports().map(|report| {
             let goodput = live.goodput.get(&report.class).map_or(0, |(_, last)| *last);
@@ -472,6 +505,7 @@ impl Hub {
             link_bytes_per_s: live.traffic.rate.map(|rate| rate as u64),
             chunks_asked_of_us: asked_of_us,
             chunks_asked_by_us: asked_by_us,
+            disk: has_disk.then(|| live.end.disk_counts().into()),
             busiest: live.busiest(&classes),
             classes,
         })

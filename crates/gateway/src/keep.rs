@@ -32,6 +32,16 @@ pub enum KeepError {
     },
 }
 
+/// Makes a folder, or looks whether one that is there is its owner's alone.
+pub(crate) fn make_private(folder: &Path) -> Result<(), KeepError> {
+    let failed = |error| KeepError::Io { folder: folder.to_path_buf(), error };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    if fs::metadata(folder).map_err(failed)?.mode() & 0o077 != 0 {
+        return Err(KeepError::Open(folder.to_path_buf()));
+    }
+    Ok(())
+}
+
 /// A folder of caches.
 #[derive(Debug, Clone)]
 pub(crate) struct Keep {
@@ -41,11 +51,7 @@ pub(crate) struct Keep {
 impl Keep {
     /// Makes the folder, or looks whether one that is there is its owner's alone.
     pub(crate) fn new(folder: &Path) -> Result<Keep, KeepError> {
-        let failed = |error| KeepError::Io { folder: folder.to_path_buf(), error };
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        if fs::metadata(folder).map_err(failed)?.mode() & 0o077 != 0 {
-            return Err(KeepError::Open(folder.to_path_buf()));
-        }
+        make_private(folder)?;
         Ok(Keep { folder: folder.to_path_buf() })
     }
 

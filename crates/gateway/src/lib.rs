@@ -13,8 +13,8 @@
 //! 1. `hub`: the `End` of a connection, shared by the link and all clients of one thread.
 //! 2. `link`: the connection's bytes. `relay`: a client's, or a server's.
 //! 3. `enter`, `exit`: who comes in, where flows go, what happens when the other end is not there.
-//! 4. `keep`: caches that outlive the process. `keys`, `address` (rules), [`socks5`], `status`,
-//!    `config`: what their names say.
+//! 4. `keep`: caches that outlive the process. `disk`: chunks for which memory has no room. `keys`,
+//!    `address` (rules), [`socks5`], `status`, `config`: what their names say.
 //!
 //! Promises: a client gets the very bytes of its server up to an end that the server said, or an
 //! error; memory is bounded; a client that does not read holds no other one up; who has not shown a
@@ -24,6 +24,7 @@ mod address;
 mod codes;
 mod config;
 mod core;
+mod disk;
 mod enter;
 mod exit;
 mod hub;
@@ -38,11 +39,12 @@ mod strangers;
 
 pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
 pub use config::{Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown};
+pub use disk::DiskTier;
 pub use keep::KeepError;
 pub use keys::{
     Fingerprint, KeyError, KeyFiles, Keys, Made, SERVER_NAME, explain as explain_handshake,
     make as make_keys, met as shown_key,
 };
 pub use running::{Gateway, StartError, View};
-pub use status::{ClassStatus, FlowStatus, LinkStatus, Status};
+pub use status::{ClassStatus, DiskStatus, FlowStatus, LinkStatus, Status};
 pub use strangers::{Stranger, Strangers};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use thermocline_policy::tunnel::ChunkSize;
-use thermocline_tunnel::{ClassReport, FlowReport};
+use thermocline_tunnel::{ClassReport, DiskCounts, FlowReport};
 use utoipa::ToSchema;
 
 /// Flows of a connection that are told one by one: those that carried most in the last second.
@@ -53,6 +53,30 @@ impl ClassStatus {
             references: report.sent.references,
             processing_us: report.processing.0 / 1000,
         }
+    }
+}
+
+/// Chunks on disk, counted since this end met the other one first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DiskStatus {
+    /// Chunks that memory gave up and the file got.
+    pub inserted: u64,
+    /// Chunks whose place was written over.
+    pub evicted: u64,
+    /// Chunks that were dropped because the disk was behind.
+    pub dropped: u64,
+    /// Chunks that were read.
+    pub read: u64,
+    /// Chunks that could not be read, or had changed; the other end was asked for them.
+    pub lost: u64,
+    /// True after a write that failed: no chunk is on disk from then on.
+    pub has_failed: bool,
+}
+
+impl From<DiskCounts> for DiskStatus {
+    fn from(counts: DiskCounts) -> DiskStatus {
+        let DiskCounts { inserted, evicted, dropped, read, lost, has_failed } = counts;
+        DiskStatus { inserted, evicted, dropped, read, lost, has_failed }
     }
 }
 
@@ -147,6 +171,8 @@ pub struct LinkStatus {
     pub chunks_asked_of_us: u64,
     /// Chunks that this end did not hold.
     pub chunks_asked_by_us: u64,
+    /// The cache's second tier; nothing when it has none.
+    pub disk: Option<DiskStatus>,
     /// Classes of flows.
     pub classes: Vec<ClassStatus>,
     /// Flows that carried most in the last second, at most 100.

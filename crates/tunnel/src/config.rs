@@ -3,7 +3,7 @@
 use crate::classes::Classes;
 use crate::format::{FormatError, value};
 use crate::shared::Shared;
-use crate::store::Owner;
+use crate::store::{Owner, Store};
 use bytes::Buf;
 use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
@@ -148,7 +148,19 @@ impl Cache {
         Cache { shared, epoch, peer_epoch: [0; 16], classes: None }
     }
 
-    /// Chunks in the cache.
+    /// The same with a second tier on a device: so many bytes of chunks that memory gives up. See
+    /// [`End::next_disk_job`](crate::End::next_disk_job). It is not part of what is saved.
+    ///
+    /// # Panics
+    /// If it is 1 TiB or more.
+    #[must_use]
+    pub fn with_disk(mut self, capacity: Bytes) -> Cache {
+        let store = std::mem::replace(&mut self.shared.store, Store::new(Bytes(0), 0));
+        self.shared.store = store.with_disk(capacity);
+        self
+    }
+
+    /// Chunks in memory.
     pub fn chunks(&self) -> usize {
         self.shared.store.len()
     }

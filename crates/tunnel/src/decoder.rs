@@ -15,7 +15,7 @@ use crate::format::{
     Codec, Expected, FormatError, SEGMENT_HEADER_BYTES, SegmentHeader, Token, value,
 };
 use crate::shared::Shared;
-use crate::store::{Name, Owner};
+use crate::store::{Name, Owner, Ticket};
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::mutants::mutant;
@@ -59,6 +59,14 @@ pub(crate) struct Missing {
     pub(crate) tokens: Vec<u16>,
 }
 
+/// A chunk of a segment that the device was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fetch {
+    pub(crate) ticket: Ticket,
+    pub(crate) segment: u64,
+    pub(crate) token: u16,
+}
+
 /// The receiving half of a flow.
 pub(crate) struct Decoder {
     scope: u64,
@@ -69,6 +77,7 @@ pub(crate) struct Decoder {
     /// Bytes in `waiting`, and those that were handed out and not taken.
     waiting_bytes: usize,
     missing: Vec<Missing>,
+    fetches: Vec<Fetch>,
     /// Bytes of segments that were read.
     read: u64,
     /// Bytes for which the other end has its credit back.
@@ -87,6 +96,7 @@ impl Decoder {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             missing: Vec::new(),
+            fetches: Vec::new(),
             read: 0,
             credited: 0,
             complete: 0,
@@ -159,6 +169,34 @@ impl Decoder {
         self.check()
     }
 
+    /// The device has read a chunk, or lost it (`None`): then the other end is asked for it.
+    ///
+    /// # Errors
+    /// The segment is complete, and is not what the other end sent.
+    pub(crate) fn fetched(
+        &mut self,
+        fetch: Fetch,
+        bytes: Option<&[u8]>,
+        shared: &mut Shared,
+    ) -> Result<(), FormatError> {
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.segment == fetch.segment);
+        // The other end may have sent it unasked.
+        let Some(waiting) = waiting else { return Ok(()) };
+        let Some(&gap) = waiting.gaps.get(&fetch.token) else { return Ok(()) };
+        let Some(bytes) = bytes.filter(|bytes| bytes.len() == gap.length) else {
+            if !mutant("a_chunk_that_the_device_lost_is_not_asked_for") {
+                self.missing.push(Missing { segment: fetch.segment, tokens: vec![fetch.token] });
+            }
+            return Ok(());
+        };
+        waiting.gaps.remove(&fetch.token);
+        waiting.bytes[gap.at..gap.at + gap.length].copy_from_slice(bytes);
+        waiting.from_store.insert(fetch.token, gap);
+        let fingerprint = shared.fingerprint(self.scope, bytes);
+        shared.store.restore(gap.name, fingerprint, bytes);
+        self.check()
+    }
+
     /// The next bytes of the flow, in order.
     pub(crate) fn next_bytes(&mut self) -> Option<Bytes> {
         if !self.waiting.front()?.is_sound {
@@ -171,6 +209,11 @@ impl Decoder {
     /// Chunks to ask the other end for.
     pub(crate) fn take_missing(&mut self) -> Vec<Missing> {
         std::mem::take(&mut self.missing)
+    }
+
+    /// Chunks that the device was asked for, since the last call.
+    pub(crate) fn take_fetches(&mut self) -> Vec<Fetch> {
+        std::mem::take(&mut self.fetches)
     }
 
     /// Segments whose bytes were handed out.
@@ -259,8 +302,15 @@ impl Decoder {
             is_sound: false,
         };
         self.fill_in(&tokens, &literals, &mut assembled, shared);
-        if !assembled.gaps.is_empty() {
-            let tokens = assembled.gaps.keys().copied().collect();
+        let mut tokens = Vec::new();
+        for (&token, gap) in &assembled.gaps {
+            let segment = assembled.segment;
+            match shared.store.fetch(gap.name, gap.length) {
+                Some(ticket) => self.fetches.push(Fetch { ticket, segment, token }),
+                None => tokens.push(token),
+            }
+        }
+        if !tokens.is_empty() {
             self.missing.push(Missing { segment: assembled.segment, tokens });
         }
         Ok(assembled)

@@ -16,11 +16,12 @@
 
 use crate::classes::{ClassReport, Classes, Costs, chunking};
 use crate::config::{Cache, Settings, Target};
-use crate::decoder::{Decoder, WAITING_BYTES_MAX};
+use crate::decoder::{Decoder, Fetch, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
 use crate::flow::{Flow, FlowReport};
 use crate::format::{Control, FormatError, value};
 use crate::shared::Shared;
+use crate::store::{DiskCounts, DiskDone, DiskJob, Ticket};
 use crate::talk::Talk;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -139,6 +140,8 @@ pub struct End {
     spent: Nanos,
     flows: BTreeMap<u32, Flow>,
     talk: Talk,
+    /// Chunks that the device is asked for, and the flows that wait for them.
+    fetching: BTreeMap<Ticket, (u32, Fetch)>,
     events: VecDeque<FlowEvent>,
 }
 
@@ -174,6 +177,7 @@ impl End {
             spent: Nanos(0),
             flows: BTreeMap::new(),
             talk: Talk::default(),
+            fetching: BTreeMap::new(),
             events: VecDeque::new(),
         })
     }
@@ -307,6 +311,27 @@ impl End {
     /// If the client got fewer.
     pub fn taken(&mut self, flow: FlowId, bytes: usize) -> Result<(), TunnelError> {
         self.decode(flow.0, |decoder, limit, shared| decoder.taken(bytes, limit, shared))
+    }
+
+    /// The next job for the device of the cache's second tier. Jobs are done in their order, also
+    /// those of a connection before this one, and each is answered by [`End::disk_done`].
+    pub fn next_disk_job(&mut self) -> Option<DiskJob> {
+        self.cache.shared.store.next_disk_job()
+    }
+
+    /// The device has done a job. Take the events after each call.
+    ///
+    /// # Errors
+    /// A segment whose last chunk this was is not what the other end sent: the connection is over.
+    pub fn disk_done(&mut self, done: DiskDone) -> Result<(), TunnelError> {
+        let Some((ticket, bytes)) = self.cache.shared.store.disk_done(done) else { return Ok(()) };
+        let Some((flow, fetch)) = self.fetching.remove(&ticket) else { return Ok(()) };
+        self.decode(flow, |decoder, _, shared| decoder.fetched(fetch, bytes.as_deref(), shared))
+    }
+
+    /// Counts of the cache's second tier.
+    pub fn disk_counts(&self) -> DiskCounts {
+        self.cache.shared.store.disk_counts()
     }
 
     /// Appends what the connection gets, about `max_bytes` of it; how many bytes. 0: nothing.
@@ -550,6 +575,10 @@ impl End {
             met("chunks were missing");
             let (segment, tokens) = (missing.segment, missing.tokens);
             self.talk.say(Control::Missing { flow: number, segment, tokens });
+        }
+        for fetch in flow.decoder.take_fetches() {
+            met("a chunk is read from the device");
+            self.fetching.insert(fetch.ticket, (number, fetch));
         }
         while let Some(bytes) = flow.decoder.next_bytes() {
             self.events.push_back(FlowEvent::Bytes { flow: id, bytes });

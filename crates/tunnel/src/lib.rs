@@ -40,5 +40,7 @@ pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch
 pub use flow::FlowReport;
 pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
 pub use saved::SavedError;
-pub use store::{CHUNK_BYTES_MAX, Name, Owner, Store, StoreCounts};
+pub use store::{
+    CHUNK_BYTES_MAX, DiskCounts, DiskDone, DiskJob, Name, Owner, Store, StoreCounts, Ticket,
+};
 pub use trial::Trial;

@@ -92,8 +92,7 @@ mod x86 {
         let high_tables = products.0.each_ref().map(|of| load(&of[1]));
         for register in (0..registers).rev() {
             let at = MARGIN + register * 32;
-            let parts =
-                nibbles(load_at(&planes.low, at - BACK), load_at(&planes.high, at - BACK));
+            let parts = nibbles(load_at(&planes.low, at - BACK), load_at(&planes.high, at - BACK));
             let low = add(load_at(&planes.low, at), low_tables, parts);
             let high = add(load_at(&planes.high, at), high_tables, parts);
             let whole = "a plane goes on for 32 bytes";
@@ -136,15 +135,20 @@ mod x86 {
     /// The last doubling, from 16 bytes to 32, and the tests. Most registers have no value whose
     /// low byte passes, so the high bytes are computed for few.
     #[target_feature(enable = "avx2")]
-    fn test(products: &Products, planes: &Planes, registers: usize, tests: Tests, marks: &mut Marks) {
+    fn test(
+        products: &Products,
+        planes: &Planes,
+        registers: usize,
+        tests: Tests,
+        marks: &mut Marks,
+    ) {
         const BACK: usize = 16;
         let low_tables = products.0.each_ref().map(|of| load(&of[0]));
         let [loose_low, loose_high] = tests.loose.to_le_bytes();
         let [strict_low, strict_high] = tests.strict.to_le_bytes();
         for register in 0..registers {
             let at = MARGIN + register * 32;
-            let parts =
-                nibbles(load_at(&planes.low, at - BACK), load_at(&planes.high, at - BACK));
+            let parts = nibbles(load_at(&planes.low, at - BACK), load_at(&planes.high, at - BACK));
             let low = add(load_at(&planes.low, at), low_tables, parts);
             let passes = zero_bits(low, loose_low);
             if passes == 0 {

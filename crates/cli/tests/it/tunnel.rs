@@ -157,6 +157,49 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
 }
 
 #[test]
+fn what_memory_cannot_hold_is_found_on_disk() {
+    let folder = program::folder("tunnel-disk");
+    for name in ["enter", "exit"] {
+        program::run(&folder, &format!("tunnel keys {name}")).succeeded();
+    }
+    let mut rng = thermocline_units::Rng::seeded(3);
+    let data: Vec<u8> = (0..3 << 20).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+    let target = server(data.clone());
+    let with = "--cache 4MiB --disk chunks --disk-cache 64MiB --policy content:size=2KiB";
+    let exit = End::start(
+        &folder,
+        &format!(
+            "exit --listen 127.0.0.1:0 --key exit.key --peer enter.pub --allow {target} {with} \
+                 --socket exit.sock --dashboard 0"
+        ),
+    );
+    let to = exit.address();
+    let enter = End::start(
+        &folder,
+        &format!(
+            "enter --to {to} --key enter.key --peer exit.pub --forward 0={target} {with} \
+                  --socket enter.sock --dashboard 0"
+        ),
+    );
+    let links = |socket| status(&folder, socket)["links"][0].clone();
+    wait_until("the link is up", || links("enter.sock")["is_up"] == true);
+    assert!(read_all(&enter.address()) == data, "other bytes came");
+    let sent = || links("exit.sock")["classes"][0]["sent"].as_u64().unwrap();
+    let first = sent();
+    assert!(read_all(&enter.address()) == data, "other bytes came the second time");
+    let second = sent() - first;
+    assert!(second < first / 10, "{first} bytes at first and {second} then");
+    let read = links("enter.sock")["disk"]["read"].as_u64().unwrap();
+    assert!(read > 5000, "{read} chunks were read");
+    let text = program::run(&folder, "tunnel status --socket enter.sock").succeeded().stdout();
+    assert!(text.contains("disk: ") && text.contains("0 lost, 0 dropped"), "{text}");
+    let left: Vec<_> = std::fs::read_dir(folder.join("chunks")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    enter.ends_after_a_signal();
+    exit.ends_after_a_signal();
+}
+
+#[test]
 fn what_cannot_work_is_said_at_the_start() {
     let folder = program::folder("tunnel-refused");
     for name in ["one", "two"] {
@@ -176,6 +219,15 @@ fn what_cannot_work_is_said_at_the_start() {
     program::run(&folder, "tunnel exit --listen 127.0.0.1:0 --key one.key --peer none.pub")
         .ended_with(2)
         .says("none.pub");
+    let with_disk = format!("{to} {with} --socks5 0 --disk");
+    program::run(&folder, &format!("{with_disk} chunks --disk-cache 1MiB"))
+        .ended_with(2)
+        .says("16 MiB to 512 GiB");
+    program::run(&folder, &format!("{with_disk} one.key")).ended_with(2).says("one.key");
+    program::run(&folder, &format!("{with_disk} /")).ended_with(2).says("chmod 700");
+    program::run(&folder, &format!("{to} {with} --socks5 0 --disk-cache 1GiB"))
+        .ended_with(2)
+        .says("--disk <FOLDER>");
     program::run(&folder, "tunnel status").ended_with(1).says("is an end running");
     program::run(&folder, &format!("tunnel exit --listen 127.0.0.1:0 {with} --allow x"))
         .ended_with(2)

@@ -55,7 +55,7 @@ impl Figures {
     }
 
     fn links(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let figures: [(&str, &str, OfLink); 7] = [
+        let figures: [(&str, &str, OfLink); 10] = [
             ("link_flows", "Flows that are not over", |link| Some(Value::Gauge(link.flows as f64))),
             ("link_round_trip_seconds", "Time from a ping to its answer", |link| {
                 link.round_trip_us.map(|us| Value::Gauge(us as f64 / 1e6))
@@ -74,6 +74,15 @@ impl Figures {
             }),
             ("link_chunks_asked", "Chunks that this end did not hold", |link| {
                 Some(Value::Counter(link.chunks_asked_by_us))
+            }),
+            ("link_disk_chunks", "Chunks that memory gave up and the disk got", |link| {
+                link.disk.as_ref().map(|disk| Value::Counter(disk.inserted))
+            }),
+            ("link_disk_chunks_read", "Chunks that were read from the disk", |link| {
+                link.disk.as_ref().map(|disk| Value::Counter(disk.read))
+            }),
+            ("link_disk_chunks_lost", "Chunks that the disk lost, or was too slow for", |link| {
+                link.disk.as_ref().map(|disk| Value::Counter(disk.lost + disk.dropped))
             }),
         ];
         for (name, help, figure) in figures {

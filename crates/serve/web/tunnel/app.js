@@ -54,6 +54,7 @@ function tables(status) {
     ["round trip", (link) => micros(link.round_trip_us)], ["rate", (link) => link.link_bytes_per_s === null ? "–" : size(link.link_bytes_per_s) + "/s"],
     ["sent", (link) => size(link.sent_bytes)], ["came", (link) => size(link.received_bytes)],
     ["chunks asked for", (link) => link.chunks_asked_of_us + " by it, " + link.chunks_asked_by_us + " by us"],
+    ["disk", (link) => link.disk === null ? "–" : link.disk.read + " read" + (link.disk.has_failed ? ", given up" : "")],
   ], status.links, status.last_error ? "none; last trouble: " + status.last_error : "none yet");
   rows("classes", [["class", (one) => one.class || "others"], ...CUT, ["chunks", (one) => one.chunks], WHY],
     status.links.flatMap((link) => link.classes), "nothing was sent yet");

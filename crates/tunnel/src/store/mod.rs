@@ -13,14 +13,19 @@
 //! 2000. VNRE evicts the least recently used chunk; CLOCK comes near it without a list (8 B less a
 //! chunk).
 //!
+//! A store may have a second tier on a device (`disk`), which gets what memory gives up.
+//!
 //! Memory: 24 to 26 B an entry and 5 B a slot of each index, which are 7/9 to 7/8 full: 35 to 39 B
 //! a chunk beside its bytes. Invariants: entries are in the order of the ring; what an index holds
 //! is an entry; every byte that is handed out was inserted under that very name.
 
+mod disk;
 mod index;
 #[cfg(test)]
 mod tests;
 
+use disk::Disk;
+pub use disk::{DiskCounts, DiskDone, DiskJob, Ticket};
 use index::Index;
 use std::collections::VecDeque;
 use thermocline_units::Bytes;
@@ -131,6 +136,7 @@ pub struct Store {
     oldest: u64,
     by_content: Index,
     by_name: Index,
+    disk: Disk,
     counts: StoreCounts,
 }
 
@@ -153,13 +159,26 @@ impl Store {
             oldest: 0,
             by_content: Index::new(),
             by_name: Index::new(),
+            disk: Disk::new(0, seed),
             counts: StoreCounts::default(),
         }
     }
 
-    /// Bytes of chunks that it may hold at most, whatever the other end holds.
+    /// The same with room for so many bytes of chunks on a device, which does what
+    /// [`Store::next_disk_job`] says; below 1 TiB. What is there already is not used.
+    ///
+    /// # Panics
+    /// If it is 1 TiB or more.
+    #[must_use]
+    pub fn with_disk(mut self, capacity: Bytes) -> Store {
+        self.disk = Disk::new(capacity.0, self.seed);
+        self
+    }
+
+    /// Bytes of chunks that it may hold at most, in memory and on the device, whatever the other
+    /// end holds.
     pub fn most(&self) -> Bytes {
-        Bytes(self.most as u64)
+        Bytes(self.most as u64 + self.disk.most())
     }
 
     /// Holds no more than the other end, which keeps so many bytes of chunks: what only one end has
@@ -176,9 +195,37 @@ impl Store {
         }
         self.capacity = capacity;
         self.arena.truncate(capacity);
+        self.disk.limit(other.0 - capacity as u64);
     }
 
-    /// Chunks in the store.
+    /// The next job for the device; jobs are done in their order.
+    pub fn next_disk_job(&mut self) -> Option<DiskJob> {
+        self.disk.next_job()
+    }
+
+    /// Takes note of the end of a job; what came of it, if it was a read. `None` in place of bytes:
+    /// the chunk is lost.
+    pub fn disk_done(&mut self, done: DiskDone) -> Option<(Ticket, Option<Vec<u8>>)> {
+        self.disk.done(done)
+    }
+
+    /// Wants a chunk read that [`Store::get`] does not have; `None` if the device has none of this
+    /// name and length.
+    pub fn fetch(&mut self, name: Name, length: usize) -> Option<Ticket> {
+        self.disk.fetch(name.packed(), length)
+    }
+
+    /// Chunks on the device.
+    pub fn disk_chunks(&self) -> usize {
+        self.disk.len()
+    }
+
+    /// Counts of the device since the beginning.
+    pub fn disk_counts(&self) -> DiskCounts {
+        self.disk.counts()
+    }
+
+    /// Chunks in memory.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -196,7 +243,8 @@ impl Store {
     /// Memory beside the arena, bytes.
     pub fn overhead(&self) -> Bytes {
         let entries = self.entries.capacity() * size_of::<Entry>();
-        Bytes((entries + self.by_content.memory() + self.by_name.memory()) as u64)
+        let indices = self.by_content.memory() + self.by_name.memory();
+        Bytes((entries + indices + self.disk.overhead()) as u64)
     }
 
     /// Keeps a chunk under `name`, with its fingerprint. A chunk that is longer than an eighth of
@@ -251,21 +299,35 @@ impl Store {
 
     /// The name of a chunk with this content, and notes its use.
     pub fn find(&mut self, fingerprint: u64, bytes: &[u8]) -> Option<Name> {
-        let at = self.by_content.find(fingerprint, |number| {
+        let Some(at) = self.find_in_memory(fingerprint, bytes) else {
+            let name = Name::unpacked(self.disk.find(fingerprint, bytes)?);
+            // The other end reads it, and has it in memory too then.
+            self.insert(name, fingerprint, bytes);
+            return Some(name);
+        };
+        Some(Name::unpacked(self.touch(at).name))
+    }
+
+    fn find_in_memory(&self, fingerprint: u64, bytes: &[u8]) -> Option<u32> {
+        self.by_content.find(fingerprint, |number| {
             let entry = self.entry(number);
             let is_blind = mutant("reference_without_a_look_at_the_bytes");
             (entry.fingerprint == fingerprint
                 || (is_blind && entry.fingerprint >> 56 == fingerprint >> 56))
                 && (self.bytes_of(entry) == bytes || is_blind)
-        })?;
-        Some(Name::unpacked(self.touch(at).name))
+        })
     }
 
-    /// The bytes of a chunk, and notes its use; `None` if it is not (or no longer) here.
+    /// The bytes of a chunk, and notes its use; `None` if it is not (or no longer) in memory.
     pub fn get(&mut self, name: Name) -> Option<&[u8]> {
         let packed = name.packed();
-        let entry = self.touch(self.number_of(packed)?);
-        Some(self.bytes_of(&entry))
+        match self.number_of(packed) {
+            Some(number) => {
+                let entry = self.touch(number);
+                Some(self.bytes_of(&entry))
+            }
+            None => self.disk.get_fresh(packed),
+        }
     }
 
     /// Keeps a chunk whose bytes were lost or went bad here, under the name that it has.
@@ -286,6 +348,7 @@ impl Store {
             .into_iter()
             .filter(|entry| Name::unpacked(entry.name).owner != owner)
             .collect();
+        self.disk.forget(owner);
         self.by_content = Index::new();
         self.by_name = Index::new();
         self.oldest = 0;
@@ -347,6 +410,8 @@ impl Store {
             self.append(Entry { extent, ..entry });
         } else {
             self.counts.evicted += 1;
+            let bytes = &self.arena[entry.extent.place()..][..entry.extent.length()];
+            self.disk.insert(entry.name, entry.fingerprint, bytes);
         }
     }
 

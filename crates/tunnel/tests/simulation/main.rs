@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_macros)]
 
+mod device;
 mod world;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use thermocline_units::situations;
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 10] = [
+const SITUATIONS: [&str; 14] = [
     "chunks were missing",
     "the other end asked for chunks",
     "a segment waits for the connection",
@@ -25,6 +26,10 @@ const SITUATIONS: [&str; 10] = [
     "a cache was saved and read by another process",
     "a flow waits for the other end",
     "a flow was dropped whose client has everything",
+    "a chunk is read from the device",
+    "the device returned other bytes",
+    "the disk tier lost a chunk",
+    "the disk tier is given up",
 ];
 
 /// A situation that no seed may meet, meet, because no store goes bad here: the check of a segment
@@ -32,7 +37,7 @@ const SITUATIONS: [&str; 10] = [
 const NEVER: &str = "a chunk of the store went bad";
 
 /// Bugs that a seed must catch.
-const MUTANTS: [&str; 7] = [
+const MUTANTS: [&str; 10] = [
     "retained_until_sent_only",
     "names_of_an_older_peer_are_kept",
     "reference_without_a_look_at_the_bytes",
@@ -40,6 +45,9 @@ const MUTANTS: [&str; 7] = [
     "end_before_fills",
     "no_credit_for_a_long_segment",
     "next_name_is_not_saved",
+    "the_device_is_believed",
+    "a_chunk_that_the_device_lost_is_not_asked_for",
+    "a_segment_is_written_over_before_its_chunks_are_forgotten",
 ];
 
 /// Seeds in which a mutant must be caught.

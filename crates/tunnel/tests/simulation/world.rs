@@ -1,10 +1,11 @@
 //! Two ends, their clients, the link between them, and what goes wrong.
 //!
-//! Each seed draws caches (of unlike sizes), controllers, flows and their contents, how fast
-//! clients read, and accidents: the link breaks, an end loses its cache, or finds one of an older
-//! run. Every byte that a client gets is held against what the other one said; at the end
-//! everything that was not reset must have arrived.
+//! Each seed draws caches (of unlike sizes, some with a device), controllers, flows and their
+//! contents, how fast clients read, and accidents: the link breaks, an end loses its cache, or
+//! finds one of an older run. Every byte that a client gets is held against what the other one
+//! said; at the end everything that was not reset must have arrived.
 
+use crate::device::{DEVICE_BYTES, Device};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_tunnel::{Cache, End, FlowEvent, FlowId, Settings, Sharing, Target};
 use thermocline_units::situations::met;
@@ -47,6 +48,7 @@ pub(crate) struct World {
     now: Nanos,
     ends: [Option<End>; 2],
     lines: [Line; 2],
+    devices: [Device; 2],
     ready: [bool; 2],
     flows: BTreeMap<FlowId, Flow>,
     /// The bytes that contents are made of.
@@ -69,6 +71,7 @@ impl World {
             now: Nanos::from_secs(1),
             ends: [None, None],
             lines: [Line::new(), Line::new()],
+            devices: [Device::new(), Device::new()],
             ready: [false; 2],
             flows: BTreeMap::new(),
             pool,
@@ -100,6 +103,7 @@ impl World {
                 return self.close();
             }
             self.carry();
+            self.devices_work(100);
             self.say(true);
             self.take();
         }
@@ -132,7 +136,9 @@ impl World {
     fn cache(&mut self) -> Cache {
         self.runs += 1;
         let kib = [1, 8, 64, 1024][self.rng.below(4) as usize];
-        Cache::new(Bytes::from_kib(kib), [self.runs; 16], self.rng.next_u64())
+        let cache = Cache::new(Bytes::from_kib(kib), [self.runs; 16], self.rng.next_u64());
+        let bytes = [0, 16 << 10, DEVICE_BYTES][self.rng.below(3) as usize];
+        cache.with_disk(Bytes(bytes as u64))
     }
 
     fn connect(&mut self, caches: [Cache; 2]) {
@@ -168,9 +174,22 @@ impl World {
             5..=20 => self.carry(),
             21..=29 => self.say(false),
             30..=35 => self.take(),
-            36 => self.reset(),
+            36 if self.rng.below(2) == 0 => self.reset(),
+            36..=37 if self.rng.below(2) == 0 => {
+                let count = self.rng.below(6);
+                self.devices_work(count);
+            }
             37 if self.rng.below(4) == 0 => self.break_off(),
             _ => self.tick(),
+        }
+    }
+
+    /// Each device does up to `count` of its jobs.
+    fn devices_work(&mut self, count: u64) {
+        for side in 0..2 {
+            let end = self.ends[side].as_mut().expect("both ends are there");
+            self.devices[side].work(&mut self.rng, end, count);
+            self.hear(side);
         }
     }
 
@@ -363,7 +382,8 @@ impl World {
         met("the connection broke");
         let mut caches = Vec::new();
         for side in 0..2 {
-            let end = self.ends[side].take().expect("both ends are there");
+            let mut end = self.ends[side].take().expect("both ends are there");
+            self.devices[side].work(&mut self.rng, &mut end, u64::MAX);
             let cache = end.into_cache();
             caches.push(match self.rng.below(5) {
                 0 => {

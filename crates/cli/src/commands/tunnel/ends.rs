@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thermocline_gateway::{
-    Common, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
+    Common, DiskTier, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
     StartError, WhenDown,
 };
 use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
@@ -57,6 +57,12 @@ struct CommonArgs {
     /// Folder in which the cache outlives a stop; without it, each start begins with an empty one.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// Folder for chunks that memory has no room for; files in it vanish with this process.
+    #[arg(long, value_name = "FOLDER")]
+    disk: Option<PathBuf>,
+    /// Room for those; the exit uses as much for each key that it meets.
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", requires = "disk")]
+    disk_cache: Bytes,
     /// Policy that decides how flows are cut.
     #[arg(long, value_name = "POLICY", default_value = thermocline_policy::tunnel::DEFAULT)]
     policy: String,
@@ -208,13 +214,20 @@ fn start_error(error: StartError) -> CliError {
 
 /// The least cache: one that can keep a chunk of any size.
 const CACHE_MIN: Bytes = Bytes::from_mib(4);
-/// The greatest.
+/// The least room on disk: sixteen pieces of the greatest size that is written at once.
+const DISK_MIN: Bytes = Bytes::from_mib(16);
+/// The greatest, of either.
 const CACHE_MAX: Bytes = Bytes::from_gib(512);
 
 fn common(args: &CommonArgs) -> Result<(Common, Arc<Desk>), CliError> {
     if args.cache < CACHE_MIN || args.cache > CACHE_MAX {
         let given = args.cache;
         return Err(CliError::input(format!("--cache {given}: give {CACHE_MIN} to {CACHE_MAX}")));
+    }
+    if args.disk_cache < DISK_MIN || args.disk_cache > CACHE_MAX {
+        let given = args.disk_cache;
+        let message = format!("--disk-cache {given}: give {DISK_MIN} to {CACHE_MAX}");
+        return Err(CliError::input(message));
     }
     if let Err(most) = open_files(args.clients_max.into()) {
         let clients = args.clients_max;
@@ -228,6 +241,8 @@ fn common(args: &CommonArgs) -> Result<(Common, Arc<Desk>), CliError> {
     let mut common = Common::new(keys);
     common.cache = args.cache;
     common.keep.clone_from(&args.keep);
+    let (folder, bytes) = (args.disk.clone(), args.disk_cache);
+    common.disk = folder.map(|folder| DiskTier { folder, bytes });
     common.policy.clone_from(&args.policy);
     common.linger = Duration::from_millis(args.linger_ms);
     common.limits.clients_max = args.clients_max.into();

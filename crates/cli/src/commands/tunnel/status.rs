@@ -67,6 +67,17 @@ fn put_link(link: &LinkStatus, text: &mut String) {
         link.chunks_asked_of_us,
         link.chunks_asked_by_us
     );
+    if let Some(disk) = &link.disk {
+        let _ = writeln!(
+            text,
+            "  disk: {} chunks came, {} were read, {} lost, {} dropped because it was behind{}",
+            disk.inserted,
+            disk.read,
+            disk.lost,
+            disk.dropped,
+            if disk.has_failed { "; GIVEN UP after a failed write" } else { "" }
+        );
+    }
     if link.classes.is_empty() {
         return;
     }
