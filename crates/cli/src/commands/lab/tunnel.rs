@@ -6,7 +6,7 @@ use crate::output;
 use crate::table;
 use serde_json::json;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thermocline_ports::model::LinkProfile;
 use thermocline_sim::format::{Quantity, count, seconds, share};
 use thermocline_sim::tunnel::{Congestion, Offered, Outcome, Scene, SceneError, plain, play};
@@ -20,7 +20,9 @@ Examples:
   thermocline lab tunnel images/ --rate 1Gbit --parallel 8 --json
   thermocline lab tunnel images/ --rate 100Mbit --loss 0.1% --congestion bbr
 
-Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix.";
+Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix. Flows that
+tcpflow took from a capture are files too (`tcpflow -r FILE.pcap -o flows`); their class is the
+server's port.";
 
 /// The longest delay and the longest queue of a link.
 const SPAN_MAX: Nanos = Nanos::from_secs(600);
@@ -206,11 +208,28 @@ impl std::io::Read for LateFile {
     }
 }
 
-/// A number for each file's suffix, and the suffixes by number.
+/// The port of the server, if a file is named as tcpflow names one direction of a connection,
+/// `ADDRESS.PORT-ADDRESS.PORT` behind whatever the user wants there: the lower of both ports,
+/// because clients get high ones.
+fn recorded_port(path: &Path) -> Option<u16> {
+    let name = path.file_name()?.to_str()?;
+    let (from, to) = name.rsplit_once('-')?;
+    let port = |end: &str| {
+        let (address, port) = end.rsplit_once('.')?;
+        let is_address = address.ends_with(|last: char| last.is_ascii_hexdigit());
+        let is_port = port.len() == 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+        port.parse::<u16>().ok().filter(|_| is_address && is_port)
+    };
+    Some(port(from)?.min(port(to)?))
+}
+
+/// A number for each file's suffix, and the suffixes by number. Recorded connections are told apart
+/// by their server's port.
 fn classes(files: &[(PathBuf, u64)]) -> (Vec<u16>, Vec<String>) {
     let mut suffixes: Vec<String> = Vec::new();
     let classes = files.iter().map(|(path, _)| {
-        let suffix = path.extension().map_or(String::new(), |s| s.to_string_lossy().into_owned());
+        let suffix = || path.extension().map_or(String::new(), |s| s.to_string_lossy().into());
+        let suffix = recorded_port(path).map_or_else(suffix, |port| format!("port {port}"));
         let known = suffixes.iter().position(|known| *known == suffix).unwrap_or_else(|| {
             suffixes.push(suffix);
             suffixes.len() - 1
@@ -289,3 +308,6 @@ fn as_json(outcomes: &[Played], plain: Option<Nanos>) -> Result<String, CliError
         .collect();
     Ok(serde_json::to_string_pretty(&rows).map_err(CliError::failed)? + "\n")
 }
+
+#[cfg(test)]
+mod tests;
