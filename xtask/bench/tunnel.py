@@ -1,10 +1,11 @@
 """A set of files and its next version through a tunnel over a slow link, beside plain TCP and the laboratory's forecast.
 
     tunnel.py tunnel BINARY KEPT [--rounds N] [--mbit N] [--ms N] [--loss PER_MILLION,…] [--policy P] [--congestion WHICH] [--first FILE --second FILE]
-              [--binary PATH] [--link PATH]
+              [--binary PATH] [--link PATH] [--router]
 
 1. Two network namespaces with a TUN device between them, which the example `link` of thermocline-ports-os gives a rate, a delay each way
-   and a loss. A server in one sends files, a client in the other takes them and compares SHA-256.
+   and a loss; with --router a guest of user-mode Linux does it by netem instead, see tunnel_router.py. A server in one sends files, a client
+   in the other takes them and compares SHA-256.
 2. A round starts both ends anew, with empty caches, and takes in turn: both files by plain TCP, the first through the tunnel, the second.
    The kernel's counters of the devices say how many bytes went over the link; both ends' processor time comes from /proc.
 3. `lab tunnel` sends the same files over a modelled link of that rate, delay and loss, with the congestion control that the kernel has: what
@@ -33,6 +34,7 @@ import tempfile
 import threading
 import time
 
+import tunnel_router
 from balance_processes import cpu_seconds
 
 NEAR, FAR = "tcl-near", "tcl-far"
@@ -48,22 +50,41 @@ def run(*words, **more):
     return subprocess.run([str(word) for word in words], check=True, **more)
 
 
-class Link:
-    """The namespaces and what runs between them."""
+DEVICES = ("tcl0", "tcl1")
 
-    def __init__(self, program, mbit, ms, loss, seed=1):
-        self.close()
-        for name in (NEAR, FAR):
-            run("ip", "netns", "add", name)
-        words = [str(program), "tcl0", "tcl1", str(mbit), str(ms), str(loss), str(seed)]
+
+class Shaper:
+    """The example `link`."""
+
+    def __init__(self, args, loss, seed):
+        words = [str(word) for word in (args.link, *DEVICES, args.mbit, args.ms, loss, seed)]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         if not self.process.stdout.readline().startswith("link"):
             raise SystemExit("the link does not start; it says why above")
-        for device, name, address in (("tcl0", NEAR, NEAR_ADDRESS), ("tcl1", FAR, FAR_ADDRESS)):
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Link:
+    """The namespaces and what runs between them."""
+
+    def __init__(self, args, loss, seed=1):
+        self.close()
+        for name in (NEAR, FAR):
+            run("ip", "netns", "add", name)
+        if args.router:
+            self.between = tunnel_router.Router(DEVICES, (NEAR_ADDRESS, FAR_ADDRESS), args.mbit, args.ms, loss)
+        else:
+            self.between = Shaper(args, loss, seed)
+        for device, name, address in zip(DEVICES, (NEAR, FAR), (NEAR_ADDRESS, FAR_ADDRESS)):
             run("ip", "link", "set", device, "netns", name)
             run("ip", "-n", name, "addr", "add", f"{address}/30", "dev", device)
             run("ip", "-n", name, "link", "set", device, "up")
             run("ip", "-n", name, "link", "set", "lo", "up")
+            if args.router:
+                run("ip", "-n", name, "route", "add", tunnel_router.ADDRESS, "dev", device)
 
     def carried(self):
         """Bytes that came to the near side and left it."""
@@ -77,8 +98,7 @@ class Link:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
     def end(self):
-        self.process.kill()
-        self.process.wait()
+        self.between.end()
         self.close()
 
 
@@ -210,7 +230,7 @@ def one_loss(args, files, folder, loss):
     digests = [hashlib.sha256(contents).digest() for contents in files]
     rows = []
     for number in range(args.rounds):
-        link = Link(args.link, args.mbit, args.ms, loss, number + 1)
+        link = Link(args, loss, number + 1)
         try:
             ready = threading.Event()
             threading.Thread(target=serve, args=(files, ready, args.congestion), daemon=True).start()
@@ -267,6 +287,7 @@ def main():
     parser.add_argument("kept")
     parser.add_argument("--binary")
     parser.add_argument("--link", help="the example `link`, where it is built already")
+    parser.add_argument("--router", action="store_true", help="a guest with netem in place of the example `link`")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mbit", type=int, default=100)
     parser.add_argument("--ms", type=int, default=20)
@@ -282,7 +303,9 @@ def main():
     if bool(args.first) != bool(args.second):
         raise SystemExit("--first and --second go together")
     args.binary = str(pathlib.Path(args.binary or args.built).resolve())
-    if not args.link:
+    if args.router and tunnel_router.missing():
+        raise SystemExit(f"the router needs the packages {', '.join(tunnel_router.missing())}")
+    if not args.link and not args.router:
         root = pathlib.Path(__file__).resolve().parents[2]
         run("cargo", "build", "--release", "--package", "thermocline-ports-os", "--example", "link", cwd=root)
         args.link = root / "target" / "release" / "examples" / "link"
