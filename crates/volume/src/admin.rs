@@ -3,14 +3,14 @@
 //! What is done here shows at once, and is durable after the next completed flush or with the
 //! checkpoint that follows; a pool takes chunks, and is let go, only then.
 
-use crate::extents::Extents;
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
 use crate::naming::is_volume_name;
 use crate::opening::{CreateError, new_pool};
 use crate::operation::Refusal;
-use crate::pool::{Evacuation, PoolSpec, PoolState};
+use crate::pools::extents::Extents;
+use crate::pools::pool::{Evacuation, PoolSpec, PoolState};
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_policy::placement::Placement;
 use thermocline_ports::SECTOR;
@@ -156,12 +156,12 @@ impl Group {
             return Err(AdminError::VolumeRoom);
         }
         let name = name.map_or_else(|| self.default_name(id), str::to_string);
-        let identity = self.next_identity();
+        let identity = self.map.take_identity();
         self.map.set_volume(id, size, self.chunk_size);
         let volume = self.map.volume_mut(id).expect("just made");
         (volume.identity, volume.name) = (identity, name);
-        let record = self.volume_record(id);
-        self.commit.queue_record(record);
+        let record = self.map.volume_record(id);
+        self.journal.record(&record);
         self.pump(now);
         Ok(id)
     }
@@ -176,8 +176,8 @@ impl Group {
         self.check_size(size, old)?;
         self.map.set_volume(id, size, self.chunk_size);
         if !mutant("growth_not_recorded") {
-            let record = self.volume_record(id);
-            self.commit.queue_record(record);
+            let record = self.map.volume_record(id);
+            self.journal.record(&record);
         }
         self.pump(now);
         Ok(())
@@ -193,7 +193,7 @@ impl Group {
         self.map.volume_mut(id).expect("it lives").deleting = true;
         // Said now, for the next flush; and once more when the slots are given back.
         if !mutant("deletion_said_late") {
-            self.commit.queue_record(Record::VolumeGone(id));
+            self.journal.record(&Record::VolumeGone(id));
         }
         self.promises.forget(id);
         self.hinting.hints.forget_volume(id);
@@ -250,9 +250,9 @@ impl Group {
         before: Option<PoolId>,
     ) -> Result<PoolId, AdminError> {
         self.join(&spec, before)?;
-        let id = PoolId(self.pools.len() as u16 - 1);
-        self.shadows.insert_pool(self.ranks.rank_of(id));
-        self.checkpoint.wanted = true;
+        let id = PoolId(self.pools.count() as u16 - 1);
+        self.shadows.insert_pool(self.pools.ranks().rank_of(id));
+        self.journal.want_checkpoint();
         self.pump(now);
         Ok(id)
     }
@@ -263,12 +263,9 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<u32, AdminError> {
-        let (wanted, ranks) = (self.checkpoint.wanted, self.ranks.clone());
         let before = self.join(spec, None)?;
         let chunks = self.pools.pop().map_or(0, |pool| pool.slots_for_chunks());
-        self.ranks = ranks;
-        self.take_back_extents(before);
-        self.checkpoint.wanted = wanted;
+        self.pools.take_back_extents(before);
         Ok(chunks)
     }
 
@@ -281,26 +278,24 @@ impl Group {
     ) -> Result<Vec<[Extents; 2]>, AdminError> {
         self.check_ready()?;
         let is_there = |id: &PoolId| {
-            let pool = self.pools.get(usize::from(id.0));
+            let pool = self.pools.find(*id);
             pool.is_some_and(|pool| pool.state != PoolState::Removed)
         };
         if let Some(id) = before.filter(|id| !is_there(id)) {
             return Err(AdminError::NoPool(id));
         }
-        if self.pools.len() >= POOLS_MAX {
-            return Err(CreateError::PoolCount(self.pools.len() + 1).into());
+        if self.pools.count() >= POOLS_MAX {
+            return Err(CreateError::PoolCount(self.pools.count() + 1).into());
         }
-        let region = layout::region_bytes(self.settings.journal_blocks, self.area_blocks);
+        let sizes = self.pools.sizes();
+        let region = layout::region_bytes(sizes.journal_blocks, sizes.area_blocks);
         let has_region = region <= spec.geometry.size.0 / 8;
         let pool = new_pool(self, spec, has_region, self.settings.added_checksums)?;
-        let extents: Vec<_> = self.pools.iter().map(|pool| pool.extents.clone()).collect();
-        let ranks = self.ranks.with_next(before);
-        let ranks = std::mem::replace(&mut self.ranks, ranks);
-        self.pools.push(pool);
-        if !self.grow_areas() {
+        let extents = self.pools.extents();
+        self.pools.push(pool, before);
+        if !self.pools.grow_areas(self.need()).suffices {
             self.pools.pop();
-            self.ranks = ranks;
-            self.take_back_extents(extents);
+            self.pools.take_back_extents(extents);
             return Err(AdminError::MetadataRoom(spec.name.clone()));
         }
         Ok(extents)
@@ -327,7 +322,7 @@ impl Group {
 
     fn drain(&mut self, now: Nanos, id: PoolId, to: Evacuation) -> Result<(), AdminError> {
         self.check_ready()?;
-        let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
+        let state = self.pools.find(id).ok_or(AdminError::NoPool(id))?.state;
         match (state, to) {
             (PoolState::Active, _) => {}
             (PoolState::Draining, Evacuation::Anywhere) => {
@@ -342,7 +337,7 @@ impl Group {
         let pool = self.pool_mut(id);
         pool.state = PoolState::Draining;
         pool.evacuation = to;
-        self.checkpoint.wanted = true;
+        self.journal.want_checkpoint();
         self.pump(now);
         Ok(())
     }
@@ -355,14 +350,14 @@ impl Group {
     /// When the pool does not exist, or is neither being drained nor drained.
     pub fn undrain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
-        let state = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?.state;
+        let state = self.pools.find(id).ok_or(AdminError::NoPool(id))?.state;
         if !matches!(state, PoolState::Draining | PoolState::Drained) {
             return Err(AdminError::NotDraining { pool: id, state });
         }
         let pool = self.pool_mut(id);
         pool.state = PoolState::Active;
         pool.evacuation = Evacuation::default();
-        self.checkpoint.wanted = true;
+        self.journal.want_checkpoint();
         self.pump(now);
         Ok(())
     }
@@ -375,7 +370,7 @@ impl Group {
     /// journal and checkpoints.
     pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
-        let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
+        let pool = self.pools.find(id).ok_or(AdminError::NoPool(id))?;
         let empty = pool.slots_used() == 0;
         match pool.state {
             PoolState::Drained | PoolState::Dead if empty => {}
@@ -387,7 +382,7 @@ impl Group {
         let pool = self.pool_mut(id);
         pool.gone = pool.state == PoolState::Dead;
         pool.state = PoolState::Removing;
-        self.checkpoint.wanted = true;
+        self.journal.want_checkpoint();
         self.pump(now);
         Ok(())
     }
@@ -414,7 +409,7 @@ impl Group {
         if self.map.entry(chunk).tag.pinned != pinned {
             self.map.entry_mut(chunk).tag.pinned = pinned;
             let state = self.durable_state(chunk);
-            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
             self.pump(now);
         }
         Ok(())

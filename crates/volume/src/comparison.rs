@@ -12,9 +12,9 @@
 //!    tables gets them, if nobody wrote to it meanwhile.
 
 use crate::finding::FindingKind;
-use crate::flight::Owner;
 use crate::group::Group;
 use crate::map::{Place, Table};
+use crate::pools::flight::Owner;
 use crate::seals::{decode_table, encode_table};
 use crate::settings::BLOCK;
 use crate::sums::checksums;

@@ -3,38 +3,49 @@
 //! A slot that a chunk leaves goes through two waits before it is free: until the record that says
 //! so is durable, and until the last part that was begun before has ended.
 
-use crate::commit::Waiter;
-use crate::flight::Owner;
-use crate::foreground::{Verb, bit};
+use crate::copying::Copier;
+use crate::foreground::{Traffic, Verb, bit};
 use crate::format::Record;
 use crate::group::Group;
-use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table};
+use crate::journal::Waiter;
+use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
 use crate::opening::OpenError;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
+use crate::pools::flight::Owner;
 use crate::request::RequestError;
 use crate::settings::Fill;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Slab};
+
+/// A chunk as the journal must say it: as it is once all that is queued is durable.
+pub(crate) fn durable_state(
+    map: &ChunkMap,
+    traffic: &Slab<Traffic>,
+    copier: &Copier,
+    chunk: ChunkId,
+) -> ChunkState {
+    let mut state = map.state(chunk);
+    let index = map.entry(chunk).traffic;
+    if index != NONE {
+        let traffic = &traffic[index];
+        state.dirty |= traffic.intent && !mutant("intent_not_in_the_record");
+        if traffic.intent {
+            state.table = Table::None;
+        }
+        if let Some(operation) = traffic.operation {
+            copier.operations[operation].foretell(&mut state);
+        }
+    }
+    state
+}
 
 impl Group {
     /// The chunk as the journal shall have it once all that is queued is durable.
     pub(crate) fn durable_state(&self, chunk: ChunkId) -> ChunkState {
-        let mut state = self.map.state(chunk);
-        let traffic = self.map.entry(chunk).traffic;
-        if traffic != NONE {
-            let traffic = &self.traffic[traffic];
-            state.dirty |= traffic.intent && !mutant("intent_not_in_the_record");
-            if traffic.intent {
-                state.table = Table::None;
-            }
-            if let Some(operation) = traffic.operation {
-                self.copier.operations[operation].foretell(&mut state);
-            }
-        }
-        state
+        durable_state(&self.map, &self.traffic, &self.copier, chunk)
     }
 
     /// Notes when the copies were last written.
@@ -75,7 +86,7 @@ impl Group {
         self.drop_homeless_table(chunk, &mut state);
         self.map.set_state(chunk, &state);
         let durable = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, durable), chunk, &[copy.place]);
+        self.journal.change(&Record::Chunk(chunk, durable), chunk, &[copy.place]);
         !copy.prefetched
     }
 
@@ -98,7 +109,7 @@ impl Group {
             self.drop_copy(chunk, home, false);
         } else {
             let durable = self.durable_state(chunk);
-            self.change(Record::Chunk(chunk, durable), chunk, &[]);
+            self.journal.change(&Record::Chunk(chunk, durable), chunk, &[]);
         }
     }
 
@@ -142,7 +153,7 @@ impl Group {
             self.map.set_state(chunk, &state);
         }
         if !mutant("death_not_recorded") {
-            self.commit.queue_death(pool);
+            self.journal.record_death(pool);
         }
     }
 
@@ -194,7 +205,7 @@ impl Group {
             Io::WriteZeroes { offset, length }
         };
         self.parts[part].outstanding += 1;
-        self.commit.openings += 1;
+        self.journal.expect_record();
         self.send(now, place.pool, Owner::Part { part, at: 0 }, io);
     }
 
@@ -215,7 +226,7 @@ impl Group {
         let opening = self.traffic[traffic].opening.take();
         let (_, place) = opening.expect("the part opens its chunk");
         let place = place.expect("a slot was being made ready");
-        self.commit.openings -= 1;
+        self.journal.expected_record_came();
         let zeroed = result.is_ok() || mutant("slot_opened_though_not_zeroed");
         if zeroed && self.pool(pool).is_alive() {
             return self.place_chunk(now, part, place);
@@ -235,7 +246,7 @@ impl Group {
         state.copies = vec![ChunkCopy { place, prefetched: false }];
         self.watch(now, chunk);
         self.map.set_state(chunk, &state);
-        self.change(Record::Chunk(chunk, state), chunk, &[]);
+        self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         let range = self.parts[part].range.clone();
         if self.keeps_checksums() {
             let most = self.settings.limits.seals_cached;
@@ -261,7 +272,8 @@ impl Group {
 
     /// The pool that has a free slot for a new chunk, as [`Group::allocate`] chooses it.
     pub(crate) fn pool_for_chunk(&self, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
-        let mut order: Vec<PoolId> = hint.iter().chain(self.ranks.order()).copied().collect();
+        let mut order: Vec<PoolId> =
+            hint.iter().chain(self.pools.ranks().order()).copied().collect();
         if self.settings.fill == Fill::SlowestFirst {
             order[hint.len()..].reverse();
         }
@@ -283,12 +295,12 @@ impl Group {
     /// No slot is free: prefetched copies go, and slots that wait for the journal may become free.
     fn await_space(&mut self, now: Nanos, part: u32) {
         let evicted = self.evict_prefetched();
-        let committing = evicted || self.commit.will_free() || self.copier.will_free();
+        let committing = evicted || self.journal.will_free() || self.copier.will_free();
         if committing || self.slots_leaving > 0 {
             let traffic = self.traffic_of(self.parts[part].chunk);
             self.traffic[traffic].opening = Some((part, None));
             if committing {
-                self.commit.join(Waiter::Space(part));
+                self.journal.join(Waiter::Space(part));
             } else {
                 self.space_waiters.push(part);
                 // What the chunk itself has left need not wait for this part.
@@ -322,7 +334,7 @@ impl Group {
         let traffic = self.traffic_of(self.parts[part].chunk);
         if self.records_pile_up() {
             self.traffic[traffic].opening = Some((part, None));
-            return self.commit.join(Waiter::Space(part));
+            return self.journal.join(Waiter::Space(part));
         }
         self.traffic[traffic].opening = None;
         self.open_chunk(now, part);

@@ -27,13 +27,13 @@
 //! The throttle: bytes a second and requests in flight for each pool, and operations hold back
 //! while the foreground uses the pool, up to a bound on their patience.
 
-use crate::commit::SWITCHES_TOGETHER;
-use crate::flight::{Flight, Owner};
 use crate::foreground::bit;
 use crate::group::Group;
+use crate::journal::SWITCHES_TOGETHER;
 use crate::map::{ChunkCopy, ChunkState, Place, Table};
 use crate::operation::{Operation, OperationId, OperationKind, Outcome};
 use crate::overlay::{Blocks, Goal, Side};
+use crate::pools::flight::{Flight, Owner};
 use crate::presence::Presence;
 use crate::sums::checksums;
 use crate::throttle::Held;

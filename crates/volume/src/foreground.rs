@@ -4,10 +4,10 @@
 //! ([`crate::gate`]), then becomes one device request for each run of each copy it concerns. A
 //! chunk that has parts or an operation under way has a [`Traffic`]; all others have none.
 
-use crate::commit::Waiter;
-use crate::flight::Flight;
 use crate::group::Group;
+use crate::journal::Waiter;
 use crate::map::{NONE, Place};
+use crate::pools::flight::Flight;
 use crate::request::{Action, Piece, Priority, RequestError, RequestId};
 use crate::scheduler::Lane;
 use std::collections::VecDeque;
@@ -143,7 +143,7 @@ impl Group {
         let pool = match self.map.entry(chunk).first() {
             // Which side of a chunk in two parts it goes to is not known yet.
             Some(first) if !writes || self.map.overlay(chunk).is_some() => Some(first.pool),
-            Some(_) => copies.max_by_key(|&pool| self.ranks.rank_of(pool)),
+            Some(_) => copies.max_by_key(|&pool| self.pools.ranks().rank_of(pool)),
             None if matches!(verb, Verb::Write(_)) => self.pool_for_chunk(0, &[]),
             None => None,
         };
@@ -153,8 +153,9 @@ impl Group {
     /// A part is sent to a pool's device: its place among those under way moves there, unless it
     /// waits for a slower one already.
     pub(crate) fn note_sent(&mut self, part: u32, pool: PoolId) {
-        let lane = self.parts[part].lane.pool().map(|lane| PoolId(lane as u16));
-        let is_slower = lane.is_none_or(|lane| self.compare_speed(lane, pool).is_lt());
+        let lane = self.parts[part].lane.pool();
+        let is_slower =
+            lane.is_none_or(|lane| self.pools.ranks().compare_speed(lane, pool).is_lt());
         let part = &mut self.parts[part];
         let to = Lane::of(pool);
         let first = part.outstanding == 1;
@@ -305,7 +306,7 @@ impl Group {
         let volatile = matches!(state.verb, Verb::Zero)
             || self.has_changes() && !mutant("forced_before_its_record");
         if state.fua && state.error.is_none() && volatile {
-            self.commit.join(Waiter::Part(part));
+            self.journal.join(Waiter::Part(part));
         } else {
             self.end_part(part);
         }

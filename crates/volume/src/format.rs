@@ -4,11 +4,11 @@
 //! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
 //! here does I/O, and nothing read from a disk can make it panic.
 
-use crate::extents::{Area, Extents, RUNS_MAX, Run};
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
-use crate::rank::Ranks;
+use crate::pools::extents::{Area, Extents, RUNS_MAX, Run};
+use crate::pools::ranks::Ranks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };

@@ -3,9 +3,9 @@
 //! Holds at any moment between two events, not only at rest: slots on their way in belong to an
 //! operation, slots on their way out to a queued record, to the chunk's traffic, or to a discard.
 
-use crate::flight::Owner;
 use crate::group::{Group, Service};
 use crate::map::Place;
+use crate::pools::flight::Owner;
 use std::collections::BTreeMap;
 use thermocline_units::PoolId;
 
@@ -39,7 +39,7 @@ impl Group {
                 own(Place { pool: PoolId(index as u16), slot }, "the pool's growth".to_string());
             }
         }
-        for place in self.commit.places_left() {
+        for place in self.journal.places_left() {
             own(place, "a queued record".to_string());
         }
         for (index, traffic) in self.traffic.iter() {
@@ -50,7 +50,7 @@ impl Group {
                 own(place, format!("part {part}, which opens it"));
             }
         }
-        for (_, flight) in self.flights.iter() {
+        for flight in self.pools.flights() {
             if let Owner::Clean { slot } | Owner::Probe { slot } = flight.owner {
                 own(Place { pool: flight.pool, slot }, "a discard".to_string());
             }
@@ -95,7 +95,7 @@ impl Group {
             }
         }
         for place in owners.keys() {
-            let pool = self.pools.get(usize::from(place.pool.0));
+            let pool = self.pools.find(place.pool);
             if pool.is_none_or(|pool| place.slot >= pool.slots.total()) {
                 flaws.push(Flaw(format!("{place:?} does not exist")));
             }
@@ -103,7 +103,7 @@ impl Group {
     }
 
     fn check_counts(&self, flaws: &mut Vec<Flaw>) {
-        let mut prefetched = vec![0; self.pools.len()];
+        let mut prefetched = vec![0; self.pools.count()];
         for chunk in self.map.chunks() {
             for copy in self.map.copies(chunk).filter(|copy| copy.prefetched) {
                 prefetched[usize::from(copy.place.pool.0)] += 1;

@@ -9,12 +9,12 @@
 //!
 //! A write to a part of an older chunk that its pool has no room for fails: its contents are there.
 
-use crate::flight::Owner;
 use crate::foreground::bit;
 use crate::format::BLOCK_BYTES;
 use crate::group::Group;
 use crate::map::Place;
-use crate::pool::Pool;
+use crate::pools::flight::Owner;
+use crate::pools::pool::Pool;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
@@ -43,8 +43,9 @@ impl Group {
 
     /// Writes to full pools whose time has come.
     pub(crate) fn probe_full_pools(&mut self, now: Nanos) {
-        for index in 0..self.pools.len() {
-            let pool = &mut self.pools[index];
+        let chunk = self.pools.sizes().chunk;
+        for id in self.pools.ids() {
+            let pool = &mut self.pools[id];
             if !pool.is_alive() || pool.probe_at.is_none_or(|at| at > now) {
                 continue;
             }
@@ -54,8 +55,7 @@ impl Group {
                 continue;
             };
             pool.probe_at = Some(Nanos(now.0 + PROBE_EVERY.0));
-            let id = PoolId(index as u16);
-            let offset = self.pool(id).address(Place { pool: id, slot }, 0, self.chunk_size);
+            let offset = pool.address(Place { pool: id, slot }, 0, chunk);
             // Bytes, not "zeroes", which a device may do without taking room.
             let data = Payload::from(vec![0; BLOCK_BYTES]);
             self.slots_leaving += 1;

@@ -12,10 +12,10 @@
 //!
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
-use crate::commit::Waiter;
 use crate::foreground::Verb;
 use crate::format::Record;
 use crate::group::Group;
+use crate::journal::Waiter;
 use crate::presence::around_blocks;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -91,7 +91,7 @@ impl Group {
     fn await_room(&mut self, chunk: ChunkId) {
         let traffic = self.map.entry(chunk).traffic;
         if !std::mem::replace(&mut self.traffic[traffic].awaits_room, true) {
-            self.commit.join(Waiter::Room(chunk));
+            self.journal.join(Waiter::Room(chunk));
         }
     }
 
@@ -151,7 +151,7 @@ impl Group {
     pub(crate) fn announce_only(&mut self, chunk: ChunkId) {
         let state = self.durable_state(chunk);
         let moved = self.map.overlay(chunk).is_some_and(|overlay| overlay.unsaved);
-        self.commit.queue_announcement(&Record::Chunk(chunk, state), moved);
+        self.journal.announce(&Record::Chunk(chunk, state), moved);
     }
 
     /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
@@ -162,7 +162,7 @@ impl Group {
             self.announce_only(chunk);
             // Who waits for it may go before it is told, when a mirror ends meanwhile.
             self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
-            self.commit.join(Waiter::Intent(chunk));
+            self.journal.join(Waiter::Intent(chunk));
         }
     }
 
@@ -173,7 +173,7 @@ impl Group {
             let traffic = self.traffic_of(chunk);
             self.traffic[traffic].dropping += 1;
             self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
-            self.commit.join(Waiter::Dropped(chunk));
+            self.journal.join(Waiter::Dropped(chunk));
         }
     }
 

@@ -7,8 +7,8 @@
 //! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
 //!   have under way; [`crate::foreground`] brings the parts past the gate ([`crate::gate`]),
 //!   [`crate::reading`] and [`crate::writing`] to the copies;
-//! - [`crate::commit`] makes changes of the map durable, in cycles;
-//! - [`crate::checkpoint`] writes the map out, so that the journal can be forgotten;
+//! - [`crate::journal`] makes changes of the map durable, and writes the map out; what it says is
+//!   told to those who wait in [`crate::settling`];
 //! - [`crate::opening`] formats, [`crate::recovery`] reads all that back;
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
@@ -21,22 +21,21 @@
 //!   [`crate::comparison`] verify them, [`crate::seals`] and [`crate::sums`] keep checksums;
 //!   [`crate::housekeeping`] does what is due by the clock.
 
-use crate::checkpoint::Checkpoint;
-use crate::commit::Commit;
 use crate::copying::Copier;
 use crate::finding::Findings;
-use crate::flight::{Flight, Owner, TRIES_MAX};
 use crate::foreground::{Ongoing, Part, Traffic};
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
+use crate::journal::Journal;
 use crate::map::{ChunkMap, Place};
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
 use crate::pacing::Pacer;
-use crate::pool::{Pool, PoolState};
+use crate::pools::flight::{Flight, Owner};
+use crate::pools::pool::Pool;
+use crate::pools::{Pools, Retry};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
-use crate::rank::Ranks;
 use crate::regions::Regions;
 use crate::replicas::DamagedReplicas;
 use crate::request::{Priority, Reply};
@@ -46,11 +45,12 @@ use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;
 use crate::settings::Settings;
+use crate::settling::Losses;
 use crate::shares::Shares;
 use crate::tap::Tap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
-use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
+use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, Slab};
@@ -78,16 +78,8 @@ pub struct Group {
     /// The chunk size in bytes.
     pub(crate) chunk_size: u32,
     pub(crate) service: Service,
-    pub(crate) identity: u64,
-    pub(crate) area_blocks: u32,
-    /// Identity that the next volume gets.
-    pub(crate) next_volume: u64,
     pub(crate) map: ChunkMap,
-    pub(crate) pools: Vec<Pool>,
-    /// Their order by speed.
-    pub(crate) ranks: Ranks,
-    pub(crate) flights: Slab<Flight>,
-    pub(crate) flight_generation: u32,
+    pub(crate) pools: Pools,
     pub(crate) requests: Slab<Ongoing>,
     pub(crate) parts: Slab<Part>,
     pub(crate) traffic: Slab<Traffic>,
@@ -103,8 +95,9 @@ pub struct Group {
     pub(crate) space_waiters: Vec<u32>,
     /// Parts that were begun, ever; orders them among each other.
     pub(crate) parts_begun: u64,
-    pub(crate) commit: Commit,
-    pub(crate) checkpoint: Checkpoint,
+    pub(crate) journal: Journal,
+    /// Writes that died with their pools.
+    pub(crate) losses: Losses,
     pub(crate) copier: Copier,
     pub(crate) routing: Routing,
     pub(crate) promises: Promises,
@@ -124,7 +117,6 @@ pub struct Group {
     pub(crate) hinting: Hinting,
     pub(crate) tap: Option<Box<dyn Tap>>,
     pub(crate) epoch: u16,
-    pub(crate) io_out: Vec<(PoolId, Ticket, Io)>,
     pub(crate) replies_out: Vec<Reply>,
     pub(crate) finished_out: Vec<Finished>,
 }
@@ -142,7 +134,7 @@ impl Group {
 
     /// Appends the requests for devices, in the order in which they are to be submitted.
     pub fn take_io(&mut self, out: &mut Vec<(PoolId, Ticket, Io)>) {
-        out.append(&mut self.io_out);
+        self.pools.take_io(out);
     }
 
     /// Appends the answers to clients.
@@ -161,7 +153,7 @@ impl Group {
     /// When the ticket is not in flight: every request is answered once.
     pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
         self.now = self.now.max(now);
-        let flight = self.land(now, pool, &completion);
+        let flight = self.pools.land(now, pool, &completion);
         let result = completion.result;
         if result == Err(DeviceError::Gone) {
             self.pool_died(pool);
@@ -180,10 +172,10 @@ impl Group {
             Owner::Repair { index } => self.repair_done(now, index, &result),
             Owner::SealRead { load } => self.seal_read(now, load, result),
             Owner::SealWrite => self.seal_written(result.is_ok()),
-            Owner::Flush => self.flush_done(now, &flight, result),
-            Owner::Journal => self.journal_io_done(now, &flight, result),
-            Owner::Checkpoint => self.checkpoint_io_done(now, &flight, result),
-            Owner::Super => self.super_io_done(now, &flight, result),
+            Owner::Flush => self.flush_answered(now, &flight, result.err()),
+            Owner::Journal | Owner::Checkpoint | Owner::Super => {
+                self.journal_answered(now, &flight, result.is_err());
+            }
             Owner::Probe { slot } => self.probe_done(now, Place { pool, slot }, result),
             Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
@@ -224,6 +216,7 @@ impl Group {
         if self.opening.is_some() || matches!(self.service, Service::Failed(_)) {
             return;
         }
+        self.settle_journal();
         loop {
             self.pump_foreground(now);
             self.pump_operations(now);
@@ -247,139 +240,40 @@ impl Group {
         waiting && self.has_turn()
     }
 
-    /// Sends a request to a device.
+    /// Sends a request to a device; its number as long as it is under way.
     pub(crate) fn send(&mut self, now: Nanos, pool: PoolId, owner: Owner, io: Io) -> u32 {
-        let (writes, bytes) = match &io {
-            Io::Read { length, .. } => (false, *length),
-            Io::Write { data, .. } => (true, data.len()),
-            Io::Flush => (false, 0),
-            Io::Discard { .. } | Io::WriteZeroes { .. } => (true, 0),
-        };
-        self.flight_generation = self.flight_generation.wrapping_add(1);
-        let generation = self.flight_generation;
-        let keep = owner.retries().then(|| io.clone());
-        let queued = self.pool(pool).in_flight + 1;
-        let background = match owner {
-            Owner::Part { part, .. } => {
-                self.note_sent(part, pool);
-                self.parts[part].priority != Priority::Foreground
-            }
-            _ => false,
-        };
-        let flight = Flight {
-            generation,
-            owner,
-            pool,
-            slot: 0,
-            writes,
-            bytes,
-            since: now,
-            queued,
-            background,
-            tries: 0,
-            io: keep,
-        };
-        let index = self.flights.insert(flight);
-        self.count_departure(pool, owner, writes, bytes);
-        self.pools[usize::from(pool.0)].background_in_flight += u32::from(background);
-        let ticket = Ticket(u64::from(generation) << 32 | u64::from(index));
-        self.io_out.push((pool, ticket, io));
-        index
+        let mut background = false;
+        if let Owner::Part { part, .. } = owner {
+            self.note_sent(part, pool);
+            background = self.parts[part].priority != Priority::Foreground;
+        }
+        self.pools.send(now, pool, owner, io, background)
     }
 
-    /// Sends a failed request of the machine's own again, and gives up its pool after the last try:
-    /// a pool that cannot be written is no place for anything. Whether the request is under way
-    /// again.
+    /// Sends a failed request of the machine's own again, and gives up its pool after the last try.
+    /// True if the request is under way again.
     pub(crate) fn goes_again(&mut self, now: Nanos, flight: &Flight, failed: bool) -> bool {
-        if !failed || !self.pool(flight.pool).is_alive() {
+        if !failed {
             return false;
         }
-        if flight.tries >= TRIES_MAX {
+        let retry = self.pools.send_again(now, flight);
+        if retry == Retry::Spent {
             self.pool_died(flight.pool);
-            return false;
         }
-        let io = flight.io.clone().expect("only owners that retry keep their request");
-        let index = self.send(now, flight.pool, flight.owner, io);
-        self.flights[index].tries = flight.tries + 1;
-        true
-    }
-
-    fn count_departure(&mut self, pool: PoolId, owner: Owner, writes: bool, bytes: u32) {
-        let pool = &mut self.pools[usize::from(pool.0)];
-        let bytes = u64::from(bytes);
-        match owner {
-            Owner::Part { .. } => {
-                pool.in_flight += 1;
-                if writes {
-                    pool.counters.writes += 1;
-                    pool.counters.written_bytes += bytes;
-                } else {
-                    pool.counters.reads += 1;
-                    pool.counters.read_bytes += bytes;
-                }
-            }
-            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
-                pool.copies_in_flight += 1;
-                if writes {
-                    pool.counters.copied_in_bytes += bytes;
-                } else {
-                    pool.counters.copied_out_bytes += bytes;
-                }
-            }
-            Owner::Flush => pool.counters.flushes += 1,
-            Owner::Clean { .. } | Owner::Probe { .. } => {}
-            _ => pool.counters.metadata_bytes += bytes,
-        }
-    }
-
-    fn land(&mut self, now: Nanos, pool: PoolId, completion: &Completion) -> Flight {
-        let index = completion.ticket.0 as u32;
-        let flight = self.flights.remove(index);
-        assert!(
-            flight.pool == pool && u64::from(flight.generation) == completion.ticket.0 >> 32,
-            "a device answered a request that is not in flight"
-        );
-        let state = &mut self.pools[usize::from(pool.0)];
-        if completion.result.is_err() {
-            state.counters.errors += 1;
-        }
-        if completion.result == Err(DeviceError::NoSpace) {
-            state.note_no_space(now);
-        }
-        match flight.owner {
-            Owner::Part { .. } => {
-                let took = now.saturating_sub(flight.since);
-                state.note_latency(now, flight.writes, took, flight.queued);
-                state.in_flight -= 1;
-                state.background_in_flight -= u32::from(flight.background);
-            }
-            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
-                state.copies_in_flight -= 1;
-            }
-            _ => {}
-        }
-        // Even a failed write may have changed sectors.
-        let failed = completion.result.is_err() && mutant("failed_write_leaves_its_pool_clean");
-        state.dirty |= flight.writes && !flight.owner.is_forced() && !failed;
-        flight
+        retry == Retry::Again
     }
 
     /// The pool stops taking part; what had copies elsewhere goes on there.
     pub(crate) fn pool_died(&mut self, pool: PoolId) {
-        let state = &mut self.pools[usize::from(pool.0)];
-        if !state.is_alive() || self.opening.is_some() {
+        if self.opening.is_some() {
             return;
         }
-        match state.state {
-            PoolState::Removing => state.gone = true,
-            _ => state.state = PoolState::Dead,
-        }
-        if std::mem::replace(&mut state.dirty, false) && !mutant("death_loses_in_silence") {
+        let Some(unflushed) = self.pools.bury(pool) else { return };
+        if unflushed && !mutant("death_loses_in_silence") {
             met("pool died with unflushed writes");
-            self.commit.note_loss(pool);
+            self.losses.note(pool);
         }
-        self.commit.home_lost(pool);
-        self.checkpoint.wanted = true;
+        self.journal.lose(pool);
         // Until a recovery's checkpoint is in force its journal is the old one, and is not written.
         if self.service != Service::Opening {
             self.forget_copies_on(pool);
@@ -394,13 +288,13 @@ impl Group {
         }
         self.bury_volumes();
         self.close_regions();
-        let dirty = self.any_dirty() && !mutant("closed_with_volatile_writes");
-        if !self.commit.is_settled() || self.has_changes() || dirty {
-            self.commit.wanted = true;
-        } else if self.checkpoint.is_current() && !self.commit.is_empty() {
+        let dirty = self.pools.any_dirty() && !mutant("closed_with_volatile_writes");
+        if !self.journal.is_settled() || self.has_changes() || dirty {
+            self.journal.want_commit();
+        } else if self.journal.is_current() && !self.journal.is_empty() {
             // What was stopped in order needs no journal: no damage to it can be taken for its end.
-            self.checkpoint.wanted = true;
-        } else if self.checkpoint.is_current() && self.flights.is_empty() {
+            self.journal.want_checkpoint();
+        } else if self.journal.is_current() && self.pools.is_quiet() {
             self.service = Service::Closed;
         }
     }
@@ -423,15 +317,10 @@ impl Group {
     }
 
     pub(crate) fn pool(&self, pool: PoolId) -> &Pool {
-        &self.pools[usize::from(pool.0)]
+        &self.pools[pool]
     }
 
     pub(crate) fn pool_mut(&mut self, pool: PoolId) -> &mut Pool {
-        &mut self.pools[usize::from(pool.0)]
+        &mut self.pools[pool]
     }
-}
-
-/// A payload of records, ready to be written.
-pub(crate) fn payload(bytes: &[u8]) -> Payload {
-    Payload::from(bytes.to_vec())
 }

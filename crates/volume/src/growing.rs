@@ -8,11 +8,11 @@
 //!    before that leaves the pool as it was, on a device that is larger: nothing of value is there.
 
 use crate::admin::AdminError;
-use crate::extents::Extents;
 use crate::group::{Group, Service};
 use crate::layout;
-use crate::pool::{Pool, PoolState};
-use crate::slots::Slots;
+use crate::pools::extents::Extents;
+use crate::pools::pool::{Pool, PoolState};
+use crate::pools::slots::Slots;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, Nanos, PoolId};
@@ -59,7 +59,7 @@ impl Group {
         if mutant("grown_slots_before_the_superblock") {
             self.pool_mut(id).release_held();
         }
-        self.checkpoint.wanted = true;
+        self.journal.want_checkpoint();
         self.pump(now);
         Ok(chunks)
     }
@@ -70,11 +70,9 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
-        let wanted = self.checkpoint.wanted;
         let before = Before::of(self);
         let chunks = self.enlarge(id, size, Bytes(u64::MAX))?;
         before.restore(self, id);
-        self.checkpoint.wanted = wanted;
         Ok(chunks)
     }
 
@@ -82,7 +80,7 @@ impl Group {
         if *self.service() != Service::Ready {
             return Err(AdminError::NotReady);
         }
-        let pool = self.pools.get(usize::from(id.0)).ok_or(AdminError::NoPool(id))?;
+        let pool = self.pools.find(id).ok_or(AdminError::NoPool(id))?;
         if pool.state != PoolState::Active {
             return Err(AdminError::CannotGrow { pool: id, state: pool.state });
         }
@@ -100,7 +98,9 @@ impl Group {
         let pool = self.pool_mut(id);
         pool.geometry.size = size;
         pool.add_slots(total, zeroed_from, chunk_size);
-        if !mutant("growth_without_room_for_its_map") && !self.grow_areas() {
+        if !mutant("growth_without_room_for_its_map")
+            && !self.pools.grow_areas(self.need()).suffices
+        {
             before.restore(self, id);
             return Err(AdminError::MetadataRoom(name));
         }

@@ -192,7 +192,7 @@ impl Group {
             }
             let chunk = ChunkId { volume, index: index as u32 };
             let Some(home) = self.pool_of(chunk) else { continue };
-            let to = self.faster_than(home).find(|&to| {
+            let to = self.pools.ranks().faster_than(home).find(|&to| {
                 let pool = self.pool(to);
                 pool.takes_chunks() && pool.reserve > 0
             });
@@ -228,20 +228,20 @@ impl Group {
         if hints.is_empty() {
             return Vec::new();
         }
-        let count = self.pools.len() as u16;
+        let count = self.pools.count() as u16;
         let Some(hint) = hints.of(self.now, chunk, self.chunk_size()) else { return Vec::new() };
         if hint.demoted {
-            return vec![self.near(self.ranks.at_rank(PoolId(count - 1)))];
+            return vec![self.near(self.pools.ranks().at_rank(PoolId(count - 1)))];
         }
         let preferred = hints.preference(hint.class, count);
-        preferred.map(|rank| self.near(self.ranks.at_rank(rank))).collect()
+        preferred.map(|rank| self.near(self.pools.ranks().at_rank(rank))).collect()
     }
 
     /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
     /// there as a whole, by a move.
     fn near(&self, pool: PoolId) -> PoolId {
         let here = |pool: &PoolId| !self.pool(*pool).is_far();
-        let mut slowest = std::iter::once(pool).chain(self.faster_than(pool).rev());
+        let mut slowest = std::iter::once(pool).chain(self.pools.ranks().faster_than(pool).rev());
         slowest.find(here).unwrap_or(pool)
     }
 
@@ -260,14 +260,16 @@ impl Group {
         if self.hinting.hints.is_empty() && !far {
             return;
         }
-        let busy = self.pool(home).in_flight >= QUEUE && self.faster_than(home).next().is_some();
+        let busy = self.pool(home).in_flight >= QUEUE
+            && self.pools.ranks().faster_than(home).next().is_some();
         if !busy && !far || self.hinting.looks >= LOOKS_MAX || !self.map.is_simple(chunk) {
             return;
         }
         self.hinting.looks += 1;
         let wanted = self.hinted_pools(chunk).into_iter();
-        let wanted = wanted.take_while(|&pool| self.compare_speed(pool, home).is_lt());
-        let here = self.faster_than(home).rev().filter(|_| far);
+        let wanted =
+            wanted.take_while(|&pool| self.pools.ranks().compare_speed(pool, home).is_lt());
+        let here = self.pools.ranks().faster_than(home).rev().filter(|_| far);
         let better = wanted.chain(here).find(|&to| {
             let pool = self.pool(to);
             let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);

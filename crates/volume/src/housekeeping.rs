@@ -4,7 +4,7 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
-use crate::pool::{Pool, PoolState};
+use crate::pools::pool::{Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::mutants::mutant;
@@ -85,7 +85,9 @@ impl Group {
         }
         self.housekeeping.round = Nanos(now.0 + ROUND.0);
         self.housekeeping.rounds += 1;
-        self.commit.wanted |= self.commit.switches_waiting() > 0;
+        if self.journal.switches_waiting() > 0 {
+            self.journal.want_commit();
+        }
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             // What clients wrote and did not flush is no reason: on some disks each flush is felt.
             self.want_commit_of_changes();
@@ -101,10 +103,10 @@ impl Group {
         }
         self.grant_hint_wishes(now);
         self.evacuate(now);
-        for pool in &mut self.pools {
+        for pool in self.pools.iter_mut() {
             if pool.state == PoolState::Draining && pool.slots_used() == 0 {
                 pool.state = PoolState::Drained;
-                self.checkpoint.wanted = true;
+                self.journal.want_checkpoint();
             }
         }
     }
@@ -115,7 +117,7 @@ impl Group {
             Err(Refusal::Busy | Refusal::QueueFull) => self.copier.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
                 // Anywhere else is as good.
-                for to in self.ranks.order().to_vec() {
+                for to in self.pools.ranks().order().to_vec() {
                     if self.start(now, Operation { to, ..wish }).is_ok() {
                         break;
                     }
@@ -146,7 +148,7 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
-        self.translate_moves(&mut moves);
+        self.pools.ranks().translate_moves(&mut moves);
         self.take_over(now, moves);
     }
 
@@ -169,7 +171,7 @@ impl Group {
             }
             self.map.extra_mut(chunk).dirty = false;
             let state = self.durable_state(chunk);
-            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
             false
         });
         self.housekeeping.dirty_chunks = dirty;
@@ -203,14 +205,14 @@ impl Group {
             self.seals.forget(chunk);
         }
         self.map.remove_volume(volume);
-        self.commit.forget_losses(volume);
+        self.losses.forget(volume);
         if mutant("deleted_volume_frees_at_once") {
-            self.change(Record::VolumeGone(volume), ChunkId::default(), &[]);
+            self.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
             left.into_iter().for_each(|place| self.free_slot(self.now, place));
             return;
         }
-        self.change(Record::VolumeGone(volume), ChunkId::default(), &left);
-        self.commit.wanted = true;
+        self.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
+        self.journal.want_commit();
     }
 
     /// Everybody who waits is told that the group is out of service.

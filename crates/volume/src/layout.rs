@@ -10,8 +10,8 @@
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
 use crate::copying::REDIRECT_CHUNK_MAX;
-use crate::extents::Extents;
 use crate::format::{BLOCK_BYTES, Superblock, VERSION_WITH_TABLE_SLOTS};
+use crate::pools::extents::Extents;
 use crate::settings::Limits;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;

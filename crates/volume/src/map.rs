@@ -6,6 +6,7 @@
 //! Invariants: the first copy of an entry is the one that survives when copies may differ; an entry
 //! without a copy reads as zeroes.
 
+use crate::format::{Record, VolumeRecord};
 use crate::overlay::{Blocks, Overlay};
 use crate::settings::POOLS_MAX;
 use thermocline_units::mutants::mutant;
@@ -261,14 +262,48 @@ pub(crate) struct Volume {
 }
 
 /// All volumes of a group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ChunkMap {
     volumes: Vec<Option<Volume>>,
     extras: Vec<Extra>,
     extras_free: Vec<u32>,
+    /// Identity that the next volume gets.
+    next_identity: u64,
 }
 
 impl ChunkMap {
+    /// No volumes; the first one gets this identity.
+    pub(crate) fn new(next_identity: u64) -> ChunkMap {
+        assert!(next_identity > 0, "0 stands for a volume without an identity");
+        ChunkMap { volumes: Vec::new(), extras: Vec::new(), extras_free: Vec::new(), next_identity }
+    }
+
+    /// Identity that the next volume gets: no volume has had it or a higher one.
+    pub(crate) fn next_identity(&self) -> u64 {
+        self.next_identity
+    }
+
+    /// Takes an identity that no volume has had.
+    pub(crate) fn take_identity(&mut self) -> u64 {
+        self.next_identity += 1;
+        self.next_identity - 1
+    }
+
+    /// A volume has this identity.
+    pub(crate) fn note_identity(&mut self, identity: u64) {
+        self.next_identity = self.next_identity.max(identity.saturating_add(1));
+    }
+
+    /// The record of a volume.
+    ///
+    /// # Panics
+    /// When there is no such volume.
+    pub(crate) fn volume_record(&self, id: VolumeId) -> Record {
+        let volume = self.volume(id).expect("callers name volumes that exist");
+        let (identity, size, name) = (volume.identity, volume.size, volume.name.clone());
+        Record::Volume(VolumeRecord { id, identity, size, name })
+    }
+
     pub(crate) fn volume(&self, id: VolumeId) -> Option<&Volume> {
         self.volumes.get(id.0 as usize)?.as_ref()
     }

@@ -4,7 +4,6 @@
 //! it; and an identity, which is never used again. What is kept beyond a volume's life, or apart
 //! from it, refers to it by its identity.
 
-use crate::format::{Record, VolumeRecord};
 use crate::group::Group;
 use crate::settings::VOLUME_NAME_BYTES_MAX;
 use thermocline_units::VolumeId;
@@ -31,30 +30,16 @@ impl Group {
         names.find(|name| self.volume_named(name).is_none()).expect("there are fewer volumes")
     }
 
-    /// The record of a volume.
-    pub(crate) fn volume_record(&self, id: VolumeId) -> Record {
-        let volume = self.map.volume(id).expect("callers name volumes that exist");
-        let (identity, size, name) = (volume.identity, volume.size, volume.name.clone());
-        Record::Volume(VolumeRecord { id, identity, size, name })
-    }
-
     /// Gives volumes of older layouts the names and identities that they lack. They are durable
     /// with the checkpoint that ends the recovery.
     pub(crate) fn name_old_volumes(&mut self) {
         for id in (0..self.map.volume_count()).map(VolumeId) {
             if self.map.volume(id).is_some_and(|volume| volume.identity == 0) {
                 let name = self.default_name(id);
-                let identity = self.next_identity();
+                let identity = self.map.take_identity();
                 let volume = self.map.volume_mut(id).expect("it exists");
                 (volume.identity, volume.name) = (identity, name);
             }
         }
-    }
-
-    /// An identity that no volume has had.
-    pub(crate) fn next_identity(&mut self) -> u64 {
-        let identity = self.next_volume;
-        self.next_volume += 1;
-        identity
     }
 }

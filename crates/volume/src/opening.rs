@@ -10,11 +10,8 @@
 //! over; and what clients had read would be gone after a loss of power. A device whose flush fails
 //! may have forgotten some of it: the group is not opened then.
 
-use crate::checkpoint::Checkpoint;
-use crate::commit::Commit;
 use crate::copying::Copier;
 use crate::finding::Findings;
-use crate::flight::{Owner, TRIES_MAX};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
     Superblock, VERSION_WITH_COMMITS, decode_records, open_block, read_block,
@@ -22,13 +19,16 @@ use crate::format::{
 use crate::group::{Group, Service};
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
+use crate::journal::Journal;
 use crate::layout;
 use crate::map::ChunkMap;
 use crate::pacing::Pacer;
-use crate::pool::{Pool, PoolSpec, PoolState, check_name};
+use crate::pools::flight::{Owner, TRIES_MAX};
+use crate::pools::pool::{Pool, PoolSpec, PoolState, check_name};
+use crate::pools::ranks::Ranks;
+use crate::pools::{Pools, Sizes};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
-use crate::rank::Ranks;
 use crate::regions::Regions;
 use crate::replicas::DamagedReplicas;
 use crate::routing::Routing;
@@ -38,6 +38,7 @@ use crate::seals::Seals;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
 };
+use crate::settling::Losses;
 use crate::shares::Shares;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::shadow::Shadows;
@@ -211,12 +212,11 @@ impl Group {
             return Err(CreateError::NoHome(Bytes(bytes)));
         }
         let mut group = Group::empty(settings, identity);
-        group.area_blocks = area_blocks;
+        group.pools.set_sizes(Sizes { area_blocks, ..*group.pools.sizes() });
         for (spec, has_region) in pools.iter().zip(regions) {
             let pool = new_pool(&group, spec, has_region, settings.checksums)?;
-            group.pools.push(pool);
+            group.pools.push(pool, None);
         }
-        group.ranks = Ranks::by_id(group.pools.len());
         let steps = group.erasures();
         group.begin_steps(steps);
         Ok(group)
@@ -227,10 +227,10 @@ impl Group {
     /// device that has no room left can still be told where chunks are.
     fn erasures(&self) -> Vec<Step> {
         let zeroes = Payload::from(vec![0; ERASE_BYTES as usize]);
-        let mut steps = Vec::new();
+        let (sizes, mut steps) = (self.pools.sizes(), Vec::new());
         for (index, pool) in self.pools.iter().enumerate() {
             let blocks = match pool.has_region {
-                true => layout::region_bytes(self.settings.journal_blocks, self.area_blocks),
+                true => layout::region_bytes(sizes.journal_blocks, sizes.area_blocks),
                 false => 2 * BLOCK_BYTES as u64,
             };
             for offset in (0..blocks).step_by(ERASE_BYTES as usize) {
@@ -250,14 +250,16 @@ impl Group {
     pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         let mut group = Group::empty(settings, 0);
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
+        let mut pools = Vec::with_capacity(devices.len());
         for device in devices {
             let (geometry, state) = match device {
                 Some(geometry) => (*geometry, PoolState::Active),
                 None => (nowhere, PoolState::Dead),
             };
-            let (record, tables) = (unknown_pool(), group.tables_of(&unknown_pool()));
-            group.pools.push(Pool::new(&record, tables, geometry, state, false));
+            let (record, tables) = (unknown_pool(), group.pools.tables_of(&unknown_pool()));
+            pools.push(Pool::new(&record, tables, geometry, state, false));
         }
+        group.pools.replace(pools, Ranks::default());
         let at_once =
             mutant("recovered_pools_taken_for_flushed") || mutant("recovered_pools_flushed_late");
         let steps = match at_once {
@@ -281,20 +283,20 @@ impl Group {
     }
 
     fn empty(settings: Settings, identity: u64) -> Group {
+        let sizes = Sizes {
+            chunk: settings.chunk_size.0 as u32,
+            journal_blocks: settings.journal_blocks,
+            area_blocks: 0,
+            limits: settings.limits,
+        };
         Group {
             routing: Routing::default(),
             pacer: Pacer::default(),
             now: Nanos(0),
             chunk_size: settings.chunk_size.0 as u32,
             service: Service::Opening,
-            identity,
-            area_blocks: 0,
-            next_volume: 1,
-            map: ChunkMap::default(),
-            pools: Vec::new(),
-            ranks: Ranks::default(),
-            flights: Slab::default(),
-            flight_generation: 0,
+            map: ChunkMap::new(1),
+            pools: Pools::new(sizes),
             requests: Slab::default(),
             parts: Slab::default(),
             traffic: Slab::default(),
@@ -304,8 +306,8 @@ impl Group {
             slots_leaving: 0,
             space_waiters: Vec::new(),
             parts_begun: 0,
-            commit: Commit::new(1, Vec::new()),
-            checkpoint: Checkpoint::new(0, 0),
+            journal: Journal::new(identity),
+            losses: Losses::default(),
             copier: Copier::default(),
             promises: Promises::default(),
             proposal: Proposal::default(),
@@ -323,7 +325,6 @@ impl Group {
             tap: None,
             housekeeping: Housekeeping::new(settings.epoch),
             epoch: 0,
-            io_out: Vec::new(),
             replies_out: Vec::new(),
             finished_out: Vec::new(),
             settings,
@@ -371,7 +372,7 @@ impl Group {
                 self.send(now, pool, Owner::Open(index), io);
                 return;
             }
-            Err(_) => self.pools[usize::from(pool.0)].state = PoolState::Dead,
+            Err(_) => self.pools[pool].state = PoolState::Dead,
         }
         let opening = self.opening.as_mut().expect("still opening");
         opening.outstanding -= 1;
@@ -407,7 +408,7 @@ impl Group {
     /// Ends formatting and recovery alike.
     pub(crate) fn first_checkpoint(&mut self) {
         self.opening = None;
-        self.checkpoint.wanted = true;
+        self.journal.want_checkpoint();
         if !mutant("opened_without_room_for_its_map") {
             // Room may have been given that no superblock knew of when the power failed.
             self.grow_areas_when_short();
@@ -585,7 +586,8 @@ pub(crate) fn new_pool(
 ) -> Result<Pool, CreateError> {
     let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
     check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
-    let head = layout::head_bytes(group.settings.journal_blocks, group.area_blocks, has_region);
+    let sizes = group.pools.sizes();
+    let head = layout::head_bytes(sizes.journal_blocks, sizes.area_blocks, has_region);
     let size = spec.geometry.size;
     let (slots, first) = layout::slots_behind(size, head, group.chunk_size, checksums);
     if slots == 0 {
@@ -601,7 +603,7 @@ pub(crate) fn new_pool(
         checksums,
         extents: Default::default(),
     };
-    let tables = group.tables_of(&record);
+    let tables = group.pools.tables_of(&record);
     Ok(Pool::new(&record, tables, spec.geometry, PoolState::Joining, spec.zeroed))
 }
 

@@ -6,7 +6,7 @@ use crate::layout::{self, Need};
 use crate::map::{NONE, Place};
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay, Side};
-use crate::pool::{Evacuation, PoolState};
+use crate::pools::pool::{Evacuation, Pool, PoolState};
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 use crate::trial::Trial;
@@ -66,7 +66,7 @@ impl Group {
         if !alive || self.map.entry(chunk).first().is_none() {
             return Err(Refusal::Unmapped);
         }
-        let pool = self.pools.get(usize::from(operation.to.0)).ok_or(Refusal::NoPool)?;
+        let pool = self.pools.find(operation.to).ok_or(Refusal::NoPool)?;
         let resumes = self.goal_of(operation).is_some() && pool.is_alive();
         if !pool.takes_chunks() && !resumes {
             return Err(Refusal::NoPool);
@@ -189,7 +189,7 @@ impl Group {
         let goal = self.goal_of(&what);
         let above = self.map.overlay(chunk).map(|overlay| overlay.place);
         let above = above.unwrap_or_else(|| {
-            let slots = &mut self.pools[usize::from(what.to.0)].slots;
+            let slots = &mut self.pools[what.to].slots;
             let (slot, _) = slots.take().expect("refused otherwise");
             Place { pool: what.to, slot }
         });
@@ -273,7 +273,7 @@ impl Group {
 
     /// Moves chunks off pools that are being drained.
     pub(crate) fn evacuate(&mut self, now: Nanos) {
-        let draining = |pool: &crate::pool::Pool| pool.state == PoolState::Draining;
+        let draining = |pool: &Pool| pool.state == PoolState::Draining;
         if !self.pools.iter().any(draining) || self.copier.is_busy() {
             return;
         }
@@ -297,7 +297,7 @@ impl Group {
                 self.drop_copy(chunk, from, false);
                 continue;
             }
-            let others = self.by_likeness(from).into_iter();
+            let others = self.pools.ranks().by_likeness(from).into_iter();
             let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
             // The first pool that takes it; when none does, the next round tries again. What lies
             // over a copy elsewhere may have to be brought together here before it can leave.

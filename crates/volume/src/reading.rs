@@ -1,9 +1,9 @@
 //! How a part reads: from the copy that answers soonest, verified where checksums are
 //! known, once more from another copy when one fails.
 
-use crate::flight::{Flight, Owner};
 use crate::group::Group;
 use crate::map::Place;
+use crate::pools::flight::{Flight, Owner};
 use crate::presence::around_blocks;
 use crate::request::{Piece, RequestError};
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl Group {
         let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
         let io = Io::Read { offset, length: run.end - run.start };
         let flight = self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
-        self.flights[flight].slot = place.slot;
+        self.pools.note_slot(flight, place.slot);
     }
 
     /// A copy was read: its contents are the client's, unless they are known to be others.

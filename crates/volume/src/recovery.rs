@@ -12,16 +12,16 @@
 //!    Until its superblock is durable nothing that the crash left has been overwritten: a crash
 //!    during recovery changes nothing.
 
-use crate::checkpoint::Checkpoint;
-use crate::commit::Commit;
 use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
 use crate::group::Group;
+use crate::journal::Journal;
 use crate::layout::{self, Need};
 use crate::map::Place;
 use crate::opening::{OpenError, Opening, home_reads};
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
-use crate::pool::{Pool, PoolState};
+use crate::pools::Sizes;
+use crate::pools::pool::{Pool, PoolState};
 use thermocline_ports::Geometry;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -33,7 +33,7 @@ impl Group {
         self.adopt(&superblock)?;
         let mut steps = Vec::new();
         for &home in &superblock.homes {
-            let pool = self.pools.get(usize::from(home.0));
+            let pool = self.pools.find(home);
             if pool.is_some_and(|pool| pool.is_alive() && pool.has_region) {
                 steps.extend(home_reads(&superblock, home));
             }
@@ -73,18 +73,22 @@ impl Group {
 
     /// Makes settings and pools what the superblock says.
     pub(crate) fn adopt(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
-        self.identity = superblock.identity;
         self.chunk_size = superblock.chunk_size;
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
-        self.area_blocks = superblock.area_blocks;
-        self.next_volume = superblock.next_volume;
-        self.ranks = superblock.ranks.clone();
+        self.pools.set_sizes(Sizes {
+            chunk: superblock.chunk_size,
+            journal_blocks: superblock.journal_blocks,
+            area_blocks: superblock.area_blocks,
+            ..*self.pools.sizes()
+        });
+        self.map.note_identity(superblock.next_volume.saturating_sub(1));
+        self.journal.set_identity(superblock.identity);
         let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
         let devices: Vec<Option<Geometry>> =
             self.pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();
-        self.pools.clear();
+        let mut pools = Vec::with_capacity(superblock.pools.len());
         for (index, record) in superblock.pools.iter().enumerate() {
             let geometry = devices.get(index).copied().flatten();
             let state = match record.membership {
@@ -102,8 +106,9 @@ impl Group {
             let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(nowhere));
             let mut pool = Pool::new(record, tables, geometry, state, false);
             pool.dirty = mutant("recovered_pools_flushed_late");
-            self.pools.push(pool);
+            pools.push(pool);
         }
+        self.pools.replace(pools, superblock.ranks.clone());
         Ok(())
     }
 
@@ -141,20 +146,14 @@ impl Group {
         self.name_old_volumes();
         let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
         let need = Need { slots: used, ..self.need() };
-        let mut pools = (0..self.pools.len()).map(|index| PoolId(index as u16));
-        if !pools.any(|pool| self.has_room_for_map(pool, need)) {
+        if !self.pools.ids().any(|pool| self.pools.has_room(pool, need)) {
             return Err(OpenError::MapTooLarge);
         }
-        let mut checkpoint = Checkpoint::new(superblock.sequence, superblock.area);
-        checkpoint.blocks = superblock.checkpoint_blocks;
-        self.checkpoint = checkpoint;
-        self.commit = Commit::new(
-            match mutant("journal_keeps_its_generation") {
-                true => superblock.journal_generation,
-                false => superblock.sequence + 1,
-            },
-            Vec::new(),
-        );
+        let generation = match mutant("journal_keeps_its_generation") {
+            true => superblock.journal_generation,
+            false => superblock.sequence + 1,
+        };
+        self.journal = Journal::recovered(superblock, generation);
         self.first_checkpoint();
         Ok(())
     }
@@ -238,7 +237,7 @@ impl Group {
                     }
                 }
                 Record::Volume(record) => {
-                    self.next_volume = self.next_volume.max(record.identity + 1);
+                    self.map.note_identity(record.identity);
                     self.map.set_volume(record.id, record.size, self.chunk_size);
                     let volume = self.map.volume_mut(record.id).expect("just made");
                     (volume.identity, volume.name) = (record.identity, record.name);
@@ -250,7 +249,7 @@ impl Group {
                 }
                 Record::PoolDead(pool) => {
                     // Its copies go when all records are applied: a later one may name it again.
-                    if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
+                    if let Some(pool) = self.pools.find_mut(pool) {
                         pool.state = PoolState::Dead;
                     }
                 }
@@ -273,9 +272,9 @@ impl Group {
 
     /// Step 4; claims every slot that a chunk has.
     pub(crate) fn settle_chunks(&mut self) -> Result<(), OpenError> {
-        for index in 0..self.pools.len() {
-            if self.pools[index].state == PoolState::Dead {
-                self.lose_copies(PoolId(index as u16));
+        for pool in self.pools.ids() {
+            if self.pools[pool].state == PoolState::Dead {
+                self.lose_copies(pool);
             }
         }
         for chunk in self.chunks_to_settle() {
@@ -308,7 +307,7 @@ impl Group {
             for copy in &state.copies {
                 self.claim(copy.place)?;
                 if copy.prefetched {
-                    self.pools[usize::from(copy.place.pool.0)].prefetched += 1;
+                    self.pools[copy.place.pool].prefetched += 1;
                 }
             }
             if !state.copies.is_empty() {
@@ -333,7 +332,7 @@ impl Group {
 
     pub(crate) fn claim(&mut self, place: Place) -> Result<(), OpenError> {
         let contradiction = OpenError::Contradiction { pool: place.pool, slot: place.slot };
-        let pool = self.pools.get_mut(usize::from(place.pool.0)).ok_or(contradiction)?;
+        let pool = self.pools.find_mut(place.pool).ok_or(contradiction)?;
         if place.slot >= pool.slots.total() || pool.slots.is_taken(place.slot) {
             return Err(contradiction);
         }

@@ -5,10 +5,10 @@ use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
 use crate::operation::{Operation, OperationId};
 use crate::overlay::Side;
-use crate::pool::PoolStatus;
+use crate::pools::pool::{PoolState, PoolStatus};
 use crate::promises::Promise;
-use thermocline_policy::placement::Route;
-use thermocline_units::{Bytes, ChunkId, Latencies, PoolId, VolumeId};
+use thermocline_policy::placement::{Pattern, PoolTraits, Route};
+use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
 
 /// A volume, as `volumes` tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,20 +98,44 @@ pub struct PoolLatencies<'a> {
 impl Group {
     /// What a pool is doing.
     pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
-        let rank = self.ranks.rank_of(id).0;
-        Some(self.pools.get(usize::from(id.0))?.status(rank))
+        let rank = self.pools.ranks().rank_of(id).0;
+        Some(self.pools.find(id)?.status(rank))
     }
 
     /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has
     /// one, seals. They must have room whatever happens: a pool whose metadata cannot be written is
     /// given up.
     pub fn pool_head(&self, id: PoolId) -> Option<Bytes> {
-        Some(Bytes(self.pools.get(usize::from(id.0))?.first_slot))
+        Some(Bytes(self.pools.find(id)?.first_slot))
+    }
+
+    /// Pools that there are or were, fastest first.
+    pub fn pools_by_rank(&self) -> &[PoolId] {
+        self.pools.ranks().order()
+    }
+
+    /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
+    /// is. Latencies of random reads are compared, by which media differ most. Pools of which
+    /// nothing was said are passed over.
+    pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
+        let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
+        let slower = |id: &&PoolId| {
+            let pool = self.pool(**id);
+            let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
+            known.is_some_and(|known| latency(&known) > latency(traits))
+        };
+        self.pools.ranks().order().iter().find(slower).copied()
+    }
+
+    /// A random read's time on a pool of which something was said; see [`Group::set_traits`].
+    pub fn random_read_latency(&self, pool: PoolId) -> Option<Nanos> {
+        let pool = self.pools.find(pool)?;
+        pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
     }
 
     /// How many pools there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
-        self.pools.len() as u16
+        self.pools.count() as u16
     }
 
     /// Volumes that exist, by ascending id.
@@ -230,22 +254,22 @@ impl Group {
 
     /// Latencies on a pool since the group was opened.
     pub fn pool_latencies(&self, id: PoolId) -> Option<PoolLatencies<'_>> {
-        let pool = self.pools.get(usize::from(id.0))?;
+        let pool = self.pools.find(id)?;
         let [reads, writes] = &pool.latencies;
         Some(PoolLatencies { reads, writes })
     }
 
     /// The number that no other group has.
     pub fn identity(&self) -> u64 {
-        self.identity
+        self.journal.identity()
     }
 
     /// How full the journal is.
     pub fn journal(&self) -> JournalStatus {
         JournalStatus {
             blocks: u64::from(self.settings.journal_blocks),
-            used: self.commit.next - self.commit.start,
-            written: self.commit.next,
+            used: self.journal.used(),
+            written: self.journal.written(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
 
-use crate::commit::Waiter;
 use crate::foreground::{Ongoing, Part, Verb};
 use crate::group::{Group, Service};
+use crate::journal::Waiter;
 use crate::map::NONE;
 use crate::request::{Action, Reply, Request, RequestError, RequestId};
 use std::ops::Range;
@@ -56,7 +56,7 @@ impl Group {
                 self.shares.take(share);
                 let index = self.requests.insert(ongoing);
                 if flush {
-                    self.commit.join(Waiter::Flush(index));
+                    self.journal.join(Waiter::Flush(index));
                 } else {
                     self.unsplit.push(index);
                 }

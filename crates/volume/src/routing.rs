@@ -44,7 +44,7 @@ impl Group {
     /// The side for the next request to blocks that both sides hold.
     pub(crate) fn route(&mut self, chunk: ChunkId, write: bool) -> Side {
         let [base, above] = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side).pool);
-        let base_is_slower = self.compare_speed(base, above).is_gt();
+        let base_is_slower = self.pools.ranks().compare_speed(base, above).is_gt();
         let slow = self.routing.next_is_slow(write).unwrap_or_else(|| {
             let wait = |pool| self.pool(pool).expected_wait(self.now);
             (wait(base) < wait(above)) == base_is_slower
@@ -72,7 +72,7 @@ impl Group {
             return;
         }
         self.routing.next = Nanos(now.0 + ROUTING_PERIOD.0);
-        let order = self.ranks.order().to_vec();
+        let order = self.pools.ranks().order().to_vec();
         let loads = order.into_iter().map(|pool| self.pool_mut(pool).end_round());
         let loads: Vec<PoolLoad> = loads.collect();
         let router = self.placement.as_mut().and_then(|placement| placement.router());

@@ -18,7 +18,7 @@ use crate::format::{
 use crate::group::Group;
 use crate::map::{ChunkState, Place, Table};
 use crate::opening::Opening;
-use crate::pool::PoolState;
+use crate::pools::pool::PoolState;
 use crate::replicas::DamagedReplica;
 use crate::settings::Settings;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Group {
     /// that are dead may lack what came later.
     pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
         let lives = |pool: PoolId| {
-            let state = self.pools.get(usize::from(pool.0)).map(|pool| pool.state);
+            let state = self.pools.find(pool).map(|pool| pool.state);
             !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
         };
         self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
@@ -190,7 +190,7 @@ impl Group {
     }
 
     fn is_free(&self, place: Place) -> bool {
-        let pool = self.pools.get(usize::from(place.pool.0));
+        let pool = self.pools.find(place.pool);
         pool.is_some_and(|pool| place.slot < pool.slots.total() && !pool.slots.is_taken(place.slot))
     }
 }

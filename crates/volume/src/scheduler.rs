@@ -42,9 +42,9 @@ impl Lane {
         usize::from(self.0)
     }
 
-    /// The pool's index; none: no pool is needed.
-    pub(crate) fn pool(self) -> Option<usize> {
-        usize::from(self.0).checked_sub(1)
+    /// The pool; none: no pool is needed.
+    pub(crate) fn pool(self) -> Option<PoolId> {
+        self.0.checked_sub(1).map(PoolId)
     }
 }
 

@@ -24,15 +24,15 @@
 //! later have it. A chunk with a copy on such a pool gets its table there, and the sums are held
 //! against all its copies. When its last copy there goes, so does the table.
 
-use crate::commit::Waiter;
 use crate::finding::FindingKind;
-use crate::flight::Owner;
 use crate::foreground::bit;
 use crate::format::Record;
 use crate::group::Group;
+use crate::journal::Waiter;
 use crate::layout::seal_bytes;
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
-use crate::pool::PoolState;
+use crate::pools::flight::Owner;
+use crate::pools::pool::PoolState;
 use crate::regions::{Region, Regions};
 use crate::settings::BLOCK;
 use crate::sums::{SumStore, Sums};
@@ -259,7 +259,7 @@ impl Group {
     /// Whose table a chunk's is.
     pub(crate) fn table_name(&self, chunk: ChunkId) -> TableName {
         let volume = self.map.volume(chunk.volume).map_or(0, |volume| volume.identity);
-        TableName { group: self.identity, chunk, volume }
+        TableName { group: self.journal.identity(), chunk, volume }
     }
 
     pub(crate) fn seal_address(&self, place: Place) -> Bytes {
@@ -472,7 +472,7 @@ impl Group {
             return self.map.entry_mut(chunk).set_unsaid(true);
         }
         let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, &[]);
+        self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
     }
 
     fn region_of(&self, chunk: ChunkId) -> Region {
@@ -513,7 +513,7 @@ impl Group {
                 }
             }
         }
-        self.commit.join(Waiter::Region(region));
+        self.journal.join(Waiter::Region(region));
     }
 
     /// Lets writes go on that waited for a region: its commit is durable. Another commit follows
@@ -591,7 +591,7 @@ impl Group {
             }
             self.map.entry_mut(chunk).set_unsaid(false);
             let state = self.durable_state(chunk);
-            self.change(Record::Chunk(chunk, state), chunk, &[]);
+            self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         }
         met("region closed");
         true

@@ -1,7 +1,7 @@
 //! Settings of a volume group: plain data, with units, ranges and reasons.
 
-use crate::commit::COMMIT_BLOCKS_MAX;
 use crate::format::PAYLOAD_BYTES;
+use crate::journal::COMMIT_BLOCKS_MAX;
 use crate::layout::RECORD_BYTES_MAX;
 use thermocline_units::{Bytes, Nanos};
 

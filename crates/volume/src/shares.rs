@@ -48,14 +48,13 @@ impl Group {
     /// The pool whose share a request needs a place in, by which requests that were handed back are
     /// best kept apart; `None`: it waits for no single pool.
     pub fn counts_for(&self, request: &Request) -> Option<PoolId> {
-        let pool = self.lane_of(request).pool()?;
-        Some(PoolId(pool as u16))
+        self.lane_of(request).pool()
     }
 
     /// True if one more request that counts for `lane` may be taken.
     pub(crate) fn has_share(&self, lane: Lane) -> bool {
         let free = self.settings.limits.requests.saturating_sub(self.requests.len());
-        let alone = self.pools.len() < 2 || mutant("backlog_takes_all_requests");
+        let alone = self.pools.count() < 2 || mutant("backlog_takes_all_requests");
         free > 0 && (alone || self.shares.of(lane) < free)
     }
 
@@ -79,7 +78,7 @@ impl Group {
             let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
             self.map.has(chunk).then(|| self.lane_for(chunk, &verb))
         });
-        let rank = |lane: &Lane| lane.pool().map(|pool| self.ranks.rank_of(PoolId(pool as u16)));
+        let rank = |lane: &Lane| lane.pool().map(|pool| self.pools.ranks().rank_of(pool));
         lanes.max_by_key(rank).unwrap_or(Lane::NONE)
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! See [`crate::copying`] for the whole machine.
 
-use crate::commit::Waiter;
 use crate::copying::Stage;
 use crate::format::Record;
 use crate::group::Group;
+use crate::journal::Waiter;
 use crate::map::Place;
 use crate::operation::{Finished, OperationKind, Outcome};
 use crate::overlay::Goal;
@@ -69,8 +69,8 @@ impl Group {
         copy.stage = Stage::Switching;
         let chunk = copy.what.chunk;
         let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, &[]);
-        self.commit.join(Waiter::Switch(index));
+        self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        self.journal.join(Waiter::Switch(index));
         self.traffic_eased(now, chunk);
     }
 
@@ -85,7 +85,7 @@ impl Group {
         let stays = copy.goal.is_some();
         let left: &[Place] = if stays { &[] } else { &[destination] };
         let state = self.durable_state(chunk);
-        self.change(Record::Chunk(chunk, state), chunk, left);
+        self.journal.change(&Record::Chunk(chunk, state), chunk, left);
     }
 
     /// The record of the switch is durable.
@@ -121,7 +121,7 @@ impl Group {
         if named {
             // The record of the switch has the old copy still: this one drops it.
             let state = self.durable_state(chunk);
-            self.change(Record::Chunk(chunk, state), chunk, &[source]);
+            self.journal.change(&Record::Chunk(chunk, state), chunk, &[source]);
         } else if moved && had_source {
             self.leave(now, chunk, source);
         }

@@ -27,7 +27,7 @@ impl Group {
     /// Says what a pool can do; `None`: nothing is known, and something is assumed. Nothing happens
     /// when there is no such pool.
     pub fn set_traits(&mut self, pool: PoolId, traits: Option<PoolTraits>) {
-        if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
+        if let Some(pool) = self.pools.find_mut(pool) {
             pool.traits = traits;
         }
     }
@@ -35,7 +35,7 @@ impl Group {
     /// Lets so many parts of requests be under way on a pool at once; `None`: as many as the
     /// settings say for all of them. Nothing happens when there is no such pool.
     pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
-        if usize::from(pool.0) < self.pools.len() {
+        if usize::from(pool.0) < self.pools.count() {
             self.scheduler.set_depth(scheduler::Lane::of(pool), depth);
         }
     }

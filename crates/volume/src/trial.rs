@@ -55,7 +55,7 @@ impl Group {
     pub(crate) fn passes_trial(&mut self, now: Nanos, index: u32) -> bool {
         let share = u64::from(self.settings.copying.trial);
         let copy = &self.copier.operations[index];
-        let up = self.compare_speed(copy.what.to, copy.source.pool).is_lt();
+        let up = self.pools.ranks().compare_speed(copy.what.to, copy.source.pool).is_lt();
         let copy = &mut self.copier.operations[index];
         match copy.trial {
             Trial::Before if share > 0 && copy.may_be_tried() && up => {

@@ -1,7 +1,7 @@
 //! What a placement sees of a group.
 
 use crate::group::Group;
-use crate::pool::Pool;
+use crate::pools::pool::Pool;
 use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -11,7 +11,7 @@ pub(crate) struct View<'a>(&'a Group);
 impl View<'_> {
     /// The pool of a rank.
     fn pool(&self, rank: PoolId) -> &Pool {
-        self.0.pool(self.0.ranks.at_rank(rank))
+        self.0.pool(self.0.pools.ranks().at_rank(rank))
     }
 }
 
@@ -48,7 +48,7 @@ impl VolumeView for View<'_> {
     }
 
     fn pool_count(&self) -> u16 {
-        self.0.pools.len() as u16
+        self.0.pools.count() as u16
     }
 
     /// What the pool can hold beside the reserve for prefetched copies; nothing when it takes no
@@ -67,7 +67,7 @@ impl VolumeView for View<'_> {
             return slowest;
         }
         let first = self.0.map.entry(chunk).first();
-        first.map_or(slowest, |place| self.0.ranks.rank_of(place.pool))
+        first.map_or(slowest, |place| self.0.pools.ranks().rank_of(place.pool))
     }
 
     fn accesses(&self, chunk: ChunkId) -> u64 {
@@ -83,7 +83,7 @@ impl VolumeView for View<'_> {
         let several = self.0.map.chunks().filter(|&chunk| !self.0.map.is_simple(chunk));
         for chunk in several {
             if let Some(side) = self.0.map.mirror(chunk) {
-                visit(chunk, self.0.ranks.rank_of(side.place.pool));
+                visit(chunk, self.0.pools.ranks().rank_of(side.place.pool));
             }
         }
     }
@@ -100,7 +100,7 @@ impl VolumeView for View<'_> {
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
-        let pool = self.0.ranks.at_rank(pool);
+        let pool = self.0.pools.ranks().at_rank(pool);
         for chunk in self.0.map.chunks() {
             if self.0.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
                 visit(chunk);

@@ -1,11 +1,11 @@
 //! How a part writes: to every copy, to the blocks of an overlay, to the copy that is being made;
 //! and what becomes of copies that missed it.
 
-use crate::flight::Owner;
 use crate::foreground::{Verb, bit};
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::Place;
+use crate::pools::flight::Owner;
 use crate::request::RequestError;
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
@@ -148,6 +148,6 @@ impl Group {
         }
         self.map.set_state(chunk, &Default::default());
         self.seals.forget(chunk);
-        self.change(Record::Chunk(chunk, Default::default()), chunk, &places);
+        self.journal.change(&Record::Chunk(chunk, Default::default()), chunk, &places);
     }
 }

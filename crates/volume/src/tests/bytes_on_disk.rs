@@ -8,7 +8,7 @@ use crate::format::{
 use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
 use crate::overlay::{Blocks, Side};
-use crate::rank::Ranks;
+use crate::pools::ranks::Ranks;
 use crate::{Group, Limits, OpenError, Service};
 use thermocline_ports::faulty::SimDisk;
 use thermocline_ports::{Device, Io, Payload, Ticket};

@@ -60,7 +60,7 @@ fn writes_scattered_over_data_at_rest_cost_one_commit_and_no_flush() {
 #[test]
 fn writes_in_order_open_more_regions_at_a_time() {
     let mut bench = at_rest(Limits { region_chunks: 1, ..Limits::REAL });
-    let commits = |bench: &Bench| bench.group.commit.next;
+    let commits = |bench: &Bench| bench.group.journal.written();
     let before = commits(&bench);
     scatter(&mut bench, 2);
     // The first, then one and one ahead, then one and three ahead, then one and all the rest.
@@ -188,7 +188,7 @@ fn regions_that_rest_are_closed_one_after_the_other_whatever_the_room_in_the_jou
 #[test]
 fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten() {
     let mut bench = at_rest(Limits::REAL);
-    let opening = bench.group.commit.next;
+    let opening = bench.group.journal.written();
     bench.write(4096, 2, 4096);
     bench.write(CHUNK + 4096, 3, 4096);
     bench.group.create_volume(bench.now, Bytes(CHUNK)).expect("a later commit");
@@ -213,7 +213,7 @@ fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten(
 #[test]
 fn damage_to_the_commit_that_opened_a_region_is_refused_a_second_later() {
     let mut bench = at_rest(Limits::REAL);
-    let opening = bench.group.commit.next;
+    let opening = bench.group.journal.written();
     bench.write(4096, 2, 4096);
     bench.write(CHUNK + 4096, 3, 4096);
     bench.flush();

@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Longest time that a packet waits in the link's queue; what would wait longer is dropped.
     #[arg(long, value_name = "TIME", default_value = "50ms")]
     queue: Nanos,
+    /// Number that decides which packets are lost. Short transfers differ much by it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
     /// Bytes of chunks that each end keeps.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     cache: Bytes,
@@ -189,7 +192,7 @@ fn scene(args: &Args) -> Result<Scene, CliError> {
             shadow_per_byte: shadow,
         },
         parallel: args.parallel,
-        seed: 0,
+        seed: args.seed,
     })
 }
 

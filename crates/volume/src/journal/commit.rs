@@ -1,4 +1,4 @@
-//! Making changes of the map durable: commit cycles.
+//! What a commit cycle makes durable, and for whom.
 //!
 //! Every change of the map is queued as a record, in the order in which it became true. A cycle
 //!
@@ -12,15 +12,13 @@
 //! that frees it is durable. One cycle runs at a time; whoever comes meanwhile shares the next. A
 //! flush of a client is a cycle, with or without records.
 
-mod cycle;
-
 use crate::format::{Record, encode_record};
 use crate::map::Place;
 use crate::regions::Region;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{ChunkId, PoolId, VolumeId};
+use thermocline_units::{ChunkId, PoolId};
 
 /// Journal blocks that one cycle may write.
 pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
@@ -32,12 +30,12 @@ const OPENING_BYTES: usize = 20;
 pub(crate) const SWITCHES_TOGETHER: usize = 16;
 
 /// Blocks by which a cycle may grow when one of its flushes ends a pool.
-const FOR_A_DEATH: u64 = 1;
+pub(super) const FOR_A_DEATH: u64 = 1;
 
 const _: () =
     assert!(COMMIT_BLOCKS_MAX + FOR_A_DEATH <= u16::MAX as u64, "a block counts those before it");
 
-/// Who waits for a cycle.
+/// Somebody who waits for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// A client's flush.
@@ -62,16 +60,16 @@ pub(crate) enum Waiter {
 
 /// A record on its way to the journal.
 #[derive(Debug)]
-struct Change {
-    bytes: Vec<u8>,
+pub(super) struct Change {
+    pub(super) bytes: Vec<u8>,
     /// True if what was written before must be durable before it.
     needs_flush: bool,
     /// Slots that nobody refers to once the record is durable.
-    left: Vec<(ChunkId, Place)>,
+    pub(super) left: Vec<(ChunkId, Place)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Idle,
     Flushing,
     Writing,
@@ -79,20 +77,20 @@ enum Stage {
     FlushingAlone,
 }
 
-/// See the module.
+/// The queue of records, those who wait for them, and the cycle under way.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    stage: Stage,
+    pub(super) stage: Stage,
     /// True if a cycle shall run although nobody waits.
-    pub(crate) wanted: bool,
+    pub(super) wanted: bool,
     queue: VecDeque<Change>,
     queued_bytes: usize,
     /// Slots being made ready, each of which will queue a record.
-    pub(crate) openings: usize,
+    openings: usize,
     /// Records of the cycle under way.
-    taken: Vec<Change>,
+    pub(super) taken: Vec<Change>,
     /// Waiters of the cycle under way.
-    waiters: Vec<Waiter>,
+    pub(super) waiters: Vec<Waiter>,
     /// Waiters of a later one, with the number of records that must be taken before it serves them:
     /// those that were queued when the first cycle after their arrival began.
     later_waiters: VecDeque<(u64, Waiter)>,
@@ -100,33 +98,30 @@ pub(crate) struct Commit {
     next_waiters: Vec<Waiter>,
     /// Records that were ever queued.
     records: u64,
-    outstanding: u32,
-    /// Pools that died with writes that were not yet flushed, since a cycle last ended.
-    lost: BTreeSet<PoolId>,
-    /// Volumes whose next flush fails: a pool died with something that only it had, and nobody was
-    /// told yet.
-    untold: BTreeSet<VolumeId>,
-    pub(crate) generation: u64,
+    /// Requests of the cycle under way that are not answered.
+    pub(super) outstanding: u32,
+    pub(super) generation: u64,
     /// Sequence of the next block to be written.
-    pub(crate) next: u64,
+    next: u64,
     /// Sequence of the first block that a recovery needs.
-    pub(crate) start: u64,
+    start: u64,
     /// Blocks of the cycle under way.
-    blocks: u64,
+    pub(super) blocks: u64,
     /// Where the journal is.
-    pub(crate) homes: Vec<PoolId>,
+    pub(super) homes: Vec<PoolId>,
     /// True if the cycle under way has written its records and waits for homes to be in force.
-    awaits_homes: bool,
+    pub(super) awaits_homes: bool,
     /// True if a superblock that never came in force may be durable on a pool that has died. If it
     /// comes back, that one counts, and the journal of the homes that it names, until there is a
     /// younger one.
-    superseded: bool,
+    pub(super) superseded: bool,
     /// Records and waiters of cycles that were written meanwhile.
-    held: (Vec<Change>, Vec<Waiter>),
+    pub(super) held: (Vec<Change>, Vec<Waiter>),
 }
 
 impl Commit {
-    pub(crate) fn new(generation: u64, homes: Vec<PoolId>) -> Commit {
+    /// Nothing is queued, and no home is in force.
+    pub(super) fn new(generation: u64) -> Commit {
         Commit {
             stage: Stage::Idle,
             wanted: false,
@@ -139,23 +134,22 @@ impl Commit {
             next_waiters: Vec::new(),
             records: 0,
             outstanding: 0,
-            lost: BTreeSet::new(),
-            untold: BTreeSet::new(),
             generation,
             next: 0,
             start: 0,
             blocks: 0,
-            homes,
+            homes: Vec::new(),
             awaits_homes: false,
             superseded: false,
             held: (Vec::new(), Vec::new()),
         }
     }
 
-    fn queue(&mut self, record: &Record, chunk: ChunkId, left: &[Place]) {
+    /// Queues a record, and the slots that nobody refers to once it is durable.
+    pub(super) fn queue(&mut self, record: &Record, left: Vec<(ChunkId, Place)>) {
         let mut bytes = Vec::with_capacity(24);
         encode_record(record, &mut bytes);
-        let left = left.iter().map(|&place| (chunk, place)).collect();
+        assert!(!bytes.is_empty(), "a record says something");
         self.queued_bytes += bytes.len();
         self.records += 1;
         self.queue.push_back(Change { bytes, needs_flush: true, left });
@@ -164,23 +158,18 @@ impl Commit {
     /// Queues a record that says that writes are to come; whether what was written before must be
     /// durable before it.
     pub(crate) fn queue_announcement(&mut self, record: &Record, needs_flush: bool) {
-        self.queue(record, ChunkId::default(), &[]);
+        self.queue(record, Vec::new());
         let change = self.queue.back_mut().expect("just queued");
         change.needs_flush = needs_flush;
     }
 
     /// True if the cycle under way says only that writes are to come, and tells nobody else.
-    fn only_announces(&self) -> bool {
+    pub(super) fn only_announces(&self) -> bool {
         let waits_for_word = |waiter: &Waiter| {
             matches!(waiter, Waiter::Intent(_) | Waiter::Region(_) | Waiter::Room(_))
         };
         let told = self.waiters.iter().all(waits_for_word);
         told && !self.taken.is_empty() && !self.taken.iter().any(|change| change.needs_flush)
-    }
-
-    /// Queues a record that frees nothing.
-    pub(crate) fn queue_record(&mut self, record: Record) {
-        self.queue(&record, ChunkId::default(), &[]);
     }
 
     /// Queues a record in front of all others that are not yet on their way to the journal:
@@ -212,7 +201,7 @@ impl Commit {
     /// record is queued and slots that are being made ready take the room: an empty cycle would let
     /// it look again, find no room and wait, for ever. A switch waits for others, for each cycle
     /// flushes pools that clients use: `hurried` says that no other is on its way.
-    fn someone_waits(&self, has_changes: bool, hurried: bool) -> bool {
+    pub(super) fn someone_waits(&self, has_changes: bool, hurried: bool) -> bool {
         let room_comes = has_changes || self.openings == 0;
         let together = hurried || self.switches_waiting() >= SWITCHES_TOGETHER;
         let served = |waiter: &Waiter| match waiter {
@@ -230,7 +219,7 @@ impl Commit {
 
     /// Moves the waiters into the cycle whose records are all taken. Whoever has come since a cycle
     /// last began may wait for the last record that is queued now.
-    fn take_waiters(&mut self) {
+    pub(super) fn take_waiters(&mut self) {
         let records = self.records;
         self.later_waiters.extend(
             std::mem::take(&mut self.next_waiters).into_iter().map(|waiter| (records, waiter)),
@@ -244,6 +233,75 @@ impl Commit {
         {
             self.waiters.push(waiter);
         }
+    }
+
+    /// A cycle shall run although nobody waits.
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// A slot is being made ready, which will queue a record.
+    pub(super) fn expect_record(&mut self) {
+        self.openings += 1;
+    }
+
+    /// The slot is ready, or given up.
+    pub(super) fn expected_record_came(&mut self) {
+        assert!(self.openings > 0, "each slot that is made ready ends once");
+        self.openings -= 1;
+    }
+
+    /// Bytes of records that are queued, or will be.
+    pub(super) fn bytes_queued(&self) -> usize {
+        self.queued_bytes + self.openings * OPENING_BYTES
+    }
+
+    /// True if records are queued that no cycle has taken.
+    pub(super) fn is_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Moves records into the cycle, in their order: as many as fill so many blocks with so many
+    /// bytes each.
+    pub(super) fn take(&mut self, blocks_max: u64, payload: usize) {
+        assert!(self.taken.is_empty(), "the cycle before has ended");
+        let (mut blocks, mut used) = (0, payload);
+        while let Some(change) = self.queue.front() {
+            if used + change.bytes.len() > payload {
+                if blocks == blocks_max {
+                    break;
+                }
+                blocks += 1;
+                used = 0;
+            }
+            used += change.bytes.len();
+            let change = self.queue.pop_front().expect("looked at it");
+            self.queued_bytes -= change.bytes.len();
+            self.taken.push(change);
+        }
+        self.blocks = blocks;
+        met_if(!self.queue.is_empty(), "commit took a part of the queue");
+    }
+
+    /// Sequence of the next block to be written.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Blocks that a recovery needs.
+    pub(super) fn used(&self) -> u64 {
+        self.next - self.start
+    }
+
+    /// The blocks of the cycle under way are written.
+    pub(super) fn advance(&mut self) {
+        self.next += std::mem::take(&mut self.blocks);
+    }
+
+    /// A recovery needs no block before this one.
+    pub(super) fn forget_before(&mut self, start: u64) {
+        assert!((self.start..=self.next).contains(&start), "a journal is forgotten from its front");
+        self.start = start;
     }
 
     /// Joins the next cycle.
@@ -277,11 +335,7 @@ impl Commit {
             && self.held.1.is_empty()
     }
 
-    /// True if the checkpoint in force has everything: a recovery would find no block to replay.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.next == self.start
-    }
-
+    /// True if no cycle is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
@@ -291,16 +345,7 @@ impl Commit {
         self.superseded = true;
     }
 
-    /// Unflushed writes to `pool` are gone: the next flush says so.
-    pub(crate) fn note_loss(&mut self, pool: PoolId) {
-        self.lost.insert(pool);
-    }
-
-    /// The volume is deleted: what it lost concerns nobody.
-    pub(crate) fn forget_losses(&mut self, volume: VolumeId) {
-        self.untold.remove(&volume);
-    }
-
+    /// A pool has died: it is no home any longer.
     pub(crate) fn home_lost(&mut self, pool: PoolId) {
         self.homes.retain(|&home| home != pool);
     }

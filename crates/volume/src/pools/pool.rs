@@ -1,11 +1,12 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
-use crate::extents::Extents;
 use crate::format::{Membership, NAME_BYTES_MAX, PoolRecord};
 use crate::map::Place;
 use crate::opening::CreateError;
+use crate::pools::extents::Extents;
+use crate::pools::flight::{Flight, Owner};
+use crate::pools::slots::Slots;
 use crate::settings::Copying;
-use crate::slots::Slots;
 use crate::tables::Tables;
 use thermocline_policy::balance::Latency;
 use thermocline_policy::placement::{PoolLoad, PoolTraits};
@@ -265,15 +266,6 @@ impl Pool {
         self.takes_chunks() && !self.is_full()
     }
 
-    /// Makes the extents what they were before some were appended, which nothing has used.
-    pub(crate) fn take_back_extents(&mut self, before: [Extents; 2]) {
-        let now = std::mem::replace(&mut self.extents, before);
-        for (now, before) in now.iter().zip(&self.extents) {
-            let added = now.slots().skip(before.count() as usize);
-            added.for_each(|slot| self.slots.give_back(slot, false));
-        }
-    }
-
     /// Number of slots that hold metadata.
     pub(crate) fn metadata_slots(&self) -> u32 {
         let areas: u32 = self.extents.iter().map(Extents::count).sum();
@@ -327,6 +319,58 @@ impl Pool {
         if !writes {
             let each = took.as_secs_f64() / f64::from(queued.max(1));
             self.read.mean(now, each, READ_DECAY_S);
+        }
+    }
+
+    /// Counts a request that is sent.
+    pub(crate) fn count_departure(
+        &mut self,
+        owner: Owner,
+        writes: bool,
+        bytes: u32,
+        background: bool,
+    ) {
+        let bytes = u64::from(bytes);
+        self.background_in_flight += u32::from(background);
+        match owner {
+            Owner::Part { .. } => {
+                self.in_flight += 1;
+                if writes {
+                    self.counters.writes += 1;
+                    self.counters.written_bytes += bytes;
+                } else {
+                    self.counters.reads += 1;
+                    self.counters.read_bytes += bytes;
+                }
+            }
+            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
+                self.copies_in_flight += 1;
+                if writes {
+                    self.counters.copied_in_bytes += bytes;
+                } else {
+                    self.counters.copied_out_bytes += bytes;
+                }
+            }
+            Owner::Flush => self.counters.flushes += 1,
+            Owner::Clean { .. } | Owner::Probe { .. } => {}
+            _ => self.counters.metadata_bytes += bytes,
+        }
+        assert!(self.background_in_flight <= self.in_flight, "only clients' parts are background");
+    }
+
+    /// Counts a request that was answered.
+    pub(crate) fn count_arrival(&mut self, now: Nanos, flight: &Flight) {
+        match flight.owner {
+            Owner::Part { .. } => {
+                let took = now.saturating_sub(flight.since);
+                self.note_latency(now, flight.writes, took, flight.queued);
+                self.in_flight -= 1;
+                self.background_in_flight -= u32::from(flight.background);
+            }
+            Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
+                self.copies_in_flight -= 1;
+            }
+            _ => {}
         }
     }
 

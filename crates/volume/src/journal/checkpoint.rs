@@ -18,24 +18,22 @@
 //! only flushes. What a batch shows then has its data on disk, and no older record comes after it;
 //! what is queued is written behind it, as usual.
 
-use crate::commit::Waiter;
-use crate::flight::{Flight, Owner};
+use super::commit::Waiter;
+use super::{Below, Journal, Outcome, payload};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
     seal_block,
 };
-use crate::group::{Group, Service, payload};
 use crate::layout::super_offset;
-use crate::opening::OpenError;
-use crate::pool::PoolState;
+use crate::pools::flight::Owner;
+use crate::pools::pool::PoolState;
+use crate::pools::{Pools, Sizes};
 use crate::settings::Limits;
-use thermocline_ports::{DeviceError, Io, Payload};
+use thermocline_ports::{Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
-use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_units::{ChunkId, PoolId, VolumeId};
 
-/// Pools that hold journal and checkpoints, where there are as many.
-pub(crate) const REPLICAS: usize = 2;
 /// Share of the ring in use at which a checkpoint starts.
 const FILL_MAX: f64 = 0.5;
 
@@ -54,20 +52,19 @@ enum Stage {
     Spread,
 }
 
-/// See the module.
+/// The checkpoint in force, and the one under way.
 #[derive(Debug)]
-pub(crate) struct Checkpoint {
+pub(super) struct Checkpoint {
     stage: Stage,
     /// True if another one shall follow: the pools or their states have changed.
-    pub(crate) wanted: bool,
+    wanted: bool,
     /// Counts checkpoints begun.
     attempt: u64,
     /// Of the superblock in force.
-    pub(crate) sequence: u64,
-    pub(crate) area: u8,
-    /// Blocks and generation of the checkpoint in force.
-    pub(crate) blocks: u32,
-    pub(crate) generation: u64,
+    sequence: u64,
+    area: u8,
+    /// Blocks of the checkpoint in force.
+    blocks: u32,
     /// The homes that the one under way puts in force.
     homes: Vec<PoolId>,
     /// True if it takes in what the journal has no room for.
@@ -86,15 +83,15 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub(crate) fn new(sequence: u64, area: u8) -> Checkpoint {
+    /// None is under way; the one in force has so many blocks in this area.
+    pub(super) fn new(sequence: u64, area: u8, blocks: u32) -> Checkpoint {
         Checkpoint {
             stage: Stage::Idle,
             wanted: false,
             attempt: 0,
             sequence,
             area,
-            blocks: 0,
-            generation: sequence,
+            blocks,
             homes: Vec::new(),
             absorbs: false,
             blocks_max: 0,
@@ -107,6 +104,18 @@ impl Checkpoint {
         }
     }
 
+    /// Another one shall follow.
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// The area in force.
+    #[cfg(test)]
+    pub(super) fn area(&self) -> u8 {
+        self.area
+    }
+
+    /// True if its map is written and waits for a cycle.
     pub(crate) fn is_covering(&self) -> bool {
         self.stage == Stage::Covering
     }
@@ -138,91 +147,97 @@ impl Checkpoint {
             self.stage = Stage::Sealing;
         }
     }
+
+    /// The area that is not in force.
+    fn coming_area(&self) -> u8 {
+        match mutant("checkpoint_over_the_one_in_force") {
+            true => self.area,
+            false => 1 - self.area,
+        }
+    }
+
+    /// True if a pool has died that may have a superblock which is not in force yet.
+    pub(super) fn has_lost_a_coming_home(&self, pools: &Pools) -> bool {
+        let written = matches!(self.stage, Stage::Spreading | Stage::Spread);
+        written && self.homes.iter().any(|&home| !pools[home].is_alive())
+    }
+
+    /// Begins anew at the next opportunity.
+    fn give_up(&mut self) {
+        self.stage = Stage::Idle;
+        self.wanted = true;
+    }
 }
 
-impl Group {
+impl Journal {
     /// Takes the next step of a checkpoint, or starts one.
-    pub(crate) fn pump_checkpoint(&mut self) {
-        if matches!(self.service, Service::Failed(_) | Service::Closed) {
-            return;
-        }
-        if self.checkpoint_is_due() {
-            self.start_checkpoint();
+    pub(crate) fn pump_checkpoint(&mut self, below: &mut Below) {
+        if self.checkpoint_is_due(below.pools.sizes()) {
+            self.start_checkpoint(below);
         }
         while self.checkpoint.outstanding == 0 {
             match self.checkpoint.stage {
-                Stage::Writing(from) => self.write_batch(from),
-                Stage::Sealing => self.write_superblocks(),
-                Stage::Spreading => self.spread_superblocks(),
-                Stage::Spread => return self.checkpoint_done(),
-                Stage::Covering if self.covering_is_stuck() => self.begin_absorbing(),
+                Stage::Writing(from) => self.write_batch(below, from),
+                Stage::Sealing => self.write_superblocks(below),
+                Stage::Spreading => self.spread_superblocks(below),
+                Stage::Spread => return self.checkpoint_done(below),
+                Stage::Covering if self.covering_is_stuck(below.pools.sizes()) => {
+                    self.begin_absorbing(below);
+                }
                 Stage::Idle | Stage::Covering => return,
             }
         }
     }
 
     /// True if a checkpoint can start, and should.
-    pub(crate) fn checkpoint_is_due(&self) -> bool {
-        !matches!(self.service, Service::Failed(_) | Service::Closed)
-            && self.checkpoint.stage == Stage::Idle
-            && (self.checkpoint.wanted || self.journal_fill() >= FILL_MAX)
+    pub(crate) fn checkpoint_is_due(&self, sizes: &Sizes) -> bool {
+        let fill = self.used() as f64 / f64::from(sizes.journal_blocks);
+        self.checkpoint.stage == Stage::Idle
+            && (self.checkpoint.wanted || fill >= FILL_MAX)
             && self.commit.is_idle()
     }
 
     /// Step 1. No commit cycle is under way, so every record to come goes to the coming homes too.
-    fn start_checkpoint(&mut self) {
-        let homes = self.elect_homes();
+    fn start_checkpoint(&mut self, below: &Below) {
+        let homes = below.pools.elect_homes(below.need());
         if homes.is_empty() {
-            return self.fail(OpenError::NoHome);
+            return self.outcomes.push(Outcome::NoHome);
         }
-        let blocks_max = homes.iter().map(|&home| self.area_of(home, 0).capacity()).min();
+        let blocks_max = homes.iter().map(|&home| below.pools.area(home, 0).capacity()).min();
+        let next = self.commit.next();
         let checkpoint = &mut self.checkpoint;
         checkpoint.blocks_max = blocks_max.expect("there are homes");
         checkpoint.wanted = false;
         checkpoint.attempt += 1;
         checkpoint.homes = homes;
         checkpoint.absorbs = false;
-        checkpoint.journal_start = self.commit.next;
+        checkpoint.journal_start = next;
         if mutant("journal_space_early") {
-            self.commit.start = self.commit.next;
+            self.commit.forget_before(next);
         }
         checkpoint.written = 0;
         checkpoint.stage = Stage::Writing(ChunkId::default());
     }
 
     /// True if the journal has no room for what is to be covered, and never will have.
-    fn covering_is_stuck(&self) -> bool {
+    fn covering_is_stuck(&self, sizes: &Sizes) -> bool {
         !self.checkpoint.absorbs
             && self.commit.is_idle()
-            && self.journal_room() == 0
+            && self.room(sizes) == 0
             && !mutant("checkpoint_waits_for_a_full_journal")
     }
 
     /// Begins anew, with what is queued. No cycle starts before the superblocks are in force: there
     /// is no room for one.
-    fn begin_absorbing(&mut self) {
+    fn begin_absorbing(&mut self, below: &Below) {
         met("checkpoint took in what the journal had no room for");
-        self.start_checkpoint();
+        self.start_checkpoint(below);
         self.checkpoint.absorbs = true;
     }
 
-    /// The fastest pools that have a metadata region with room for the map and will stay, far ones
-    /// last; when none is left, one that was to be removed has to wait.
-    pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
-        let need = self.need();
-        let mut able = self.replica_candidates();
-        able.retain(|&pool| self.has_room_for_map(pool, need));
-        let stays = |pool: &PoolId| self.pool(*pool).state != PoolState::Removing;
-        let mut homes: Vec<PoolId> = able.iter().copied().filter(stays).take(REPLICAS).collect();
-        if homes.is_empty() {
-            homes.extend(able.first());
-        }
-        homes
-    }
-
     /// Step 2: the next batch of blocks, beginning with chunk `from`.
-    fn write_batch(&mut self, from: ChunkId) {
-        let Limits { block_payload, checkpoint_batch, .. } = self.settings.limits;
+    fn write_batch(&mut self, below: &mut Below, from: ChunkId) {
+        let Limits { block_payload, checkpoint_batch, .. } = below.pools.sizes().limits;
         let batch_bytes = checkpoint_batch * BLOCK_BYTES;
         let mut batch = Vec::with_capacity(batch_bytes);
         let mut records = Vec::with_capacity(block_payload);
@@ -231,16 +246,16 @@ impl Group {
         let room = |batch: &Vec<u8>| batch.len() < batch_bytes;
         while let Some(chunk) = next.filter(|_| room(&batch)) {
             record.clear();
-            self.describe(chunk, &mut record);
+            below.describe(chunk, &mut record);
             if records.len() + record.len() > block_payload {
                 self.seal_checkpoint_block(&mut records, &mut batch);
                 if mutant("checkpoint_skips_at_block_end") {
-                    next = self.following(chunk);
+                    next = below.following(chunk);
                 }
                 continue; // Described again, into the next block.
             }
             records.extend_from_slice(&record);
-            next = self.following(chunk);
+            next = below.following(chunk);
         }
         if next.is_none() && !records.is_empty() {
             self.seal_checkpoint_block(&mut records, &mut batch);
@@ -249,12 +264,12 @@ impl Group {
         if mutant("checkpoint_skips_at_batch_end")
             && let Some(chunk) = next
         {
-            next = self.following(chunk);
+            next = below.following(chunk);
         }
         // A block that is not full yet is begun anew in the next batch.
         let first = self.checkpoint.written - (batch.len() / BLOCK_BYTES) as u32;
         if !batch.is_empty() {
-            self.send_batch(first, &batch);
+            self.send_batch(below, first, &batch);
         }
         match next {
             Some(chunk) => self.checkpoint.stage = Stage::Writing(chunk),
@@ -283,41 +298,208 @@ impl Group {
         met_if(self.checkpoint.written > 1, "checkpoint of several blocks");
     }
 
-    /// The area that is not in force.
-    fn coming_area(&self) -> u8 {
-        match mutant("checkpoint_over_the_one_in_force") {
-            true => self.checkpoint.area,
-            false => 1 - self.checkpoint.area,
-        }
-    }
-
-    fn send_batch(&mut self, first: u32, batch: &[u8]) {
-        let area = self.coming_area();
+    fn send_batch(&mut self, below: &mut Below, first: u32, batch: &[u8]) {
+        let area = self.checkpoint.coming_area();
         let end = first + (batch.len() / BLOCK_BYTES) as u32;
         for home in self.checkpoint.homes.clone() {
-            for (offset, blocks) in self.area_of(home, area).pieces(first..end) {
+            for (offset, blocks) in below.pools.area(home, area).pieces(first..end) {
                 let byte = |block: u32| (block - first) as usize * BLOCK_BYTES;
                 let data = payload(&batch[byte(blocks.start)..byte(blocks.end)]);
                 self.checkpoint.outstanding += 1;
                 let fua = !mutant("checkpoint_not_forced");
                 let write = Io::Write { offset, data, fua };
-                self.send(self.now, home, Owner::Checkpoint, write);
+                below.pools.send(below.now, home, Owner::Checkpoint, write, false);
             }
         }
     }
 
+    /// A home has written a batch, or was given up.
+    pub(crate) fn batch_ended(&mut self, below: &Below) {
+        assert!(self.checkpoint.outstanding > 0, "each batch ends once on each home");
+        self.checkpoint.outstanding -= 1;
+        self.checkpoint.homes.retain(|&home| below.pools[home].is_alive());
+        if self.checkpoint.homes.is_empty() {
+            self.checkpoint.give_up();
+        }
+    }
+
+    /// Step 4.
+    fn write_superblocks(&mut self, below: &mut Below) {
+        if !self.has_living_home(below) || self.begins_anew(below) {
+            return;
+        }
+        let (sequence, pools) = (self.checkpoint.sequence + 1, &*below.pools);
+        self.checkpoint.states = pools.iter().map(|pool| pool.state).collect();
+        self.checkpoint.slots = pools.iter().map(|pool| pool.slots.total()).collect();
+        let mut superblock = Superblock {
+            version: VERSION,
+            identity: self.identity,
+            sequence,
+            this_pool: PoolId(0),
+            chunk_size: pools.sizes().chunk,
+            journal_blocks: pools.sizes().journal_blocks,
+            area_blocks: pools.sizes().area_blocks,
+            area: self.checkpoint.coming_area(),
+            checkpoint_blocks: self.checkpoint.written,
+            checkpoint_generation: sequence,
+            journal_generation: self.commit.generation,
+            journal_start: match mutant("journal_start_at_the_end") {
+                true => self.commit.next(),
+                false => self.checkpoint.journal_start,
+            },
+            homes: self.checkpoint.homes.clone(),
+            pools: pools.iter().map(|pool| pool.record()).collect(),
+            next_volume: below.map.next_identity(),
+            ranks: pools.ranks().clone(),
+        };
+        for home in &superblock.homes {
+            // One that is to be removed stays a member as long as it holds the journal.
+            let record = &mut superblock.pools[usize::from(home.0)];
+            if record.membership == Membership::Removed {
+                record.membership = Membership::Draining;
+            }
+        }
+        if mutant("superblocks_all_at_once") {
+            self.spread(below, &mut superblock);
+        }
+        for home in self.checkpoint.homes.clone() {
+            self.send_superblock(below, &mut superblock, home);
+        }
+        self.checkpoint.superblock = Some(superblock);
+        self.checkpoint.stage = Stage::Spreading;
+    }
+
+    /// The homes have the superblock: the others get it.
+    fn spread_superblocks(&mut self, below: &mut Below) {
+        let mut superblock = self.checkpoint.superblock.take().expect("the homes have it");
+        if !self.has_living_home(below) {
+            return;
+        }
+        self.spread(below, &mut superblock);
+        self.checkpoint.stage = Stage::Spread;
+    }
+
+    fn spread(&mut self, below: &mut Below, superblock: &mut Superblock) {
+        for pool in below.pools.ids() {
+            if below.pools[pool].is_alive() && !superblock.homes.contains(&pool) {
+                self.send_superblock(below, superblock, pool);
+            }
+        }
+    }
+
+    fn send_superblock(&mut self, below: &mut Below, superblock: &mut Superblock, pool: PoolId) {
+        superblock.this_pool = pool;
+        let data = Payload::from(superblock.encode());
+        let offset = super_offset(superblock.sequence % 2);
+        let write = Io::Write { offset, data, fua: !mutant("superblock_not_forced") };
+        self.checkpoint.outstanding += 1;
+        below.pools.send(below.now, pool, Owner::Super, write, false);
+    }
+
+    /// True if a pool was added, or grew, since the homes were elected, and one of them has no room
+    /// for the larger map; then the checkpoint begins anew, unless no home in force is left.
+    fn begins_anew(&mut self, below: &Below) -> bool {
+        let need = below.need();
+        let have_room = self.checkpoint.homes.iter().all(|&home| below.pools.has_room(home, need));
+        if self.commit.homes.is_empty() || have_room || mutant("homes_without_room_for_a_growth") {
+            return false;
+        }
+        met("checkpoint began anew for a larger map");
+        self.checkpoint.give_up();
+        true
+    }
+
+    /// True if one of the coming homes lives; if none does, the checkpoint begins anew.
+    fn has_living_home(&mut self, below: &Below) -> bool {
+        self.checkpoint.homes.retain(|&home| below.pools[home].is_alive());
+        if self.checkpoint.homes.is_empty() {
+            if self.checkpoint.stage == Stage::Spreading {
+                met("last coming replica died while its superblock was written");
+                // One may have it and come back: the next one is younger, and in the same place.
+                self.commit.supersede();
+                self.checkpoint.sequence += if mutant("sequence_not_skipped") { 0 } else { 2 };
+            }
+            self.checkpoint.give_up();
+            self.homes_in_force();
+            return false;
+        }
+        true
+    }
+
+    /// A pool has written its superblock, or was given up.
+    pub(crate) fn superblock_ended(&mut self, below: &Below) {
+        assert!(self.checkpoint.outstanding > 0, "each superblock ends once");
+        self.checkpoint.outstanding -= 1;
+        if !below.pools.any_alive() {
+            self.outcomes.push(Outcome::NoHome);
+        }
+    }
+
+    /// Chunks get the slots that a durable superblock says a pool has grown by.
+    fn growth_in_force(&self, pools: &mut Pools) {
+        for (pool, &slots) in pools.iter_mut().zip(&self.checkpoint.slots) {
+            if pool.slots.total() == slots {
+                pool.release_held();
+            }
+        }
+    }
+
+    /// The states that the superblocks name are durable.
+    fn states_in_force(&self, pools: &mut Pools) {
+        for (id, state) in pools.ids().zip(&self.checkpoint.states) {
+            // A pool that was elected a home before it was to be removed stays until the next one.
+            let home = self.commit.homes.contains(&id);
+            match (pools[id].state, state) {
+                (PoolState::Joining, PoolState::Joining) => pools[id].state = PoolState::Active,
+                (PoolState::Removing, PoolState::Removing) if !home => {
+                    pools[id].state = PoolState::Removed;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The superblocks are durable: the new checkpoint is in force.
+    fn checkpoint_done(&mut self, below: &mut Below) {
+        assert_eq!(self.checkpoint.outstanding, 0, "every superblock has its answer");
+        let area = self.checkpoint.coming_area();
+        let next = self.commit.next();
+        let checkpoint = &mut self.checkpoint;
+        checkpoint.stage = Stage::Idle;
+        checkpoint.sequence += 1;
+        checkpoint.area = area;
+        met_if(
+            checkpoint.journal_start != next && checkpoint.written > 1,
+            "map changed while its checkpoint was written",
+        );
+        checkpoint.blocks = checkpoint.written;
+        self.commit.forget_before(checkpoint.journal_start);
+        self.commit.homes = std::mem::take(&mut checkpoint.homes);
+        self.commit.homes.retain(|&home| below.pools[home].is_alive());
+        self.states_in_force(below.pools);
+        self.growth_in_force(below.pools);
+        self.homes_in_force();
+        match self.commit.homes.is_empty() {
+            true => self.commit.supersede(),
+            false => self.release_held(),
+        }
+        self.outcomes.push(Outcome::InForce { states: self.checkpoint.states.clone() });
+    }
+}
+
+impl Below<'_> {
     /// Appends the records of a chunk; with the first chunk of a volume, the volume's.
     fn describe(&self, chunk: ChunkId, out: &mut Vec<u8>) {
         if self.map.volume(chunk.volume).is_none_or(|volume| volume.deleting) {
             return;
         }
         if chunk.index == 0 {
-            encode_record(&self.volume_record(chunk.volume), out);
+            encode_record(&self.map.volume_record(chunk.volume), out);
         }
         if self.map.has(chunk) {
             let state = match mutant("checkpoint_of_memory") {
                 true => self.map.state(chunk),
-                false => self.durable_state(chunk),
+                false => (self.state_of)(chunk),
             };
             if !state.copies.is_empty() {
                 encode_record(&Record::Chunk(chunk, state), out);
@@ -332,216 +514,5 @@ impl Group {
         }
         let volume = chunk.volume.0 + 1;
         (volume < self.map.volume_count()).then_some(ChunkId { volume: VolumeId(volume), index: 0 })
-    }
-
-    /// A home wrote a batch, or did not.
-    pub(crate) fn checkpoint_io_done(
-        &mut self,
-        now: Nanos,
-        flight: &Flight,
-        result: Result<Payload, DeviceError>,
-    ) {
-        if self.goes_again(now, flight, result.is_err()) {
-            return;
-        }
-        self.checkpoint.outstanding -= 1;
-        self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
-        if self.checkpoint.homes.is_empty() {
-            self.checkpoint.stage = Stage::Idle;
-            self.checkpoint.wanted = true;
-        }
-    }
-
-    /// Step 4.
-    fn write_superblocks(&mut self) {
-        if !self.has_living_home() || self.begins_anew() {
-            return;
-        }
-        let sequence = self.checkpoint.sequence + 1;
-        self.checkpoint.states = self.pools.iter().map(|pool| pool.state).collect();
-        self.checkpoint.slots = self.pools.iter().map(|pool| pool.slots.total()).collect();
-        let mut superblock = Superblock {
-            version: VERSION,
-            identity: self.identity,
-            sequence,
-            this_pool: PoolId(0),
-            chunk_size: self.chunk_size,
-            journal_blocks: self.settings.journal_blocks,
-            area_blocks: self.area_blocks,
-            area: self.coming_area(),
-            checkpoint_blocks: self.checkpoint.written,
-            checkpoint_generation: sequence,
-            journal_generation: self.commit.generation,
-            journal_start: match mutant("journal_start_at_the_end") {
-                true => self.commit.next,
-                false => self.checkpoint.journal_start,
-            },
-            homes: self.checkpoint.homes.clone(),
-            pools: self.pools.iter().map(|pool| pool.record()).collect(),
-            next_volume: self.next_volume,
-            ranks: self.ranks.clone(),
-        };
-        for home in &superblock.homes {
-            // One that is to be removed stays a member as long as it holds the journal.
-            let record = &mut superblock.pools[usize::from(home.0)];
-            if record.membership == Membership::Removed {
-                record.membership = Membership::Draining;
-            }
-        }
-        if mutant("superblocks_all_at_once") {
-            self.spread(&mut superblock);
-        }
-        for home in self.checkpoint.homes.clone() {
-            self.send_superblock(&mut superblock, home);
-        }
-        self.checkpoint.superblock = Some(superblock);
-        self.checkpoint.stage = Stage::Spreading;
-    }
-
-    /// The homes have the superblock: the others get it.
-    fn spread_superblocks(&mut self) {
-        let mut superblock = self.checkpoint.superblock.take().expect("the homes have it");
-        if !self.has_living_home() {
-            return;
-        }
-        self.spread(&mut superblock);
-        self.checkpoint.stage = Stage::Spread;
-    }
-
-    fn spread(&mut self, superblock: &mut Superblock) {
-        for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
-            if self.pool(pool).is_alive() && !superblock.homes.contains(&pool) {
-                self.send_superblock(superblock, pool);
-            }
-        }
-    }
-
-    fn send_superblock(&mut self, superblock: &mut Superblock, pool: PoolId) {
-        superblock.this_pool = pool;
-        let data = Payload::from(superblock.encode());
-        let offset = super_offset(superblock.sequence % 2);
-        self.checkpoint.outstanding += 1;
-        self.send(
-            self.now,
-            pool,
-            Owner::Super,
-            Io::Write { offset, data, fua: !mutant("superblock_not_forced") },
-        );
-    }
-
-    /// True if a pool has died that may have a superblock which is not in force yet.
-    pub(crate) fn has_lost_a_coming_home(&self) -> bool {
-        let dead = |home: &PoolId| !self.pool(*home).is_alive();
-        let written = matches!(self.checkpoint.stage, Stage::Spreading | Stage::Spread);
-        written && self.checkpoint.homes.iter().any(dead)
-    }
-
-    /// True if a pool was added, or grew, since the homes were elected, and one of them has no room
-    /// for the larger map; then the checkpoint begins anew, unless no home in force is left.
-    fn begins_anew(&mut self) -> bool {
-        if self.commit.homes.is_empty()
-            || self.coming_homes_have_room()
-            || mutant("homes_without_room_for_a_growth")
-        {
-            return false;
-        }
-        met("checkpoint began anew for a larger map");
-        self.checkpoint.stage = Stage::Idle;
-        self.checkpoint.wanted = true;
-        true
-    }
-
-    /// True if one of the coming homes lives; if none does, the checkpoint begins anew.
-    fn has_living_home(&mut self) -> bool {
-        self.checkpoint.homes.retain(|&home| self.pools[usize::from(home.0)].is_alive());
-        if self.checkpoint.homes.is_empty() {
-            if self.checkpoint.stage == Stage::Spreading {
-                met("last coming replica died while its superblock was written");
-                // One may have it and come back: the next one is younger, and in the same place.
-                self.commit.supersede();
-                self.checkpoint.sequence += if mutant("sequence_not_skipped") { 0 } else { 2 };
-            }
-            self.checkpoint.stage = Stage::Idle;
-            self.checkpoint.wanted = true;
-            self.homes_in_force();
-            return false;
-        }
-        true
-    }
-
-    /// A pool wrote its superblock, or did not.
-    pub(crate) fn super_io_done(
-        &mut self,
-        now: Nanos,
-        flight: &Flight,
-        result: Result<Payload, DeviceError>,
-    ) {
-        if self.goes_again(now, flight, result.is_err()) {
-            return;
-        }
-        self.checkpoint.outstanding -= 1;
-        if result.is_err() && !self.pools.iter().any(|pool| pool.is_alive()) {
-            self.fail(OpenError::NoHome);
-        }
-    }
-
-    /// Chunks get the slots that a durable superblock says a pool has grown by.
-    fn growth_in_force(&mut self) {
-        for (pool, &slots) in self.pools.iter_mut().zip(&self.checkpoint.slots) {
-            if pool.slots.total() == slots {
-                pool.release_held();
-            }
-        }
-    }
-
-    /// The superblocks are durable: the new checkpoint is in force.
-    fn checkpoint_done(&mut self) {
-        let area = self.coming_area();
-        let checkpoint = &mut self.checkpoint;
-        checkpoint.stage = Stage::Idle;
-        checkpoint.sequence += 1;
-        checkpoint.area = area;
-        met_if(
-            checkpoint.journal_start != self.commit.next && checkpoint.written > 1,
-            "map changed while its checkpoint was written",
-        );
-        checkpoint.blocks = checkpoint.written;
-        checkpoint.generation = checkpoint.sequence;
-        self.commit.start = checkpoint.journal_start;
-        let homes = std::mem::take(&mut checkpoint.homes);
-        self.commit.homes =
-            homes.into_iter().filter(|home| self.pools[usize::from(home.0)].is_alive()).collect();
-        let homes = &self.commit.homes;
-        for (index, (pool, state)) in self.pools.iter_mut().zip(&self.checkpoint.states).enumerate()
-        {
-            // A pool that was elected a home before it was to be removed stays until the next one.
-            let home = homes.contains(&PoolId(index as u16));
-            match (pool.state, state) {
-                (PoolState::Joining, PoolState::Joining) => pool.state = PoolState::Active,
-                (PoolState::Removing, PoolState::Removing) if !home => {
-                    pool.state = PoolState::Removed;
-                }
-                _ => {}
-            }
-        }
-        self.growth_in_force();
-        self.homes_in_force();
-        match self.commit.homes.is_empty() {
-            true => self.commit.supersede(),
-            false => self.release_held(),
-        }
-        if self.opening_ends() {
-            self.service = Service::Ready;
-            for pool in (0..self.pools.len()).map(|index| PoolId(index as u16)) {
-                // Died meanwhile: the superblock may still name it, the checkpoint its copies.
-                let dead = self.pool(pool).state == PoolState::Dead;
-                let before = self.checkpoint.states.get(usize::from(pool.0));
-                let noted =
-                    before == Some(&PoolState::Dead) || mutant("death_in_recovery_not_recorded");
-                if dead && (!noted || self.has_spare_copy_on(pool)) {
-                    self.forget_copies_on(pool);
-                }
-            }
-        }
     }
 }

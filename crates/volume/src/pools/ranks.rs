@@ -7,12 +7,10 @@
 //!
 //! The superblock has the order. Pools that are removed keep their place in it.
 
-use crate::group::Group;
-use crate::pool::PoolState;
 use crate::settings::POOLS_MAX;
 use std::cmp::Ordering;
-use thermocline_policy::placement::{Move, Pattern, PoolTraits};
-use thermocline_units::{Nanos, PoolId};
+use thermocline_policy::placement::Move;
+use thermocline_units::PoolId;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,53 +63,33 @@ impl Ranks {
         self.ranks.get(usize::from(id.0)).map_or(id, |&rank| PoolId(rank))
     }
 
+    /// The same pools but the one with the highest id.
+    pub(crate) fn without_last(&self) -> Ranks {
+        let last = PoolId(self.order.len().saturating_sub(1) as u16);
+        let order = self.order.iter().copied().filter(|&id| id != last).collect();
+        Ranks::of_order(order).expect("every other id is there once")
+    }
+
     /// The pool that a placement means; one that there is not stays what it is.
     pub(crate) fn at_rank(&self, rank: PoolId) -> PoolId {
         self.order.get(usize::from(rank.0)).copied().unwrap_or(rank)
     }
-}
-
-impl Group {
-    /// Pools that there are or were, fastest first.
-    pub fn pools_by_rank(&self) -> &[PoolId] {
-        self.ranks.order()
-    }
-
-    /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
-    /// is. Latencies of random reads are compared, by which media differ most. Pools of which
-    /// nothing was said are passed over.
-    pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
-        let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
-        let slower = |id: &&PoolId| {
-            let pool = self.pool(**id);
-            let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
-            known.is_some_and(|known| latency(&known) > latency(traits))
-        };
-        self.ranks.order().iter().find(slower).copied()
-    }
-
-    /// A random read's time on a pool of which something was said; see [`Group::set_traits`].
-    pub fn random_read_latency(&self, pool: PoolId) -> Option<Nanos> {
-        let pool = self.pools.get(usize::from(pool.0))?;
-        pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
-    }
 
     /// Compares two pools by speed: less is faster.
     pub(crate) fn compare_speed(&self, one: PoolId, other: PoolId) -> Ordering {
-        self.ranks.rank_of(one).cmp(&self.ranks.rank_of(other))
+        self.rank_of(one).cmp(&self.rank_of(other))
     }
 
     /// Pools that are faster than `pool`, fastest first.
     pub(crate) fn faster_than(&self, pool: PoolId) -> impl DoubleEndedIterator<Item = PoolId> {
-        let rank = usize::from(self.ranks.rank_of(pool).0);
-        self.ranks.order().iter().take(rank).copied()
+        self.order.iter().take(usize::from(self.rank_of(pool).0)).copied()
     }
 
     /// All pools, those first whose ranks are nearest to that of `pool`; of two that are as near,
     /// the faster one.
     pub(crate) fn by_likeness(&self, pool: PoolId) -> Vec<PoolId> {
-        let rank = |id: PoolId| self.ranks.rank_of(id).0;
-        let mut pools = self.ranks.order().to_vec();
+        let rank = |id: PoolId| self.rank_of(id).0;
+        let mut pools = self.order.clone();
         pools.sort_by_key(|&other| rank(other).abs_diff(rank(pool)));
         pools
     }
@@ -119,7 +97,7 @@ impl Group {
     /// Puts the pools of a proposal in the place of the ranks that a placement knows.
     pub(crate) fn translate_moves(&self, moves: &mut [Move]) {
         for step in moves {
-            step.to = self.ranks.at_rank(step.to);
+            step.to = self.at_rank(step.to);
         }
     }
 }

@@ -1,0 +1,48 @@
+//! Room for the map on disk, as the group is now; [`crate::pools`] has it.
+
+use crate::group::Group;
+use crate::layout::Need;
+use thermocline_units::PoolId;
+
+impl Group {
+    /// Room that checkpoints must have as the group is now.
+    pub(crate) fn need(&self) -> Need {
+        self.pools.need(self.copier.overlays, self.map.living_volumes())
+    }
+
+    /// The pools that would hold journal and checkpoints now.
+    pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
+        self.pools.elect_homes(self.need())
+    }
+
+    /// True if checkpoints have room for another volume; makes room where they have not.
+    pub(crate) fn makes_room_for_volume(&mut self) -> bool {
+        let has_room = |group: &Group| {
+            let now = group.need();
+            let need = Need { volumes: now.volumes + 1, ..now };
+            group.pools.have_room(now, group.journal.coming_homes(), need)
+        };
+        has_room(self) || self.grow_areas() && has_room(self)
+    }
+
+    /// Blocks that every checkpoint under way or to come may have.
+    pub(crate) fn area_capacity(&self) -> u32 {
+        self.pools.capacity(self.need(), self.journal.coming_homes())
+    }
+
+    /// Gives the metadata room for the map of all slots; true if some pool has it afterwards.
+    fn grow_areas(&mut self) -> bool {
+        let growth = self.pools.grow_areas(self.need());
+        if growth.is_new {
+            self.journal.want_checkpoint();
+        }
+        growth.suffices
+    }
+
+    /// Tries again to give areas room, where a pool that could hold the metadata lacks it.
+    pub(crate) fn grow_areas_when_short(&mut self) {
+        if self.pools.lack_room(self.need()) {
+            self.grow_areas();
+        }
+    }
+}
