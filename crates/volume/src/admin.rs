@@ -17,7 +17,7 @@ use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// Why an administrator's wish was not granted. Nothing has changed then.
+/// Reason why an administrator's wish was not granted. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
     /// The group is not in service.
@@ -441,7 +441,7 @@ impl Group {
         self.tell_placed();
     }
 
-    /// What the placement in force is called; empty when it was not said.
+    /// Name of the placement in force; empty when it was not said.
     pub fn placement_name(&self) -> &str {
         &self.placement_name
     }

@@ -27,7 +27,7 @@ use thermocline_units::{ChunkId, Nanos};
 /// Bytes read at a time from copies across a network.
 const FAR_PIECE: u32 = 8 << 20;
 
-/// Why a chunk is looked at.
+/// Purpose of a look at a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// It has come to rest, and gets tables of checksums.
@@ -38,7 +38,7 @@ pub(crate) enum Purpose {
     Scrub,
 }
 
-/// What is on devices, or comes next.
+/// Stage of a comparison: requests on devices, or the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,
@@ -60,7 +60,7 @@ pub(crate) struct Comparison {
     stage: Stage,
     /// The piece under way.
     range: Range<u32>,
-    /// What was read, in the order of `places`.
+    /// Contents read, in the order of `places`.
     found: Vec<Option<Result<Payload, DeviceError>>>,
     outstanding: u32,
     /// True if a write to the chunk began since the piece was sent for.
@@ -75,7 +75,7 @@ pub(crate) struct Comparison {
     damaged: bool,
     /// Copies that were written again in this piece: one bit each.
     repaired: u64,
-    /// What is being written again: copy, bytes.
+    /// Repairs under way: copy, bytes.
     repairs: Vec<(usize, Range<u32>)>,
     /// True if a table could not be written; its checksum.
     seal_failed: bool,
@@ -83,7 +83,7 @@ pub(crate) struct Comparison {
     held_since: Option<Nanos>,
 }
 
-/// What the copies of a piece turned out to be.
+/// Verdict on the copies of a piece.
 #[derive(Debug, Default)]
 struct Verdict {
     /// The sum of each block; none: nothing says what it is.
@@ -379,7 +379,7 @@ impl Group {
         self.note_verdict(chunk, range.start, &verdict);
     }
 
-    /// What the copies of a piece turned out to be.
+    /// Verdict on the copies of a piece.
     fn verdict(
         &self,
         chunk: ChunkId,

@@ -79,10 +79,10 @@ pub(crate) struct Copy {
     /// True if the placement wanted it.
     pub(crate) proposed: bool,
     pub(crate) trial: Trial,
-    /// What it strives for, where the chunk is in two parts.
+    /// Its goal, where the chunk is in two parts.
     pub(crate) goal: Option<Goal>,
     pub(crate) stage: Stage,
-    /// Where the chunk goes; one of the sides of a chunk in two parts.
+    /// Place that the chunk goes to; one of the sides of a chunk in two parts.
     pub(crate) destination: Place,
     /// The copy that a migration replaces, or the other side.
     pub(crate) source: Place,
@@ -105,7 +105,7 @@ impl Copy {
         self.stage == Stage::Copying
     }
 
-    /// What the chunk becomes once all that is queued is durable.
+    /// Makes the state that of the chunk once all that is queued is durable.
     pub(crate) fn foretell(&self, state: &mut ChunkState) {
         if self.stage != Stage::Switching || self.failed {
             return;
@@ -153,7 +153,7 @@ pub(crate) struct Copier {
     pub(crate) operations: Slab<Copy>,
     pub(crate) wishes: VecDeque<Operation>,
     pub(crate) ids: u64,
-    /// When a throttle lets an operation go on.
+    /// Moment at which a throttle lets an operation go on.
     pub(crate) wake: Option<Nanos>,
     /// Chunks in two parts with blocks that changed sides since the journal was told.
     pub(crate) unsaved_overlays: Vec<ChunkId>,

@@ -7,7 +7,7 @@ use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 /// Findings kept until they are taken; beyond it they are counted only.
 const FINDINGS_MAX: usize = 1024;
 
-/// What was found of a range of a volume.
+/// Kind of a finding in a range of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
     /// A copy was wrong or unreadable, and was written again from a right one.
@@ -25,13 +25,13 @@ pub enum FindingKind {
 /// A range of a volume that is not, or was not, as it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finding {
-    /// What was found.
+    /// Its kind.
     pub kind: FindingKind,
-    /// Of which volume.
+    /// The volume.
     pub volume: VolumeId,
-    /// Where it begins in the volume.
+    /// Offset of its begin in the volume.
     pub offset: Bytes,
-    /// How long it is.
+    /// Its length.
     pub length: Bytes,
     /// The pool whose copy it is about; none: all copies.
     pub pool: Option<PoolId>,

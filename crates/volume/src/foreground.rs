@@ -24,9 +24,9 @@ pub(crate) struct Ongoing {
     pub(crate) volume: VolumeId,
     pub(crate) action: Action,
     pub(crate) priority: Priority,
-    /// What it counts for among the requests in flight.
+    /// Lane that it counts for among the requests in flight.
     pub(crate) share: Lane,
-    /// When it came.
+    /// Moment of its arrival.
     pub(crate) since: Nanos,
     pub(crate) start: u64,
     pub(crate) cursor: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Ongoing {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// What a part does to its chunk.
+/// Action of a part on its chunk.
 #[derive(Debug, Clone)]
 pub(crate) enum Verb {
     Read,
@@ -59,15 +59,15 @@ pub(crate) struct Part {
     pub(crate) priority: Priority,
     /// The pool whose queue it waits in, or whose place it has.
     pub(crate) lane: Lane,
-    /// When it was begun, among all parts.
+    /// Its number among all parts, in the order in which they were begun.
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
     /// Pools that failed a write, and that did it: one bit each.
     pub(crate) failed: u64,
     pub(crate) succeeded: u64,
     pub(crate) error: Option<RequestError>,
-    /// Where its runs were sent, on a chunk in two parts. Places, because the sides may change
-    /// under it: what was above may be the base by the time it is answered.
+    /// Places to which its runs were sent, on a chunk in two parts. Places, because the sides may
+    /// change under it: what was above may be the base by the time it is answered.
     pub(crate) sent: Vec<(Range<u32>, Place)>,
     /// Copies that could not be read, and sides of a mirrored chunk that failed it. Places, because
     /// the chunk may leave a pool and come back to it meanwhile.

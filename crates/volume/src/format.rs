@@ -58,7 +58,7 @@ const _: () = assert!(
     "the largest superblock fits into a block"
 );
 
-/// Whether a pool takes part.
+/// Part that a pool takes in the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Membership {
     Active,
@@ -92,13 +92,13 @@ pub(crate) struct Superblock {
     pub(crate) identity: u64,
     /// Counts superblocks; the highest that is whole is the group's state.
     pub(crate) sequence: u64,
-    /// Which pool this copy stands on.
+    /// Pool that this copy stands on.
     pub(crate) this_pool: PoolId,
     pub(crate) chunk_size: u32,
     pub(crate) journal_blocks: u32,
     /// Blocks of each of the two checkpoint areas.
     pub(crate) area_blocks: u32,
-    /// Which area holds the checkpoint: 0 or 1.
+    /// Area that holds the checkpoint: 0 or 1.
     pub(crate) area: u8,
     /// Blocks of the checkpoint.
     pub(crate) checkpoint_blocks: u32,
@@ -142,7 +142,7 @@ pub(crate) enum Record {
     PoolDead(PoolId),
 }
 
-/// Where a block stands in its sequence.
+/// Place of a block in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) identity: u64,
@@ -150,7 +150,7 @@ pub(crate) struct Stamp {
     pub(crate) sequence: u64,
 }
 
-/// Which kind of record block.
+/// Kind of a record block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BlockKind {
     Journal,
@@ -519,7 +519,7 @@ impl Superblock {
         self.pools.windows(2).any(|pair| pair[0].checksums != pair[1].checksums)
     }
 
-    /// Where the tables of a pool's checksums stand.
+    /// Places of the tables of a pool's checksums.
     pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
         Tables::new(Shape {
             journal_blocks: self.journal_blocks,

@@ -19,7 +19,7 @@ use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
 
-/// How often a full pool is asked whether it has room again.
+/// Interval at which a full pool is asked whether it has room again.
 const PROBE_EVERY: Nanos = Nanos(5_000_000_000);
 
 impl Pool {
@@ -35,7 +35,7 @@ impl Pool {
 }
 
 impl Group {
-    /// When the next full pool is to be probed.
+    /// Moment at which the next full pool is to be probed.
     pub(crate) fn next_probe(&self) -> Option<Nanos> {
         let alive = self.pools.iter().filter(|pool| pool.is_alive());
         alive.filter_map(|pool| pool.probe_at).min()

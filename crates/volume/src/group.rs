@@ -55,7 +55,7 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, Slab};
 
-/// Whether a group takes requests.
+/// State of a group's service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Service {
     /// Formatting or recovering.
@@ -70,7 +70,7 @@ pub enum Service {
     Failed(OpenError),
 }
 
-/// See the module.
+/// A group of pools and volumes, and everything under way in it.
 pub struct Group {
     pub(crate) settings: Settings,
     /// The time of the last event.
@@ -84,7 +84,7 @@ pub struct Group {
     pub(crate) parts: Slab<Part>,
     pub(crate) traffic: Slab<Traffic>,
     pub(crate) scheduler: Scheduler,
-    /// What the requests in flight count for.
+    /// Shares of the requests in flight.
     pub(crate) shares: Shares,
     /// Requests that have parts to be made.
     pub(crate) unsplit: Vec<u32>,
@@ -108,7 +108,7 @@ pub struct Group {
     pub(crate) regions: Regions,
     pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
-    /// What becomes of a damaged group that is opened nevertheless.
+    /// Record of a damaged group that is opened nevertheless.
     pub(crate) salvage: Option<Box<Salvage>>,
     pub(crate) damaged_replicas: DamagedReplicas,
     pub(crate) placement: Option<Box<dyn Placement>>,
@@ -122,7 +122,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether the group takes requests.
+    /// The state of the service.
     pub fn service(&self) -> &Service {
         &self.service
     }
@@ -191,7 +191,8 @@ impl Group {
         self.pump(now);
     }
 
-    /// When `tick` has something to do; `None` when only completions and requests matter.
+    /// Moment at which `tick` has something to do; `None` when only completions and requests
+    /// matter.
     pub fn next_tick(&self) -> Option<Nanos> {
         if self.service != Service::Ready && self.service != Service::Closing {
             return None;

@@ -110,7 +110,7 @@ impl Group {
     }
 }
 
-/// What growing changes, as it was.
+/// State that growing changes, as it was.
 struct Before {
     pools: Vec<(Slots, Bytes)>,
     extents: Vec<[Extents; 2]>,

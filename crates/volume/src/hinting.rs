@@ -38,7 +38,7 @@ const WISHES_PER_ROUND: usize = 16;
 /// has thousands of them, each look takes tens of microseconds.
 const LOOKS_MAX: u32 = 64;
 
-/// Why a hint was not taken. Nothing has changed then.
+/// Reason why a hint was not taken. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HintRefusal {
     /// The hint itself.
@@ -55,7 +55,7 @@ pub enum HintRefusal {
     NotReady,
 }
 
-/// What hints have led to since opening.
+/// Counts of what hints led to since opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HintCounts {
     /// Chunks that went where their class wants when they were written first.
@@ -76,7 +76,7 @@ pub struct HintCounts {
     pub claimed: u64,
 }
 
-/// See the module.
+/// Hints in force, and the wishes that follow from them.
 #[derive(Debug, Default)]
 pub(crate) struct Hinting {
     pub(crate) hints: Hints,
@@ -133,12 +133,12 @@ impl Group {
         Ok(class)
     }
 
-    /// What is known of data, by whom.
+    /// Hints in force, by source.
     pub fn hints(&self) -> &Hints {
         &self.hinting.hints
     }
 
-    /// What hints have led to.
+    /// Counts of what hints led to.
     pub fn hint_counts(&self) -> HintCounts {
         self.hinting.counts
     }

@@ -10,7 +10,7 @@ use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, VolumeId};
 
-/// How often housekeeping looks round while there is something to do.
+/// Interval of housekeeping while there is something to do.
 const ROUND: Nanos = Nanos(100_000_000);
 /// Changes that nobody waits for become durable after so many rounds: one second.
 const ROUNDS_PER_COMMIT: u32 = 10;
@@ -19,15 +19,15 @@ const QUIET: Nanos = Nanos(1_000_000_000);
 /// Wishes granted in one round.
 const WISHES_PER_ROUND: usize = 16;
 
-/// See the module.
+/// Clock of the epochs and of the housekeeping rounds.
 #[derive(Debug)]
 pub(crate) struct Housekeeping {
-    /// When the epoch ends.
+    /// End of the epoch.
     pub(crate) epoch_end: Nanos,
-    /// When it began, and how long the one before was.
+    /// Its begin, and the length of the one before.
     epoch_began: Nanos,
     pub(crate) epoch_length: Nanos,
-    /// When to look round again.
+    /// Moment of the next round.
     round: Nanos,
     rounds: u32,
     /// Chunks whose copies may differ.
@@ -57,7 +57,7 @@ impl Housekeeping {
 }
 
 impl Group {
-    /// When housekeeping is due; `None` when there is nothing to do.
+    /// Moment at which housekeeping is due; `None` when there is nothing to do.
     pub(crate) fn next_housekeeping(&self) -> Option<Nanos> {
         let due = self.has_changes()
             || !self.housekeeping.dirty_chunks.is_empty()

@@ -10,7 +10,7 @@ use thermocline_units::{Bytes, PoolId, with_one_bit_changed};
 /// Bytes at a device's start that say what is on it.
 pub const LABEL_BYTES: usize = 2 * BLOCK_BYTES;
 
-/// What stands at a device's start.
+/// Content of a device's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
     /// No pool's superblock.
@@ -24,9 +24,9 @@ pub enum Label {
 /// A pool's newest whole superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolLabel {
-    /// Which group it belongs to.
+    /// Identity of the group that it belongs to.
     pub identity: u64,
-    /// Which of the group's pools it is.
+    /// Its number among the group's pools.
     pub pool: PoolId,
     /// Counts superblocks: the device with the highest number knows the group as it is.
     pub sequence: u64,

@@ -36,7 +36,7 @@ pub(crate) fn super_offset(which: u64) -> Bytes {
     Bytes(which * BLOCK)
 }
 
-/// What a checkpoint must have room for.
+/// Room that a checkpoint must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Slots that chunks may be on.
@@ -69,7 +69,7 @@ pub(crate) fn has_room(blocks: u32, need: Need, chunk_size: u32, limits: &Limits
     map_bytes(blocks, need.volumes, limits).is_some_and(|room| bytes <= room)
 }
 
-/// How many chunks may be in two parts, beside the slots and volumes of `need`.
+/// Number of chunks that may be in two parts, beside the slots and volumes of `need`.
 pub(crate) fn overlays_max(blocks: u32, need: Need, chunk_size: u32, limits: &Limits) -> usize {
     let room = map_bytes(blocks, need.volumes, limits).unwrap_or(0);
     let spare = room.saturating_sub(need.slots * CHUNK_RECORD_BYTES);

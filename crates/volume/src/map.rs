@@ -24,13 +24,13 @@ pub struct Place {
 /// One whole copy of a chunk. The first of a chunk's copies is never a prefetched one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkCopy {
-    /// Where.
+    /// Place of the copy.
     pub place: Place,
     /// True if it may be dropped when space runs short.
     pub prefetched: bool,
 }
 
-/// What the block storage data manager remembers about a chunk for policies (HintStor: one byte of
+/// Memory of the block storage data manager about a chunk, for policies (HintStor: one byte of
 /// stream id and pattern in the source).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tag {
@@ -42,7 +42,7 @@ pub struct Tag {
     pub pinned: bool,
 }
 
-/// What the journal says about the tables of checksums at a chunk's slots.
+/// The journal's word on the tables of checksums at a chunk's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Table {
     /// There is none, or it is not right.
@@ -201,7 +201,7 @@ impl Entry {
     }
 }
 
-/// What few chunks have.
+/// State that few chunks have.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extra {
     /// Copies beside the first.
@@ -209,7 +209,7 @@ pub(crate) struct Extra {
     /// True if the journal says that the copies may differ: set durably before the first write,
     /// cleared when all copies are flushed.
     pub(crate) dirty: bool,
-    /// When the last write to several copies ended.
+    /// End of the last write to several copies.
     pub(crate) last_write: Nanos,
     /// The part of the chunk that lies over its first copy.
     pub(crate) overlay: Option<Overlay>,
@@ -220,7 +220,7 @@ pub(crate) struct Extra {
 pub(crate) struct ChunkState {
     pub(crate) copies: Vec<ChunkCopy>,
     pub(crate) dirty: bool,
-    /// Whether the tables of checksums at its slots are right.
+    /// Word on the tables of checksums at its slots.
     pub(crate) table: Table,
     /// True if the journal shall not say that they are.
     pub(crate) unsaid: bool,

@@ -54,7 +54,7 @@ const READ_BLOCKS: u32 = 64;
 /// The read of both superblocks.
 const READ_SUPERS: Io = Io::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 };
 
-/// Why a group cannot be made of these pools.
+/// Reason why a group cannot be made of these pools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
     /// Out of range.
@@ -86,7 +86,7 @@ pub enum CreateError {
     NoHome(Bytes),
 }
 
-/// Why a group is not in service.
+/// Reason why a group is not in service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// No device has a whole superblock of this version.
@@ -160,7 +160,7 @@ pub enum OpenError {
     NoHome,
 }
 
-/// What a read of the recovery is for.
+/// Purpose of a read of the recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Erase,
@@ -480,7 +480,7 @@ impl Opening {
     }
 }
 
-/// What the journal's blocks say about what must be there.
+/// Evidence in the journal's blocks of what must be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Evidence {
     /// Every block before this sequence was durable once.
@@ -556,7 +556,7 @@ fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateE
     Ok(())
 }
 
-/// Which pools get a metadata region: those where it is small, and the roomiest in any case, far
+/// The pools that get a metadata region: those where it is small, and the roomiest in any case, far
 /// ones last.
 fn regions(settings: &Settings, area_blocks: u32, pools: &[PoolSpec]) -> Vec<bool> {
     let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);

@@ -7,8 +7,8 @@ use thermocline_units::{ChunkId, PoolId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
-/// What to do with a chunk. The source's tuple is (op, chunk, source, destination); the source
-/// address is the machine's own business.
+/// Kind of an operation on a chunk. The source's tuple is (op, chunk, source, destination); the
+/// source address is the machine's own business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
     /// Move the chunk: copy, mirror the writes meanwhile, switch, free the original.
@@ -30,15 +30,15 @@ pub enum OperationKind {
 /// One operation to be queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What.
+    /// Its kind.
     pub kind: OperationKind,
-    /// Which chunk.
+    /// The chunk.
     pub chunk: ChunkId,
-    /// Where to.
+    /// The pool that it goes to.
     pub to: PoolId,
 }
 
-/// How an operation ended; reported once for each that was accepted.
+/// End of an operation; reported once for each that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Done and durable.
@@ -52,11 +52,11 @@ pub enum Outcome {
 /// The end of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
-    /// Which.
+    /// Its number.
     pub id: OperationId,
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
     /// The pool that it read from; none: it had not begun.
     pub from: Option<PoolId>,
@@ -64,7 +64,7 @@ pub struct Finished {
     pub proposed: bool,
 }
 
-/// Why an operation was not accepted. Nothing has changed then.
+/// Reason why an operation was not accepted. Nothing has changed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The chunk was never written, or its volume does not exist.

@@ -131,7 +131,7 @@ impl Group {
         stays && copies.any(|copy| copy.prefetched && copy.place.pool == operation.to)
     }
 
-    /// What an operation would strive for on a chunk that is in two parts already; `None` when it
+    /// Goal of an operation on a chunk that is in two parts already; `None` when it
     /// is not, or the operation makes no sense there.
     fn goal_of(&self, operation: &Operation) -> Option<Goal> {
         let blocks = &self.map.overlay(operation.chunk)?.blocks;
@@ -148,7 +148,7 @@ impl Group {
         }
     }
 
-    /// How many more chunks may be in two parts: the checkpoint has room for their bits.
+    /// Number of chunks more that may be in two parts: the checkpoint has room for their bits.
     pub(crate) fn overlay_room(&self) -> usize {
         // As many volumes as there may be: another one shall not need an overlay's room.
         let need = Need { volumes: self.settings.limits.volumes, ..self.need() };

@@ -21,7 +21,7 @@ impl Group {
         self.map.overlay(chunk).expect("called for chunks in two parts")
     }
 
-    /// Where a side of a chunk in two parts is.
+    /// Place of a side of a chunk in two parts.
     pub(crate) fn place_on(&self, chunk: ChunkId, side: Side) -> Place {
         match side {
             Side::Above => self.overlay_of(chunk).place,
@@ -33,7 +33,7 @@ impl Group {
         self.pool(self.place_on(chunk, side).pool).is_alive()
     }
 
-    /// What the operation on a chunk strives for, where the chunk is in two parts.
+    /// Goal of the operation on a chunk, where the chunk is in two parts.
     pub(crate) fn goal_on(&self, chunk: ChunkId) -> Option<Goal> {
         self.copier.operations[self.operation_on(chunk)?].goal
     }
@@ -78,7 +78,7 @@ impl Group {
         sources
     }
 
-    /// Where each run of a write to a chunk in two parts goes.
+    /// Side for each run of a write to a chunk in two parts.
     pub(crate) fn targets_of(&mut self, part: u32) -> Vec<(Range<u32>, Side)> {
         let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
         let choice = self.side_for(chunk, true);
@@ -125,7 +125,7 @@ impl Group {
         }
     }
 
-    /// Where a run that a side's device failed may go instead, if anywhere.
+    /// Side to which a run that a side's device failed may go instead, if there is one.
     fn other_side(&self, part: u32, run: &Range<u32>, pool: PoolId) -> Option<Side> {
         let chunk = self.parts[part].chunk;
         let overlay = self.map.mirror(chunk)?;
@@ -156,7 +156,7 @@ impl Group {
         })
     }
 
-    /// What `pool` has of a run cannot be relied on: where the other side has it as well, that one
+    /// Relies no longer on what `pool` has of a run: where the other side has it as well, that one
     /// counts. When one side is about to go, the one that stays counts whatever it holds: what was
     /// read on the other could not be read again.
     fn distrust(&mut self, chunk: ChunkId, run: &Range<u32>, pool: PoolId) {

@@ -17,7 +17,7 @@ use thermocline_units::mutants::mutant;
 pub(crate) enum Side {
     /// The first copy.
     Base,
-    /// What lies over it.
+    /// The part that lies over it.
     Above,
 }
 
@@ -30,7 +30,7 @@ impl Side {
     }
 }
 
-/// Who holds a block as it was last written.
+/// Sides that hold a block as it was last written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     Only(Side),
@@ -50,7 +50,7 @@ impl Holder {
     }
 }
 
-/// What an operation on a chunk in two parts strives for.
+/// Goal of an operation on a chunk in two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// All blocks above; the base goes then.
@@ -81,7 +81,7 @@ pub(crate) struct Overlay {
     pub(crate) unsaved: bool,
 }
 
-/// Who holds which block.
+/// Sides that hold each block of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
     above: Presence,

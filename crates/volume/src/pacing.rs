@@ -16,7 +16,7 @@ use crate::settings::Copying;
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
-/// How often the rate is set.
+/// Interval at which the rate is set.
 const WINDOW: Nanos = Nanos(1_000_000_000);
 /// Answers in a window from which on a volume's share means something.
 const ANSWERS: u64 = 20;
@@ -26,17 +26,17 @@ const GAIN: f64 = 0.1;
 const ERROR_LEAST: f64 = -5.0;
 /// The least rate, in parts of the highest, where nothing is reserved.
 const LEAST: u64 = 64;
-/// What "no limit" is.
+/// Rate that stands for "no limit".
 const UNLIMITED: Bytes = Bytes::from_gib(1);
 
-/// See the module.
+/// Rate of moves that the SLAs of volumes allow.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     /// Bytes a second; `None`: what the settings say.
     pub(crate) rate: Option<Bytes>,
-    /// When it is set anew.
+    /// Moment at which it is set anew.
     next: Nanos,
-    /// What had been answered, and late, when it was set last.
+    /// Requests that had been answered, and of these late, when it was set last.
     before: BTreeMap<VolumeId, (u64, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl Group {
         self.settings.copying.percentile.is_some() && self.promises.are_made()
     }
 
-    /// When the rate is set anew; `None` when nothing is to be kept.
+    /// Moment at which the rate is set anew; `None` when nothing is to be kept.
     pub(crate) fn next_pacing(&self) -> Option<Nanos> {
         self.is_paced().then_some(self.pacer.next)
     }

@@ -26,7 +26,7 @@ impl Presence {
         self.blocks
     }
 
-    /// How many blocks are present.
+    /// Number of blocks that are present.
     pub(crate) fn count(&self) -> u64 {
         u64::from(self.blocks - self.absent)
     }

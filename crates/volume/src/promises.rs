@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_units::{Nanos, VolumeId};
 
-/// What a volume is promised, and what was kept of it since that was promised.
+/// SLA of a volume, and how well it was kept since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
-    /// What.
+    /// Its kind.
     pub sla: Sla,
     /// Requests that were answered.
     pub answered: u64,

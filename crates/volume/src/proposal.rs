@@ -14,7 +14,7 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 /// Moves looked at to find one that can begin.
 const WINDOW: usize = 32;
 
-/// What a placement proposed at an epoch's end: what was not empty.
+/// A placement's proposal at an epoch's end, where it was not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proposed {
     /// By origin and destination, in their order.
@@ -24,13 +24,13 @@ pub struct Proposed {
 /// Chunks that shall go from one pool to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flow {
-    /// How many.
+    /// Number of chunks.
     pub chunks: u64,
-    /// How often clients asked for them in the epoch that ended.
+    /// Number of requests for them in the epoch that ended.
     pub requests: u64,
 }
 
-/// See the module.
+/// Moves that a placement wants, in the order of their worth.
 #[derive(Debug, Default)]
 pub(crate) struct Proposal {
     /// The last one, until somebody has taken note.
@@ -38,14 +38,14 @@ pub(crate) struct Proposal {
     moves: VecDeque<Move>,
     /// True if nothing in the window could begin when it was last looked at.
     stuck: bool,
-    /// When it was made.
+    /// Moment at which it was made.
     since: Nanos,
     /// Moves whose deadline passed before they began, since opening.
     pub(crate) expired: u64,
 }
 
 impl Proposal {
-    /// What is to be done, best first, instead of what has not begun yet.
+    /// Puts these moves, best first, in the place of those that have not begun yet.
     pub(crate) fn replace(&mut self, now: Nanos, moves: Vec<Move>) {
         self.moves = moves.into();
         self.stuck = false;
@@ -77,7 +77,7 @@ impl Proposal {
 }
 
 impl Group {
-    /// What the placement has proposed since this was last asked; none: nothing. Only the last
+    /// The placement's proposal since this was last asked; none: there was none. Only the last
     /// proposal is kept.
     pub fn take_proposed(&mut self) -> Option<Proposed> {
         self.proposal.told.take()

@@ -21,24 +21,24 @@ pub struct VolumeStatus {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// What it is promised, and what was kept of it.
+    /// Its SLA, and how well it was kept.
     pub promise: Option<Promise>,
 }
 
-/// What is known about a chunk.
+/// State of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkStatus {
     /// Whole copies, the first one first; none: the chunk reads as zeroes.
     pub copies: Vec<ChunkCopy>,
-    /// Where the redirected part is, when there is one.
+    /// Pool of the redirected part, when there is one.
     pub redirected_to: Option<PoolId>,
-    /// Where the other side is, when the chunk is mirrored.
+    /// Pool of the other side, when the chunk is mirrored.
     pub mirrored_on: Option<PoolId>,
     /// Reads in this epoch.
     pub reads: u32,
     /// Writes in this epoch.
     pub writes: u32,
-    /// What its writers said about it.
+    /// Tag that its writers gave it.
     pub tag: Tag,
 }
 
@@ -47,7 +47,7 @@ pub struct ChunkStatus {
 pub struct OperationStatus {
     /// Its name.
     pub id: OperationId,
-    /// What it is.
+    /// The operation.
     pub operation: Operation,
     /// The pool it reads from; none: it has not begun.
     pub from: Option<PoolId>,
@@ -58,15 +58,15 @@ pub struct OperationStatus {
 /// Chunks in two parts, mirrored or redirected, and who answers for mirrored ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartsStatus {
-    /// How many there are.
+    /// Number of chunks in two parts.
     pub chunks: usize,
-    /// How many there may be: the map has room for no more.
+    /// Number that there may be: the map has room for no more.
     pub most: usize,
-    /// What the placement's router said last; `None`: none is asked.
+    /// Last word of the placement's router; `None`: none is asked.
     pub route: Option<Route>,
 }
 
-/// How full the journal ring is.
+/// Fill of the journal's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalStatus {
     /// Blocks of 4 KiB of the ring.
@@ -96,7 +96,7 @@ pub struct PoolLatencies<'a> {
 }
 
 impl Group {
-    /// What a pool is doing.
+    /// State of a pool.
     pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
         let rank = self.pools.ranks().rank_of(id).0;
         Some(self.pools.find(id)?.status(rank))
@@ -133,7 +133,7 @@ impl Group {
         pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
     }
 
-    /// How many pools there are or were; ids are below this.
+    /// Number of pools that there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
         self.pools.count() as u16
     }
@@ -148,7 +148,7 @@ impl Group {
         })
     }
 
-    /// What is known about a chunk; `None` when its volume ends before it.
+    /// State of a chunk; `None` when its volume ends before it.
     pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
         if !self.map.has(chunk) {
             return None;
@@ -264,7 +264,7 @@ impl Group {
         self.journal.identity()
     }
 
-    /// How full the journal is.
+    /// Fill of the journal.
     pub fn journal(&self) -> JournalStatus {
         JournalStatus {
             blocks: u64::from(self.settings.journal_blocks),

@@ -7,7 +7,7 @@ use thermocline_units::{Bytes, Nanos, VolumeId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Who waits for a request; decides which queue of the chunk scheduler it joins.
+/// Urgency of a request; decides which queue of the chunk scheduler it joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
     /// Someone waits: the work queue.
@@ -16,7 +16,7 @@ pub enum Priority {
     /// Nobody waits: the waiting queue, served when no foreground request is queued, or at this
     /// moment at the latest.
     Background {
-        /// When it must start, whatever else is queued.
+        /// Moment at which it must start, whatever else is queued.
         deadline: Nanos,
     },
 }
@@ -26,15 +26,15 @@ pub enum Priority {
 pub struct Request {
     /// The client's name for it.
     pub id: RequestId,
-    /// Which volume.
+    /// The volume.
     pub volume: VolumeId,
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Who waits.
+    /// The urgency.
     pub priority: Priority,
 }
 
-/// What a request does.
+/// Action of a request.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Read `length` bytes at `offset`.
@@ -93,13 +93,13 @@ pub struct Piece {
 /// The answer to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Which request.
+    /// The request.
     pub id: RequestId,
     /// The pieces of a read by ascending offset, without gaps (none for other actions); or why not.
     pub result: Result<Vec<Piece>, RequestError>,
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// No copy could be read or written. A write that fails so leaves each sector old or new.

@@ -12,24 +12,24 @@ use thermocline_units::{ChunkId, Nanos};
 /// All of the requests, in millionths.
 const ALL: u32 = 1_000_000;
 
-/// See the module.
+/// Shares of requests to mirrored chunks, by the placement's router.
 #[derive(Debug, Default)]
 pub(crate) struct Routing {
-    /// What the placement's router said last; `None`: the shortest expected wait.
+    /// Last word of the placement's router; `None`: the shortest expected wait.
     route: Option<Route>,
-    /// What the slower side is owed, of reads and of writes.
+    /// Requests owed to the slower side, of reads and of writes, in millionths.
     owed: [u32; 2],
-    /// When the router is to be asked next.
+    /// Moment at which the router is to be asked next.
     next: Nanos,
 }
 
 impl Routing {
-    /// What the placement's router said last.
+    /// Last word of the placement's router.
     pub(crate) fn route(&self) -> Option<Route> {
         self.route
     }
 
-    /// Whether the next read or write goes to the slower side; `None` when nobody says.
+    /// True if the next read or write goes to the slower side; `None` when nobody says.
     fn next_is_slow(&mut self, write: bool) -> Option<bool> {
         let Route { reads, writes } = self.route?;
         let owed = &mut self.owed[usize::from(write)];
@@ -52,7 +52,7 @@ impl Group {
         if slow == base_is_slower { Side::Base } else { Side::Above }
     }
 
-    /// When the placement's router is to be asked; `None` when it has none.
+    /// Moment at which the placement's router is to be asked; `None` when it has none.
     pub(crate) fn next_routing(&self) -> Option<Nanos> {
         self.routing.route.map(|_| self.routing.next)
     }

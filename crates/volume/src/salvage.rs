@@ -28,7 +28,7 @@ use thermocline_units::{ChunkId, PoolId, with_one_bit_changed};
 /// Blocks that are searched for a flipped bit; each takes about 20 ms.
 const SEARCHES_MAX: u32 = 64;
 
-/// What became of a damaged group.
+/// Report on a damaged group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvage {
     /// Blocks in which one flipped bit was set right.
@@ -44,7 +44,7 @@ pub struct Salvage {
     /// True if the newest superblock is lost: the group is as it was in an earlier session.
     pub older_session: bool,
     searches: u32,
-    /// When the journal named a chunk last.
+    /// Sequence at which the journal named a chunk last.
     named: BTreeMap<ChunkId, u64>,
     /// The last chunk that the checkpoint named, and whether blocks are missing since.
     last: Option<ChunkId>,

@@ -55,7 +55,7 @@ struct Queued {
     arrival: u64,
 }
 
-/// Where a part would be taken from.
+/// Queue that a part would be taken from.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Strict,
@@ -127,7 +127,7 @@ impl Queues {
     }
 }
 
-/// See the module.
+/// Queues of parts, by pool and by urgency.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// By lane.
@@ -215,7 +215,7 @@ impl Scheduler {
         self.queues.iter().any(|queues| self.has_place(queues) && queues.has_work())
     }
 
-    /// When a waiting part becomes due; `None` while no part could start anyway.
+    /// Moment at which a waiting part becomes due; `None` while no part could start anyway.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         let open = self.queues.iter().filter(|queues| self.has_place(queues));
         open.filter_map(|queues| queues.waiting.first_key_value()).map(|((at, _), _)| *at).min()

@@ -21,7 +21,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 /// Chunks of the map that are looked at in one go.
 const STEPS_MAX: u32 = 1 << 20;
 
-/// What scrubs are doing, and what has been found since the group was opened.
+/// State of scrubs, and counts of findings since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScrubStatus {
     /// True if somebody asked for a scrub that has not ended, or a chunk is being looked at or
@@ -66,11 +66,11 @@ pub struct ScrubRun {
     pub skipped: u64,
 }
 
-/// Which chunks wait to be looked at.
+/// Chunks that wait to be looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
     run: Option<ScrubRun>,
-    /// Where the run goes on.
+    /// Chunk at which the run goes on.
     cursor: ChunkId,
     /// Chunks in front of it, each once.
     urgent: VecDeque<(ChunkId, Purpose)>,
@@ -166,7 +166,7 @@ impl Group {
         found
     }
 
-    /// What scrubs are doing and have found.
+    /// State of scrubs, and counts of findings.
     pub fn scrub_status(&self) -> ScrubStatus {
         let Scrub { run, current, urgent, .. } = &self.scrub;
         let running = self.scrub.goes_on() || current.is_some() || !urgent.is_empty();

@@ -58,7 +58,7 @@ const TABLE_MAGIC: &[u8; 4] = b"TCSM";
 /// Magic 4, CRC 4, group 8, volume 4, chunk 4, volume's identity 8, zero 8.
 const TABLE_HEADER_BYTES: usize = 40;
 
-/// What became of tables of checksums since the group was opened.
+/// Counts of tables of checksums since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SealStatus {
     /// Chunks that got their tables.
@@ -71,7 +71,7 @@ pub struct SealStatus {
     pub lost: u64,
 }
 
-/// Whose table it is.
+/// Owner of a table of checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableName {
     pub(crate) group: u64,
@@ -84,7 +84,7 @@ pub(crate) struct TableName {
 #[derive(Debug, Clone, Copy)]
 struct Load {
     chunk: ChunkId,
-    /// What the journal said of it when it was asked for.
+    /// The journal's word on it when it was asked for.
     table: Table,
     /// Pools whose table was not good, one bit each: copies come and go while it is sought.
     tried: u64,
@@ -99,7 +99,7 @@ struct Watched {
     looked_at: bool,
 }
 
-/// See the module.
+/// Tables of checksums in memory, and the chunks that may get one.
 #[derive(Debug)]
 pub(crate) struct Seals {
     /// Of chunks whose tables are right.
@@ -134,7 +134,7 @@ impl Seals {
         !self.watched.is_empty()
     }
 
-    /// What is known of a chunk's blocks.
+    /// Checksums of a chunk's blocks, as far as they are known.
     pub(crate) fn sums(&self, chunk: ChunkId) -> Option<&Sums> {
         self.tables.sums_of(chunk).or_else(|| self.known.sums_of(chunk))
     }
@@ -237,7 +237,7 @@ pub(crate) fn decode_table(
 }
 
 impl Group {
-    /// What became of tables of checksums since the group was opened.
+    /// Counts of tables of checksums since the group was opened.
     pub fn seal_status(&self) -> SealStatus {
         self.seals.status
     }
@@ -256,7 +256,7 @@ impl Group {
         self.seals.sums(chunk).is_some_and(|sums| sums.of(range).is_some())
     }
 
-    /// Whose table a chunk's is.
+    /// Owner of a chunk's table.
     pub(crate) fn table_name(&self, chunk: ChunkId) -> TableName {
         let volume = self.map.volume(chunk.volume).map_or(0, |volume| volume.identity);
         TableName { group: self.journal.identity(), chunk, volume }

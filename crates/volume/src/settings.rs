@@ -29,7 +29,7 @@ pub const CHUNK_MIN: Bytes = Bytes::from_kib(64);
 /// The largest chunk.
 pub const CHUNK_MAX: Bytes = Bytes::from_gib(1);
 
-/// How a group is made and how it behaves. What is written at creation is read back on opening.
+/// Settings of a group. Those that are written at creation are read back on opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Unit of placement; a power of two in [`CHUNK_MIN`]..=[`CHUNK_MAX`]. Set at creation.
@@ -39,11 +39,11 @@ pub struct Settings {
     pub journal_blocks: u32,
     /// Length of an epoch: heat is counted, and the placement asked, once in each.
     pub epoch: Nanos,
-    /// Which pool a new chunk goes to.
+    /// Choice of the pool for a new chunk.
     pub fill: Fill,
     /// Parts of requests on their way to each pool at once; the rest waits in the pool's queues.
     pub depth: u32,
-    /// How operations copy.
+    /// Settings of copying.
     pub copying: Copying,
     /// Keeps a checksum of each block of 4 KiB, verified on reading, on the pools that a group is
     /// made with. Set at creation.
@@ -106,7 +106,7 @@ impl Limits {
     }
 }
 
-/// Where chunks go that are written for the first time.
+/// Order in which pools get chunks that are written for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fill {
     /// The fastest pool with room (linear fill: pools one after the other).

@@ -40,7 +40,7 @@ impl Group {
         &self.shadows
     }
 
-    /// Why a chunk is where it is, in the words of the placement (see [`Placement::explain`]);
+    /// Reasons for a chunk's place, in the words of the placement (see [`Placement::explain`]);
     /// `None` when nobody decides.
     pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
         Some(self.placement.as_ref()?.explain(chunk))

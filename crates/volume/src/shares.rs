@@ -58,7 +58,7 @@ impl Group {
         free > 0 && (alone || self.shares.of(lane) < free)
     }
 
-    /// What a request counts for: the slowest pool of its first chunks.
+    /// The lane that a request counts for: the slowest pool of its first chunks.
     pub(crate) fn lane_of(&self, request: &Request) -> Lane {
         let (start, length, verb) = match &request.action {
             Action::Flush => return Lane::NONE,

@@ -39,7 +39,7 @@ fn zero_block() -> u32 {
     crc32c::crc32c(&ZERO_BLOCK)
 }
 
-/// What is known of one chunk's blocks.
+/// Checksums of one chunk's blocks, as far as they are known.
 #[derive(Debug, Clone)]
 pub(crate) struct Sums {
     of: Box<[u32]>,

@@ -26,7 +26,7 @@ impl Group {
         (usable && arrived).then_some(copy.destination)
     }
 
-    /// Where a write to `range` must go as well.
+    /// Second place to which a write to `range` must go.
     pub(crate) fn mirror_of(&self, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
         let copy = &self.copier.operations[self.operation_on(chunk)?];
         let mirrors = copy.goal.is_none() && !copy.failed;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
 
-/// What of a group and of a pool says where tables stand.
+/// Sizes of a group and of a pool that say where tables stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) journal_blocks: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Shape {
     pub(crate) first_slot: u64,
 }
 
-/// See the module.
+/// Places of the tables of one pool's checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// Offset of the first table.
@@ -59,7 +59,7 @@ impl Tables {
         (self.chunk_size / self.table).max(1) as u32
     }
 
-    /// Where the table of a slot stands.
+    /// Offset of the table of a slot.
     pub(crate) fn offset(&self, slot: u32) -> Bytes {
         let Some(beyond) = slot.checked_sub(self.before) else {
             return Bytes(self.head + u64::from(slot) * self.table);
@@ -84,7 +84,7 @@ impl Tables {
         (first..end).step_by(run as usize)
     }
 
-    /// How many of the first so many slots hold tables.
+    /// Number of slots with tables among the first so many.
     pub(crate) fn count(self, slots: u32) -> u32 {
         if kept() { slots.saturating_sub(self.before).div_ceil(self.run()) } else { 0 }
     }

@@ -8,15 +8,15 @@ use crate::request::{Request, RequestId};
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, PoolLoad, Route, VolumeView};
 use thermocline_units::Nanos;
 
-/// What a placement was asked at an epoch's end, and what it answered.
+/// Question to a placement at an epoch's end, and its answer.
 pub struct Decision<'a> {
-    /// When.
+    /// Moment of the decision.
     pub at: Nanos,
-    /// What it saw.
+    /// State of the volumes that it saw.
     pub view: &'a dyn VolumeView,
-    /// How much it might propose.
+    /// Bound of what it might propose.
     pub budget: Budget,
-    /// What it proposed, best first.
+    /// Its proposal, best first.
     pub moves: &'a [Move],
 }
 

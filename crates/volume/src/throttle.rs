@@ -9,7 +9,7 @@
 use crate::group::Group;
 use thermocline_units::{Nanos, PoolId};
 
-/// Whether a piece may go now.
+/// Answer to a piece that wants to go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     /// It may.
@@ -30,7 +30,7 @@ impl Held {
 }
 
 impl Group {
-    /// Whether a piece of `bytes` may go to each of `pools` now; `held_since` is when it was first
+    /// Asks if a piece of `bytes` may go to each of `pools` now; `held_since` is when it was first
     /// held back by the foreground. If it may, it is counted against the pools' allowance.
     pub(crate) fn hold_back(
         &mut self,

@@ -41,7 +41,7 @@ impl Group {
     }
 }
 
-/// What a device of `profile` can do. A profile knows nothing of price, power or wear.
+/// Abilities of a device of `profile`. A profile knows nothing of price, power or wear.
 pub fn traits_of(profile: &Profile) -> PoolTraits {
     let services = match &profile.medium {
         Medium::Parallel(parallel) => of_parallel(parallel),

@@ -16,10 +16,10 @@ use thermocline_units::{Nanos, PoolId};
 
 /// Reads at the destination that are enough to judge.
 const READS: u64 = 16;
-/// How long they are waited for.
+/// Longest time that they are waited for.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
 
-/// Where an operation stands with its trial.
+/// State of an operation's trial.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Trial {
     /// It has not come to it.

@@ -51,7 +51,7 @@ impl VolumeView for View<'_> {
         self.0.pools.count() as u16
     }
 
-    /// What the pool can hold beside the reserve for prefetched copies; nothing when it takes no
+    /// Chunks that the pool can hold beside the reserve for prefetched copies; 0 when it takes no
     /// chunks.
     fn capacity_chunks(&self, pool: PoolId) -> u64 {
         let pool = self.pool(pool);

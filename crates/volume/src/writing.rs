@@ -97,7 +97,8 @@ impl Group {
         self.seals.written(state.chunk, at, written, self.parts_begun);
     }
 
-    /// What a write did to the chunk's copies: which are to be dropped, which blocks arrived.
+    /// Settles a write's effect on the chunk's copies: which are to be dropped, which blocks
+    /// arrived.
     pub(crate) fn settle_write(&mut self, now: Nanos, part: u32) {
         let state = &self.parts[part];
         let (chunk, range) = (state.chunk, state.range.clone());

@@ -48,7 +48,7 @@ fn fill(bench: &mut Bench, from: u64, chunks: u64) {
     bench.flush();
 }
 
-/// What was written is there, and the rest of each chunk reads as zeroes.
+/// Asserts that what was written is there, and that the rest of each chunk reads as zeroes.
 fn holds(bench: &mut Bench, chunks: u64) {
     for chunk in 0..chunks {
         let found = bench.read(chunk * CHUNK, 8192).expect("readable");

@@ -74,7 +74,7 @@ pub(super) struct Checkpoint {
     journal_start: u64,
     written: u32,
     outstanding: u32,
-    /// What step 4 writes.
+    /// Superblock that step 4 writes.
     superblock: Option<Superblock>,
     /// Pool states that the superblocks under way name.
     states: Vec<PoolState>,

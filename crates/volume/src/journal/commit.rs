@@ -107,7 +107,7 @@ pub(crate) struct Commit {
     start: u64,
     /// Blocks of the cycle under way.
     pub(super) blocks: u64,
-    /// Where the journal is.
+    /// Pools that hold the journal.
     pub(super) homes: Vec<PoolId>,
     /// True if the cycle under way has written its records and waits for homes to be in force.
     pub(super) awaits_homes: bool,

@@ -114,7 +114,7 @@ impl Area<'_> {
         pieces
     }
 
-    /// Where a block lies, and the block up to which those that follow lie behind it.
+    /// Offset of a block, and the block up to which those that follow lie behind it.
     fn place(&self, block: u32) -> Option<(Bytes, u32)> {
         if block < self.area_blocks {
             let offset =

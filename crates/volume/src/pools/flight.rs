@@ -5,10 +5,10 @@ use thermocline_ports::Io;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
 
-/// How often a request for metadata, or a flush, is tried again before its pool is given up.
+/// Number of tries more for a request for metadata, or a flush, before its pool is given up.
 pub(crate) const TRIES_MAX: u8 = 3;
 
-/// Who waits for a device's answer.
+/// Owner of a request: who waits for the device's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A part of a client's request; `at` is the byte within the chunk where this I/O starts.
@@ -73,7 +73,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Where a client's read was sent.
+    /// Place to which a client's read was sent.
     pub(crate) fn place(&self) -> Place {
         Place { pool: self.pool, slot: self.slot }
     }

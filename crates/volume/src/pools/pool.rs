@@ -13,8 +13,8 @@ use thermocline_policy::placement::{PoolLoad, PoolTraits};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, Latencies, Nanos};
 
-/// How fast a pool's latency is forgotten where nobody reads, in seconds: a slow moment must not
-/// keep readers away for ever, and a slow pool not be tried all the time.
+/// Time in which a pool's latency is forgotten where nobody reads, in seconds: a slow moment must
+/// not keep readers away for ever, and a slow pool not be tried all the time.
 const READ_DECAY_S: f64 = 10.0;
 
 /// A pool as the caller hands it over. Pools are given fastest first.
@@ -30,7 +30,7 @@ pub struct PoolSpec {
     pub reserve_chunks: u32,
 }
 
-/// What a pool is doing.
+/// State of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolState {
     /// Not yet named in a durable superblock; takes no chunks.
@@ -75,7 +75,7 @@ pub struct PoolCounters {
 }
 
 impl PoolCounters {
-    /// What was counted since `earlier`.
+    /// Counts since `earlier`.
     pub fn since(&self, earlier: &PoolCounters) -> PoolCounters {
         PoolCounters {
             reads: self.reads - earlier.reads,
@@ -99,7 +99,7 @@ pub struct PoolStatus {
     pub name: String,
     /// Its place in the order of speed; 0 is the fastest.
     pub rank: u16,
-    /// What it is doing.
+    /// Its state.
     pub state: PoolState,
     /// Chunks that it can hold.
     pub slots_total: u32,
@@ -119,7 +119,7 @@ pub struct PoolStatus {
     pub counters: PoolCounters,
 }
 
-/// Where the chunks of a pool that is drained may go.
+/// Pools to which the chunks of a pool that is drained may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Evacuation {
     /// From a pool that is here only to others that are.
@@ -129,7 +129,7 @@ pub(crate) enum Evacuation {
     Anywhere,
 }
 
-/// What had been counted at an epoch's end.
+/// Counts at an epoch's end.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     counters: PoolCounters,
@@ -138,7 +138,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// What was done between `before` and now.
+    /// Load between `before` and now.
     fn since(&self, before: &Counted) -> PoolLoad {
         let did = self.counters.since(&before.counters);
         let mean = |side: usize| {
@@ -157,12 +157,12 @@ impl Counted {
     }
 }
 
-/// See the module.
+/// One pool: its slots, its counts, and its device's state.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) state: PoolState,
-    /// Where its chunks go while it is drained.
+    /// Pools to which its chunks go while it is drained.
     pub(crate) evacuation: Evacuation,
     /// True if its device is dead, which the state of a dead pool that is being removed hides.
     pub(crate) gone: bool,
@@ -176,11 +176,11 @@ pub(crate) struct Pool {
     pub(crate) checksums: bool,
     /// The slots that continue each of its checkpoint areas.
     pub(crate) extents: [Extents; 2],
-    /// Where the tables of its checksums stand.
+    /// Places of the tables of its checksums.
     pub(crate) tables: Tables,
     /// Slots that it has grown by, highest first, which chunks get when a superblock says so.
     pub(crate) held: Vec<u32>,
-    /// When it is to be asked whether it has room again; `None`: it has.
+    /// Moment at which it is to be asked whether it has room again; `None`: it has.
     pub(crate) probe_at: Option<Nanos>,
     /// True if writes completed since the last flush was sent.
     pub(crate) dirty: bool,
@@ -191,19 +191,19 @@ pub(crate) struct Pool {
     pub(crate) counters: PoolCounters,
     /// Latencies of client reads and of client writes.
     pub(crate) latencies: [Latencies; 2],
-    /// What its device can do, where somebody said so.
+    /// Abilities of its device, where somebody said so.
     pub(crate) traits: Option<PoolTraits>,
-    /// What it did in the last epoch, and what had been counted when that ended.
+    /// Its load in the last epoch, and the counts when that ended.
     pub(crate) load: PoolLoad,
     counted: Counted,
-    /// What had been counted when the router was last asked.
+    /// Counts when the router was last asked.
     counted_in_round: Counted,
-    /// What a client's read takes for each that was queued before it, and itself.
+    /// Time of a client's read for each that was queued before it, and itself.
     read: Latency,
     /// Bytes that operations may still move, and when that was true.
     allowance: f64,
     allowance_at: Nanos,
-    /// When operations are next owed bytes here: mClock's reservation tag.
+    /// Moment at which operations are next owed bytes here: mClock's reservation tag.
     owed_at: Nanos,
 }
 
@@ -302,12 +302,12 @@ impl Pool {
         self.in_flight > above && !self.is_far()
     }
 
-    /// Where byte `at` of `place` lies on the device.
+    /// Offset of byte `at` of `place` on the device.
     pub(crate) fn address(&self, place: Place, at: u32, chunk_size: u32) -> Bytes {
         Bytes(self.first_slot + u64::from(place.slot) * u64::from(chunk_size) + u64::from(at))
     }
 
-    /// What a read would take here, in seconds, as far as the last [`READ_DECAY_S`] tell.
+    /// Expected time of a read here, in seconds, as far as the last [`READ_DECAY_S`] tell.
     pub(crate) fn expected_wait(&self, now: Nanos) -> f64 {
         self.read.cost(now, self.in_flight, READ_DECAY_S)
     }
@@ -381,7 +381,7 @@ impl Pool {
         self.load = now.since(&before);
     }
 
-    /// What it did since this was last asked.
+    /// Its load since this was last asked.
     pub(crate) fn end_round(&mut self) -> PoolLoad {
         let now = self.count();
         let before = std::mem::replace(&mut self.counted_in_round, now);
@@ -393,7 +393,7 @@ impl Pool {
         Counted { counters: self.counters, answered }
     }
 
-    /// When operations may move `bytes` here: `now`, or a later moment.
+    /// Moment at which operations may move `bytes` here: `now`, or a later one.
     pub(crate) fn copy_time(&mut self, now: Nanos, bytes: u32, copying: &Copying) -> Nanos {
         let Some(rate) = copying.rate_per_second else { return now };
         let rate = (rate.0 as f64).max(1.0);
@@ -406,7 +406,7 @@ impl Pool {
         if missing <= 0.0 { now } else { Nanos(now.0 + (missing / rate * 1e9) as u64 + 1) }
     }
 
-    /// When operations are owed their next bytes; `None`: nothing is kept for them.
+    /// Moment at which operations are owed their next bytes; `None`: nothing is kept for them.
     pub(crate) fn owed_at(&self, copying: &Copying) -> Option<Nanos> {
         copying.reserve_per_second.map(|_| self.owed_at)
     }
@@ -444,7 +444,7 @@ impl Pool {
         }
     }
 
-    /// What it is doing, as the pool of this rank.
+    /// Its state, as that of the pool of this rank.
     pub(crate) fn status(&self, rank: u16) -> PoolStatus {
         PoolStatus {
             name: self.name.clone(),

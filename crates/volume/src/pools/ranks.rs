@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use thermocline_policy::placement::Move;
 use thermocline_units::PoolId;
 
-/// See the module.
+/// Order of the pools by speed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ranks {
     /// Ids, fastest first.

@@ -76,7 +76,7 @@ impl Pools {
         }
     }
 
-    /// Where the tables of a pool's checksums stand.
+    /// Places of the tables of a pool's checksums.
     pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
         Tables::new(Shape {
             journal_blocks: self.sizes.journal_blocks,

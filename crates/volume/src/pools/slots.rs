@@ -10,7 +10,8 @@ pub(crate) struct Slots {
     clean: Vec<u64>,
     total: u32,
     used: u32,
-    /// Where the next search starts: allocation runs upward, so that neighbours stay neighbours.
+    /// Slot at which the next search starts: allocation runs upward, so that neighbours stay
+    /// neighbours.
     cursor: u32,
 }
 

@@ -24,7 +24,7 @@ fn written() -> Bench {
     bench
 }
 
-/// What a group that opens on these disks holds; `None` when it is refused.
+/// Contents of a group that opens on these disks; `None` when it is refused.
 fn held(bench: &mut Bench, disks: &[SimDisk]) -> Option<Vec<u8>> {
     bench.disks = disks.to_vec();
     let devices: Vec<_> = disks.iter().map(|disk| Some(disk.geometry())).collect();

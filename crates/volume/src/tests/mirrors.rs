@@ -55,7 +55,7 @@ fn counted(bench: &Bench) -> [(u64, u64); 2] {
     })
 }
 
-/// What happened on both pools while `work` was done: reads and writes of clients.
+/// Requests on both pools while `work` was done: reads and writes of clients.
 fn during(bench: &mut Bench, work: impl FnOnce(&mut Bench)) -> [(u64, u64); 2] {
     let before = counted(bench);
     work(bench);

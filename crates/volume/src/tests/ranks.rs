@@ -45,7 +45,7 @@ fn chunk(index: u32) -> ChunkId {
     ChunkId { volume: VolumeId(0), index }
 }
 
-/// What a placement saw at an epoch's end: chunks that each rank can hold, and the first chunk's.
+/// A placement's view at an epoch's end: chunks that each rank can hold, and the first chunk's.
 type Sight = (Vec<u64>, PoolId);
 
 /// Writes down what it sees, and wants the first chunk on the fastest pool.

@@ -24,7 +24,7 @@ fn chunk() -> ChunkId {
     ChunkId { volume: VolumeId(0), index: 0 }
 }
 
-/// Where a disk has the contents of the first chunk.
+/// Offset of the contents of the first chunk on a disk.
 fn slot(bench: &Bench, disk: u16) -> Bytes {
     let pool = PoolId(disk);
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
@@ -32,7 +32,7 @@ fn slot(bench: &Bench, disk: u16) -> Bytes {
     bench.group.pool(pool).address(copy.place, 0, CHUNK as u32)
 }
 
-/// Where a disk has the table of the first chunk.
+/// Offset of the table of the first chunk on a disk.
 fn table(bench: &Bench, disk: u16) -> Bytes {
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     let copy = copies.iter().find(|copy| copy.place.pool == PoolId(disk)).expect("one is there");
@@ -61,7 +61,7 @@ fn peek(bench: &Bench, disk: u16, offset: Bytes, length: u64) -> Payload {
     bench.disks[usize::from(disk)].peek(offset, length as u32).expect("readable")
 }
 
-/// What was found since this was last asked: kinds, offsets and lengths, pools.
+/// Findings since this was last asked: kinds, offsets and lengths, pools.
 fn findings(bench: &mut Bench) -> Vec<(FindingKind, u64, u64, Option<u16>)> {
     let mut found: Vec<Finding> = Vec::new();
     bench.group.take_findings(&mut found);

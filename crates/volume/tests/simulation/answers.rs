@@ -58,7 +58,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Whether an error has a reason.
+    /// True if an error has a reason.
     fn excuse(&self, flight: &Flight, excused: bool, error: RequestError) -> Result<(), String> {
         let excused = match error {
             // What a dead pool lost is said once, by the volume's first flush after it.

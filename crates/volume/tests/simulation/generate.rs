@@ -313,7 +313,7 @@ fn volume(dice: &mut Dice, settings: &Settings) -> Step {
     Step::CreateVolume { sectors: (whole - odd) as u32 }
 }
 
-/// What one seed draws its steps from.
+/// Distributions from which one seed draws its steps.
 struct Draws {
     dice: Dice,
     weights: [u32; KINDS.len()],
@@ -324,7 +324,7 @@ struct Draws {
     /// Sectors of the longest span.
     span_max: u64,
     fua: f64,
-    /// How often time passes between steps, and how much, in µs.
+    /// Share of steps between which time passes, and how much, in µs.
     pause: f64,
     pause_us: u64,
     kinds: Vec<OperationKind>,

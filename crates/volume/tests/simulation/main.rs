@@ -44,7 +44,7 @@ use thermocline_policy::registry::placements;
 const SEEDS: u64 = 100;
 const THREADS: usize = 2;
 
-/// What the first [`SEEDS`] must run into, or they test less than they claim.
+/// Situations that the first [`SEEDS`] must meet, or they test less than they claim.
 const MUST_HAPPEN: [&str; 32] = [
     "bits flipped",
     "crashes in service",
@@ -168,7 +168,7 @@ fn run_seeds(from: u64, count: u64, survey: bool) -> (Vec<Summary>, Vec<(u64, Fa
     (clean, failed)
 }
 
-/// What happened in all runs together.
+/// Counts of situations in all runs together.
 fn marks(clean: &[Summary]) -> Marks {
     let mut marks = Marks::new();
     for (what, count) in clean.iter().flat_map(|summary| &summary.marks) {
@@ -194,7 +194,7 @@ fn totals(clean: &[Summary]) -> String {
     text
 }
 
-/// What a run over so many seeds, from the first on, must have met and has not.
+/// Situations that a run over so many seeds, from the first on, must have met and has not.
 fn never_met(clean: &[Summary], from: u64, seeds: u64) -> Vec<&'static str> {
     let rare = RARE.iter().filter(|_| seeds >= MANY_SEEDS);
     let must = MUST_HAPPEN.iter().filter(|_| seeds >= MANY_SEEDS || seeds >= SEEDS && from == 0);

@@ -14,7 +14,7 @@ use thermocline_ports::{Payload, SECTOR};
 use thermocline_units::VolumeId;
 use thermocline_volume::Piece;
 
-/// What a request does.
+/// Action of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     Read,
@@ -44,7 +44,7 @@ pub(crate) struct Volume {
     pub(crate) birth: u32,
     pub(crate) id: VolumeId,
     pub(crate) sectors: Sectors,
-    /// When it was created, unless that is certain.
+    /// Event of its creation, unless that is certain.
     created: Option<u64>,
     deleted: Option<u64>,
     /// Sizes it may have after a crash, with their moments; the last is the present one.
@@ -316,7 +316,7 @@ fn by_chunks(range: &Range<u64>, per_chunk: u64) -> Vec<(Range<u64>, bool)> {
     parts.into_iter().filter(|(part, _)| !part.is_empty()).collect()
 }
 
-/// Whose each sector of a read is.
+/// Write that each sector of a read comes from.
 fn identify(pieces: &[Piece], flight: &Flight, birth: u32) -> Result<Vec<Seen>, String> {
     let sectors = flight.range.end - flight.range.start;
     let mut seen = Vec::with_capacity(sectors as usize);

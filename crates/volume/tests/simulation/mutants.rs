@@ -16,7 +16,7 @@ const SEEDS: u64 = 20_000;
 /// Seeds in which one that is marked as quick must be caught.
 const QUICK_SEEDS: u64 = 400;
 
-/// How soon a mutant is caught.
+/// Way in which a mutant is caught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caught {
     /// Within a few dozen seeds: the gate plants it.

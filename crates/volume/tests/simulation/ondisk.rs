@@ -43,7 +43,7 @@ pub(crate) struct OnDisk {
     chunk_size: u64,
 }
 
-/// What is needed of a pool's record.
+/// Fields that are needed of a pool's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pool {
     /// Bytes from the pool's start to its first slot.
@@ -63,7 +63,7 @@ pub(crate) struct Pool {
     pub(crate) extents: [Vec<u32>; 2],
 }
 
-/// What is needed of a superblock.
+/// Fields that are needed of a superblock.
 #[derive(Debug, Clone)]
 struct Root {
     identity: u64,
@@ -165,7 +165,7 @@ impl OnDisk {
         Ok(())
     }
 
-    /// What the journal calls equal is equal.
+    /// Checks that what the journal calls equal is equal.
     fn check_copies(&self, chunk_size: u64, peek: &impl Peek) -> Result<(), String> {
         let read = |(pool, slot): Slot, from: u64, length: u64| {
             let first = self.pools.get(usize::from(pool)).filter(|_| self.lives(pool))?.first_slot;
@@ -319,7 +319,7 @@ impl OnDisk {
 }
 
 impl Root {
-    /// Where a block of the checkpoint in force lies on a home.
+    /// Offset of a block of the checkpoint in force on a home.
     fn checkpoint_block(&self, home: u16, block: u64) -> Option<u64> {
         if block < self.area_blocks {
             let first = 2 + self.journal_blocks + self.area * self.area_blocks;

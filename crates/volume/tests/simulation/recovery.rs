@@ -81,7 +81,8 @@ impl Runner<'_> {
         used && self.world.is_usable(pool)
     }
 
-    /// What was whole when the power failed is not lost with a pool that it never came to.
+    /// Checks that what was whole when the power failed is not lost with a pool that it never came
+    /// to.
     fn check_bound(&mut self) -> Result<(), String> {
         for (birth, operation) in std::mem::take(&mut self.bound) {
             let (chunk, to) = (operation.chunk, operation.to);

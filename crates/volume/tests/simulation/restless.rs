@@ -16,7 +16,7 @@ const HALF: u32 = 500_000;
 /// Moves proposed in one epoch at most.
 const MOVES_MAX: usize = 4;
 
-/// See the module.
+/// Placement that proposes moves at random.
 pub(crate) struct Restless {
     rng: Rng,
 }

@@ -27,19 +27,19 @@ const EVENTS_MAX: u64 = 100_000;
 /// Events in which everything under way must end: about half a minute of real time.
 const EVENTS_IN_ALL_MAX: u64 = 10_000_000;
 
-/// How a run went wrong.
+/// Failure of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What was seen.
+    /// Description of the failure.
     pub(crate) what: String,
     /// The step under way; as many as there are: the closing checks.
     pub(crate) step: usize,
 }
 
-/// What happened in a run, and how often: where a thing never happens, it is not tested.
+/// Counts of situations in a run: where one never happens, it is not tested.
 pub(crate) type Marks = BTreeMap<&'static str, u64>;
 
-/// How a run went well.
+/// Result of a run that went well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// Equal for equal runs.
@@ -51,11 +51,11 @@ pub(crate) struct Summary {
     pub(crate) marks: Marks,
 }
 
-/// What a run is asked to do besides its plan.
+/// Wishes to a run besides its plan.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Extras {
     pub(crate) injection: Option<Injection>,
-    /// Who decides wherever the plan has a placement; the restless one when `None`.
+    /// Placement that decides wherever the plan has one; the restless one when `None`.
     pub(crate) placement: Option<&'static str>,
 }
 
@@ -122,11 +122,11 @@ pub(crate) struct Runner<'a> {
     pub(crate) flushed: BTreeMap<u32, u64>,
     /// Requests in flight that could not be served at some moment.
     pub(crate) excused: BTreeSet<u64>,
-    /// What each request counted for when the group took it.
+    /// Share that each request counted for when the group took it.
     pub(crate) shares: BTreeMap<u64, Option<PoolId>>,
     /// The last event after which all pools were full.
     pub(crate) full: Option<u64>,
-    /// What died with its pool, and no flush has said so yet.
+    /// Writes that died with their pool, and no flush has said so yet.
     pub(crate) losses: Vec<Loss>,
     /// A bit that flipped and was not yet found.
     pub(crate) rot: Option<Rot>,
@@ -139,7 +139,7 @@ pub(crate) struct Runner<'a> {
     /// True if a placement moves chunks.
     pub(crate) placing: bool,
     placement: Option<&'static str>,
-    /// What happened, and how often.
+    /// Counts of situations.
     marks: Marks,
     /// A read that is not compared with the model, and its answer.
     pub(crate) probe: Option<(u64, Option<Reply>)>,
@@ -291,7 +291,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What is not answered or not finished.
+    /// Description of what is not answered or not finished.
     pub(crate) fn open_ends(&self) -> String {
         let flights: Vec<String> = self
             .model
@@ -392,7 +392,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// What happened, with the situations that the machine has met.
+    /// Counts of situations, with those that the machine has met.
     fn take_marks(&mut self) -> Marks {
         let mut marks = std::mem::take(&mut self.marks);
         marks.extend(situations::take().into_iter().map(|situation| (situation, 1)));

@@ -23,7 +23,7 @@ struct Version {
     /// Number of the request that made it; 0 for the zeroes of a new volume.
     write: u64,
     seen: Seen,
-    /// When it was answered.
+    /// Event of its answer.
     answered: Option<u64>,
     /// Since when reads do not return it any more.
     hidden: Option<u64>,
@@ -37,7 +37,7 @@ struct Run {
     versions: Vec<Version>,
 }
 
-/// How a write ended.
+/// End of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Answered well.
@@ -78,7 +78,7 @@ pub(crate) struct Sectors {
     /// By first sector, without gaps.
     runs: BTreeMap<u64, Run>,
     count: u64,
-    /// When the last crash was.
+    /// Event of the last crash.
     crashed: u64,
 }
 
@@ -242,7 +242,7 @@ impl Run {
     }
 }
 
-/// Whether `seen` may be read, and whether that settles what the sectors hold.
+/// Judges if `seen` may be read, and if that settles what the sectors hold.
 fn judge(
     sectors: &Range<u64>,
     versions: &[Version],

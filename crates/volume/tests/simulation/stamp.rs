@@ -12,14 +12,14 @@ const MARK: u64 = 0x7c1d << 48;
 const NUMBER: u64 = (1 << 48) - 1;
 const REPEAT: usize = 16;
 
-/// Where a sector belongs: its volume, by number of birth, and its place in it.
+/// Place of a sector: its volume, by number of birth, and its place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) birth: u32,
     pub(crate) sector: u32,
 }
 
-/// What a sector held.
+/// Content of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seen {
     /// Zeroes throughout.

@@ -13,17 +13,17 @@ use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, 
 use thermocline_units::{Bytes, Nanos, PoolId, Rng};
 use thermocline_volume::{Finished, Group, PoolSpec, Reply, Settings};
 
-/// What checkpoint areas and superblocks take on the smallest pools, in bytes.
+/// Room of checkpoint areas and superblocks on the smallest pools, in bytes.
 const METADATA_ROOM: u64 = 2600 << 10;
 
-/// What the areas grow by for a chunk of a large pool, in bytes: five such pools have records of 40
+/// Growth of the areas for a chunk of a large pool, in bytes: five such pools have records of 40
 /// bytes a chunk in small blocks, twice.
 const METADATA_OF_A_CHUNK: u64 = 40 << 10;
 
 /// More requests than any run makes.
 const NEVER: u64 = 1 << 40;
 
-/// How a chosen device request goes wrong.
+/// Fault of a chosen device request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misfortune {
     Fails,
@@ -40,7 +40,7 @@ pub(crate) struct Injection {
     pub(crate) misfortune: Misfortune,
 }
 
-/// What the group said at one moment.
+/// Output of the group at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) replies: Vec<Reply>,
@@ -51,7 +51,7 @@ pub(crate) struct Said {
 #[derive(Debug)]
 struct Drive {
     disk: SimDisk,
-    /// Whether an error was answered since the counts were last cleared, with its event.
+    /// Event of the last answer with an error since the counts were last cleared.
     erred: Option<u64>,
     /// Its own pace, without faults.
     calm: Faults,
@@ -73,7 +73,7 @@ pub(crate) struct World {
     events: u64,
     in_flight: BTreeMap<(usize, Ticket), Io>,
     outgoing: Vec<(PoolId, Ticket, Io)>,
-    /// What the group has not heard of yet: its tick, or answers of devices.
+    /// Events that the group has not heard of yet: its tick, or answers of devices.
     due_tick: bool,
     completed: Vec<(PoolId, Completion)>,
 }
@@ -117,7 +117,7 @@ impl World {
         self.events
     }
 
-    /// What tells this run from every other.
+    /// Number that tells this run from every other.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
@@ -233,7 +233,7 @@ impl World {
         self.exchange()
     }
 
-    /// When the next event happens.
+    /// Moment of the next event.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let disks = self.drives.iter().filter_map(|drive| drive.disk.next_event());
         disks.chain(self.group.next_tick()).min().map(|at| at.max(self.now))
@@ -388,7 +388,7 @@ impl World {
         self.trace = Some(Vec::new());
     }
 
-    /// What was written down, line by line.
+    /// The trace so far, line by line.
     pub(crate) fn take_trace(&mut self) -> String {
         self.trace.take().unwrap_or_default().join("\n")
     }

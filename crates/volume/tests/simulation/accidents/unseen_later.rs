@@ -139,9 +139,9 @@ fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
     assert!(summary.events > 100_000, "{} events are no long scrub", summary.events);
 }
 
-/// Which of two volumes of one number had come back was to be told by reading it. The disk failed
-/// that read, and the simulation took it for the younger one, which had never been durable (seed
-/// 0xa89d9c).
+/// The volume of two with one number that had come back was to be told by reading it. The disk
+/// failed that read, and the simulation took it for the younger one, which had never been durable
+/// (seed 0xa89d9c).
 #[test]
 fn the_volume_that_came_back_is_found_though_a_disk_fails_reads() {
     for seed in 0..40 {
