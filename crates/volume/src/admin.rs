@@ -3,11 +3,12 @@
 //! What is done here shows at once, and is durable after the next completed flush or with the
 //! checkpoint that follows; a pool takes chunks, and is let go, only then.
 
+use crate::creation::new_pool;
 use crate::format::Record;
 use crate::group::{Group, Service};
 use crate::layout;
 use crate::naming::is_volume_name;
-use crate::opening::{CreateError, new_pool};
+use crate::opening::CreateError;
 use crate::operation::Refusal;
 use crate::pools::extents::Extents;
 use crate::pools::pool::{Evacuation, PoolSpec, PoolState};

@@ -9,7 +9,7 @@
 //!   [`crate::reading`] and [`crate::writing`] to the copies;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out; what it says is
 //!   told to those who wait in [`crate::settling`];
-//! - [`crate::opening`] formats, [`crate::recovery`] reads all that back;
+//! - [`crate::opening`] formats, [`crate::opening`] reads all that back;
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
 //!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
 //!   what a placement wants next;
@@ -28,6 +28,8 @@ use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::journal::Journal;
 use crate::map::{ChunkMap, Place};
+use crate::opening::replicas::DamagedReplicas;
+use crate::opening::salvage::Salvage;
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
 use crate::pacing::Pacer;
@@ -37,10 +39,8 @@ use crate::pools::{Pools, Retry};
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::regions::Regions;
-use crate::replicas::DamagedReplicas;
 use crate::request::{Priority, Reply};
 use crate::routing::Routing;
-use crate::salvage::Salvage;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::seals::Seals;

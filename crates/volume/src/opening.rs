@@ -1,51 +1,36 @@
-//! Making a group on empty devices, and the steps that formatting and recovery are made of.
+//! Opening a group: the machine that formats empty devices or reads a group back.
 //!
-//! Formatting erases both superblocks of every pool and then takes the group's first checkpoint.
-//! Recovery ([`crate::recovery`]) flushes, reads, replays, and takes one too. Either is a row of
-//! device requests that must all have ended before what follows begins; a failed one is tried
-//! again, and a device that keeps failing counts as dead.
+//! Formatting erases both superblocks of every pool. Recovery ([`recovery`]) flushes, reads and
+//! replays. Either is a row of device requests that must all have ended before what follows begins;
+//! a failed one is tried again, and a device that keeps failing counts as dead. Both end with a
+//! checkpoint, which the group takes.
 //!
 //! Recovery flushes first, because a program that was killed leaves what it wrote in the devices'
 //! caches. A superblock that is only there would be believed, and the checkpoint before it written
 //! over; and what clients had read would be gone after a loss of power. A device whose flush fails
 //! may have forgotten some of it: the group is not opened then.
 
-use crate::copying::Copier;
-use crate::finding::Findings;
+pub(crate) mod recovery;
+pub(crate) mod replicas;
+pub(crate) mod salvage;
+
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, NAME_BYTES_MAX, PAYLOAD_BYTES, PoolRecord, Record, Stamp,
-    Superblock, VERSION_WITH_COMMITS, decode_records, open_block, read_block,
+    BLOCK_BYTES, BlockKind, NAME_BYTES_MAX, Record, Stamp, Superblock, VERSION_WITH_COMMITS,
+    decode_records, open_block, read_block,
 };
-use crate::group::{Group, Service};
-use crate::hinting::Hinting;
-use crate::housekeeping::Housekeeping;
-use crate::journal::Journal;
 use crate::layout;
 use crate::map::ChunkMap;
-use crate::pacing::Pacer;
+use crate::opening::recovery::Recovered;
+use crate::opening::salvage::Salvage;
+use crate::pools::Pools;
 use crate::pools::flight::{Owner, TRIES_MAX};
-use crate::pools::pool::{Pool, PoolSpec, PoolState, check_name};
-use crate::pools::ranks::Ranks;
-use crate::pools::{Pools, Sizes};
-use crate::promises::Promises;
-use crate::proposal::Proposal;
-use crate::regions::Regions;
-use crate::replicas::DamagedReplicas;
-use crate::routing::Routing;
-use crate::scheduler::Scheduler;
-use crate::scrub::Scrub;
-use crate::seals::Seals;
-use crate::settings::{
-    CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, Limits, POOLS_MAX, Settings, VOLUMES_MAX,
-};
-use crate::settling::Losses;
-use crate::shares::Shares;
+use crate::pools::pool::PoolState;
+use crate::settings::{CHUNK_MAX, CHUNK_MIN, Limits, POOLS_MAX};
 use std::collections::BTreeMap;
-use thermocline_policy::placement::shadow::Shadows;
-use thermocline_ports::{DeviceError, Geometry, Io, Payload};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
-use thermocline_units::{Bytes, Nanos, PoolId, Slab};
+use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// Bytes written at a time to erase a device's metadata.
 const ERASE_BYTES: u32 = 1 << 20;
@@ -160,9 +145,9 @@ pub enum OpenError {
     NoHome,
 }
 
-/// Purpose of a read of the recovery.
+/// Purpose of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+enum Purpose {
     Erase,
     Flush,
     Supers,
@@ -171,64 +156,51 @@ pub(crate) enum Purpose {
 }
 
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) pool: PoolId,
-    pub(crate) purpose: Purpose,
-    pub(crate) io: Io,
-    pub(crate) tries: u8,
-    pub(crate) found: Option<Vec<u8>>,
+struct Step {
+    pool: PoolId,
+    purpose: Purpose,
+    io: Io,
+    tries: u8,
+    found: Option<Vec<u8>>,
+}
+
+/// Result of an opening. A checkpoint is to follow.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// The devices hold no group any more.
+    Formatted,
+    /// Pools and map are what the devices hold.
+    Recovered(Box<Recovered>),
+}
+
+/// Steps, and what they have read.
+#[derive(Debug, Default)]
+struct Reads {
+    steps: Vec<Step>,
+    /// The steps that read blocks, by the first block that they read.
+    by_block: BTreeMap<(BlockKind, u32), Vec<u32>>,
 }
 
 /// Formatting or recovery under way.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    pub(crate) steps: Vec<Step>,
-    /// The steps that read blocks, by the first block that they read.
-    by_block: BTreeMap<(BlockKind, u32), Vec<u32>>,
-    pub(crate) outstanding: u32,
+    reads: Reads,
+    outstanding: u32,
     /// A pool whose flush failed.
     unflushed: Option<PoolId>,
-    pub(crate) superblock: Option<Superblock>,
+    superblock: Option<Superblock>,
+    /// Report on what is damaged, where that shall not keep the group from being opened.
+    salvage: Option<Box<Salvage>>,
 }
 
-impl Group {
-    /// A new group on `pools`, fastest first, whose contents are lost. It becomes ready by
-    /// completions; until its first superblock is durable the devices hold no group.
-    ///
-    /// # Errors
-    /// When the settings are out of range or a pool is too small. Nothing was written then.
-    pub fn create(
-        settings: Settings,
-        pools: &[PoolSpec],
-        identity: u64,
-    ) -> Result<Group, CreateError> {
-        check_settings(&settings, pools)?;
-        let chunk_size = settings.chunk_size.0 as u32;
-        let slots: u64 = pools.iter().map(|p| p.geometry.size.div_floor(settings.chunk_size)).sum();
-        let area_blocks = layout::area_blocks(slots, chunk_size, &settings.limits);
-        let regions = regions(&settings, area_blocks, pools);
-        if !regions.contains(&true) {
-            let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
-            return Err(CreateError::NoHome(Bytes(bytes)));
-        }
-        let mut group = Group::empty(settings, identity);
-        group.pools.set_sizes(Sizes { area_blocks, ..*group.pools.sizes() });
-        for (spec, has_region) in pools.iter().zip(regions) {
-            let pool = new_pool(&group, spec, has_region, settings.checksums)?;
-            group.pools.push(pool, None);
-        }
-        let steps = group.erasures();
-        group.begin_steps(steps);
-        Ok(group)
-    }
-
-    /// The writes that erase what the devices hold of older groups, and take the room of the
-    /// metadata on them: bytes, not "zeroes", which a sparse file would not keep room for. So a
-    /// device that has no room left can still be told where chunks are.
-    fn erasures(&self) -> Vec<Step> {
+impl Opening {
+    /// Erases what the devices hold of older groups, and takes the room of the metadata on them:
+    /// bytes, not "zeroes", which a sparse file would not keep room for. So a device that has no
+    /// room left can still be told where chunks are.
+    pub(crate) fn format(now: Nanos, pools: &mut Pools) -> Opening {
         let zeroes = Payload::from(vec![0; ERASE_BYTES as usize]);
-        let (sizes, mut steps) = (self.pools.sizes(), Vec::new());
-        for (index, pool) in self.pools.iter().enumerate() {
+        let (sizes, mut steps) = (*pools.sizes(), Vec::new());
+        for (id, pool) in pools.ids().zip(pools.iter()) {
             let blocks = match pool.has_region {
                 true => layout::region_bytes(sizes.journal_blocks, sizes.area_blocks),
                 false => 2 * BLOCK_BYTES as u64,
@@ -237,189 +209,122 @@ impl Group {
                 let length = (blocks - offset).min(u64::from(ERASE_BYTES)) as u32;
                 let io =
                     Io::Write { offset: Bytes(offset), data: zeroes.slice(0..length), fua: true };
-                let pool = PoolId(index as u16);
-                steps.push(Step { pool, purpose: Purpose::Erase, io, tries: 0, found: None });
+                let purpose = Purpose::Erase;
+                steps.push(Step { pool: id, purpose, io, tries: 0, found: None });
             }
         }
-        steps
+        let mut opening = Opening::new(None);
+        opening.begin(now, pools, steps);
+        opening
     }
 
-    /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
-    /// pool then counts as dead. Of `settings`, what is written at creation is read from the
-    /// devices.
-    pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
-        let mut group = Group::empty(settings, 0);
-        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
-        let mut pools = Vec::with_capacity(devices.len());
-        for device in devices {
-            let (geometry, state) = match device {
-                Some(geometry) => (*geometry, PoolState::Active),
-                None => (nowhere, PoolState::Dead),
-            };
-            let (record, tables) = (unknown_pool(), group.pools.tables_of(&unknown_pool()));
-            pools.push(Pool::new(&record, tables, geometry, state, false));
-        }
-        group.pools.replace(pools, Ranks::default());
+    /// Reads the group that the devices hold; with a report, though it is damaged.
+    pub(crate) fn read(now: Nanos, pools: &mut Pools, salvage: Option<Box<Salvage>>) -> Opening {
+        let mut opening = Opening::new(salvage);
         let at_once =
             mutant("recovered_pools_taken_for_flushed") || mutant("recovered_pools_flushed_late");
         let steps = match at_once {
-            true => group.on_every_device(Purpose::Supers, &READ_SUPERS),
-            false => group.on_every_device(Purpose::Flush, &Io::Flush),
+            true => on_every_device(pools, Purpose::Supers, &READ_SUPERS),
+            false => on_every_device(pools, Purpose::Flush, &Io::Flush),
         };
-        group.begin_steps(steps);
-        group
+        opening.begin(now, pools, steps);
+        opening
     }
 
-    /// A step of recovery on each device that is there and has room for superblocks.
-    fn on_every_device(&self, purpose: Purpose, io: &Io) -> Vec<Step> {
-        let pools = self.pools.iter().enumerate();
-        let there = pools
-            .filter(|(_, pool)| pool.is_alive() && pool.geometry.size.0 >= 2 * BLOCK_BYTES as u64);
-        let step = |(index, _)| {
-            let pool = PoolId(index as u16);
-            Step { pool, purpose, io: io.clone(), tries: 0, found: None }
-        };
-        there.map(step).collect()
-    }
-
-    fn empty(settings: Settings, identity: u64) -> Group {
-        let sizes = Sizes {
-            chunk: settings.chunk_size.0 as u32,
-            journal_blocks: settings.journal_blocks,
-            area_blocks: 0,
-            limits: settings.limits,
-        };
-        Group {
-            routing: Routing::default(),
-            pacer: Pacer::default(),
-            now: Nanos(0),
-            chunk_size: settings.chunk_size.0 as u32,
-            service: Service::Opening,
-            map: ChunkMap::new(1),
-            pools: Pools::new(sizes),
-            requests: Slab::default(),
-            parts: Slab::default(),
-            traffic: Slab::default(),
-            scheduler: Scheduler::new(settings.depth),
-            shares: Shares::default(),
-            unsplit: Vec::new(),
-            slots_leaving: 0,
-            space_waiters: Vec::new(),
-            parts_begun: 0,
-            journal: Journal::new(identity),
-            losses: Losses::default(),
-            copier: Copier::default(),
-            promises: Promises::default(),
-            proposal: Proposal::default(),
-            scrub: Scrub::default(),
-            seals: Seals::default(),
-            regions: Regions::default(),
-            findings: Findings::default(),
-            opening: None,
-            salvage: None,
-            damaged_replicas: DamagedReplicas::default(),
-            placement: None,
-            placement_name: String::new(),
-            shadows: Shadows::default(),
-            hinting: Hinting::default(),
-            tap: None,
-            housekeeping: Housekeeping::new(settings.epoch),
-            epoch: 0,
-            replies_out: Vec::new(),
-            finished_out: Vec::new(),
-            settings,
+    fn new(salvage: Option<Box<Salvage>>) -> Opening {
+        Opening {
+            reads: Reads::default(),
+            outstanding: 0,
+            unflushed: None,
+            superblock: None,
+            salvage,
         }
+    }
+
+    /// The superblock that counts, once it is chosen.
+    pub(crate) fn superblock(&self) -> Option<&Superblock> {
+        self.superblock.as_ref()
     }
 
     /// Sends all steps; what follows begins when the last one has ended.
-    pub(crate) fn begin_steps(&mut self, steps: Vec<Step>) {
-        let superblock = self.opening.take().and_then(|opening| opening.superblock);
-        let outstanding = steps.len() as u32;
-        let sends: Vec<(PoolId, Io)> =
-            steps.iter().map(|step| (step.pool, step.io.clone())).collect();
-        let (by_block, unflushed) = (by_block(&steps), None);
-        self.opening = Some(Opening { by_block, steps, outstanding, unflushed, superblock });
-        for (index, (pool, io)) in sends.into_iter().enumerate() {
-            self.send(self.now, pool, Owner::Open(index as u32), io);
+    fn begin(&mut self, now: Nanos, pools: &mut Pools, steps: Vec<Step>) {
+        assert_eq!(self.outstanding, 0, "the steps before have ended");
+        self.outstanding = steps.len() as u32;
+        let by_block = by_block(&steps);
+        for (index, step) in steps.iter().enumerate() {
+            let owner = Owner::Open(index as u32);
+            pools.send(now, step.pool, owner, step.io.clone(), false);
         }
-        if outstanding == 0 {
-            self.steps_done();
-        }
+        self.reads = Reads { steps, by_block };
     }
 
-    /// A step of formatting or recovery was answered.
-    pub(crate) fn open_io_done(
+    /// A step was answered.
+    pub(crate) fn answered(
         &mut self,
         now: Nanos,
+        pools: &mut Pools,
         pool: PoolId,
         index: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        let far = self.pool(pool).is_far();
-        let opening = self.opening.as_mut().expect("only an opening group has such steps");
-        let step = &mut opening.steps[index as usize];
+        let far = pools[pool].is_far();
+        let step = &mut self.reads.steps[index as usize];
         match result {
             Ok(payload) => step.found = Some(payload.to_vec()),
             Err(DeviceError::Io | DeviceError::NoSpace)
                 if step.purpose == Purpose::Flush && !far =>
             {
                 met("flush failed before a recovery");
-                opening.unflushed = Some(pool);
+                self.unflushed = Some(pool);
             }
             Err(error) if error != DeviceError::Gone && step.tries < TRIES_MAX => {
                 step.tries += 1;
-                let io = step.io.clone();
-                self.send(now, pool, Owner::Open(index), io);
+                pools.send(now, pool, Owner::Open(index), step.io.clone(), false);
                 return;
             }
-            Err(_) => self.pools[pool].state = PoolState::Dead,
+            Err(_) => pools[pool].state = PoolState::Dead,
         }
-        let opening = self.opening.as_mut().expect("still opening");
-        opening.outstanding -= 1;
-        if opening.outstanding == 0 {
-            self.steps_done();
-        }
+        assert!(self.outstanding > 0, "each step ends once");
+        self.outstanding -= 1;
     }
 
-    fn steps_done(&mut self) {
-        let opening = self.opening.as_ref().expect("steps belong to an opening");
-        let result = match opening.steps.first().map(|step| step.purpose) {
-            Some(Purpose::Erase) => {
-                self.first_checkpoint();
-                Ok(())
-            }
-            Some(Purpose::Flush) => match opening.unflushed {
-                Some(pool) => Err(OpenError::FlushFailed(pool)),
-                None => {
-                    let steps = self.on_every_device(Purpose::Supers, &READ_SUPERS);
-                    self.begin_steps(steps);
-                    Ok(())
+    /// Goes on where all steps have ended; the result, when there is no further one.
+    ///
+    /// # Errors
+    /// When the devices hold no group that can be opened.
+    pub(crate) fn advance(
+        &mut self,
+        now: Nanos,
+        pools: &mut Pools,
+        map: &mut ChunkMap,
+    ) -> Result<Option<Opened>, OpenError> {
+        while self.outstanding == 0 {
+            let steps = match self.reads.steps.first().map(|step| step.purpose) {
+                Some(Purpose::Erase) => return Ok(Some(Opened::Formatted)),
+                Some(Purpose::Flush) => match self.unflushed {
+                    Some(pool) => return Err(OpenError::FlushFailed(pool)),
+                    None => on_every_device(pools, Purpose::Supers, &READ_SUPERS),
+                },
+                Some(Purpose::Supers) | None if self.superblock.is_none() => {
+                    self.supers_read(pools, map)?
                 }
-            },
-            Some(Purpose::Supers) | None if opening.superblock.is_none() => self.supers_read(),
-            _ => self.replay(),
-        };
-        if let Err(error) = result {
-            self.opening = None;
-            self.service = Service::Failed(error);
+                _ => {
+                    let recovered = self.replay(pools, map)?;
+                    return Ok(Some(Opened::Recovered(Box::new(recovered))));
+                }
+            };
+            self.begin(now, pools, steps);
         }
+        Ok(None)
     }
+}
 
-    /// Ends formatting and recovery alike.
-    pub(crate) fn first_checkpoint(&mut self) {
-        self.opening = None;
-        self.journal.want_checkpoint();
-        if !mutant("opened_without_room_for_its_map") {
-            // Room may have been given that no superblock knew of when the power failed.
-            self.grow_areas_when_short();
-        }
-        self.pump_checkpoint();
-    }
-
-    /// True if the checkpoint that just ended was the one that puts the group in service.
-    pub(crate) fn opening_ends(&self) -> bool {
-        self.service == Service::Opening && self.opening.is_none()
-    }
+/// A step on each device that is there and has room for superblocks.
+fn on_every_device(pools: &Pools, purpose: Purpose, io: &Io) -> Vec<Step> {
+    let all = pools.ids().zip(pools.iter());
+    let there =
+        all.filter(|(_, pool)| pool.is_alive() && pool.geometry.size.0 >= 2 * BLOCK_BYTES as u64);
+    there.map(|(pool, _)| Step { pool, purpose, io: io.clone(), tries: 0, found: None }).collect()
 }
 
 fn by_block(steps: &[Step]) -> BTreeMap<(BlockKind, u32), Vec<u32>> {
@@ -432,9 +337,9 @@ fn by_block(steps: &[Step]) -> BTreeMap<(BlockKind, u32), Vec<u32>> {
     by_block
 }
 
-impl Opening {
+impl Reads {
     /// The records of a block that some replica has whole, and the pools that do not have it so.
-    pub(crate) fn block(
+    fn block(
         &self,
         kind: BlockKind,
         stamp: Stamp,
@@ -463,11 +368,7 @@ impl Opening {
     }
 
     /// Copies of a block with the pools that have them.
-    pub(crate) fn copies_by_pool(
-        &self,
-        kind: BlockKind,
-        at: u32,
-    ) -> impl Iterator<Item = (PoolId, &[u8])> {
+    fn copies_by_pool(&self, kind: BlockKind, at: u32) -> impl Iterator<Item = (PoolId, &[u8])> {
         let first_of_read = at.saturating_sub(READ_BLOCKS - 1);
         let near = self.by_block.range((kind, first_of_read)..=(kind, at));
         let steps =
@@ -482,17 +383,17 @@ impl Opening {
 
 /// Evidence in the journal's blocks of what must be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Evidence {
+struct Evidence {
     /// Every block before this sequence was durable once.
-    pub(crate) durable_before: u64,
+    durable_before: u64,
     /// True if a later session of the group wrote to the journal: its superblock was durable first.
-    pub(crate) later_session: bool,
+    later_session: bool,
 }
 
-impl Opening {
+impl Reads {
     /// Looks at every whole block of the journal, wherever it stands. Groups of before
     /// [`VERSION_WITH_COMMITS`] do not say which commit a block belongs to.
-    pub(crate) fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
+    fn journal_evidence(&self, superblock: &Superblock) -> Evidence {
         let mut evidence = Evidence::default();
         let journal = |step: &&Step| matches!(step.purpose, Purpose::Blocks(BlockKind::Journal, _));
         let found = self.steps.iter().filter(journal).filter_map(|step| step.found.as_ref());
@@ -514,7 +415,7 @@ impl Opening {
 }
 
 /// The reads that fetch a home's checkpoint and journal.
-pub(crate) fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
+fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
     let area = superblock.area_of(&superblock.pools[usize::from(home.0)], superblock.area);
     let checkpoint = area.pieces(0..superblock.checkpoint_blocks);
     let journal = [(layout::journal_offset(0), 0..superblock.journal_blocks)];
@@ -531,91 +432,4 @@ pub(crate) fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
         }
     }
     steps
-}
-
-fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateError> {
-    let chunk = settings.chunk_size;
-    if !chunk.0.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&chunk) {
-        return Err(CreateError::ChunkSize(chunk));
-    }
-    if !JOURNAL_BLOCKS.contains(&settings.journal_blocks) {
-        return Err(CreateError::Journal(settings.journal_blocks));
-    }
-    let limits = settings.limits;
-    let fits = limits.record < limits.block_payload && limits.block_payload <= PAYLOAD_BYTES;
-    let none = limits.checkpoint_batch == 0 || limits.region_chunks == 0;
-    if !fits || limits.volumes > VOLUMES_MAX || none {
-        return Err(CreateError::Limits(limits));
-    }
-    if pools.is_empty() || pools.len() > POOLS_MAX {
-        return Err(CreateError::PoolCount(pools.len()));
-    }
-    for (at, pool) in pools.iter().enumerate() {
-        check_name(&pool.name, pools[..at].iter().map(|other| other.name.as_str()))?;
-    }
-    Ok(())
-}
-
-/// The pools that get a metadata region: those where it is small, and the roomiest in any case, far
-/// ones last.
-fn regions(settings: &Settings, area_blocks: u32, pools: &[PoolSpec]) -> Vec<bool> {
-    let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
-    let head = layout::head_bytes(settings.journal_blocks, area_blocks, true);
-    let mut regions: Vec<bool> = pools.iter().map(|p| bytes <= p.geometry.size.0 / 8).collect();
-    let mut by_size: Vec<usize> = (0..pools.len()).collect();
-    by_size.sort_by_key(|&index| {
-        let geometry = &pools[index].geometry;
-        (geometry.far, std::cmp::Reverse(geometry.size), index)
-    });
-    for index in by_size {
-        let (size, chunk_size) = (pools[index].geometry.size, settings.chunk_size.0 as u32);
-        let (slots, _) = layout::slots_behind(size, head, chunk_size, settings.checksums);
-        if regions.iter().filter(|&&region| region).count() < 2 && slots > 0 {
-            regions[index] = true;
-        }
-    }
-    regions
-}
-
-/// A pool as it is when it joins, with or without tables of checksums.
-pub(crate) fn new_pool(
-    group: &Group,
-    spec: &PoolSpec,
-    has_region: bool,
-    checksums: bool,
-) -> Result<Pool, CreateError> {
-    let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
-    check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
-    let sizes = group.pools.sizes();
-    let head = layout::head_bytes(sizes.journal_blocks, sizes.area_blocks, has_region);
-    let size = spec.geometry.size;
-    let (slots, first) = layout::slots_behind(size, head, group.chunk_size, checksums);
-    if slots == 0 {
-        return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
-    }
-    let record = PoolRecord {
-        name: spec.name.clone(),
-        membership: Membership::Active,
-        slots: u32::try_from(slots).unwrap_or(u32::MAX - 1),
-        reserve: spec.reserve_chunks,
-        first_slot: first,
-        has_metadata_region: has_region,
-        checksums,
-        extents: Default::default(),
-    };
-    let tables = group.pools.tables_of(&record);
-    Ok(Pool::new(&record, tables, spec.geometry, PoolState::Joining, spec.zeroed))
-}
-
-fn unknown_pool() -> PoolRecord {
-    PoolRecord {
-        name: String::new(),
-        membership: Membership::Active,
-        slots: 0,
-        reserve: 0,
-        first_slot: 0,
-        has_metadata_region: false,
-        checksums: false,
-        extents: Default::default(),
-    }
 }

@@ -3,6 +3,8 @@
 
 use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
+use crate::opening::replicas::DamagedReplica;
+use crate::opening::salvage::Salvage;
 use crate::operation::{Operation, OperationId};
 use crate::overlay::Side;
 use crate::pools::pool::{PoolState, PoolStatus};
@@ -257,6 +259,21 @@ impl Group {
         let pool = self.pools.find(id)?;
         let [reads, writes] = &pool.latencies;
         Some(PoolLatencies { reads, writes })
+    }
+
+    /// Pools whose metadata was damaged when the group was opened, while others had it whole. Pools
+    /// that are dead may lack what came later.
+    pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
+        let lives = |pool: PoolId| {
+            let state = self.pools.find(pool).map(|pool| pool.state);
+            !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
+        };
+        self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
+    }
+
+    /// Outcome of opening a damaged group; `None` if it was opened as a whole one.
+    pub fn salvage(&self) -> Option<&Salvage> {
+        self.salvage.as_deref()
     }
 
     /// The number that no other group has.

@@ -134,6 +134,11 @@ impl Seals {
         !self.watched.is_empty()
     }
 
+    /// Counts tables that went with their last copy while the group was opened.
+    pub(crate) fn note_broken(&mut self, tables: u64) {
+        self.status.broken += tables;
+    }
+
     /// Checksums of a chunk's blocks, as far as they are known.
     pub(crate) fn sums(&self, chunk: ChunkId) -> Option<&Sums> {
         self.tables.sums_of(chunk).or_else(|| self.known.sums_of(chunk))

@@ -15,15 +15,9 @@
 use crate::format::{
     BLOCK_BYTES, BlockKind, Record, Stamp, Superblock, decode_records, open_block,
 };
-use crate::group::Group;
-use crate::map::{ChunkState, Place, Table};
-use crate::opening::Opening;
-use crate::pools::pool::PoolState;
-use crate::replicas::DamagedReplica;
-use crate::settings::Settings;
+use crate::opening::Reads;
 use std::collections::BTreeMap;
-use thermocline_ports::Geometry;
-use thermocline_units::{ChunkId, PoolId, with_one_bit_changed};
+use thermocline_units::{ChunkId, with_one_bit_changed};
 
 /// Blocks that are searched for a flipped bit; each takes about 20 ms.
 const SEARCHES_MAX: u32 = 64;
@@ -52,6 +46,16 @@ pub struct Salvage {
 }
 
 impl Salvage {
+    /// Sequence at which the journal named a chunk last.
+    pub(super) fn named(&self, chunk: ChunkId) -> Option<u64> {
+        self.named.get(&chunk).copied()
+    }
+
+    /// True if records are lost, or may be.
+    pub(super) fn lacks_records(&self) -> bool {
+        self.older_session || !self.journal_blocks.is_empty()
+    }
+
     /// True if nothing is lost: what was damaged could be set right.
     pub fn is_complete(&self) -> bool {
         self.journal_blocks.is_empty()
@@ -107,90 +111,26 @@ impl Salvage {
     }
 
     /// The records of a block that one flipped bit damaged on some replica.
-    pub(crate) fn corrected_block(
+    pub(super) fn corrected_block(
         &mut self,
-        opening: &Opening,
+        reads: &Reads,
         kind: BlockKind,
         stamp: Stamp,
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
-        opening.copies_of(kind, at).find_map(|block| {
+        reads.copies_of(kind, at).find_map(|block| {
             let payload = |block: &[u8]| open_block(kind, stamp, block).map(<[u8]>::to_vec);
             decode_records(&self.correct(block, payload)?, chunk_size)
         })
     }
 
     /// A superblock that one flipped bit damaged.
-    pub(crate) fn corrected_superblock(&mut self, block: &[u8]) -> Option<Superblock> {
+    pub(super) fn corrected_superblock(&mut self, block: &[u8]) -> Option<Superblock> {
         let is_empty = block.iter().all(|&byte| byte == 0);
         if is_empty || block.len() < BLOCK_BYTES || Superblock::decode(block).is_some() {
             return None;
         }
         self.correct(block, Superblock::decode)
-    }
-}
-
-impl Group {
-    /// Opens a group as [`Group::open`] does, and makes the best of damaged metadata instead of
-    /// refusing it; [`Group::salvage`] says what became of it.
-    pub fn open_damaged(settings: Settings, devices: &[Option<Geometry>]) -> Group {
-        let mut group = Group::open(settings, devices);
-        group.salvage = Some(Box::default());
-        group
-    }
-
-    /// Pools whose metadata was damaged when the group was opened, while others had it whole. Pools
-    /// that are dead may lack what came later.
-    pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
-        let lives = |pool: PoolId| {
-            let state = self.pools.find(pool).map(|pool| pool.state);
-            !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
-        };
-        self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
-    }
-
-    /// Outcome of opening a damaged group; `None` if it was opened as a whole one.
-    pub fn salvage(&self) -> Option<&Salvage> {
-        self.salvage.as_deref()
-    }
-
-    /// The chunks in the order in which they get their slots: those that the journal named last
-    /// come first, when the group is damaged.
-    pub(crate) fn chunks_to_settle(&self) -> Vec<ChunkId> {
-        let mut chunks: Vec<ChunkId> = self.map.chunks().collect();
-        if let Some(salvage) = &self.salvage {
-            chunks.sort_by_key(|chunk| std::cmp::Reverse(salvage.named.get(chunk).copied()));
-        }
-        chunks
-    }
-
-    /// Forgets the table of a chunk whose writes a lost record may have announced: what was written
-    /// since would look rotten.
-    pub(crate) fn distrust_table(&mut self, chunk: ChunkId) {
-        let lacks = |salvage: &Salvage| salvage.older_session || !salvage.journal_blocks.is_empty();
-        if self.salvage.as_deref().is_some_and(lacks) {
-            self.map.entry_mut(chunk).set_table(Table::None);
-        }
-    }
-
-    /// Gives up a chunk of a damaged group whose place another one has; true if it had to be.
-    pub(crate) fn gives_up_displaced(&mut self, chunk: ChunkId, state: &ChunkState) -> bool {
-        if self.salvage.is_none() {
-            return false;
-        }
-        let overlay = state.overlay.iter().map(|(place, _)| *place);
-        let mut places = state.copies.iter().map(|copy| copy.place).chain(overlay);
-        if places.all(|place| self.is_free(place)) {
-            return false;
-        }
-        self.map.set_state(chunk, &ChunkState::default());
-        self.salvage.as_mut().expect("it is damaged").displaced.push(chunk);
-        true
-    }
-
-    fn is_free(&self, place: Place) -> bool {
-        let pool = self.pools.find(place.pool);
-        pool.is_some_and(|pool| place.slot < pool.slots.total() && !pool.slots.is_taken(place.slot))
     }
 }
