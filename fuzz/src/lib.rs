@@ -6,11 +6,15 @@
 pub mod forged;
 pub mod images;
 
-use std::io::Cursor;
-use thermocline_trace::{Batch, Format, Op, ReadOptions, open};
+use bytes::Bytes;
+use std::io::{Cursor, Read};
+use thermocline_trace::{Batch, Format, Op, Opened, ReadOptions, native::open_parquet, open_stream};
 
 /// Requests after which an input is believed to be sound; packed inputs can hold very many.
 const REQUESTS_MAX: usize = 1 << 20;
+
+/// Bytes of Parquet that an input may unpack to.
+const UNPACKED_MAX: u64 = 64 << 20;
 
 /// Reads `data` in `format`, or in whatever format it seems to have.
 pub fn read(format: Option<Format>, data: &[u8]) {
@@ -28,8 +32,16 @@ pub fn read_columns(data: &[u8]) {
 }
 
 fn read_with(options: &ReadOptions, data: &[u8]) {
-    let Ok(mut reader) = open(Box::new(Cursor::new(data.to_vec())), "input", options) else {
-        return;
+    let mut reader = match open_stream(Box::new(Cursor::new(data.to_vec())), "input", options) {
+        Ok(Opened::Reader(reader)) => reader,
+        Ok(Opened::Parquet(mut stream)) => {
+            let mut whole = Vec::new();
+            let unpacked = stream.by_ref().take(UNPACKED_MAX).read_to_end(&mut whole);
+            let opened = unpacked.ok().and_then(|_| open_parquet(Bytes::from(whole), "input").ok());
+            let Some(reader) = opened else { return };
+            reader
+        }
+        Err(_) => return,
     };
     let mut batch = Batch::default();
     let (mut count, mut last) = (0, 0);

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thermocline_trace::native::open_parquet;
 use thermocline_trace::synth::{Synth, SynthSpec};
-use thermocline_trace::{Batch, Format, Place, ReadOptions, Request, TraceError, TraceReader};
+use thermocline_trace::{
+    Batch, Format, Opened, Place, ReadOptions, Request, TraceError, TraceReader,
+};
 
 /// The first and the last four bytes of every Parquet file.
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
@@ -77,9 +79,7 @@ impl Source {
     pub fn open(&self, options: &ReadOptions) -> Result<Box<dyn TraceReader>, TraceError> {
         match self {
             Source::File(path) => open_file(path, options),
-            Source::Stdin => {
-                thermocline_trace::open(Box::new(std::io::stdin()), &self.to_string(), options)
-            }
+            Source::Stdin => open_stream(Box::new(std::io::stdin()), &self.to_string(), options),
             Source::Synth(spec) => match Synth::new(spec) {
                 Ok(synth) => Ok(Box::new(synth)),
                 Err(error) => Err(TraceError::Malformed {
@@ -147,7 +147,30 @@ fn open_file(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>,
     if parquet {
         return open_parquet(file, &name);
     }
-    thermocline_trace::open(Box::new(file), &name, options)
+    open_stream(Box::new(file), &name, options)
+}
+
+/// Opens what can be read once only. Parquet is read from its end, and goes to a file without a
+/// name in the folder for temporary files first.
+fn open_stream(
+    input: Box<dyn Read + Send>,
+    name: &str,
+    options: &ReadOptions,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    let mut parquet = match thermocline_trace::open_stream(input, name, options)? {
+        Opened::Reader(reader) => return Ok(reader),
+        Opened::Parquet(parquet) => parquet,
+    };
+    let spooled = tempfile::tempfile().and_then(|mut file| {
+        std::io::copy(&mut parquet, &mut file)?;
+        Ok(file)
+    });
+    let folder = std::env::temp_dir();
+    let file = spooled.map_err(|source| TraceError::Io {
+        input: format!("{name}, put into {}", folder.display()),
+        source,
+    })?;
+    open_parquet(file, name)
 }
 
 /// True if the file is Parquet by its first bytes; leaves the position at the start. Pipes and

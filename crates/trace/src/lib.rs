@@ -26,7 +26,7 @@ pub use error::{Place, TraceError};
 pub use filter::{Filter, Selection};
 pub use formats::{ColumnMap, Format, ParseColumnMapError, ParseFormatError};
 pub use merge::Merge;
-pub use open::{ReadOptions, open};
+pub use open::{Opened, ReadOptions, open, open_stream};
 pub use request::{Batch, ContentHash, HashRange, Op, Request};
 pub use write::{CsvWriter, FioWriter, HashColumn, MsrWriter, TraceWriter};
 

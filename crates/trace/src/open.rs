@@ -1,8 +1,7 @@
 //! Opening a trace: unpack it, tell its format, give its reader.
 //!
 //! Opens no file: the bytes come from whoever has them. Parquet is read from its end, so a stream
-//! of it is held in memory whole; who has a file opens it with [`crate::native::open_parquet`]
-//! instead.
+//! of it is handed back ([`Opened::Parquet`]): held in memory, it would grow with the trace.
 
 use crate::TraceReader;
 use crate::error::{Place, TraceError};
@@ -25,17 +24,44 @@ pub struct ReadOptions {
 /// The bytes a Parquet file begins with.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Opens a trace called `name` in messages. Takes gzip (of any number of members), zstd (frames)
-/// and xz (streams) as it comes, told by their first bytes.
+/// A stream that was looked at.
+pub enum Opened {
+    /// A trace that is read as it comes.
+    Reader(Box<dyn TraceReader>),
+    /// Parquet, unpacked. Put it into a file, and give that to [`crate::native::open_parquet`].
+    Parquet(Box<dyn Read + Send>),
+}
+
+/// Opens a trace called `name` in messages, which is not Parquet. Takes what [`open_stream`] takes.
 ///
 /// # Errors
-/// When the input is empty or cannot be read, when its packing is damaged, and when its format
-/// cannot be told or does not fit the options. Each says what to do.
+/// As there, and when it is Parquet.
 pub fn open(
     input: Box<dyn Read + Send>,
     name: &str,
     options: &ReadOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
+    match open_stream(input, name, options)? {
+        Opened::Reader(reader) => Ok(reader),
+        Opened::Parquet(_) => Err(TraceError::Malformed {
+            input: name.to_string(),
+            place: Place::Whole,
+            problem: "Parquet is read from its end; name a file that is not packed".to_string(),
+        }),
+    }
+}
+
+/// Opens a stream called `name` in messages. Takes gzip (of any number of members), zstd (frames)
+/// and xz (streams) as it comes, told by their first bytes.
+///
+/// # Errors
+/// When the input is empty or cannot be read, when its packing is damaged, and when its format
+/// cannot be told or does not fit the options. Each says what to do.
+pub fn open_stream(
+    input: Box<dyn Read + Send>,
+    name: &str,
+    options: &ReadOptions,
+) -> Result<Opened, TraceError> {
     let mut source = Source::new(input, name)?;
     if source.sample().is_empty() {
         // Reading on brings the error that left the beginning empty, if there was one.
@@ -61,5 +87,8 @@ pub fn open(
             ));
         }
     };
-    formats::reader_of(format, source, options)
+    match format {
+        Format::Parquet => Ok(Opened::Parquet(Box::new(source))),
+        _ => formats::reader_of(format, source, options).map(Opened::Reader),
+    }
 }

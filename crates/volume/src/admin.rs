@@ -12,8 +12,9 @@ use crate::opening::CreateError;
 use crate::operation::Refusal;
 use crate::pools::extents::Extents;
 use crate::pools::pool::{Evacuation, PoolSpec, PoolState};
+use crate::scheduler::Lane;
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
-use thermocline_policy::placement::Placement;
+use thermocline_policy::placement::{Placement, PoolTraits, Sla};
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -146,7 +147,7 @@ impl Group {
             if !is_volume_name(name) || name.len() > self.settings.limits.volume_name {
                 return Err(AdminError::VolumeName(name.to_string()));
             }
-            if self.volume_named(name).is_some() {
+            if self.map.volume_named(name).is_some() {
                 return Err(AdminError::NameTaken(name.to_string()));
             }
         }
@@ -156,7 +157,7 @@ impl Group {
         if !self.makes_room_for_volume() {
             return Err(AdminError::VolumeRoom);
         }
-        let name = name.map_or_else(|| self.default_name(id), str::to_string);
+        let name = name.map_or_else(|| self.map.default_name(id), str::to_string);
         let identity = self.map.take_identity();
         self.map.set_volume(id, size, self.chunk_size);
         let volume = self.map.volume_mut(id).expect("just made");
@@ -327,7 +328,7 @@ impl Group {
         match (state, to) {
             (PoolState::Active, _) => {}
             (PoolState::Draining, Evacuation::Anywhere) => {
-                self.pool_mut(id).evacuation = to;
+                self.pools[id].evacuation = to;
                 return Ok(());
             }
             _ => return Err(AdminError::NotActive { pool: id, state }),
@@ -335,7 +336,7 @@ impl Group {
         if self.pools.iter().filter(|pool| pool.takes_chunks()).count() == 1 {
             return Err(AdminError::LastPool(id));
         }
-        let pool = self.pool_mut(id);
+        let pool = &mut self.pools[id];
         pool.state = PoolState::Draining;
         pool.evacuation = to;
         self.journal.want_checkpoint();
@@ -355,7 +356,7 @@ impl Group {
         if !matches!(state, PoolState::Draining | PoolState::Drained) {
             return Err(AdminError::NotDraining { pool: id, state });
         }
-        let pool = self.pool_mut(id);
+        let pool = &mut self.pools[id];
         pool.state = PoolState::Active;
         pool.evacuation = Evacuation::default();
         self.journal.want_checkpoint();
@@ -380,7 +381,7 @@ impl Group {
         if !self.has_home_beside(id) {
             return Err(AdminError::LastPool(id));
         }
-        let pool = self.pool_mut(id);
+        let pool = &mut self.pools[id];
         pool.gone = pool.state == PoolState::Dead;
         pool.state = PoolState::Removing;
         self.journal.want_checkpoint();
@@ -428,8 +429,7 @@ impl Group {
         self.proposal.replace(self.now, Vec::new());
         self.placement = placement;
         self.placement_name.clear();
-        self.begin_routing(self.now);
-        self.tell_placed();
+        self.placement_begins();
     }
 
     /// As [`Group::set_placement`], for a placement of the registry: `name` says which, with all
@@ -438,8 +438,48 @@ impl Group {
         self.proposal.replace(self.now, Vec::new());
         self.placement = Some(placement);
         self.placement_name = name.to_string();
-        self.begin_routing(self.now);
-        self.tell_placed();
+        self.placement_begins();
+    }
+
+    /// A placement has taken over, or nobody.
+    fn placement_begins(&mut self) {
+        let routes = self.placement.as_mut().is_some_and(|placement| placement.router().is_some());
+        self.routing.begin(self.now, routes, &mut self.pools);
+        if let Some(tap) = &mut self.tap {
+            tap.placed(self.now, &self.placement_name);
+        }
+    }
+
+    /// Promises a volume something, or nothing any more; counts begin at 0 when it is something
+    /// else than before.
+    ///
+    /// # Errors
+    /// When there is no such volume.
+    ///
+    /// # Panics
+    /// When a latency of 0 is promised.
+    pub fn promise(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), AdminError> {
+        if self.map.volume(volume).is_none_or(|volume| volume.deleting) {
+            return Err(AdminError::NoVolume(volume));
+        }
+        self.promises.set(volume, sla);
+        Ok(())
+    }
+
+    /// Says what a pool can do; `None`: nothing is known, and something is assumed. Nothing happens
+    /// when there is no such pool.
+    pub fn set_traits(&mut self, pool: PoolId, traits: Option<PoolTraits>) {
+        if let Some(pool) = self.pools.find_mut(pool) {
+            pool.traits = traits;
+        }
+    }
+
+    /// Lets so many parts of requests be under way on a pool at once; `None`: as many as the
+    /// settings say for all of them. Nothing happens when there is no such pool.
+    pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
+        if self.pools.find(pool).is_some() {
+            self.scheduler.set_depth(Lane::of(pool), depth);
+        }
     }
 
     /// Name of the placement in force; empty when it was not said.

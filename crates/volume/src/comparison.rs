@@ -123,7 +123,7 @@ impl Group {
             return None;
         }
         let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
-        let lives = places.iter().all(|place| self.pool(place.pool).is_alive());
+        let lives = places.iter().all(|place| self.pools[place.pool].is_alive());
         (lives && !places.is_empty()).then(|| Comparison {
             chunk,
             purpose,
@@ -182,7 +182,7 @@ impl Group {
         }
         let current = self.scrub.current.as_ref().expect("a chunk is being compared");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let far = pools.iter().any(|&pool| self.pool(pool).is_far());
+        let far = pools.iter().any(|&pool| self.pools[pool].is_far());
         let piece = (self.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
         let range = start..start + piece.min(self.chunk_size - start);
         if self.writes_under_way(chunk, &range) {
@@ -205,7 +205,7 @@ impl Group {
         current.spoiled = false;
         current.reads = true;
         self.read_all(now, |group, place| {
-            let offset = group.pool(place.pool).address(place, range.start, group.chunk_size);
+            let offset = group.pools[place.pool].address(place, range.start, group.chunk_size);
             Some(Io::Read { offset, length: range.end - range.start })
         });
         true
@@ -255,7 +255,7 @@ impl Group {
             self.comparison().stage = Stage::Tables;
             self.read_all(now, |group, place| {
                 let offset = group.seal_address(place);
-                group.pool(place.pool).checksums.then_some(Io::Read { offset, length: bytes })
+                group.pools[place.pool].checksums.then_some(Io::Read { offset, length: bytes })
             });
         }
         true
@@ -320,7 +320,7 @@ impl Group {
     fn still_there(&self, chunk: ChunkId, places: &[Place]) -> bool {
         self.is_whole(chunk)
             && self.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
-            && places.iter().all(|place| self.pool(place.pool).is_alive())
+            && places.iter().all(|place| self.pools[place.pool].is_alive())
     }
 
     /// True if the chunk's copies hold all of it: no operation is under way, nothing redirected.
@@ -363,7 +363,7 @@ impl Group {
         let (places, repaired) = (current.places.clone(), current.repaired);
         let verdict = self.verdict(chunk, &range, &found);
         for (place, &errors) in places.iter().zip(&verdict.errors) {
-            self.pool_mut(place.pool).counters.checksum_errors += u64::from(errors);
+            self.pools[place.pool].counters.checksum_errors += u64::from(errors);
             self.scrub.status.checksum_errors += u64::from(errors);
         }
         self.scrub.status.unreadable += found.iter().filter(|found| found.is_err()).count() as u64;
@@ -412,10 +412,20 @@ impl Group {
         self.scrub.status.unrepairable += blocks(&verdict.unrepairable) + blocks(unreadable);
         self.scrub.status.undecided += blocks(&verdict.undecided);
         for run in verdict.unrepairable.iter().chain(unreadable) {
-            self.find(FindingKind::Unrepairable, chunk, &shifted(run), None);
+            self.findings.note(
+                FindingKind::Unrepairable,
+                (chunk, self.chunk_size),
+                &shifted(run),
+                None,
+            );
         }
         for run in &verdict.undecided {
-            self.find(FindingKind::Undecided, chunk, &shifted(run), None);
+            self.findings.note(
+                FindingKind::Undecided,
+                (chunk, self.chunk_size),
+                &shifted(run),
+                None,
+            );
         }
         let current = self.comparison();
         current.repaired = 0;
@@ -439,7 +449,7 @@ impl Group {
             let place = places[*copy];
             let contents = found[*right].as_ref().expect("right contents were read");
             let bytes = start + run.start..start + run.end;
-            let offset = self.pool(place.pool).address(place, bytes.start, self.chunk_size);
+            let offset = self.pools[place.pool].address(place, bytes.start, self.chunk_size);
             let io = Io::Write { offset, data: contents.slice(run.clone()), fua: false };
             let current = self.comparison();
             let index = current.repairs.len() as u32;
@@ -468,7 +478,7 @@ impl Group {
         let last = current.outstanding == 0;
         if result.is_ok() {
             self.scrub.status.repaired += u64::from((bytes.end - bytes.start) / BLOCK);
-            self.find(FindingKind::Repaired, chunk, &bytes, Some(pool));
+            self.findings.note(FindingKind::Repaired, (chunk, self.chunk_size), &bytes, Some(pool));
         } else {
             self.give_up_copy(chunk, copy, &bytes);
         }
@@ -485,7 +495,7 @@ impl Group {
     fn give_up_copy(&mut self, chunk: ChunkId, copy: usize, bytes: &Range<u32>) {
         let pool = self.comparison().places[copy].pool;
         self.scrub.status.dropped += 1;
-        self.find(FindingKind::Dropped, chunk, bytes, Some(pool));
+        self.findings.note(FindingKind::Dropped, (chunk, self.chunk_size), bytes, Some(pool));
         self.copy_failed(chunk, pool);
     }
 }

@@ -9,7 +9,6 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::journal::Waiter;
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
-use crate::opening::OpenError;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::pools::flight::Owner;
@@ -115,7 +114,7 @@ impl Group {
 
     fn uncount_prefetched(&mut self, copy: ChunkCopy) {
         if copy.prefetched {
-            self.pool_mut(copy.place.pool).prefetched -= 1;
+            self.pools[copy.place.pool].prefetched -= 1;
         }
     }
 
@@ -142,7 +141,7 @@ impl Group {
             }
             for copy in lost {
                 self.uncount_prefetched(copy);
-                self.pool_mut(pool).slots.give_back(copy.place.slot, false);
+                self.pools[pool].slots.give_back(copy.place.slot, false);
             }
             let prefetched = state.copies.first().copied().filter(|first| first.prefetched);
             if let Some(first) = prefetched {
@@ -157,26 +156,13 @@ impl Group {
         }
     }
 
-    /// A pool could not flush: what was written there since its last flush may be gone, whatever
-    /// later flushes say, so no record may be written that relies on it. Where every chunk is whole
-    /// without the pool, the group goes on without it. Otherwise it goes out of service: the
-    /// devices are as a crash would leave them, and opening it again recovers what is durable.
-    pub(crate) fn flush_failed(&mut self, pool: PoolId) {
-        if self.pool(pool).is_alive() {
-            let last = !self.elect_homes().iter().any(|&home| home != pool);
-            match last || self.is_needed(pool) {
-                true => self.fail(OpenError::FlushFailed(pool)),
-                false => self.pool_died(pool),
-            }
-        }
-    }
-
     /// A pool died: a mirrored chunk that is on it shall be whole on its other side.
     fn wish_on_the_living_side(&mut self, chunk: ChunkId, dead: PoolId) {
         if self.map.mirror(chunk).is_none() {
             return;
         }
-        let [base, above] = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side).pool);
+        let [base, above] =
+            [Side::Base, Side::Above].map(|side| self.map.place_on(chunk, side).pool);
         if base == dead || above == dead {
             let to = if base == dead { above } else { base };
             self.copier.wish(Operation { kind: OperationKind::Migrate, chunk, to });
@@ -196,7 +182,7 @@ impl Group {
         }
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].opening = Some((part, Some(place)));
-        let pool = self.pool(place.pool);
+        let pool = &self.pools[place.pool];
         let offset = pool.address(place, 0, self.chunk_size);
         let length = Bytes(u64::from(self.chunk_size));
         let io = if pool.geometry.discard_zeroes {
@@ -228,10 +214,10 @@ impl Group {
         let place = place.expect("a slot was being made ready");
         self.journal.expected_record_came();
         let zeroed = result.is_ok() || mutant("slot_opened_though_not_zeroed");
-        if zeroed && self.pool(pool).is_alive() {
+        if zeroed && self.pools[pool].is_alive() {
             return self.place_chunk(now, part, place);
         }
-        self.pool_mut(pool).slots.give_back(place.slot, false);
+        self.pools[pool].slots.give_back(place.slot, false);
         self.parts[part].unfit |= 1 << pool.0;
         if result == Err(DeviceError::NoSpace) {
             self.parts[part].error = Some(RequestError::NoSpace);
@@ -266,7 +252,7 @@ impl Group {
     /// pool only if nothing else can be: (place, whether it reads as zeroes).
     fn allocate(&mut self, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
         let id = self.pool_for_chunk(unfit, hint)?;
-        let (slot, clean) = self.pool_mut(id).slots.take().expect("a slot is free");
+        let (slot, clean) = self.pools[id].slots.take().expect("a slot is free");
         Some((Place { pool: id, slot }, clean))
     }
 
@@ -277,11 +263,11 @@ impl Group {
         if self.settings.fill == Fill::SlowestFirst {
             order[hint.len()..].reverse();
         }
-        order.sort_by_key(|&pool| self.pool(pool).is_far());
+        order.sort_by_key(|&pool| self.pools[pool].is_far());
         // The reserve is given up only when there is nothing else.
         for keep_reserve in [true, false] {
             for &id in &order {
-                let pool = self.pool(id);
+                let pool = &self.pools[id];
                 let free =
                     if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
                 if pool.has_space() && unfit & bit(id) == 0 && free > 0 {
@@ -319,7 +305,7 @@ impl Group {
             self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).find_map(|chunk| {
                 let mut copies = self.map.copies(chunk);
                 let copy =
-                    copies.find(|c| c.prefetched && self.pool(c.place.pool).takes_chunks())?;
+                    copies.find(|c| c.prefetched && self.pools[c.place.pool].takes_chunks())?;
                 Some((chunk, copy.place.pool))
             });
         if let Some((chunk, pool)) = victim {
@@ -379,7 +365,7 @@ impl Group {
 
     /// Nothing refers to the slot any more, in memory or on disk.
     pub(crate) fn free_slot(&mut self, now: Nanos, place: Place) {
-        let pool = self.pool(place.pool);
+        let pool = &self.pools[place.pool];
         if pool.is_alive() && pool.geometry.discard_zeroes {
             let offset = pool.address(place, 0, self.chunk_size);
             let length = Bytes(u64::from(self.chunk_size));
@@ -392,7 +378,7 @@ impl Group {
     }
 
     fn give_back(&mut self, now: Nanos, place: Place, clean: bool) {
-        self.pool_mut(place.pool).slots.give_back(place.slot, clean);
+        self.pools[place.pool].slots.give_back(place.slot, clean);
         self.proposal.look_again();
         for part in std::mem::take(&mut self.space_waiters) {
             self.space_may_be_free(now, part);

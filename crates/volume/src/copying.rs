@@ -37,7 +37,7 @@ use crate::pools::flight::{Flight, Owner};
 use crate::presence::Presence;
 use crate::sums::checksums;
 use crate::throttle::Held;
-use crate::trial::Trial;
+use crate::trial::{Trial, Tried};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -153,8 +153,6 @@ pub(crate) struct Copier {
     pub(crate) operations: Slab<Copy>,
     pub(crate) wishes: VecDeque<Operation>,
     pub(crate) ids: u64,
-    /// Moment at which a throttle lets an operation go on.
-    pub(crate) wake: Option<Nanos>,
     /// Chunks in two parts with blocks that changed sides since the journal was told.
     pub(crate) unsaved_overlays: Vec<ChunkId>,
     pub(crate) overlays: usize,
@@ -234,7 +232,7 @@ impl Copier {
 impl Group {
     /// Starts queued operations, and takes the next step of those under way.
     pub(crate) fn pump_operations(&mut self, now: Nanos) {
-        self.copier.wake = None;
+        self.throttle.begin_round();
         while self.has_turn() {
             if let Some((id, operation)) = self.copier.queue.pop_front() {
                 self.begin_operation(now, id, operation, false);
@@ -283,9 +281,6 @@ impl Group {
         }
         let chunk = copy.what.chunk;
         if !self.passes_trial(now, index) {
-            if self.copier.operations[index].cancelled {
-                self.advance(now, index);
-            }
             return;
         }
         if !self.seal_is_at_hand(now, chunk) {
@@ -309,12 +304,44 @@ impl Group {
         if held != Held::Free {
             return;
         }
-        let offset = self.pool(source.pool).address(source, range.start, self.chunk_size);
+        let offset = self.pools[source.pool].address(source, range.start, self.chunk_size);
         let io = Io::Read { offset, length: range.end - range.start };
         let copy = &mut self.copier.operations[index];
         copy.cursor = range.end;
         copy.piece = Some(Piece { range, to, spoiled: false, sums: Vec::new() });
         self.send(now, source.pool, Owner::Copy { operation: index }, io);
+    }
+
+    /// True if a move may copy on: its trial is over, or has not come. One that is lost is given
+    /// up.
+    fn passes_trial(&mut self, now: Nanos, index: u32) -> bool {
+        let copy = &mut self.copier.operations[index];
+        let order = self.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
+        match copy.try_out(now, self.settings.copying.trial, order.is_lt()) {
+            Tried::GoesOn => true,
+            Tried::Waits(until) => {
+                self.throttle.wake_at(until);
+                false
+            }
+            Tried::Lost => {
+                copy.cancelled = true;
+                self.copier.trials_lost += 1;
+                self.advance(now, index);
+                false
+            }
+        }
+    }
+
+    /// Asks the throttle about a piece that touches these pools, at the rate of now.
+    pub(crate) fn hold_back(
+        &mut self,
+        now: Nanos,
+        touched: &[PoolId],
+        bytes: u32,
+        held_since: Option<Nanos>,
+    ) -> Held {
+        let copying = self.pacer.paced(&self.settings.copying);
+        self.throttle.hold_back(&mut self.pools, &copying, now, touched, (bytes, held_since))
     }
 
     /// True if every block is where it shall be, and no write is on its way to a side that goes.
@@ -336,7 +363,8 @@ impl Group {
         let copy = &self.copier.operations[index];
         let (chunk, source) = (copy.what.chunk, copy.source);
         let moves = copy.what.kind == OperationKind::Migrate && copy.goal.is_none();
-        let able = self.pool(source.pool).is_alive() && copy.failed_sources & bit(source.pool) == 0;
+        let able =
+            self.pools[source.pool].is_alive() && copy.failed_sources & bit(source.pool) == 0;
         if !moves || !able || !self.keeps_checksums() || self.can_verify(chunk, range) {
             return None;
         }
@@ -357,8 +385,8 @@ impl Group {
             return self.best_copy(chunk, range, |place| failed >> place.pool.0 & 1 == 1);
         }
         let mut sides =
-            [Side::Base, Side::Above].map(|side| self.place_on(chunk, side)).into_iter();
-        sides.find(|place| failed >> place.pool.0 & 1 == 0 && self.pool(place.pool).is_alive())
+            [Side::Base, Side::Above].map(|side| self.map.place_on(chunk, side)).into_iter();
+        sides.find(|place| failed >> place.pool.0 & 1 == 0 && self.pools[place.pool].is_alive())
     }
 
     fn has_parts_under_way(&self, index: u32) -> bool {
@@ -390,7 +418,7 @@ impl Group {
 
     /// Bytes copied at a time: of a far pool, where each request costs alike, many.
     fn piece_max(&self, copy: &Copy) -> u32 {
-        let far = [copy.source.pool, copy.destination.pool].map(|pool| self.pool(pool).is_far());
+        let far = [copy.source.pool, copy.destination.pool].map(|pool| self.pools[pool].is_far());
         let far = if far.contains(&true) { FAR_PIECE } else { 0 };
         (self.settings.copying.piece.0 as u32).max(far).min(self.chunk_size)
     }
@@ -402,7 +430,7 @@ impl Group {
         };
         let overlay = self.map.overlay(copy.what.chunk).expect("it has a goal");
         let (range, side) = overlay.blocks.run_towards(goal, from, length_max)?;
-        Some((range, self.place_on(copy.what.chunk, side)))
+        Some((range, self.map.place_on(copy.what.chunk, side)))
     }
 
     /// A device answered for an operation.
@@ -422,11 +450,11 @@ impl Group {
                     return self.piece_over(now, index);
                 }
                 let failed = self.copier.operations[index].failed;
-                if failed || !self.pool(destination.pool).is_alive() {
+                if failed || !self.pools[destination.pool].is_alive() {
                     self.copier.operations[index].failed = true;
                     return self.piece_over(now, index);
                 }
-                let pool = self.pool(destination.pool);
+                let pool = &self.pools[destination.pool];
                 let offset = pool.address(destination, start, self.chunk_size);
                 let io = Io::Write { offset, data: payload, fua: false };
                 self.send(now, destination.pool, Owner::Copy { operation: index }, io);
@@ -470,7 +498,7 @@ impl Group {
             return true;
         }
         self.copier.operations[index].failed_sources |= 1 << pool.0;
-        self.pool_mut(pool).counters.checksum_errors += u64::from(wrong);
+        self.pools[pool].counters.checksum_errors += u64::from(wrong);
         self.scrub.status.checksum_errors += u64::from(wrong);
         self.mend(chunk);
         false

@@ -27,6 +27,7 @@ use crate::seals::Seals;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
 use crate::settling::Losses;
 use crate::shares::Shares;
+use crate::throttle::Throttle;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Payload};
 use thermocline_units::mutants::mutant;
@@ -124,6 +125,7 @@ impl Group {
             journal: Journal::new(identity),
             losses: Losses::default(),
             copier: Copier::default(),
+            throttle: Throttle::default(),
             promises: Promises::default(),
             proposal: Proposal::default(),
             scrub: Scrub::default(),
@@ -198,7 +200,7 @@ impl Group {
             let chunks: Vec<ChunkId> = self.map.chunks().filter(mapped).collect();
             chunks.into_iter().for_each(|chunk| self.watch(Nanos(0), chunk));
         }
-        self.name_old_volumes();
+        self.map.name_old_volumes();
         self.first_checkpoint();
     }
 
@@ -211,11 +213,6 @@ impl Group {
             self.grow_areas_when_short();
         }
         self.pump_checkpoint();
-    }
-
-    /// True if the checkpoint that just ended was the one that puts the group in service.
-    pub(crate) fn opening_ends(&self) -> bool {
-        self.service == Service::Opening && self.opening.is_none()
     }
 }
 

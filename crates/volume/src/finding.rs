@@ -1,6 +1,5 @@
 //! What verifying found and did, told to whoever drives the group.
 
-use crate::group::Group;
 use std::ops::Range;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
@@ -44,28 +43,28 @@ pub(crate) struct Findings {
     untold: u64,
 }
 
-impl Group {
-    /// Appends what verifying has found since this was last called; of floods only the first.
-    pub fn take_findings(&mut self, out: &mut Vec<Finding>) {
-        out.append(&mut self.findings.queue);
+impl Findings {
+    /// Appends the findings since this was last called; of floods only the first.
+    pub(crate) fn take(&mut self, out: &mut Vec<Finding>) {
+        out.append(&mut self.queue);
     }
 
     /// Findings that nobody will be told of, because too many came at once.
-    pub fn findings_untold(&self) -> u64 {
-        self.findings.untold
+    pub(crate) fn untold(&self) -> u64 {
+        self.untold
     }
 
-    /// Tells of bytes of a chunk; a run that continues the last finding lengthens it.
-    pub(crate) fn find(
+    /// Tells of bytes of a chunk of this size; a run that continues the last finding lengthens it.
+    pub(crate) fn note(
         &mut self,
         kind: FindingKind,
-        chunk: ChunkId,
+        (chunk, chunk_size): (ChunkId, u32),
         bytes: &Range<u32>,
         pool: Option<PoolId>,
     ) {
-        let offset = u64::from(chunk.index) * u64::from(self.chunk_size) + u64::from(bytes.start);
+        let offset = u64::from(chunk.index) * u64::from(chunk_size) + u64::from(bytes.start);
         let length = Bytes(u64::from(bytes.end - bytes.start));
-        let Findings { queue, untold } = &mut self.findings;
+        let Findings { queue, untold } = self;
         let full = queue.len() >= FINDINGS_MAX;
         match queue.last_mut() {
             Some(last)

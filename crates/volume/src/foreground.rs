@@ -7,13 +7,13 @@
 use crate::group::Group;
 use crate::journal::Waiter;
 use crate::map::{NONE, Place};
-use crate::pools::flight::Flight;
+use crate::pools::flight::{Flight, Owner};
 use crate::request::{Action, Piece, Priority, RequestError, RequestId};
 use crate::scheduler::Lane;
 use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_policy::placement::ChunkAccess;
-use thermocline_ports::{DeviceError, Payload};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -246,6 +246,16 @@ impl Group {
         part.range.start == 0 && u64::from(part.range.end) >= bytes
     }
 
+    /// Sends a request to a device; its number as long as it is under way.
+    pub(crate) fn send(&mut self, now: Nanos, pool: PoolId, owner: Owner, io: Io) -> u32 {
+        let mut background = false;
+        if let Owner::Part { part, .. } = owner {
+            self.note_sent(part, pool);
+            background = self.parts[part].priority != Priority::Foreground;
+        }
+        self.pools.send(now, pool, owner, io, background)
+    }
+
     /// A device answered for a part.
     pub(crate) fn part_io_done(
         &mut self,
@@ -261,7 +271,8 @@ impl Group {
             && result.is_ok()
             && let Some(operation) = self.operation_on(self.parts[part].chunk)
         {
-            self.note_trial(operation, pool, now.saturating_sub(flight.since));
+            let took = now.saturating_sub(flight.since);
+            self.copier.operations[operation].note_trial(pool, took);
         }
         if self.is_opening(part) {
             return self.opened(now, part, pool, result);

@@ -14,25 +14,10 @@ use crate::format::BLOCK_BYTES;
 use crate::group::Group;
 use crate::map::Place;
 use crate::pools::flight::Owner;
-use crate::pools::pool::Pool;
+use crate::pools::pool::PROBE_EVERY;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
-
-/// Interval at which a full pool is asked whether it has room again.
-const PROBE_EVERY: Nanos = Nanos(5_000_000_000);
-
-impl Pool {
-    /// Notes that the device had no room for a write.
-    pub(crate) fn note_no_space(&mut self, now: Nanos) {
-        self.probe_at.get_or_insert(Nanos(now.0 + PROBE_EVERY.0));
-    }
-
-    /// True while its device has no room, as far as is known.
-    pub(crate) fn is_full(&self) -> bool {
-        self.probe_at.is_some()
-    }
-}
 
 impl Group {
     /// Moment at which the next full pool is to be probed.
@@ -72,7 +57,7 @@ impl Group {
     ) {
         self.slots_leaving -= 1;
         if result.is_ok() {
-            self.pool_mut(place.pool).probe_at = None;
+            self.pools[place.pool].probe_at = None;
         }
         self.free_slot(now, place);
     }

@@ -33,13 +33,12 @@ use crate::opening::salvage::Salvage;
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
 use crate::pacing::Pacer;
-use crate::pools::flight::{Flight, Owner};
-use crate::pools::pool::Pool;
-use crate::pools::{Pools, Retry};
+use crate::pools::Pools;
+use crate::pools::flight::Owner;
 use crate::promises::Promises;
 use crate::proposal::Proposal;
 use crate::regions::Regions;
-use crate::request::{Priority, Reply};
+use crate::request::Reply;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
@@ -48,11 +47,11 @@ use crate::settings::Settings;
 use crate::settling::Losses;
 use crate::shares::Shares;
 use crate::tap::Tap;
+use crate::throttle::Throttle;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, Slab};
 
 /// State of a group's service.
@@ -99,6 +98,7 @@ pub struct Group {
     /// Writes that died with their pools.
     pub(crate) losses: Losses,
     pub(crate) copier: Copier,
+    pub(crate) throttle: Throttle,
     pub(crate) routing: Routing,
     pub(crate) promises: Promises,
     pub(crate) pacer: Pacer,
@@ -160,7 +160,7 @@ impl Group {
         }
         // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
         let given_up =
-            self.opening.is_none() && !self.pool(pool).is_alive() && !mutant("dead_pool_believed");
+            self.opening.is_none() && !self.pools[pool].is_alive() && !mutant("dead_pool_believed");
         let result = if given_up { Err(DeviceError::Gone) } else { result };
         if matches!(self.service, Service::Failed(_)) {
             return;
@@ -204,7 +204,7 @@ impl Group {
                 (a, b) => a.or(b),
             }
         };
-        sooner(self.copier.wake);
+        sooner(self.throttle.wake());
         if self.service == Service::Ready {
             sooner(self.next_housekeeping());
         }
@@ -241,47 +241,6 @@ impl Group {
         waiting && self.has_turn()
     }
 
-    /// Sends a request to a device; its number as long as it is under way.
-    pub(crate) fn send(&mut self, now: Nanos, pool: PoolId, owner: Owner, io: Io) -> u32 {
-        let mut background = false;
-        if let Owner::Part { part, .. } = owner {
-            self.note_sent(part, pool);
-            background = self.parts[part].priority != Priority::Foreground;
-        }
-        self.pools.send(now, pool, owner, io, background)
-    }
-
-    /// Sends a failed request of the machine's own again, and gives up its pool after the last try.
-    /// True if the request is under way again.
-    pub(crate) fn goes_again(&mut self, now: Nanos, flight: &Flight, failed: bool) -> bool {
-        if !failed {
-            return false;
-        }
-        let retry = self.pools.send_again(now, flight);
-        if retry == Retry::Spent {
-            self.pool_died(flight.pool);
-        }
-        retry == Retry::Again
-    }
-
-    /// The pool stops taking part; what had copies elsewhere goes on there.
-    pub(crate) fn pool_died(&mut self, pool: PoolId) {
-        if self.opening.is_some() {
-            return;
-        }
-        let Some(unflushed) = self.pools.bury(pool) else { return };
-        if unflushed && !mutant("death_loses_in_silence") {
-            met("pool died with unflushed writes");
-            self.losses.note(pool);
-        }
-        self.journal.lose(pool);
-        // Until a recovery's checkpoint is in force its journal is the old one, and is not written.
-        if self.service != Service::Opening {
-            self.forget_copies_on(pool);
-            self.operations_lose(pool);
-        }
-    }
-
     /// Once every part and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
         if self.service != Service::Closing || !self.requests.is_empty() || self.copier.is_busy() {
@@ -308,20 +267,5 @@ impl Group {
             self.stop_scrub();
             self.pump(now);
         }
-    }
-
-    pub(crate) fn reply(&mut self, reply: Reply) {
-        if let Some(tap) = &mut self.tap {
-            tap.answered(self.now, reply.id, reply.result.is_ok());
-        }
-        self.replies_out.push(reply);
-    }
-
-    pub(crate) fn pool(&self, pool: PoolId) -> &Pool {
-        &self.pools[pool]
-    }
-
-    pub(crate) fn pool_mut(&mut self, pool: PoolId) -> &mut Pool {
-        &mut self.pools[pool]
     }
 }

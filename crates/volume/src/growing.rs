@@ -57,7 +57,7 @@ impl Group {
     ) -> Result<u32, AdminError> {
         let chunks = self.enlarge(id, size, zeroed_from)?;
         if mutant("grown_slots_before_the_superblock") {
-            self.pool_mut(id).release_held();
+            self.pools[id].release_held();
         }
         self.journal.want_checkpoint();
         self.pump(now);
@@ -95,7 +95,7 @@ impl Group {
             return Err(AdminError::NotLarger { name, size, pool_ends });
         }
         let (before, chunk_size) = (Before::of(self), self.chunk_size);
-        let pool = self.pool_mut(id);
+        let pool = &mut self.pools[id];
         pool.geometry.size = size;
         pool.add_slots(total, zeroed_from, chunk_size);
         if !mutant("growth_without_room_for_its_map")
@@ -104,7 +104,7 @@ impl Group {
             before.restore(self, id);
             return Err(AdminError::MetadataRoom(name));
         }
-        let pool = self.pool(id);
+        let pool = &self.pools[id];
         met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
         Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
     }
@@ -130,7 +130,7 @@ impl Before {
         {
             (pool.slots, pool.geometry.size, pool.extents) = (slots, size, extents);
         }
-        group.pool_mut(growing).held.clear();
+        group.pools[growing].held.clear();
     }
 }
 

@@ -14,15 +14,15 @@
 //! Without hints and far pools it costs one look at an empty list a request, and at the chunk's
 //! pool a write.
 
-use crate::group::{Group, Service};
+use crate::group::Group;
 use crate::map::Place;
-use crate::operation::{Operation, OperationKind, Refusal};
+use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use crate::request::{Action, Priority, Request};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::hints::Level;
 use thermocline_policy::hints::director::Directed;
 use thermocline_policy::hints::rules::Classes;
-use thermocline_policy::hints::store::{Hint, HintError, Hints};
+use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::Move;
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
@@ -32,8 +32,6 @@ const QUEUE: u32 = 4;
 pub const HINT_WISHES_MAX: usize = 65_536;
 /// Redirections that have not begun, at most: each new one is looked for among them.
 const REDIRECTS_MAX: usize = 256;
-/// Of both, how many begin in a round of housekeeping.
-const WISHES_PER_ROUND: usize = 16;
 /// Hints that writes look at between two rounds of housekeeping, a tenth of a second: where a chunk
 /// has thousands of them, each look takes tens of microseconds.
 const LOOKS_MAX: u32 = 64;
@@ -91,10 +89,35 @@ pub(crate) struct Hinting {
 
 impl Hinting {
     /// The next copy that is wished, redirections first, and its place among prefetches.
-    fn next_wish(&mut self) -> Option<(Option<(Nanos, u64)>, Operation)> {
+    pub(crate) fn next_wish(&mut self) -> Option<(Option<(Nanos, u64)>, Operation)> {
         let redirection = self.wishes.pop_front().map(|wish| (None, wish));
         let prefetch = || self.prefetches.pop_first().map(|(place, wish)| (Some(place), wish));
         redirection.or_else(prefetch)
+    }
+
+    /// A round of granting wishes begins.
+    pub(crate) fn begin_round(&mut self) {
+        self.looks = 0;
+    }
+
+    /// Counts what became of a wish, and puts it back where it must wait; false then: no other one
+    /// would be taken either.
+    pub(crate) fn note_started(
+        &mut self,
+        place: Option<(Nanos, u64)>,
+        wish: Operation,
+        started: Result<OperationId, Refusal>,
+    ) -> bool {
+        match started {
+            Ok(_) if wish.kind == OperationKind::Redirect => self.counts.redirected += 1,
+            Ok(_) | Err(Refusal::AlreadyThere | Refusal::Unmapped) => {}
+            Err(Refusal::Busy | Refusal::QueueFull) => {
+                self.put_back(place, wish);
+                return false;
+            }
+            Err(_) => self.counts.refused += 1,
+        }
+        true
     }
 
     /// Puts a wish back to where it was.
@@ -107,32 +130,6 @@ impl Hinting {
 }
 
 impl Group {
-    /// Takes a hint: its class by the table in force. What of its range lies beyond the volume's
-    /// end is left out.
-    ///
-    /// # Errors
-    /// When it is malformed, there are too many, or its volume does not exist.
-    pub fn hint(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintRefusal> {
-        if self.service != Service::Ready {
-            return Err(HintRefusal::NotReady);
-        }
-        let mut hint = *hint;
-        if let Some(id) = hint.volume {
-            let volume = self.map.volume(id).filter(|volume| !volume.deleting);
-            let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
-            if hint.range.0 >= size {
-                return Err(HintRefusal::Beyond(hint.range.0, size));
-            }
-            hint.range.1 = hint.range.1.min(size);
-        }
-        let mattered = self.epochs_matter();
-        let class = self.hinting.hints.take(now, &hint)?;
-        if !mattered {
-            self.housekeeping.begin_epoch(now, self.settings.epoch);
-        }
-        Ok(class)
-    }
-
     /// Hints in force, by source.
     pub fn hints(&self) -> &Hints {
         &self.hinting.hints
@@ -165,15 +162,9 @@ impl Group {
         self.hinting.hints = Hints::new(classes);
     }
 
-    /// Wishes copies of a range's chunks in the reserve of a faster pool; they come one after the
-    /// other, as copying allows: those first that are needed first, `due`, and last those of which
-    /// that is not known. How many chunks that are.
-    ///
-    /// # Errors
-    /// When there is no such volume, or the range begins beyond its end.
-    pub fn prefetch(
+    /// As [`Group::prefetch`], to be begun at the next opportunity.
+    pub(crate) fn wish_prefetches(
         &mut self,
-        now: Nanos,
         volume: VolumeId,
         range: (u64, u64),
         due: Option<Nanos>,
@@ -193,7 +184,7 @@ impl Group {
             let chunk = ChunkId { volume, index: index as u32 };
             let Some(home) = self.pool_of(chunk) else { continue };
             let to = self.pools.ranks().faster_than(home).find(|&to| {
-                let pool = self.pool(to);
+                let pool = &self.pools[to];
                 pool.takes_chunks() && pool.reserve > 0
             });
             if let Some(to) = to {
@@ -205,7 +196,6 @@ impl Group {
             }
         }
         self.hinting.counts.prefetched += wished;
-        self.pump(now);
         Ok(wished)
     }
 
@@ -240,7 +230,7 @@ impl Group {
     /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
     /// there as a whole, by a move.
     fn near(&self, pool: PoolId) -> PoolId {
-        let here = |pool: &PoolId| !self.pool(*pool).is_far();
+        let here = |pool: &PoolId| !self.pools[*pool].is_far();
         let mut slowest = std::iter::once(pool).chain(self.pools.ranks().faster_than(pool).rev());
         slowest.find(here).unwrap_or(pool)
     }
@@ -256,11 +246,11 @@ impl Group {
     /// one that it is on is busy, or where that one is far.
     pub(crate) fn redirect_write(&mut self, chunk: ChunkId) {
         let Some(home) = self.pool_of(chunk) else { return };
-        let far = self.pool(home).is_far();
+        let far = self.pools[home].is_far();
         if self.hinting.hints.is_empty() && !far {
             return;
         }
-        let busy = self.pool(home).in_flight >= QUEUE
+        let busy = self.pools[home].in_flight >= QUEUE
             && self.pools.ranks().faster_than(home).next().is_some();
         if !busy && !far || self.hinting.looks >= LOOKS_MAX || !self.map.is_simple(chunk) {
             return;
@@ -271,7 +261,7 @@ impl Group {
             wanted.take_while(|&pool| self.pools.ranks().compare_speed(pool, home).is_lt());
         let here = self.pools.ranks().faster_than(home).rev().filter(|_| far);
         let better = wanted.chain(here).find(|&to| {
-            let pool = self.pool(to);
+            let pool = &self.pools[to];
             let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);
             suits && pool.takes_chunks() && pool.free_beside_reserve() > 0
         });
@@ -287,25 +277,6 @@ impl Group {
     pub(crate) fn has_hint_wishes(&self) -> bool {
         let Hinting { wishes, prefetches, looks, .. } = &self.hinting;
         !wishes.is_empty() || !prefetches.is_empty() || *looks > 0
-    }
-
-    /// Begins some of the copies that hints wish.
-    pub(crate) fn grant_hint_wishes(&mut self, now: Nanos) {
-        self.hinting.looks = 0;
-        for _ in 0..WISHES_PER_ROUND {
-            let Some((place, wish)) = self.hinting.next_wish() else { return };
-            match self.start(now, wish) {
-                Ok(_) if wish.kind == OperationKind::Redirect => {
-                    self.hinting.counts.redirected += 1;
-                }
-                Ok(_) | Err(Refusal::AlreadyThere | Refusal::Unmapped) => {}
-                Err(Refusal::Busy | Refusal::QueueFull) => {
-                    self.hinting.put_back(place, wish);
-                    return;
-                }
-                Err(_) => self.hinting.counts.refused += 1,
-            }
-        }
     }
 
     /// Puts what hints want among a placement's moves.

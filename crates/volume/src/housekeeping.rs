@@ -3,12 +3,12 @@
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
-use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
-use crate::pools::pool::{Pool, PoolState};
+use crate::operation::{Operation, OperationKind, Refusal};
+use crate::pools::pool::{Evacuation, Pool, PoolState};
 use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::mutants::mutant;
-use thermocline_units::{ChunkId, Nanos, VolumeId};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Interval of housekeeping while there is something to do.
 const ROUND: Nanos = Nanos(100_000_000);
@@ -70,12 +70,13 @@ impl Group {
         let round = due.then_some(self.housekeeping.round);
         let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        [round, probe, epoch, self.next_routing(), self.next_pacing()].into_iter().flatten().min()
+        let pacing = self.pacer.next(&self.settings.copying, &self.promises);
+        [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
-        self.pump_routing(now);
-        self.pump_pacing(now);
+        self.ask_router(now);
+        self.pacer.set_rate(now, &self.settings.copying, &self.promises);
         self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
@@ -124,6 +125,72 @@ impl Group {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Moves chunks off pools that are being drained.
+    fn evacuate(&mut self, now: Nanos) {
+        let draining = |pool: &Pool| pool.state == PoolState::Draining;
+        if !self.pools.iter().any(draining) || self.copier.is_busy() {
+            return;
+        }
+        let batch = self.settings.copying.concurrent as usize;
+        let found: Vec<(ChunkId, PoolId)> = self
+            .map
+            .chunks()
+            .filter(|chunk| !self.copier.chunks.contains_key(chunk))
+            .filter_map(|chunk| {
+                let copies = self.map.copies(chunk).map(|copy| copy.place);
+                let above = self.map.overlay(chunk).map(|overlay| overlay.place);
+                let mut places = copies.chain(above);
+                let place = places.find(|place| draining(&self.pools[place.pool]))?;
+                Some((chunk, place.pool))
+            })
+            .take(batch)
+            .collect();
+        for (chunk, from) in found {
+            // A further copy needs no move: it is dropped.
+            if self.map.copies(chunk).count() > 1 {
+                self.drop_copy(chunk, from, false);
+                continue;
+            }
+            let others = self.pools.ranks().by_likeness(from).into_iter();
+            let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
+            // The first pool that takes it; when none does, the next round tries again. What lies
+            // over a copy elsewhere may have to be brought together here before it can leave.
+            let to: Vec<PoolId> = others.chain([from]).collect();
+            to.into_iter().any(|to| {
+                self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
+            });
+        }
+    }
+
+    /// True if a drain of `from` may send chunks to `to`.
+    fn may_evacuate(&self, from: PoolId, to: PoolId) -> bool {
+        let (from, to) = (&self.pools[from], &self.pools[to]);
+        !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere
+    }
+
+    /// Begins some of the copies that hints wish.
+    fn grant_hint_wishes(&mut self, now: Nanos) {
+        self.hinting.begin_round();
+        for _ in 0..WISHES_PER_ROUND {
+            let Some((place, wish)) = self.hinting.next_wish() else { return };
+            let started = self.start(now, wish);
+            if !self.hinting.note_started(place, wish, started) {
+                return;
+            }
+        }
+    }
+
+    /// Asks the placement's router, where it is time.
+    fn ask_router(&mut self, now: Nanos) {
+        let Some(loads) = self.routing.loads(now, &mut self.pools) else { return };
+        let router = self.placement.as_mut().and_then(|placement| placement.router());
+        let Some(route) = router.map(|router| router.route(&loads)) else { return };
+        self.routing.set(route);
+        if let Some(tap) = &mut self.tap {
+            tap.routed(now, &loads, route);
         }
     }
 
@@ -197,7 +264,7 @@ impl Group {
             let state = self.map.state(chunk);
             self.copier.overlays -= usize::from(state.overlay.is_some());
             for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-                self.pool_mut(copy.place.pool).prefetched -= 1;
+                self.pools[copy.place.pool].prefetched -= 1;
             }
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
@@ -213,23 +280,5 @@ impl Group {
         }
         self.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
         self.journal.want_commit();
-    }
-
-    /// Everybody who waits is told that the group is out of service.
-    pub(crate) fn fail_everyone(&mut self) {
-        for request in self.drain_requests() {
-            let result = Err(crate::request::RequestError::NotReady);
-            self.reply(crate::request::Reply { id: request, result });
-        }
-        let queued = std::mem::take(&mut self.copier.queue).into_iter();
-        let under_way = self.copier.operations.iter().map(|(_, copy)| (copy.id, copy.what));
-        let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
-        self.copier.chunks.clear();
-        let outcome = Outcome::Failed;
-        let ended = ended.into_iter().map(|(id, operation)| {
-            let (from, proposed) = (None, false);
-            Finished { id, operation, outcome, from, proposed }
-        });
-        self.finished_out.extend(ended);
     }
 }

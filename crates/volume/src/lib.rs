@@ -15,6 +15,7 @@
 //! - Every queue has a bound with a name ([`settings`]).
 
 mod admin;
+mod calls;
 mod comparison;
 mod copies;
 mod copying;

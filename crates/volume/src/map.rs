@@ -7,7 +7,7 @@
 //! without a copy reads as zeroes.
 
 use crate::format::{Record, VolumeRecord};
-use crate::overlay::{Blocks, Overlay};
+use crate::overlay::{Blocks, Overlay, Side};
 use crate::settings::POOLS_MAX;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -377,6 +377,25 @@ impl ChunkMap {
     /// The chunk's second part, where it has one.
     pub(crate) fn overlay(&self, chunk: ChunkId) -> Option<&Overlay> {
         self.extra(chunk)?.overlay.as_ref()
+    }
+
+    /// The second part of a chunk in two parts.
+    ///
+    /// # Panics
+    /// When the chunk has none.
+    pub(crate) fn overlay_of(&self, chunk: ChunkId) -> &Overlay {
+        self.overlay(chunk).expect("called for chunks in two parts")
+    }
+
+    /// Place of a side of a chunk in two parts.
+    ///
+    /// # Panics
+    /// When the chunk is not in two parts.
+    pub(crate) fn place_on(&self, chunk: ChunkId, side: Side) -> Place {
+        match side {
+            Side::Above => self.overlay_of(chunk).place,
+            Side::Base => self.entry(chunk).first().expect("an overlay lies over a copy"),
+        }
     }
 
     /// The other side of the chunk, where it is mirrored.

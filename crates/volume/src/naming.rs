@@ -4,7 +4,7 @@
 //! it; and an identity, which is never used again. What is kept beyond a volume's life, or apart
 //! from it, refers to it by its identity.
 
-use crate::group::Group;
+use crate::map::ChunkMap;
 use crate::settings::VOLUME_NAME_BYTES_MAX;
 use thermocline_units::VolumeId;
 
@@ -17,10 +17,13 @@ pub fn is_volume_name(name: &str) -> bool {
         && !name.starts_with(['.', '-'])
 }
 
-impl Group {
+impl ChunkMap {
     /// The volume of this name, unless it is being deleted.
-    pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
-        self.volumes().find(|volume| volume.name == name).map(|volume| volume.id)
+    pub(crate) fn volume_named(&self, name: &str) -> Option<VolumeId> {
+        (0..self.volume_count()).map(VolumeId).find(|&id| {
+            let volume = self.volume(id).filter(|volume| !volume.deleting);
+            volume.is_some_and(|volume| volume.name == name)
+        })
     }
 
     /// The name that a volume gets when nobody gives it one: its number after a `v`, or the first
@@ -33,11 +36,11 @@ impl Group {
     /// Gives volumes of older layouts the names and identities that they lack. They are durable
     /// with the checkpoint that ends the recovery.
     pub(crate) fn name_old_volumes(&mut self) {
-        for id in (0..self.map.volume_count()).map(VolumeId) {
-            if self.map.volume(id).is_some_and(|volume| volume.identity == 0) {
+        for id in (0..self.volume_count()).map(VolumeId) {
+            if self.volume(id).is_some_and(|volume| volume.identity == 0) {
                 let name = self.default_name(id);
-                let identity = self.map.take_identity();
-                let volume = self.map.volume_mut(id).expect("it exists");
+                let identity = self.take_identity();
+                let volume = self.volume_mut(id).expect("it exists");
                 (volume.identity, volume.name) = (identity, name);
             }
         }

@@ -6,7 +6,6 @@ use crate::layout::{self, Need};
 use crate::map::{NONE, Place};
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay, Side};
-use crate::pools::pool::{Evacuation, Pool, PoolState};
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 use crate::trial::Trial;
@@ -14,33 +13,34 @@ use thermocline_units::situations::met;
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
 impl Group {
-    /// Queues an operation.
+    /// Queues an operation, which begins at the next opportunity.
     ///
     /// # Errors
     /// When it makes no sense now; nothing has changed then.
-    pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
+    pub(crate) fn enqueue(&mut self, operation: Operation) -> Result<OperationId, Refusal> {
         self.refuse(&operation)?;
         let id = self.copier.next_id();
         self.copier.chunks.insert(operation.chunk, id);
         self.copier.queue.push_back((id, operation));
-        self.pump(now);
         Ok(id)
     }
 
-    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
-    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
-    pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
-        if let Some(at) = self.copier.queue.iter().position(|(queued, _)| *queued == id) {
-            let (_, operation) = self.copier.queue.remove(at).expect("just found");
-            self.copier.chunks.remove(&operation.chunk);
-            self.end_at_once(id, operation, Outcome::Cancelled, None, false);
-            return true;
-        }
+    /// Ends an operation that is queued as cancelled; true if it was.
+    pub(crate) fn cancel_queued(&mut self, id: OperationId) -> bool {
+        let found = self.copier.queue.iter().position(|(queued, _)| *queued == id);
+        let Some(at) = found else { return false };
+        let (_, operation) = self.copier.queue.remove(at).expect("just found");
+        self.copier.chunks.remove(&operation.chunk);
+        self.end_at_once(id, operation, Outcome::Cancelled, None, false);
+        true
+    }
+
+    /// Lets an operation that is copying end as cancelled; true if it is.
+    pub(crate) fn cancel_copying(&mut self, id: OperationId) -> bool {
         let copying = |copy: &Copy| copy.id == id && copy.is_copying();
         let found = self.copier.operations.iter_mut().find(|(_, copy)| copying(copy));
         let Some((_, copy)) = found else { return false };
         copy.cancelled = true;
-        self.pump(now);
         true
     }
 
@@ -49,7 +49,7 @@ impl Group {
         self.proposal.replace(now, Vec::new());
         let queued: Vec<OperationId> = self.copier.queue.iter().map(|(id, _)| *id).collect();
         for id in queued {
-            self.cancel(now, id);
+            self.cancel_queued(id);
         }
         for (_, copy) in self.copier.operations.iter_mut() {
             copy.cancelled = true;
@@ -101,9 +101,9 @@ impl Group {
         if adds && copies >= COPIES_MAX || redirects && copies > 1 {
             return Err(Refusal::TooManyCopies);
         }
-        let pool = self.pool(operation.to);
+        let pool = &self.pools[operation.to];
         let mirrors = operation.kind == OperationKind::Mirror;
-        let from_far = self.pool_of(chunk).is_some_and(|home| self.pool(home).is_far());
+        let from_far = self.pool_of(chunk).is_some_and(|home| self.pools[home].is_far());
         if redirects && pool.is_far() || mirrors && from_far {
             return Err(Refusal::Far);
         }
@@ -135,7 +135,7 @@ impl Group {
     /// is not, or the operation makes no sense there.
     fn goal_of(&self, operation: &Operation) -> Option<Goal> {
         let blocks = &self.map.overlay(operation.chunk)?.blocks;
-        let on = |side| self.place_on(operation.chunk, side).pool == operation.to;
+        let on = |side| self.map.place_on(operation.chunk, side).pool == operation.to;
         match operation.kind {
             OperationKind::Redirect | OperationKind::Migrate if on(Side::Above) => {
                 Some(Goal::Above)
@@ -197,7 +197,7 @@ impl Group {
         let (source, destination) =
             if goal == Some(Goal::Base) { (above, base) } else { (base, above) };
         if what.kind == OperationKind::Prefetch {
-            self.pool_mut(what.to).prefetched += 1;
+            self.pools[what.to].prefetched += 1;
         }
         let copy = Copy {
             id,
@@ -269,48 +269,5 @@ impl Group {
                 Stage::Switching => self.take_back(index),
             }
         }
-    }
-
-    /// Moves chunks off pools that are being drained.
-    pub(crate) fn evacuate(&mut self, now: Nanos) {
-        let draining = |pool: &Pool| pool.state == PoolState::Draining;
-        if !self.pools.iter().any(draining) || self.copier.is_busy() {
-            return;
-        }
-        let batch = self.settings.copying.concurrent as usize;
-        let found: Vec<(ChunkId, PoolId)> = self
-            .map
-            .chunks()
-            .filter(|chunk| !self.copier.chunks.contains_key(chunk))
-            .filter_map(|chunk| {
-                let copies = self.map.copies(chunk).map(|copy| copy.place);
-                let above = self.map.overlay(chunk).map(|overlay| overlay.place);
-                let mut places = copies.chain(above);
-                let place = places.find(|place| draining(self.pool(place.pool)))?;
-                Some((chunk, place.pool))
-            })
-            .take(batch)
-            .collect();
-        for (chunk, from) in found {
-            // A further copy needs no move: it is dropped.
-            if self.map.copies(chunk).count() > 1 {
-                self.drop_copy(chunk, from, false);
-                continue;
-            }
-            let others = self.pools.ranks().by_likeness(from).into_iter();
-            let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
-            // The first pool that takes it; when none does, the next round tries again. What lies
-            // over a copy elsewhere may have to be brought together here before it can leave.
-            let to: Vec<PoolId> = others.chain([from]).collect();
-            to.into_iter().any(|to| {
-                self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
-            });
-        }
-    }
-
-    /// True if a drain of `from` may send chunks to `to`.
-    fn may_evacuate(&self, from: PoolId, to: PoolId) -> bool {
-        let (from, to) = (self.pool(from), self.pool(to));
-        !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::group::Group;
 use crate::map::Place;
-use crate::overlay::{Goal, Holder, Overlay, Side};
+use crate::overlay::{Goal, Holder, Side};
 use crate::presence::{around_blocks, whole_blocks};
 use crate::request::RequestError;
 use std::collections::BTreeSet;
@@ -17,20 +17,8 @@ use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
 impl Group {
-    fn overlay_of(&self, chunk: ChunkId) -> &Overlay {
-        self.map.overlay(chunk).expect("called for chunks in two parts")
-    }
-
-    /// Place of a side of a chunk in two parts.
-    pub(crate) fn place_on(&self, chunk: ChunkId, side: Side) -> Place {
-        match side {
-            Side::Above => self.overlay_of(chunk).place,
-            Side::Base => self.map.entry(chunk).first().expect("an overlay lies over a copy"),
-        }
-    }
-
     fn is_alive_on(&self, chunk: ChunkId, side: Side) -> bool {
-        self.pool(self.place_on(chunk, side).pool).is_alive()
+        self.pools[self.map.place_on(chunk, side).pool].is_alive()
     }
 
     /// Goal of the operation on a chunk, where the chunk is in two parts.
@@ -43,13 +31,17 @@ impl Group {
     fn side_for(&mut self, chunk: ChunkId, write: bool) -> Option<Side> {
         let towards = self.goal_on(chunk).filter(|_| write).and_then(Goal::side);
         let towards = towards.filter(|&side| self.is_alive_on(chunk, side));
-        if towards.is_some() || !self.overlay_of(chunk).blocks.is_mirror() {
+        if towards.is_some() || !self.map.overlay_of(chunk).blocks.is_mirror() {
             return towards;
         }
         match [Side::Base, Side::Above].map(|side| self.is_alive_on(chunk, side)) {
             [true, false] => Some(Side::Base),
             [false, true] => Some(Side::Above),
-            _ => Some(self.route(chunk, write)),
+            _ => {
+                let pools =
+                    [Side::Base, Side::Above].map(|side| self.map.place_on(chunk, side).pool);
+                Some(self.routing.choose(&self.pools, self.now, pools, write))
+            }
         }
     }
 
@@ -57,8 +49,8 @@ impl Group {
     pub(crate) fn read_sides(&mut self, now: Nanos, part: u32, range: &Range<u32>) {
         let chunk = self.parts[part].chunk;
         for (run, side) in self.sources_of(chunk, range) {
-            let place = self.place_on(chunk, side);
-            if self.pool(place.pool).is_alive() {
+            let place = self.map.place_on(chunk, side);
+            if self.pools[place.pool].is_alive() {
                 self.part_read(now, part, place, run);
             } else {
                 self.parts[part].error = Some(RequestError::Io);
@@ -68,7 +60,7 @@ impl Group {
 
     /// From where to read each run of a chunk in two parts.
     fn sources_of(&mut self, chunk: ChunkId, range: &Range<u32>) -> Vec<(Range<u32>, Side)> {
-        let runs = self.overlay_of(chunk).blocks.runs(range);
+        let runs = self.map.overlay_of(chunk).blocks.runs(range);
         let shared = runs.iter().any(|(_, holder)| *holder == Holder::Both);
         let choice = if shared { self.side_for(chunk, false) } else { None };
         let mut sources = Vec::with_capacity(runs.len());
@@ -83,7 +75,7 @@ impl Group {
         let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
         let choice = self.side_for(chunk, true);
         let mut targets = Vec::new();
-        for (run, holder) in self.overlay_of(chunk).blocks.runs(&range) {
+        for (run, holder) in self.map.overlay_of(chunk).blocks.runs(&range) {
             let side = holder.or(choice);
             match choice.filter(|&choice| choice != side) {
                 // Whole blocks may change sides; what is left of others is where they are.
@@ -137,15 +129,15 @@ impl Group {
             }
             false => !overlay.blocks.any_only_on(other.other(), run),
         };
-        let place = self.place_on(chunk, other);
+        let place = self.map.place_on(chunk, other);
         let untried = !self.parts[part].avoided.contains(&place);
-        (able && untried && self.pool(place.pool).is_alive()).then_some(other)
+        (able && untried && self.pools[place.pool].is_alive()).then_some(other)
     }
 
     /// The side that a pool is; `None` where the chunk has left that pool.
     fn side_at(&self, chunk: ChunkId, pool: PoolId) -> Option<Side> {
         let sides = [Side::Base, Side::Above];
-        sides.into_iter().find(|&side| self.place_on(chunk, side).pool == pool)
+        sides.into_iter().find(|&side| self.map.place_on(chunk, side).pool == pool)
     }
 
     /// True if a record is on its way to the journal that one of the sides is gone.
@@ -168,9 +160,9 @@ impl Group {
         if both || !self.is_alive_on(chunk, other) {
             return;
         }
-        let runs = self.overlay_of(chunk).blocks.runs(run);
+        let runs = self.map.overlay_of(chunk).blocks.runs(run);
         let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
-        let place = self.place_on(chunk, other);
+        let place = self.map.place_on(chunk, other);
         let shared: Vec<(Range<u32>, Place)> = shared.map(|(run, _)| (run, place)).collect();
         let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
         // The journal calls these blocks equal on both sides until it hears otherwise.
@@ -193,7 +185,7 @@ impl Group {
         }
         self.parts[part].avoided.push(place);
         let Some(side) = other else { return false };
-        let place = self.place_on(chunk, side);
+        let place = self.map.place_on(chunk, side);
         self.parts[part].sent.push((run.clone(), place));
         self.part_write(self.now, part, place, run);
         true
@@ -203,7 +195,7 @@ impl Group {
     /// chunk where that has it, and where the chunk is now if it has left the pool since.
     pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, from: Place) {
         let (chunk, pool) = (self.parts[part].chunk, from.pool);
-        let sides = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side));
+        let sides = [Side::Base, Side::Above].map(|side| self.map.place_on(chunk, side));
         let back = !sides.contains(&from) && sides.iter().any(|place| place.pool == pool);
         met_if(back, "read failed on a pool that the chunk left and came back to");
         let left = match back {
@@ -224,7 +216,7 @@ impl Group {
         if !under_way || mutant("failed_read_distrusts_under_a_write") {
             self.distrust(chunk, &run, pool);
         }
-        self.part_read(self.now, part, self.place_on(chunk, side), run);
+        self.part_read(self.now, part, self.map.place_on(chunk, side), run);
     }
 
     /// True if a chunk has something that is on dead pools only, and on one of `lost`. What pools
@@ -232,12 +224,12 @@ impl Group {
     pub(crate) fn has_lost_part(&self, chunk: ChunkId, lost: &BTreeSet<PoolId>) -> bool {
         let again = !lost.is_empty() && mutant("losses_told_again");
         (again || self.any_place(chunk, |place| lost.contains(&place.pool)))
-            && self.loses_part(chunk, |place| !self.pool(place.pool).is_alive())
+            && self.loses_part(chunk, |place| !self.pools[place.pool].is_alive())
     }
 
     /// True if some chunk has something that is on this pool only, or on pools that are dead.
     pub(crate) fn is_needed(&self, pool: PoolId) -> bool {
-        let gone = |place: Place| place.pool == pool || !self.pool(place.pool).is_alive();
+        let gone = |place: Place| place.pool == pool || !self.pools[place.pool].is_alive();
         self.map.chunks().any(|chunk| {
             self.any_place(chunk, |place| place.pool == pool) && self.loses_part(chunk, gone)
         })
@@ -256,8 +248,9 @@ impl Group {
         };
         let whole = 0..self.chunk_size;
         let lost =
-            |side| dead(self.place_on(chunk, side)) && overlay.blocks.any_only_on(side, &whole);
-        let both = [Side::Base, Side::Above].iter().all(|&side| dead(self.place_on(chunk, side)));
+            |side| dead(self.map.place_on(chunk, side)) && overlay.blocks.any_only_on(side, &whole);
+        let both =
+            [Side::Base, Side::Above].iter().all(|&side| dead(self.map.place_on(chunk, side)));
         both || lost(Side::Base) || lost(Side::Above)
     }
 }

@@ -11,7 +11,7 @@
 //! and of a contract in their units; here promises are of a percentile, so the share of late
 //! answers is what is held. Its gain comes from an identified model; this one is low and fixed.
 
-use crate::group::Group;
+use crate::promises::Promises;
 use crate::settings::Copying;
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos, VolumeId};
@@ -33,54 +33,48 @@ const UNLIMITED: Bytes = Bytes::from_gib(1);
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     /// Bytes a second; `None`: what the settings say.
-    pub(crate) rate: Option<Bytes>,
+    rate: Option<Bytes>,
     /// Moment at which it is set anew.
     next: Nanos,
     /// Requests that had been answered, and of these late, when it was set last.
     before: BTreeMap<VolumeId, (u64, u64)>,
 }
 
-impl Group {
+impl Pacer {
     /// The throttle's settings, at the rate of now.
-    pub(crate) fn paced(&self) -> Copying {
-        let copying = self.settings.copying;
-        Copying { rate_per_second: self.pacer.rate.or(copying.rate_per_second), ..copying }
-    }
-
-    fn is_paced(&self) -> bool {
-        self.settings.copying.percentile.is_some() && self.promises.are_made()
+    pub(crate) fn paced(&self, copying: &Copying) -> Copying {
+        Copying { rate_per_second: self.rate.or(copying.rate_per_second), ..*copying }
     }
 
     /// Moment at which the rate is set anew; `None` when nothing is to be kept.
-    pub(crate) fn next_pacing(&self) -> Option<Nanos> {
-        self.is_paced().then_some(self.pacer.next)
+    pub(crate) fn next(&self, copying: &Copying, promises: &Promises) -> Option<Nanos> {
+        is_paced(copying, promises).then_some(self.next)
     }
 
     /// Sets the rate, where it is time.
-    pub(crate) fn pump_pacing(&mut self, now: Nanos) {
-        let Some(percentile) = self.settings.copying.percentile.filter(|_| self.is_paced()) else {
-            self.pacer.rate = None;
+    pub(crate) fn set_rate(&mut self, now: Nanos, copying: &Copying, promises: &Promises) {
+        let Some(percentile) = copying.percentile.filter(|_| is_paced(copying, promises)) else {
+            self.rate = None;
             return;
         };
-        if now < self.pacer.next {
+        if now < self.next {
             return;
         }
-        self.pacer.next = Nanos(now.0 + WINDOW.0);
-        let error = self.worst_error(1.0 - f64::from(percentile) / 100.0);
-        let copying = self.settings.copying;
+        self.next = Nanos(now.0 + WINDOW.0);
+        let error = self.worst_error(promises, 1.0 - f64::from(percentile) / 100.0);
         let most = copying.rate_per_second.unwrap_or(UNLIMITED).0;
         let least = copying.reserve_per_second.map_or(most / LEAST, |rate| rate.0).min(most);
-        let rate = self.pacer.rate.unwrap_or(Bytes(most)).0 as f64 + GAIN * error * most as f64;
-        self.pacer.rate = Some(Bytes((rate as u64).clamp(least.max(1), most.max(1))));
+        let rate = self.rate.unwrap_or(Bytes(most)).0 as f64 + GAIN * error * most as f64;
+        self.rate = Some(Bytes((rate as u64).clamp(least.max(1), most.max(1))));
     }
 
     /// 1 where nothing is in danger; less, down to [`ERROR_LEAST`], where more than `allowed` of a
     /// volume's answers were late.
-    fn worst_error(&mut self, allowed: f64) -> f64 {
+    fn worst_error(&mut self, promises: &Promises, allowed: f64) -> f64 {
         let mut worst: f64 = 1.0;
-        for (volume, promise) in self.promises.iter() {
+        for (volume, promise) in promises.iter() {
             let now = (promise.answered, promise.violations);
-            let before = self.pacer.before.insert(volume, now).unwrap_or((0, 0));
+            let before = self.before.insert(volume, now).unwrap_or((0, 0));
             let answered = now.0.saturating_sub(before.0);
             let late = now.1.saturating_sub(before.1);
             if answered >= ANSWERS {
@@ -89,4 +83,8 @@ impl Group {
         }
         worst.max(ERROR_LEAST)
     }
+}
+
+fn is_paced(copying: &Copying, promises: &Promises) -> bool {
+    copying.percentile.is_some() && promises.are_made()
 }

@@ -8,8 +8,6 @@
 //!
 //! State: 48 B a volume that is promised something.
 
-use crate::admin::AdminError;
-use crate::group::Group;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_units::{Nanos, VolumeId};
@@ -60,34 +58,24 @@ impl Promises {
         self.0.iter().map(|(&volume, promise)| (volume, promise))
     }
 
-    pub(crate) fn forget(&mut self, volume: VolumeId) {
-        self.0.remove(&volume);
-    }
-}
-
-impl Group {
     /// Promises a volume something, or nothing any more; counts begin at 0 when it is something
     /// else than before.
     ///
-    /// # Errors
-    /// When there is no such volume.
-    ///
     /// # Panics
     /// When a latency of 0 is promised.
-    pub fn promise(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), AdminError> {
-        let lives = self.map.volume(volume).is_some_and(|volume| !volume.deleting);
-        if !lives {
-            return Err(AdminError::NoVolume(volume));
+    pub(crate) fn set(&mut self, volume: VolumeId, sla: Option<Sla>) {
+        if self.of(volume).map(|promise| promise.sla) == sla {
+            return;
         }
-        if self.promises.of(volume).map(|promise| promise.sla) == sla {
-            return Ok(());
-        }
-        self.promises.forget(volume);
+        self.forget(volume);
         if let Some(sla) = sla {
             assert!(sla.latency.0 > 0, "no request takes no time");
             let promise = Promise { sla, answered: 0, violations: 0, excess: Nanos(0) };
-            self.promises.0.insert(volume, promise);
+            self.0.insert(volume, promise);
         }
-        Ok(())
+    }
+
+    pub(crate) fn forget(&mut self, volume: VolumeId) {
+        self.0.remove(&volume);
     }
 }

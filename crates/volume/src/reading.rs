@@ -45,10 +45,12 @@ impl Group {
     ) -> Option<Place> {
         let arriving = self.arriving_copy(chunk, range);
         let copies = self.map.copies(chunk).map(|copy| copy.place).chain(arriving);
-        copies.filter(|&place| self.pool(place.pool).is_alive() && !failed(place)).min_by(|a, b| {
-            let wait = |place: &Place| self.pool(place.pool).expected_wait(self.now);
-            wait(a).total_cmp(&wait(b))
-        })
+        copies.filter(|&place| self.pools[place.pool].is_alive() && !failed(place)).min_by(
+            |a, b| {
+                let wait = |place: &Place| self.pools[place.pool].expected_wait(self.now);
+                wait(a).total_cmp(&wait(b))
+            },
+        )
     }
 
     pub(crate) fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
@@ -56,7 +58,7 @@ impl Group {
         // Whole blocks where they can be verified, because checksums are of whole blocks.
         let verified = self.can_verify(self.parts[part].chunk, &run);
         let run = if verified { around_blocks(&run) } else { run };
-        let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
+        let offset = self.pools[place.pool].address(place, run.start, self.chunk_size);
         let io = Io::Read { offset, length: run.end - run.start };
         let flight = self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
         self.pools.note_slot(flight, place.slot);
@@ -72,13 +74,13 @@ impl Group {
         payload: Payload,
     ) {
         let (chunk, order) = (self.parts[part].chunk, self.parts[part].order);
-        let bare = !self.pool(flight.pool).checksums && mutant("copy_without_table_believed");
+        let bare = !self.pools[flight.pool].checksums && mutant("copy_without_table_believed");
         let wrong = if bare { 0 } else { self.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
             return self.add_piece(part, at, payload);
         }
         let place = flight.place();
-        self.pool_mut(place.pool).counters.checksum_errors += u64::from(wrong);
+        self.pools[place.pool].counters.checksum_errors += u64::from(wrong);
         self.scrub.status.checksum_errors += u64::from(wrong);
         self.mend(chunk);
         let run = at..at + payload.len();

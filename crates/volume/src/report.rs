@@ -1,6 +1,7 @@
 //! What a group tells about itself: volumes, pools, chunks, operations, journal. Read-only; nothing
 //! here changes what the machine does.
 
+use crate::finding::Finding;
 use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
 use crate::opening::replicas::DamagedReplica;
@@ -122,7 +123,7 @@ impl Group {
     pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
         let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
         let slower = |id: &&PoolId| {
-            let pool = self.pool(**id);
+            let pool = &self.pools[**id];
             let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
             known.is_some_and(|known| latency(&known) > latency(traits))
         };
@@ -138,6 +139,11 @@ impl Group {
     /// Number of pools that there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
         self.pools.count() as u16
+    }
+
+    /// The volume of this name, unless it is being deleted.
+    pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
+        self.map.volume_named(name)
     }
 
     /// Volumes that exist, by ascending id.
@@ -179,9 +185,9 @@ impl Group {
         let Some(overlay) = self.map.overlay(chunk) else {
             return self.map.copies(chunk).any(|copy| copy.place.pool == pool);
         };
-        [Side::Base, Side::Above]
-            .into_iter()
-            .any(|side| self.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side))
+        [Side::Base, Side::Above].into_iter().any(|side| {
+            self.map.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side)
+        })
     }
 
     /// Chunks with tables of checksums, and chunks that hold something. O(chunks).
@@ -217,7 +223,7 @@ impl Group {
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.paced().rate_per_second
+        self.pacer.paced(&self.settings.copying).rate_per_second
     }
 
     /// Proposed moves that were given up, since opening.
@@ -274,6 +280,16 @@ impl Group {
     /// Outcome of opening a damaged group; `None` if it was opened as a whole one.
     pub fn salvage(&self) -> Option<&Salvage> {
         self.salvage.as_deref()
+    }
+
+    /// Appends what verifying has found since this was last called; of floods only the first.
+    pub fn take_findings(&mut self, out: &mut Vec<Finding>) {
+        self.findings.take(out);
+    }
+
+    /// Findings that nobody will be told of, because too many came at once.
+    pub fn findings_untold(&self) -> u64 {
+        self.findings.untold()
     }
 
     /// The number that no other group has.

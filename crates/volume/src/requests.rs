@@ -1,15 +1,12 @@
 //! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
 
 use crate::foreground::{Ongoing, Part, Verb};
-use crate::group::{Group, Service};
-use crate::journal::Waiter;
+use crate::group::Group;
 use crate::map::NONE;
-use crate::request::{Action, Reply, Request, RequestError, RequestId};
+use crate::request::{Action, Reply, RequestError, RequestId};
 use std::ops::Range;
-use thermocline_ports::SECTOR;
+use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met;
-use thermocline_units::{ChunkId, Nanos};
 
 /// Parts of one request under way at once; the rest is split off as these end.
 const PARTS_PER_REQUEST_MAX: u32 = 64;
@@ -17,78 +14,6 @@ const PARTS_PER_REQUEST_MAX: u32 = 64;
 const SPLIT_STEPS_MAX: u32 = 16_384;
 
 impl Group {
-    /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
-    ///
-    /// # Errors
-    /// Gives the request back when as many are in flight as the group takes, or when the pool that
-    /// it waits for has its share of them: try again after a reply. Requests of other pools, by
-    /// [`Group::counts_for`], may be taken meanwhile.
-    pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
-        let share = self.lane_of(&request);
-        if !self.has_share(share) {
-            met("request handed back");
-            return Err(request);
-        }
-        self.now = self.now.max(now);
-        match self.check(&request) {
-            Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
-            Ok((start, end)) => {
-                if let Some(tap) = &mut self.tap {
-                    tap.asked(now, &request);
-                }
-                let priority = self.lower(now, &request, (start, end));
-                let flush = matches!(request.action, Action::Flush);
-                let ongoing = Ongoing {
-                    id: request.id,
-                    volume: request.volume,
-                    action: request.action,
-                    priority,
-                    share,
-                    since: self.now,
-                    start,
-                    cursor: start,
-                    end,
-                    parts: 0,
-                    listed: !flush,
-                    error: None,
-                    pieces: Vec::new(),
-                };
-                self.shares.take(share);
-                let index = self.requests.insert(ongoing);
-                if flush {
-                    self.journal.join(Waiter::Flush(index));
-                } else {
-                    self.unsplit.push(index);
-                }
-                self.pump(now);
-            }
-        }
-        Ok(())
-    }
-
-    /// The request's range in bytes of its volume.
-    pub(crate) fn check(&self, request: &Request) -> Result<(u64, u64), RequestError> {
-        if self.service != Service::Ready {
-            return Err(RequestError::NotReady);
-        }
-        let volume = self.map.volume(request.volume).filter(|volume| !volume.deleting);
-        let volume = volume.ok_or(RequestError::NoVolume)?;
-        let (offset, length) = match &request.action {
-            Action::Read { offset, length } => (offset.0, u64::from(*length)),
-            Action::Write { offset, payload, .. } => (offset.0, u64::from(payload.len())),
-            Action::WriteZeroes { offset, length, .. } | Action::Discard { offset, length } => {
-                (offset.0, length.0)
-            }
-            Action::Flush => return Ok((0, 0)),
-        };
-        let end = offset.checked_add(length).ok_or(RequestError::BadRange)?;
-        let whole = (offset | length).is_multiple_of(u64::from(SECTOR));
-        if length == 0 || end > volume.size.0 || !whole {
-            return Err(RequestError::BadRange);
-        }
-        Ok((offset, end))
-    }
-
     /// Makes parts until enough are under way or the request is split up.
     pub(crate) fn split(&mut self, request: u32) {
         let mut steps = 0;
@@ -223,6 +148,14 @@ impl Group {
             self.promises.judge(request.volume, self.now.saturating_sub(request.since));
         }
         self.reply(Reply { id: request.id, result });
+    }
+
+    /// Hands an answer to its client.
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        if let Some(tap) = &mut self.tap {
+            tap.answered(self.now, reply.id, reply.result.is_ok());
+        }
+        self.replies_out.push(reply);
     }
 
     /// Answers a flush.

@@ -4,10 +4,10 @@
 //! does names, a few times a second, the share of requests that go to the slower side; they are
 //! spread evenly, without dice.
 
-use crate::group::Group;
 use crate::overlay::Side;
+use crate::pools::Pools;
 use thermocline_policy::placement::{PoolLoad, ROUTING_PERIOD, Route};
-use thermocline_units::{ChunkId, Nanos};
+use thermocline_units::{Nanos, PoolId};
 
 /// All of the requests, in millionths.
 const ALL: u32 = 1_000_000;
@@ -40,46 +40,48 @@ impl Routing {
     }
 }
 
-impl Group {
-    /// The side for the next request to blocks that both sides hold.
-    pub(crate) fn route(&mut self, chunk: ChunkId, write: bool) -> Side {
-        let [base, above] = [Side::Base, Side::Above].map(|side| self.place_on(chunk, side).pool);
-        let base_is_slower = self.pools.ranks().compare_speed(base, above).is_gt();
-        let slow = self.routing.next_is_slow(write).unwrap_or_else(|| {
-            let wait = |pool| self.pool(pool).expected_wait(self.now);
+impl Routing {
+    /// The side for the next request to blocks that both sides hold: its pool, of these two.
+    pub(crate) fn choose(
+        &mut self,
+        pools: &Pools,
+        now: Nanos,
+        [base, above]: [PoolId; 2],
+        write: bool,
+    ) -> Side {
+        let base_is_slower = pools.ranks().compare_speed(base, above).is_gt();
+        let slow = self.next_is_slow(write).unwrap_or_else(|| {
+            let wait = |pool: PoolId| pools[pool].expected_wait(now);
             (wait(base) < wait(above)) == base_is_slower
         });
         if slow == base_is_slower { Side::Base } else { Side::Above }
     }
 
     /// Moment at which the placement's router is to be asked; `None` when it has none.
-    pub(crate) fn next_routing(&self) -> Option<Nanos> {
-        self.routing.route.map(|_| self.routing.next)
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        self.route.map(|_| self.next)
     }
 
     /// A placement has taken over: its router, if it has one, is asked from now on.
-    pub(crate) fn begin_routing(&mut self, now: Nanos) {
-        let routes = self.placement.as_mut().is_some_and(|placement| placement.router().is_some());
-        let route = routes.then(Route::default);
-        self.routing =
-            Routing { route, next: Nanos(now.0 + ROUTING_PERIOD.0), ..Routing::default() };
-        self.pools.iter_mut().for_each(|pool| _ = pool.end_round());
+    pub(crate) fn begin(&mut self, now: Nanos, routes: bool, pools: &mut Pools) {
+        let (route, next) = (routes.then(Route::default), Nanos(now.0 + ROUTING_PERIOD.0));
+        *self = Routing { route, next, ..Routing::default() };
+        pools.iter_mut().for_each(|pool| _ = pool.end_round());
     }
 
-    /// Asks the router, where it is time.
-    pub(crate) fn pump_routing(&mut self, now: Nanos) {
-        if self.next_routing().is_none_or(|next| now < next) {
-            return;
+    /// Loads of the pools since this was last asked, fastest first, where it is time to ask the
+    /// router.
+    pub(crate) fn loads(&mut self, now: Nanos, pools: &mut Pools) -> Option<Vec<PoolLoad>> {
+        if self.next().is_none_or(|next| now < next) {
+            return None;
         }
-        self.routing.next = Nanos(now.0 + ROUTING_PERIOD.0);
-        let order = self.pools.ranks().order().to_vec();
-        let loads = order.into_iter().map(|pool| self.pool_mut(pool).end_round());
-        let loads: Vec<PoolLoad> = loads.collect();
-        let router = self.placement.as_mut().and_then(|placement| placement.router());
-        let Some(route) = router.map(|router| router.route(&loads)) else { return };
-        self.routing.route = Some(route);
-        if let Some(tap) = &mut self.tap {
-            tap.routed(now, &loads, route);
-        }
+        self.next = Nanos(now.0 + ROUTING_PERIOD.0);
+        let order = pools.ranks().order().to_vec();
+        Some(order.into_iter().map(|pool| pools[pool].end_round()).collect())
+    }
+
+    /// The router has said this.
+    pub(crate) fn set(&mut self, route: Route) {
+        self.route = Some(route);
     }
 }

@@ -132,20 +132,10 @@ impl Scrub {
 }
 
 impl Group {
-    /// Begins to read and verify everything that pools hold, but for what is across a network only;
-    /// one that is under way begins anew.
-    pub fn scrub(&mut self, now: Nanos) {
-        self.begin_scrub(now, None);
-    }
-
-    /// Begins to read and verify all copies of chunks that have one on `pool`.
-    pub fn scrub_pool(&mut self, now: Nanos, pool: PoolId) {
-        self.begin_scrub(now, Some(pool));
-    }
-
-    fn begin_scrub(&mut self, now: Nanos, pool: Option<PoolId>) {
+    /// Begins a scrub of all pools, or of one; true if the group is in service.
+    pub(crate) fn begin_scrub(&mut self, pool: Option<PoolId>) -> bool {
         if self.service != Service::Ready {
-            return;
+            return false;
         }
         let volumes = (0..self.map.volume_count()).filter_map(|id| self.map.volume(VolumeId(id)));
         let total = volumes.map(|volume| volume.entries.len() as u64).sum();
@@ -153,7 +143,7 @@ impl Group {
         let run = ScrubRun { number, pool, ended: false, passed: 0, total, skipped: 0 };
         self.scrub.run = Some(run);
         self.scrub.cursor = ChunkId::default();
-        self.pump(now);
+        true
     }
 
     /// Ends the scrub that is under way, once what is on devices has come back; whether there was
@@ -254,7 +244,7 @@ impl Group {
                 return Some((chunk, Purpose::Scrub));
             }
         }
-        self.wake_at(Nanos(now.0 + 1));
+        self.throttle.wake_at(Nanos(now.0 + 1));
         None
     }
 
@@ -263,7 +253,7 @@ impl Group {
         let mut places = self.map.copies(chunk).map(|copy| copy.place).chain(overlay);
         match pool {
             Some(pool) => places.any(|place| place.pool == pool),
-            None => places.any(|place| !self.pool(place.pool).is_far()),
+            None => places.any(|place| !self.pools[place.pool].is_far()),
         }
     }
 

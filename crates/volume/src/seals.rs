@@ -268,7 +268,7 @@ impl Group {
     }
 
     pub(crate) fn seal_address(&self, place: Place) -> Bytes {
-        self.pool(place.pool).tables.offset(place.slot)
+        self.pools[place.pool].tables.offset(place.slot)
     }
 
     /// True if a chunk's checksums are in memory, where it has any; fetches them if not. Writes
@@ -282,7 +282,7 @@ impl Group {
         if table == Table::None || known {
             return true;
         }
-        if !self.table_places(chunk).any(|place| self.pool(place.pool).is_alive()) {
+        if !self.table_places(chunk).any(|place| self.pools[place.pool].is_alive()) {
             return true; // There is nothing to be read.
         }
         let load = self.seals.loads.insert(Load { chunk, table, tried: 0 });
@@ -294,7 +294,8 @@ impl Group {
     /// Reads the table at the next copy, or gives it up.
     fn load_seal(&mut self, now: Nanos, load: u32) {
         let Load { chunk, tried, .. } = self.seals.loads[load];
-        let able = |place: &Place| tried & bit(place.pool) == 0 && self.pool(place.pool).is_alive();
+        let able =
+            |place: &Place| tried & bit(place.pool) == 0 && self.pools[place.pool].is_alive();
         let untried = self.table_places(chunk).find(able);
         match untried {
             Some(place) => {
@@ -306,7 +307,12 @@ impl Group {
             None => {
                 self.seals.end_load(load);
                 self.seals.status.lost += 1;
-                self.find(FindingKind::ChecksumsLost, chunk, &(0..self.chunk_size), None);
+                self.findings.note(
+                    FindingKind::ChecksumsLost,
+                    (chunk, self.chunk_size),
+                    &(0..self.chunk_size),
+                    None,
+                );
                 // Reads go on unverified; writes wait until the journal knows of it.
                 self.seals.tableless.insert(chunk);
                 self.announce_writes(chunk);
@@ -420,19 +426,19 @@ impl Group {
     pub(crate) fn table_places(&self, chunk: ChunkId) -> impl Iterator<Item = Place> + '_ {
         let places = self.map.copies(chunk).map(|copy| copy.place);
         let anywhere = mutant("table_where_there_is_no_room");
-        places.filter(move |place| self.pool(place.pool).checksums || anywhere)
+        places.filter(move |place| self.pools[place.pool].checksums || anywhere)
     }
 
     /// True if a table of the chunk has room at one of its copies, and all of them are here.
     pub(crate) fn can_have_tables(&self, chunk: ChunkId) -> bool {
-        let far = self.map.copies(chunk).any(|copy| self.pool(copy.place.pool).is_far());
+        let far = self.map.copies(chunk).any(|copy| self.pools[copy.place.pool].is_far());
         !far && self.table_places(chunk).next().is_some()
     }
 
     /// Copies of a chunk are gone: where none of those that stay has room for a table, there is no
     /// table any more. What it said stays known.
     pub(crate) fn drop_homeless_table(&mut self, chunk: ChunkId, state: &mut ChunkState) {
-        let has_room = |copy: &ChunkCopy| self.pool(copy.place.pool).checksums;
+        let has_room = |copy: &ChunkCopy| self.pools[copy.place.pool].checksums;
         let homeless = state.table != Table::None && !state.copies.iter().any(has_room);
         if homeless && !mutant("table_outlives_its_copies") {
             met("table of checksums went with its last copy");

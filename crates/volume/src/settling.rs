@@ -7,13 +7,15 @@ use crate::group::{Group, Service};
 use crate::journal::{Below, Journal, Outcome, Waiter, Wishes};
 use crate::map::Place;
 use crate::opening::OpenError;
+use crate::operation::{Finished, Operation, OperationId, Outcome as Ended};
+use crate::pools::Retry;
 use crate::pools::flight::{Flight, Owner};
 use crate::pools::pool::PoolState;
-use crate::request::RequestError;
+use crate::request::{Reply, RequestError};
 use std::collections::BTreeSet;
 use thermocline_ports::DeviceError;
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met_if;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Writes that were not flushed when their pool died: who flushes next is told.
@@ -142,7 +144,7 @@ impl Group {
         let forgot = matches!(error, Some(DeviceError::Io | DeviceError::NoSpace))
             && !mutant("failed_flush_tried_again");
         met_if(forgot, "flush failed");
-        if forgot && !self.pool(flight.pool).is_far() {
+        if forgot && !self.pools[flight.pool].is_far() {
             self.flush_failed(flight.pool);
             if matches!(self.service, Service::Failed(_)) {
                 return;
@@ -166,6 +168,51 @@ impl Group {
             Owner::Checkpoint => journal.batch_ended(below),
             _ => journal.superblock_ended(below),
         });
+    }
+
+    /// A pool could not flush: what was written there since its last flush may be gone, whatever
+    /// later flushes say, so no record may be written that relies on it. Where every chunk is whole
+    /// without the pool, the group goes on without it. Otherwise it goes out of service: the
+    /// devices are as a crash would leave them, and opening it again recovers what is durable.
+    fn flush_failed(&mut self, pool: PoolId) {
+        if self.pools[pool].is_alive() {
+            let last = !self.elect_homes().iter().any(|&home| home != pool);
+            match last || self.is_needed(pool) {
+                true => self.fail(OpenError::FlushFailed(pool)),
+                false => self.pool_died(pool),
+            }
+        }
+    }
+
+    /// The pool stops taking part; what had copies elsewhere goes on there.
+    pub(crate) fn pool_died(&mut self, pool: PoolId) {
+        if self.opening.is_some() {
+            return;
+        }
+        let Some(unflushed) = self.pools.bury(pool) else { return };
+        if unflushed && !mutant("death_loses_in_silence") {
+            met("pool died with unflushed writes");
+            self.losses.note(pool);
+        }
+        self.journal.lose(pool);
+        // Until a recovery's checkpoint is in force its journal is the old one, and is not written.
+        if self.service != Service::Opening {
+            self.forget_copies_on(pool);
+            self.operations_lose(pool);
+        }
+    }
+
+    /// Sends a failed request of the machine's own again, and gives up its pool after the last try.
+    /// True if the request is under way again.
+    fn goes_again(&mut self, now: Nanos, flight: &Flight, failed: bool) -> bool {
+        if !failed {
+            return false;
+        }
+        let retry = self.pools.send_again(now, flight);
+        if retry == Retry::Spent {
+            self.pool_died(flight.pool);
+        }
+        retry == Retry::Again
     }
 
     /// Tells everybody who waited, and lets go of slots.
@@ -223,6 +270,11 @@ impl Group {
         }
     }
 
+    /// True if the checkpoint that just ended was the one that puts the group in service.
+    fn opening_ends(&self) -> bool {
+        self.service == Service::Opening && self.opening.is_none()
+    }
+
     /// A checkpoint is in force, which names these states of pools: the first one puts the group in
     /// service.
     fn checkpoint_in_force(&mut self, states: &[PoolState]) {
@@ -232,7 +284,7 @@ impl Group {
         self.service = Service::Ready;
         for pool in self.pools.ids() {
             // Died meanwhile: the superblock may still name it, the checkpoint its copies.
-            let dead = self.pool(pool).state == PoolState::Dead;
+            let dead = self.pools[pool].state == PoolState::Dead;
             let before = states.get(usize::from(pool.0));
             let noted =
                 before == Some(&PoolState::Dead) || mutant("death_in_recovery_not_recorded");
@@ -249,5 +301,23 @@ impl Group {
         }
         self.service = Service::Failed(error);
         self.fail_everyone();
+    }
+
+    /// Everybody who waits is told that the group is out of service.
+    fn fail_everyone(&mut self) {
+        for request in self.drain_requests() {
+            let result = Err(RequestError::NotReady);
+            self.reply(Reply { id: request, result });
+        }
+        let queued = std::mem::take(&mut self.copier.queue).into_iter();
+        let under_way = self.copier.operations.iter().map(|(_, copy)| (copy.id, copy.what));
+        let ended: Vec<(OperationId, Operation)> = queued.chain(under_way).collect();
+        self.copier.chunks.clear();
+        let outcome = Ended::Failed;
+        let ended = ended.into_iter().map(|(id, operation)| {
+            let (from, proposed) = (None, false);
+            Finished { id, operation, outcome, from, proposed }
+        });
+        self.finished_out.extend(ended);
     }
 }

@@ -136,7 +136,7 @@ impl Group {
             return self.end_operation(now, index, outcome);
         }
         if kind == OperationKind::Prefetch {
-            self.pool_mut(destination.pool).prefetched -= 1;
+            self.pools[destination.pool].prefetched -= 1;
         }
         self.end_operation(now, index, outcome);
         self.leave(now, chunk, destination);
@@ -149,7 +149,7 @@ impl Group {
             && copy.stage == Stage::Switching
             && copy.what.kind == OperationKind::Prefetch
         {
-            self.pool_mut(copy.destination.pool).prefetched -= 1;
+            self.pools[copy.destination.pool].prefetched -= 1;
         }
         self.copier.chunks.remove(&chunk);
         self.scrub.operation_ended(chunk);

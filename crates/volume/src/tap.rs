@@ -3,7 +3,6 @@
 //! The group knows nothing of what becomes of it; a recorder writes it down, a view of heat counts
 //! it. Without a tap it costs one look at an `Option` an event.
 
-use crate::group::Group;
 use crate::request::{Request, RequestId};
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, PoolLoad, Route, VolumeView};
 use thermocline_units::Nanos;
@@ -41,26 +40,4 @@ pub trait Tap: Send {
 
     /// The placement has decided.
     fn decided(&mut self, decision: &Decision<'_>);
-}
-
-impl Group {
-    /// Lets somebody listen from now on, in place of whoever did, who is returned.
-    ///
-    /// What a placement has learnt before is not told: a recording from which its proposals shall
-    /// be had again begins before the placement is set.
-    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) -> Option<Box<dyn Tap>> {
-        std::mem::replace(&mut self.tap, tap)
-    }
-
-    /// True if somebody listens.
-    pub fn is_tapped(&self) -> bool {
-        self.tap.is_some()
-    }
-
-    /// Tells the tap that a placement has taken over.
-    pub(crate) fn tell_placed(&mut self) {
-        if let Some(tap) = &mut self.tap {
-            tap.placed(self.now, &self.placement_name);
-        }
-    }
 }

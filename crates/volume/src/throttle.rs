@@ -6,7 +6,8 @@
 //! (mClock's R tags: what they get while the foreground is idle is not counted against those), so
 //! that no operation starves. A far pool serves many requests at once: nobody makes way there.
 
-use crate::group::Group;
+use crate::pools::Pools;
+use crate::settings::Copying;
 use thermocline_units::{Nanos, PoolId};
 
 /// Answer to a piece that wants to go now.
@@ -29,45 +30,60 @@ impl Held {
     }
 }
 
-impl Group {
-    /// Asks if a piece of `bytes` may go to each of `pools` now; `held_since` is when it was first
-    /// held back by the foreground. If it may, it is counted against the pools' allowance.
+/// The throttle of a group: when a piece that it held back may go.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    wake: Option<Nanos>,
+}
+
+impl Throttle {
+    /// Moment at which somebody whom it held back may go on; `None`: nobody waits for the time.
+    pub(crate) fn wake(&self) -> Option<Nanos> {
+        self.wake
+    }
+
+    /// Everybody who waits asks again now.
+    pub(crate) fn begin_round(&mut self) {
+        self.wake = None;
+    }
+
+    /// Wakes those who wait at this moment at the latest.
+    pub(crate) fn wake_at(&mut self, at: Nanos) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
+    /// Asks if a piece of `bytes` may go to each pool of `touched` now; `held_since` is when it was
+    /// first held back by the foreground. If it may, it is counted against the pools' allowance.
     pub(crate) fn hold_back(
         &mut self,
+        pools: &mut Pools,
+        copying: &Copying,
         now: Nanos,
-        pools: &[PoolId],
-        bytes: u32,
-        held_since: Option<Nanos>,
+        touched: &[PoolId],
+        (bytes, held_since): (u32, Option<Nanos>),
     ) -> Held {
-        let copying = self.paced();
-        if pools.iter().any(|&pool| self.pool(pool).copies_in_flight >= copying.outstanding) {
+        if touched.iter().any(|&pool| pools[pool].copies_in_flight >= copying.outstanding) {
             return Held::Throttled; // Their completions come back here.
         }
-        let at =
-            pools.iter().map(|&pool| self.pool_mut(pool).copy_time(now, bytes, &copying)).max();
+        let at = touched.iter().map(|&pool| pools[pool].copy_time(now, bytes, copying)).max();
         if let Some(at) = at.filter(|&at| at > now) {
             self.wake_at(at);
             return Held::Throttled;
         }
-        if pools.iter().any(|&pool| self.pool(pool).is_used(copying.yield_above)) {
+        if touched.iter().any(|&pool| pools[pool].is_used(copying.yield_above)) {
             let since = held_since.unwrap_or(now);
             let patient = Nanos(since.0.saturating_add(copying.patience.0));
-            let owed = pools.iter().map(|&pool| self.pool(pool).owed_at(&copying)).max().flatten();
+            let owed = touched.iter().map(|&pool| pools[pool].owed_at(copying)).max().flatten();
             let until = owed.map_or(patient, |owed| owed.min(patient));
             if until > now {
                 self.wake_at(until);
                 return Held::Yielding(since);
             }
-            pools.iter().for_each(|&pool| self.pool_mut(pool).repay(now, bytes, &copying));
+            touched.iter().for_each(|&pool| pools[pool].repay(now, bytes, copying));
         }
-        for &pool in pools {
-            self.pool_mut(pool).spend(bytes, &copying);
+        for &pool in touched {
+            pools[pool].spend(bytes, copying);
         }
         Held::Free
-    }
-
-    pub(crate) fn wake_at(&mut self, at: Nanos) {
-        let wake = &mut self.copier.wake;
-        *wake = Some(wake.map_or(at, |wake| wake.min(at)));
     }
 }

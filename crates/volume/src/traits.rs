@@ -12,34 +12,14 @@
 //!   the transfer at the mean rate. The queue's reordering, about twice as fast, is left out.
 //! - *Objects*: a request takes the mean time to the first byte, of a lognormal.
 
-use crate::group::Group;
-use crate::scheduler;
 use thermocline_policy::placement::{PoolTraits, Service};
 use thermocline_ports::model::{Disk, Flash, Lane, Medium, Object, Parallel, Profile};
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::Nanos;
 
 /// Bytes of the requests that traits speak of.
 const UNIT: f64 = 4096.0;
 /// The 99th percentile of the standard normal distribution.
 const NORMAL_P99: f64 = 2.326;
-
-impl Group {
-    /// Says what a pool can do; `None`: nothing is known, and something is assumed. Nothing happens
-    /// when there is no such pool.
-    pub fn set_traits(&mut self, pool: PoolId, traits: Option<PoolTraits>) {
-        if let Some(pool) = self.pools.find_mut(pool) {
-            pool.traits = traits;
-        }
-    }
-
-    /// Lets so many parts of requests be under way on a pool at once; `None`: as many as the
-    /// settings say for all of them. Nothing happens when there is no such pool.
-    pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
-        if usize::from(pool.0) < self.pools.count() {
-            self.scheduler.set_depth(scheduler::Lane::of(pool), depth);
-        }
-    }
-}
 
 /// Abilities of a device of `profile`. A profile knows nothing of price, power or wear.
 pub fn traits_of(profile: &Profile) -> PoolTraits {

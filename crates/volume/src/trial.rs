@@ -10,7 +10,6 @@
 //! on.
 
 use crate::copying::Copy;
-use crate::group::Group;
 use crate::operation::OperationKind;
 use thermocline_units::{Nanos, PoolId};
 
@@ -45,59 +44,59 @@ impl Timed {
     }
 
     /// Mean in nanoseconds; `None` without any.
-    fn mean(&self) -> Option<f64> {
+    fn mean_latency(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum.0 as f64 / self.count as f64)
     }
 }
 
-impl Group {
-    /// True if an operation may copy on; false while its trial lasts, and when that was lost.
-    pub(crate) fn passes_trial(&mut self, now: Nanos, index: u32) -> bool {
-        let share = u64::from(self.settings.copying.trial);
-        let copy = &self.copier.operations[index];
-        let up = self.pools.ranks().compare_speed(copy.what.to, copy.source.pool).is_lt();
-        let copy = &mut self.copier.operations[index];
-        match copy.trial {
-            Trial::Before if share > 0 && copy.may_be_tried() && up => {
-                let blocks = u64::from(copy.presence.blocks());
-                if copy.presence.count() * 100 < blocks * share {
-                    return true;
+/// Word of a trial on a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// It copies on.
+    GoesOn,
+    /// It waits for reads, until this moment at the latest.
+    Waits(Nanos),
+    /// The destination was slower.
+    Lost,
+}
+
+impl Copy {
+    /// Asks if the operation may copy on, where `share` percent of a move are tried first; `up`: it
+    /// goes to a faster pool.
+    pub(crate) fn try_out(&mut self, now: Nanos, share: u32, up: bool) -> Tried {
+        match self.trial {
+            Trial::Before if share > 0 && self.may_be_tried() && up => {
+                let blocks = u64::from(self.presence.blocks());
+                if self.presence.count() * 100 < blocks * u64::from(share) {
+                    return Tried::GoesOn;
                 }
                 let until = Nanos(now.0 + PATIENCE.0);
                 let (source, destination) = (Timed::default(), Timed::default());
-                copy.trial = Trial::Watching { until, source, destination };
-                self.wake_at(until);
-                false
+                self.trial = Trial::Watching { until, source, destination };
+                Tried::Waits(until)
             }
             Trial::Watching { until, source, destination } => {
                 if now < until && destination.count < READS {
-                    self.wake_at(until);
-                    return false;
+                    return Tried::Waits(until);
                 }
-                copy.trial = Trial::Over;
-                let slower = match (source.mean(), destination.mean()) {
-                    (Some(source), Some(destination)) => destination > source,
-                    _ => false,
-                };
-                copy.cancelled |= slower;
-                self.copier.trials_lost += u64::from(slower);
-                !slower
+                self.trial = Trial::Over;
+                match (source.mean_latency(), destination.mean_latency()) {
+                    (Some(source), Some(destination)) if destination > source => Tried::Lost,
+                    _ => Tried::GoesOn,
+                }
             }
-            Trial::Before | Trial::Over => true,
+            Trial::Before | Trial::Over => Tried::GoesOn,
         }
     }
 
     /// A read of the operation's chunk took so long on `pool`.
-    pub(crate) fn note_trial(&mut self, index: u32, pool: PoolId, took: Nanos) {
-        let copy = &mut self.copier.operations[index];
-        if let Trial::Watching { source, destination, .. } = &mut copy.trial {
-            let side = if pool == copy.destination.pool { destination } else { source };
+    pub(crate) fn note_trial(&mut self, pool: PoolId, took: Nanos) {
+        if let Trial::Watching { source, destination, .. } = &mut self.trial {
+            let side = if pool == self.destination.pool { destination } else { source };
             side.note(took);
         }
     }
-}
 
-impl Copy {
     fn may_be_tried(&self) -> bool {
         self.proposed && self.goal.is_none() && self.what.kind == OperationKind::Migrate
     }

@@ -11,7 +11,7 @@ pub(crate) struct View<'a>(&'a Group);
 impl View<'_> {
     /// The pool of a rank.
     fn pool(&self, rank: PoolId) -> &Pool {
-        self.0.pool(self.0.pools.ranks().at_rank(rank))
+        &self.0.pools[self.0.pools.ranks().at_rank(rank)]
     }
 }
 

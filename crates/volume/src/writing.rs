@@ -17,7 +17,7 @@ impl Group {
     pub(crate) fn discards_to_zero(&self, chunk: ChunkId) -> bool {
         self.map.is_simple(chunk)
             && (self.operation_on(chunk).is_none() || mutant("discard_passed_on_under_a_copy"))
-            && self.map.copies(chunk).all(|c| self.pool(c.place.pool).geometry.discard_zeroes)
+            && self.map.copies(chunk).all(|c| self.pools[c.place.pool].geometry.discard_zeroes)
     }
 
     pub(crate) fn begin_write(&mut self, now: Nanos, part: u32) {
@@ -33,8 +33,8 @@ impl Group {
         if self.map.overlay(chunk).is_some() {
             let targets = self.targets_of(part);
             for (run, side) in targets {
-                let place = self.place_on(chunk, side);
-                if self.pool(place.pool).is_alive() {
+                let place = self.map.place_on(chunk, side);
+                if self.pools[place.pool].is_alive() {
                     self.parts[part].sent.push((run.clone(), place));
                 }
                 self.part_write(now, part, place, run);
@@ -52,11 +52,11 @@ impl Group {
     }
 
     pub(crate) fn part_write(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
-        if !self.pool(place.pool).is_alive() {
+        if !self.pools[place.pool].is_alive() {
             self.parts[part].failed |= bit(place.pool);
             return;
         }
-        let offset = self.pool(place.pool).address(place, run.start, self.chunk_size);
+        let offset = self.pools[place.pool].address(place, run.start, self.chunk_size);
         let state = &mut self.parts[part];
         state.outstanding += 1;
         let length = Bytes(u64::from(run.end - run.start));
@@ -145,7 +145,7 @@ impl Group {
         }
         self.copier.overlays -= usize::from(overlay.is_some());
         for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-            self.pool_mut(copy.place.pool).prefetched -= 1;
+            self.pools[copy.place.pool].prefetched -= 1;
         }
         self.map.set_state(chunk, &Default::default());
         self.seals.forget(chunk);

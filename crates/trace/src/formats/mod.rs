@@ -224,10 +224,7 @@ pub(crate) fn reader_of(
             Box::new(TextReader::new(source, csv::Csv::new(columns, volume)))
         }
         Format::Recording => Box::new(RequestReader::new(EventReader::new(source)?)),
-        Format::Parquet => {
-            let name = source.name.clone();
-            return crate::native::open_parquet_stream(Box::new(source), &name);
-        }
+        Format::Parquet => unreachable!("a stream of Parquet is handed back"),
     })
 }
 

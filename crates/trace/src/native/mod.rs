@@ -14,7 +14,7 @@ mod thrift;
 mod values;
 mod writer;
 
-pub use reader::{ParquetReader, open_parquet, open_parquet_stream};
+pub use reader::{ParquetReader, open_parquet};
 pub use writer::{ParquetSettings, ParquetWriter};
 
 use crate::{Op, Place, TraceError};

@@ -15,13 +15,8 @@ use crate::{Batch, ContentHash, HashRange, Op, Request, TraceError, TraceReader}
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
-use std::io::Read;
 use std::sync::Arc;
 use thermocline_units::{Bytes, Nanos, VolumeId};
-
-/// Bytes of Parquet that are taken from a pipe at most: Parquet is read from its end, so all of it
-/// must be held.
-const STREAM_BYTES_MAX: u64 = 8 << 30;
 
 /// Opens the Parquet trace in `input`, called `name` in messages.
 ///
@@ -32,26 +27,6 @@ pub fn open_parquet<R: ChunkReader + 'static>(
     name: &str,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
     Ok(Box::new(ParquetReader::new(input, name)?))
-}
-
-/// Opens a Parquet trace that comes through a pipe, by reading all of it into memory first.
-///
-/// # Errors
-/// Like [`open_parquet`]; and when it is larger than 8 GiB.
-pub fn open_parquet_stream(
-    input: Box<dyn Read + Send>,
-    name: &str,
-) -> Result<Box<dyn TraceReader>, TraceError> {
-    let mut whole = Vec::new();
-    input
-        .take(STREAM_BYTES_MAX + 1)
-        .read_to_end(&mut whole)
-        .map_err(|source| TraceError::Io { input: name.to_string(), source })?;
-    if whole.len() as u64 > STREAM_BYTES_MAX {
-        let problem = "Parquet through a pipe is held in memory, at most 8 GiB; name the file";
-        return Err(malformed(name, problem));
-    }
-    open_parquet(bytes::Bytes::from(whole), name)
 }
 
 /// A native trace being read.

@@ -17,6 +17,9 @@ use thermocline_units::{Bytes, Latencies, Nanos};
 /// not keep readers away for ever, and a slow pool not be tried all the time.
 const READ_DECAY_S: f64 = 10.0;
 
+/// Interval at which a full pool is asked whether it has room again.
+pub(crate) const PROBE_EVERY: Nanos = Nanos(5_000_000_000);
+
 /// A pool as the caller hands it over. Pools are given fastest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSpec {
@@ -264,6 +267,16 @@ impl Pool {
     /// True if chunks may be placed on it now.
     pub(crate) fn has_space(&self) -> bool {
         self.takes_chunks() && !self.is_full()
+    }
+
+    /// Notes that the device had no room for a write.
+    pub(crate) fn note_no_space(&mut self, now: Nanos) {
+        self.probe_at.get_or_insert(Nanos(now.0 + PROBE_EVERY.0));
+    }
+
+    /// True while its device has no room, as far as is known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.probe_at.is_some()
     }
 
     /// Number of slots that hold metadata.

@@ -55,7 +55,7 @@ fn chunk() -> ChunkId {
 fn rot(bench: &mut Bench, disk: u16, block: u64) {
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     let copy = copies.iter().find(|copy| copy.place.pool == PoolId(disk)).expect("one is there");
-    let start = bench.group.pool(PoolId(disk)).address(copy.place, 0, CHUNK as u32);
+    let start = bench.group.pools[PoolId(disk)].address(copy.place, 0, CHUNK as u32);
     bench.disks[usize::from(disk)].flip_bit(Bytes(start.0 + block * 4096), 0);
 }
 
@@ -282,7 +282,7 @@ fn an_added_pool_grows_with_tables_in_slots_and_an_old_one_without() {
         disk.grow(size);
         bench.group.grow_pool(bench.now, id, size, from).expect("it grows");
         bench.run();
-        let held = bench.group.pool(id).tables.count(bench.group.pool(id).slots.total());
+        let held = bench.group.pools[id].tables.count(bench.group.pools[id].slots.total());
         assert_eq!(held > 0, pool == 2, "pool {pool} keeps {held} slots for tables");
     }
     bench.pass(MINUTE);

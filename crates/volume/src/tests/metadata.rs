@@ -51,7 +51,7 @@ fn a_pool_many_times_as_large_is_added_and_filled() {
     let before = bench.group.area_capacity();
     let pool = add(&mut bench, 64).expect("the areas grow");
     assert!(bench.group.area_capacity() > before);
-    assert_eq!(bench.group.pool(pool).state, PoolState::Active);
+    assert_eq!(bench.group.pools[pool].state, PoolState::Active);
     fill(&mut bench, 100, 800);
     bench.check();
     bench.crash();
@@ -78,7 +78,7 @@ fn a_pool_for_whose_map_there_is_no_room_is_refused_and_nothing_has_changed() {
     let mib = (region * 8 / (1 << 20)).saturating_sub(1).max(1);
     assert_eq!(add(&mut bench, mib), Err(AdminError::MetadataRoom("added1".to_string())));
     bench.check();
-    assert_eq!(bench.group.pool(PoolId(0)).metadata_slots(), 0);
+    assert_eq!(bench.group.pools[PoolId(0)].metadata_slots(), 0);
     holds(&mut bench, u64::from(free));
     bench.crash();
     holds(&mut bench, u64::from(free));

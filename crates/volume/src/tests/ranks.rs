@@ -115,7 +115,7 @@ fn first_writes_go_to_the_pool_that_was_added_before_the_fastest_also_after_a_cr
     bench.pass(Nanos(10 * EPOCH.0));
     bench.group.remove_pool(bench.now, PoolId(2)).expect("it is empty");
     bench.pass(EPOCH);
-    assert_eq!(bench.group.pool(PoolId(2)).state, PoolState::Removed);
+    assert_eq!(bench.group.pools[PoolId(2)].state, PoolState::Removed);
     assert_eq!([bench.pools_of(1), bench.pools_of(2)], [[0], [0]], "the next fastest");
     bench.crash();
     assert_eq!(order(&bench), [2, 0, 3, 1, 4]);

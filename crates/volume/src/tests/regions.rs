@@ -89,7 +89,7 @@ fn reads_of_an_open_region_are_verified() {
     bench.write(4096, 2, 4096);
     let chunk = ChunkId { volume: VolumeId(0), index: 5 };
     let place = bench.group.locate(chunk).expect("it exists").copies[0].place;
-    let at = bench.group.pool(place.pool).address(place, 8192, CHUNK as u32);
+    let at = bench.group.pools[place.pool].address(place, 8192, CHUNK as u32);
     bench.disks[0].flip_bit(at, 3);
     assert!(bench.read(5 * CHUNK + 8192, 512).is_err(), "rot is not data");
     // Nor does a write beside it make it so.

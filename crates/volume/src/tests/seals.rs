@@ -29,7 +29,7 @@ fn slot(bench: &Bench, disk: u16) -> Bytes {
     let pool = PoolId(disk);
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     let copy = copies.iter().find(|copy| copy.place.pool == pool).expect("it has one there");
-    bench.group.pool(pool).address(copy.place, 0, CHUNK as u32)
+    bench.group.pools[pool].address(copy.place, 0, CHUNK as u32)
 }
 
 /// Offset of the table of the first chunk on a disk.

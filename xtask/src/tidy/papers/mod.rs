@@ -1,6 +1,7 @@
-//! Rules about papers: links that lead somewhere, and records that keep their form.
+//! Rules about papers: links and names of files lead somewhere, records keep their form.
 
 pub(crate) mod links;
+mod places;
 mod records;
 
 use super::Finding;
@@ -11,6 +12,8 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
     let markdown = || papers.iter().filter(|p| p.path.ends_with(".md"));
     let mut findings: Vec<Finding> =
         markdown().flat_map(|p| links::check(&p.path, &p.text, &exists)).collect();
+    let architecture = markdown().find(|p| p.path == places::PATH);
+    findings.extend(architecture.iter().flat_map(|p| places::check(&p.path, &p.text, &exists)));
     let below = |folder: &'static str| {
         markdown().filter_map(move |p| Some((p.path.strip_prefix(folder)?, p.text.as_str())))
     };

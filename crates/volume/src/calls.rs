@@ -1,0 +1,183 @@
+//! Calls that change a group: requests of clients, operations, hints and scrubs. Each ends with all
+//! that can be done now. Administration of pools and volumes: [`crate::admin`].
+
+use crate::foreground::Ongoing;
+use crate::group::{Group, Service};
+use crate::hinting::HintRefusal;
+use crate::journal::Waiter;
+use crate::operation::{Operation, OperationId, Refusal};
+use crate::request::{Action, Reply, Request, RequestError};
+use crate::tap::Tap;
+use thermocline_policy::hints::store::Hint;
+use thermocline_ports::SECTOR;
+use thermocline_units::situations::met;
+use thermocline_units::{Nanos, PoolId, VolumeId};
+
+impl Group {
+    /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
+    ///
+    /// # Errors
+    /// Gives the request back when as many are in flight as the group takes, or when the pool that
+    /// it waits for has its share of them: try again after a reply. Requests of other pools, by
+    /// [`Group::counts_for`], may be taken meanwhile.
+    pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
+        let share = self.lane_of(&request);
+        if !self.has_share(share) {
+            met("request handed back");
+            return Err(request);
+        }
+        self.now = self.now.max(now);
+        match self.check(&request) {
+            Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
+            Ok((start, end)) => {
+                if let Some(tap) = &mut self.tap {
+                    tap.asked(now, &request);
+                }
+                let priority = self.lower(now, &request, (start, end));
+                let flush = matches!(request.action, Action::Flush);
+                let ongoing = Ongoing {
+                    id: request.id,
+                    volume: request.volume,
+                    action: request.action,
+                    priority,
+                    share,
+                    since: self.now,
+                    start,
+                    cursor: start,
+                    end,
+                    parts: 0,
+                    listed: !flush,
+                    error: None,
+                    pieces: Vec::new(),
+                };
+                self.shares.take(share);
+                let index = self.requests.insert(ongoing);
+                if flush {
+                    self.journal.join(Waiter::Flush(index));
+                } else {
+                    self.unsplit.push(index);
+                }
+                self.pump(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The request's range in bytes of its volume.
+    fn check(&self, request: &Request) -> Result<(u64, u64), RequestError> {
+        if self.service != Service::Ready {
+            return Err(RequestError::NotReady);
+        }
+        let volume = self.map.volume(request.volume).filter(|volume| !volume.deleting);
+        let volume = volume.ok_or(RequestError::NoVolume)?;
+        let (offset, length) = match &request.action {
+            Action::Read { offset, length } => (offset.0, u64::from(*length)),
+            Action::Write { offset, payload, .. } => (offset.0, u64::from(payload.len())),
+            Action::WriteZeroes { offset, length, .. } | Action::Discard { offset, length } => {
+                (offset.0, length.0)
+            }
+            Action::Flush => return Ok((0, 0)),
+        };
+        let end = offset.checked_add(length).ok_or(RequestError::BadRange)?;
+        let whole = (offset | length).is_multiple_of(u64::from(SECTOR));
+        if length == 0 || end > volume.size.0 || !whole {
+            return Err(RequestError::BadRange);
+        }
+        Ok((offset, end))
+    }
+
+    /// Queues an operation.
+    ///
+    /// # Errors
+    /// When it makes no sense now; nothing has changed then.
+    pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
+        let id = self.enqueue(operation)?;
+        self.pump(now);
+        Ok(id)
+    }
+
+    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
+    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
+    pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
+        if self.cancel_queued(id) {
+            return true;
+        }
+        let found = self.cancel_copying(id);
+        if found {
+            self.pump(now);
+        }
+        found
+    }
+
+    /// Begins to read and verify everything that pools hold, but for what is across a network only;
+    /// one that is under way begins anew.
+    pub fn scrub(&mut self, now: Nanos) {
+        if self.begin_scrub(None) {
+            self.pump(now);
+        }
+    }
+
+    /// Begins to read and verify all copies of chunks that have one on `pool`.
+    pub fn scrub_pool(&mut self, now: Nanos, pool: PoolId) {
+        if self.begin_scrub(Some(pool)) {
+            self.pump(now);
+        }
+    }
+
+    /// Takes a hint: its class by the table in force. What of its range lies beyond the volume's
+    /// end is left out.
+    ///
+    /// # Errors
+    /// When it is malformed, there are too many, or its volume does not exist.
+    pub fn hint(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintRefusal> {
+        if self.service != Service::Ready {
+            return Err(HintRefusal::NotReady);
+        }
+        let mut hint = *hint;
+        if let Some(id) = hint.volume {
+            let volume = self.map.volume(id).filter(|volume| !volume.deleting);
+            let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
+            if hint.range.0 >= size {
+                return Err(HintRefusal::Beyond(hint.range.0, size));
+            }
+            hint.range.1 = hint.range.1.min(size);
+        }
+        let mattered = self.epochs_matter();
+        let class = self.hinting.hints.take(now, &hint)?;
+        if !mattered {
+            self.housekeeping.begin_epoch(now, self.settings.epoch);
+        }
+        Ok(class)
+    }
+
+    /// Wishes copies of a range's chunks in the reserve of a faster pool; they come one after the
+    /// other, as copying allows: those first that are needed first, `due`, and last those of which
+    /// that is not known. How many chunks that are.
+    ///
+    /// # Errors
+    /// When there is no such volume, or the range begins beyond its end.
+    pub fn prefetch(
+        &mut self,
+        now: Nanos,
+        volume: VolumeId,
+        range: (u64, u64),
+        due: Option<Nanos>,
+    ) -> Result<u64, HintRefusal> {
+        let wished = self.wish_prefetches(volume, range, due)?;
+        self.pump(now);
+        Ok(wished)
+    }
+
+    /// Lets somebody listen from now on, in place of whoever did, who is returned.
+    ///
+    /// What a placement has learnt before is not told: a recording from which its proposals shall
+    /// be had again begins before the placement is set.
+    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) -> Option<Box<dyn Tap>> {
+        std::mem::replace(&mut self.tap, tap)
+    }
+
+    /// True if somebody listens.
+    pub fn is_tapped(&self) -> bool {
+        self.tap.is_some()
+    }
+}
